@@ -1,0 +1,49 @@
+"""Where spectui keeps files: the platform's own folders, or all below ``SPECTUI_HOME``."""
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+from spectui.errors import BadInputError
+
+HOME_VARIABLE = "SPECTUI_HOME"
+
+
+def data_dir() -> Path:
+    """Folder of studies and traces: what the user made."""
+    home = os.environ.get(HOME_VARIABLE)
+    return Path(home) / "data" if home else platformdirs.user_data_path("spectui")
+
+
+def config_dir() -> Path:
+    """Folder of the configuration and of the user's own presets."""
+    home = os.environ.get(HOME_VARIABLE)
+    return Path(home) / "config" if home else platformdirs.user_config_path("spectui")
+
+
+def cache_dir() -> Path:
+    """Folder of models that were built or downloaded: can be deleted at any time."""
+    home = os.environ.get(HOME_VARIABLE)
+    return Path(home) / "cache" if home else platformdirs.user_cache_path("spectui")
+
+
+def ensure_dir(path: Path) -> Path:
+    """Create ``path`` with its parents and return it.
+
+    Raises:
+        BadInputError: the folder cannot be created or is not writable.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInputError(
+            f"cannot create the folder {path} ({error.strerror}); "
+            f"make it writable or point {HOME_VARIABLE} at a folder that is"
+        ) from error
+    if not os.access(path, os.W_OK):
+        raise BadInputError(
+            f"cannot write to the folder {path}; "
+            f"make it writable or point {HOME_VARIABLE} at a folder that is"
+        )
+    return path
