@@ -1,0 +1,104 @@
+"""What a run is made of: models, context, sampling, speculation. Frozen, picklable, no behaviour.
+
+Field names are llama-server's long option names where it has one.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+
+class Schedule(StrEnum):
+    """Who re-evaluates what per round.
+
+    ``SERVER`` mirrors llama-server, which feeds every verified batch to the draft again, so that a
+    number measured here is the number llama-server gives. ``FAST`` gives the draft only the one or
+    two tokens it lacks.
+    """
+
+    SERVER = "server"
+    FAST = "fast"
+
+
+class FlashAttention(StrEnum):
+    """``-fa``: on, off, or llama.cpp's own choice."""
+
+    AUTO = "auto"
+    ON = "on"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeculationConfig:
+    """Everything about drafting that a trial can change.
+
+    Defaults are current llama-server's (``--spec-draft-n-max 3 --spec-draft-n-min 0
+    --spec-draft-p-min 0.00``).
+    """
+
+    draft_max: int = 3
+    """Most tokens per draft."""
+    draft_min: int = 0
+    """A draft shorter than this is dropped."""
+    draft_p_min: float = 0.0
+    """Drafting stops when the top token's probability (softmax of the top 10) is below this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingConfig:
+    """The target's sampler chain. ``temp`` 0 is greedy."""
+
+    temp: float = 0.0
+    top_k: int = 40
+    top_p: float = 0.95
+    min_p: float = 0.05
+    seed: int = 0
+    ignore_eos: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorOverride:
+    """One ``-ot PATTERN=BUFFER``: tensors whose name matches go to a buffer type (such as CPU)."""
+
+    pattern: str
+    buffer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions:
+    """One GGUF and where its parts go."""
+
+    path: Path
+    n_gpu_layers: int = -1
+    """``-ngl``/``-ngld``: layers on the GPU, -1 for all."""
+    override_tensor: tuple[TensorOverride, ...] = ()
+    cpu_moe: bool = False
+    """``--cpu-moe``: the expert weights of all layers stay in RAM."""
+    n_cpu_moe: int = 0
+    """``--n-cpu-moe``: the expert weights of the first N layers stay in RAM."""
+    mmap: bool = True
+    cache_type_k: str = "f16"
+    cache_type_v: str = "f16"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextOptions:
+    """What target and draft context have in common, as in llama-server."""
+
+    ctx_size: int = 4096
+    batch_size: int = 2048
+    ubatch_size: int = 512
+    flash_attn: FlashAttention = FlashAttention.AUTO
+    threads: int = 0
+    """``-t``: compute threads per generated token, 0 for one per physical core."""
+    threads_batch: int = 0
+    """``-tb``: compute threads for prompts and verification, 0 for as many as ``threads``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairOptions:
+    """A target with the drafts that may accelerate it."""
+
+    target: ModelOptions
+    drafts: tuple[ModelOptions, ...] = ()
+    context: ContextOptions = field(default_factory=ContextOptions)

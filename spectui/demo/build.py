@@ -1,0 +1,142 @@
+"""Builds what is missing of the demo models, so that a file of the final name is always whole.
+
+A model is written under a temporary name and renamed when it is on disk. Builders take turns by a
+lock on the folder that the kernel releases when its owner dies; so whoever holds it knows that
+every temporary file there was left by a killed build.
+"""
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from spectui import paths
+from spectui.demo.models import FILE_PREFIX, DemoModel, DemoProgress, file_name
+from spectui.demo.recipes import recipe_of
+from spectui.demo.source import Source, open_source, smollm2_path
+from spectui.errors import BadInputError, CancelledError
+
+_LOCK_NAME = f".{FILE_PREFIX}build.lock"
+_TEMPORARY = ".part"
+_LOCK_POLL_S = 0.1
+
+
+def ensure_demo_models(
+    models: Sequence[DemoModel],
+    *,
+    directory: Path | None = None,
+    seed: int = 0,
+    on_progress: Callable[[DemoProgress], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> dict[DemoModel, Path]:
+    """Return the paths of ``models``, building those that are not there yet.
+
+    The same seed and recipe version give the same bytes. Several processes may call this at once:
+    one builds, the others wait and use its files.
+
+    Args:
+        models: which ones; ``DemoModel.DRAFT`` is never built but used where it is installed.
+        directory: where built models are kept; None for ``demo`` in spectui's cache.
+        seed: of the noise in the weights.
+        on_progress: called in this thread after every tensor, and with 1.0 for each model at last.
+        cancelled: asked in this thread after every tensor; true stops the build.
+
+    Raises:
+        BadInputError: a package is missing, or the folder cannot be written or lacks space.
+        CancelledError: ``cancelled`` returned true; models finished before stay.
+    """
+    folder = paths.cache_dir() / "demo" if directory is None else directory
+    found = {
+        model: smollm2_path() if model is DemoModel.DRAFT else folder / file_name(model, seed)
+        for model in dict.fromkeys(models)
+    }
+    missing = [model for model, path in found.items() if not path.exists()]
+    stopped = cancelled or _never
+    report = on_progress or _ignore
+    if missing:
+        source = open_source()
+        with _folder_lock(paths.ensure_dir(folder), stopped):
+            _remove_leftovers(folder)
+            # Another process may have built some while this one waited.
+            missing = [model for model in missing if not found[model].exists()]
+            _check_space(missing, source, folder)
+            for model in missing:
+                _build(model, found[model], source, seed, report, stopped)
+    for model in found:
+        report(DemoProgress(model=model, fraction=1.0))
+    return found
+
+
+def _build(
+    model: DemoModel,
+    path: Path,
+    source: Source,
+    seed: int,
+    report: Callable[[DemoProgress], None],
+    stopped: Callable[[], bool],
+) -> None:
+    from spectui.demo.writer import write_model  # noqa: PLC0415 - loads numpy and gguf
+
+    temporary = path.with_name(path.name + _TEMPORARY)
+    try:
+        with closing(write_model(recipe_of(model), source, temporary, seed)) as fractions:
+            for fraction in fractions:
+                if stopped():
+                    raise CancelledError(f"building the demo model {model} was cancelled")
+                report(DemoProgress(model=model, fraction=fraction))
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _folder_lock(folder: Path, stopped: Callable[[], bool]) -> Iterator[None]:
+    """Wait until no one else builds in ``folder``."""
+    try:
+        handle = os.open(folder / _LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise BadInputError(f"cannot write to the folder {folder} ({error.strerror})") from error
+    try:
+        while not _try_lock(handle):
+            if stopped():
+                raise CancelledError("waiting for another build of the demo models was cancelled")
+            time.sleep(_LOCK_POLL_S)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _try_lock(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _remove_leftovers(folder: Path) -> None:
+    for path in folder.glob(f"{FILE_PREFIX}*{_TEMPORARY}"):
+        path.unlink(missing_ok=True)
+
+
+def _check_space(models: Sequence[DemoModel], source: Source, folder: Path) -> None:
+    from spectui.demo.writer import size_bytes  # noqa: PLC0415 - loads numpy and gguf
+
+    needed = sum(size_bytes(recipe_of(model), source) for model in models)
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise BadInputError(
+            f"the demo models need {needed / 1e9:.1f} GB in {folder}, "
+            f"where {free / 1e9:.1f} GB are free"
+        )
+
+
+def _never() -> bool:
+    return False
+
+
+def _ignore(_progress: DemoProgress) -> None:
+    pass

@@ -1,0 +1,128 @@
+"""How the dialects of llama-server spell the same thing. Facts only; ``command`` does the writing.
+
+``LLAMA_CPP`` is llama.cpp from 2026 on, where each drafter has its own options. ``LEGACY`` is
+llama.cpp from autumn 2025 until then: ``-fa`` takes a value and the draft has placement options.
+``IK`` is ik_llama.cpp with ``--spec-type NAME:key=value,...``.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from spectui.config import SpeculationConfig
+
+
+class Dialect(StrEnum):
+    """Which llama-server will read the arguments."""
+
+    LLAMA_CPP = "llama.cpp"
+    LEGACY = "llama.cpp-legacy"
+    IK = "ik"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementFlags:
+    """Options that say where one model's parts go; None where the dialect has no such option."""
+
+    model: str
+    gpu_layers: str
+    override_tensor: str | None
+    cpu_moe: str | None
+    n_cpu_moe: str | None
+    cache_type_k: str
+    cache_type_v: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spelling:
+    """One dialect's words."""
+
+    target: PlacementFlags
+    draft: PlacementFlags
+    all_layers: str
+    """Value of ``gpu_layers`` that puts every layer on the GPU."""
+    no_mmap: tuple[str, ...]
+
+
+_TARGET = PlacementFlags(
+    model="-m",
+    gpu_layers="-ngl",
+    override_tensor="-ot",
+    cpu_moe="--cpu-moe",
+    n_cpu_moe="--n-cpu-moe",
+    cache_type_k="-ctk",
+    cache_type_v="-ctv",
+)
+
+SPELLINGS: dict[Dialect, Spelling] = {
+    Dialect.LLAMA_CPP: Spelling(
+        target=_TARGET,
+        draft=PlacementFlags(
+            model="--spec-draft-model",
+            gpu_layers="--spec-draft-ngl",
+            override_tensor="--spec-draft-override-tensor",
+            cpu_moe="--spec-draft-cpu-moe",
+            n_cpu_moe="--spec-draft-n-cpu-moe",
+            cache_type_k="--spec-draft-type-k",
+            cache_type_v="--spec-draft-type-v",
+        ),
+        all_layers="all",
+        # --no-mmap was removed in September 2026.
+        no_mmap=("--load-mode", "none"),
+    ),
+    Dialect.LEGACY: Spelling(
+        target=_TARGET,
+        draft=PlacementFlags(
+            model="-md",
+            gpu_layers="-ngld",
+            override_tensor="-otd",
+            cpu_moe="--cpu-moe-draft",
+            n_cpu_moe="--n-cpu-moe-draft",
+            cache_type_k="-ctkd",
+            cache_type_v="-ctvd",
+        ),
+        # "all" is newer than most of these builds; a number above the layer count never was wrong.
+        all_layers="999",
+        no_mmap=("--no-mmap",),
+    ),
+    Dialect.IK: Spelling(
+        target=PlacementFlags(
+            model="-m",
+            gpu_layers="-ngl",
+            override_tensor="-ot",
+            cpu_moe="--cpu-moe",
+            # It has --n-cpu-moe, but counts from the last layer, where llama.cpp counts from the
+            # first: what was measured is written as a pattern instead.
+            n_cpu_moe=None,
+            cache_type_k="-ctk",
+            cache_type_v="-ctv",
+        ),
+        draft=PlacementFlags(
+            model="-md",
+            gpu_layers="-ngld",
+            override_tensor=None,
+            cpu_moe=None,
+            n_cpu_moe=None,
+            cache_type_k="-ctkd",
+            cache_type_v="-ctvd",
+        ),
+        all_layers="999",
+        no_mmap=("--no-mmap",),
+    ),
+}
+
+
+def speculation_arguments(config: SpeculationConfig, dialect: Dialect) -> list[str]:
+    """The drafting parameters, all of them: their defaults changed between versions."""
+    n_max, n_min = str(config.draft_max), str(config.draft_min)
+    # A sampler's 0.15000000000000002 helps no reader; the server keeps 7 digits.
+    p_min = str(round(float(config.draft_p_min), 6))
+    match dialect:
+        case Dialect.LLAMA_CPP:
+            names = ("--spec-draft-n-max", "--spec-draft-n-min", "--spec-draft-p-min")
+            kind = ["--spec-type", "draft-simple"]
+        case Dialect.LEGACY:
+            names = ("--draft-max", "--draft-min", "--draft-p-min")
+            kind = []  # a draft model is reason enough for these builds to draft
+        case Dialect.IK:
+            return ["--spec-type", f"draft:n_max={n_max},n_min={n_min},p_min={p_min}"]
+    return [*kind, names[0], n_max, names[1], n_min, names[2], p_min]

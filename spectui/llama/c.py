@@ -1,0 +1,12 @@
+"""llama.cpp's C API, imported in one place."""
+
+import os
+from typing import Any
+
+# Without this a failed assertion starts a debugger, where one is installed, and hangs.
+os.environ.setdefault("GGML_NO_BACKTRACE", "1")
+
+import llama_cpp.llama_cpp
+
+C: Any = llama_cpp.llama_cpp
+"""The binding. Untyped on purpose: its annotations describe ctypes, not what calls accept."""

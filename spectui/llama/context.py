@@ -1,0 +1,268 @@
+"""One sequence in one ``llama_context``: decode, read logits, forget a suffix."""
+
+import ctypes
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import psutil
+
+from spectui.config import ContextOptions, FlashAttention
+from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
+from spectui.llama.batch import Batch
+from spectui.llama.c import C
+from spectui.llama.library import native_log
+from spectui.llama.model import Model
+from spectui.speculative.models import Outputs
+
+Logits = npt.NDArray[np.float32]
+
+CACHE_TYPES = {
+    "f32": C.GGML_TYPE_F32,
+    "f16": C.GGML_TYPE_F16,
+    "bf16": 30,  # GGML_TYPE_BF16 of ggml.h, which the binding leaves out
+    "q8_0": C.GGML_TYPE_Q8_0,
+    "q4_0": C.GGML_TYPE_Q4_0,
+    "q4_1": C.GGML_TYPE_Q4_1,
+    "iq4_nl": C.GGML_TYPE_IQ4_NL,
+    "q5_0": C.GGML_TYPE_Q5_0,
+    "q5_1": C.GGML_TYPE_Q5_1,
+}
+"""KV cache types that ``-ctk`` and ``-ctv`` take."""
+
+_FLASH_ATTENTION = {
+    FlashAttention.AUTO: C.LLAMA_FLASH_ATTN_TYPE_AUTO,
+    FlashAttention.ON: C.LLAMA_FLASH_ATTN_TYPE_ENABLED,
+    FlashAttention.OFF: C.LLAMA_FLASH_ATTN_TYPE_DISABLED,
+}
+
+_ABORTED = 2
+_NO_SLOT = 1
+_SEQUENCE = 0
+
+
+def physical_cores() -> int:
+    """Compute threads that llama.cpp would choose by itself."""
+    return psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
+
+
+class AbortFlag:
+    """Ends a running ``llama_decode`` from another thread, without Python in the compute loop.
+
+    ggml asks an abort callback before every graph node. A Python callback would take the GIL
+    thousands of times per token, so the callback is libc's ``strlen`` on a buffer of ours: the
+    empty string is 0, that is false, and one character makes it true.
+    """
+
+    def __init__(self) -> None:
+        """Start lowered."""
+        self._text = ctypes.create_string_buffer(2)
+        libc = ctypes.CDLL(None)
+        self.callback = ctypes.cast(libc.strlen, C.ggml_abort_callback)
+        self.data = ctypes.cast(self._text, ctypes.c_void_p)
+
+    def set(self) -> None:
+        """Abort what is being decoded, and everything after it."""
+        self._text[0] = b"x"
+
+    def clear(self) -> None:
+        """Decode again."""
+        self._text[0] = b"\0"
+
+
+class Context:
+    """Owns a ``llama_context`` with one sequence; implements ``SequenceModel``.
+
+    ``native_s`` adds up the seconds inside llama.cpp, so that what is ours can be told apart.
+    """
+
+    def __init__(
+        self, model: Model, options: ContextOptions, *, max_outputs: int, abort: AbortFlag
+    ) -> None:
+        """Allocate caches and compute buffers.
+
+        Args:
+            model: stays open longer than this context.
+            options: sizes, threads and attention, as given to llama-server.
+            max_outputs: most logits that one decode may ask for; more costs memory.
+            abort: ends a decode when set.
+
+        Raises:
+            BadInputError: the model keeps no token cache that can forget a suffix.
+            DoesNotFitError: caches or buffers could not be allocated.
+            UsageError: a KV cache type is unknown.
+        """
+        self._model = model
+        self._abort = abort
+        params = self._params(options, max_outputs)
+        native_log.mark()
+        self._ctx = C.llama_init_from_model(model.c, params)
+        if not self._ctx:
+            raise DoesNotFitError(
+                f"no context of {options.ctx_size} tokens could be made for "
+                f"{model.options.path.name} ({_last_line()}); choose a smaller -c, or cache types "
+                "-ctk/-ctv that take less"
+            )
+        self._memory = C.llama_get_memory(self._ctx)
+        self.n_ctx: int = C.llama_n_ctx_seq(self._ctx)
+        self.n_batch: int = C.llama_n_batch(self._ctx)
+        self.n_past = 0
+        self.native_s = 0.0
+        self._batch = Batch(self.n_batch)
+        self._row = ctypes.c_float * model.vocabulary.n_tokens
+        self._n_outputs = 0
+        self._last_index = 0
+        self._all = False
+        self._check_truncates()
+
+    def _params(self, options: ContextOptions, max_outputs: int) -> Any:  # noqa: ANN401 - a C structure
+        params = C.llama_context_default_params()
+        params.n_ctx = options.ctx_size
+        params.n_batch = min(options.batch_size, options.ctx_size)
+        params.n_ubatch = min(options.ubatch_size, params.n_batch)
+        params.n_seq_max = 1
+        params.n_outputs_max = min(max_outputs, params.n_batch)
+        params.n_threads = options.threads or physical_cores()
+        params.n_threads_batch = options.threads_batch or params.n_threads
+        params.flash_attn_type = _FLASH_ATTENTION[options.flash_attn]
+        params.type_k = _cache_type("-ctk", self._model.options.cache_type_k)
+        params.type_v = _cache_type("-ctv", self._model.options.cache_type_v)
+        params.abort_callback = self._abort.callback
+        params.abort_callback_data = self._abort.data
+        params.kv_unified = True
+        return params
+
+    def _check_truncates(self) -> None:
+        # As common_context_can_seq_rm: decode two tokens and try to forget one.
+        self.decode((0, 0), Outputs.LAST)
+        truncates = C.llama_memory_seq_rm(self._memory, _SEQUENCE, 1, -1)
+        self.clear()
+        self.native_s = 0.0
+        if not truncates:
+            name, arch = self._model.options.path, self._model.info.arch
+            self.close()
+            raise BadInputError(
+                f"{name} ({arch}) keeps a recurrent state that cannot forget rejected tokens, "
+                "which this version of spectui cannot draft with; use an attention-only model"
+            )
+
+    def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
+        """Append ``tokens`` and compute logits, in pieces of at most ``n_batch``.
+
+        Raises:
+            BadInputError: the context is too small.
+            CancelledError: the abort flag was set; the cache is as it was before.
+            DoesNotFitError: llama.cpp failed to compute.
+        """
+        start, n = self.n_past, len(tokens)
+        if start + n > self.n_ctx:
+            raise BadInputError(
+                f"{start + n} tokens do not fit in a context of {self.n_ctx}; raise -c"
+            )
+        if outputs is Outputs.ALL and n > self.n_batch:
+            raise UsageError(
+                f"a draft of {n - 1} tokens does not fit in -b {self.n_batch}; raise -b"
+            )
+        for offset in range(0, n, self.n_batch):
+            piece = tokens[offset : offset + self.n_batch]
+            is_last = offset + len(piece) == n
+            self._decode_piece(piece, outputs if is_last else None, start)
+        self._all = outputs is Outputs.ALL
+        self._last_index = self._batch.c.n_tokens - 1
+        self._n_outputs = n if self._all else 1
+
+    def _decode_piece(self, piece: Sequence[int], outputs: Outputs | None, start: int) -> None:
+        self._batch.fill(piece, self.n_past, outputs)
+        began = time.perf_counter()
+        status = C.llama_decode(self._ctx, self._batch.c)
+        # A GPU computes asynchronously: without this its time would be booked on the sampler.
+        C.llama_synchronize(self._ctx)
+        self.native_s += time.perf_counter() - began
+        if status == 0:
+            self.n_past += len(piece)
+            return
+        self.n_past = start
+        C.llama_memory_seq_rm(self._memory, _SEQUENCE, start, -1)
+        if status == _ABORTED:
+            raise CancelledError("decoding was cancelled")
+        if status == _NO_SLOT:
+            raise BadInputError(f"the context of {self.n_ctx} tokens is full; raise -c")
+        raise DoesNotFitError(
+            f"llama.cpp could not compute (code {status}: {_last_line()}); "
+            "the memory of a device may be exhausted"
+        )
+
+    def logits(self, output: int) -> Logits:
+        """[n_vocab] float32 view of output ``output`` of the last decode, until the next one.
+
+        Raises:
+            IndexError: the last decode computed no such output.
+        """
+        if not 0 <= output < self._n_outputs:
+            raise IndexError(f"output {output} of {self._n_outputs} was never asked for")
+        index = output if self._all else self._last_index
+        address = C.llama_get_logits_ith(self._ctx, index)
+        row = self._row.from_address(ctypes.addressof(address.contents))
+        return np.frombuffer(memoryview(row).cast("B"), dtype=np.float32)
+
+    def truncate(self, n_past: int) -> None:
+        """Forget all but the first ``n_past`` tokens."""
+        if n_past == self.n_past:
+            return
+        if not C.llama_memory_seq_rm(self._memory, _SEQUENCE, n_past, -1):
+            # Tried at creation: if it fails now, the cache is not what we believe it is.
+            raise RuntimeError(f"llama.cpp refused to forget the tokens from {n_past} on")
+        self.n_past = n_past
+
+    def clear(self) -> None:
+        """Forget everything."""
+        C.llama_memory_clear(self._memory, True)
+        self.n_past = 0
+        self._n_outputs = 0
+
+    def save(self) -> bytes:
+        """Return the cache of the sequence, for ``restore`` on this same context."""
+        size = C.llama_state_seq_get_size(self._ctx, _SEQUENCE)
+        buffer = (ctypes.c_uint8 * size)()
+        written = C.llama_state_seq_get_data(self._ctx, buffer, size, _SEQUENCE)
+        return bytes(memoryview(buffer)[:written])
+
+    def restore(self, state: bytes, n_past: int) -> None:
+        """Bring back what ``save`` returned when ``n_past`` tokens were held. No logits follow."""
+        self.clear()
+        buffer = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
+        if not C.llama_state_seq_set_data(self._ctx, buffer, len(state), _SEQUENCE):
+            raise RuntimeError("llama.cpp refused a state that it had saved")
+        self.n_past = n_past
+
+    def close(self) -> None:
+        """Free caches and buffers."""
+        if self._ctx:
+            self._batch.close()
+            C.llama_free(self._ctx)
+            self._ctx = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _cache_type(option: str, name: str) -> int:
+    if name not in CACHE_TYPES:
+        raise UsageError(f"{option} {name}: unknown; use one of {', '.join(CACHE_TYPES)}")
+    return int(CACHE_TYPES[name])
+
+
+def _last_line() -> str:
+    lines = [line for line in native_log.tail(20) if line.strip()]
+    return lines[-1].strip() if lines else "llama.cpp gave no reason"

@@ -1,0 +1,110 @@
+"""The native library: loaded once, its log captured, its version known."""
+
+import ctypes
+import threading
+from collections import deque
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from spectui.llama.c import C
+
+LogListener = Callable[[str], None]
+
+
+class NativeLog:
+    """llama.cpp's own log, line by line, kept off the terminal.
+
+    The last lines stay in memory, for error messages; a listener may write all to a file. Native
+    threads call in, hence the lock.
+    """
+
+    def __init__(self, capacity: int = 2_000) -> None:
+        """Keep the last ``capacity`` lines."""
+        self._lines: deque[str] = deque(maxlen=capacity)
+        self._partial = ""
+        self._lock = threading.Lock()
+        self._listener: LogListener | None = None
+        # The C side keeps only a pointer: the callback object must live as long as the log.
+        self._callback = C.llama_log_callback(self._receive)
+
+    def install(self) -> None:
+        """Route llama.cpp's and ggml's messages here."""
+        C.llama_log_set(self._callback, ctypes.c_void_p(0))
+
+    def listen(self, listener: LogListener | None) -> None:
+        """Hand every further line to ``listener`` as well, or to nobody."""
+        self._listener = listener
+
+    def tail(self, n_lines: int) -> tuple[str, ...]:
+        """Return the last ``n_lines`` lines, oldest first."""
+        with self._lock:
+            return tuple(self._lines)[-n_lines:]
+
+    def mark(self) -> None:
+        """Forget the lines so far, so that ``tail`` shows only what follows."""
+        with self._lock:
+            self._lines.clear()
+            self._partial = ""
+
+    def _receive(self, _level: int, text: bytes, _user_data: object) -> None:
+        with self._lock:
+            *lines, self._partial = (self._partial + text.decode(errors="replace")).split("\n")
+            self._lines.extend(lines)
+        if self._listener is not None:
+            for line in lines:
+                self._listener(line)
+
+
+native_log = NativeLog()
+
+
+@cache
+def ensure_backend() -> None:
+    """Initialise llama.cpp's backends, once per process."""
+    native_log.install()
+    C.llama_backend_init()
+
+
+def binding_version() -> str:
+    """Version of llama-cpp-python."""
+    from importlib.metadata import version  # noqa: PLC0415 - rarely needed
+
+    return version("llama-cpp-python")
+
+
+def llama_cpp_version() -> str:
+    """Version that llama.cpp reports of itself."""
+    version: bytes = C.llama_version()
+    return version.decode()
+
+
+@cache
+def _ggml(name: str) -> ctypes.CDLL:
+    folder = Path(str(C.__file__)).parent / "lib"
+    return ctypes.CDLL(str(next(folder.glob(f"*{name}.[sd]*"))))
+
+
+@cache
+def buffer_types() -> dict[str, int]:
+    """Default buffer type of each device, by name (``CPU``, ``CUDA0``), as C pointers.
+
+    As ``parse_tensor_buffer_overrides`` in llama.cpp's ``common/arg.cpp`` lists them. Devices are
+    enumerated by libggml, buffer types by libggml-base.
+    """
+    ensure_backend()
+    registry, base = _ggml("ggml"), _ggml("ggml-base")
+    registry.ggml_backend_dev_count.restype = ctypes.c_size_t
+    registry.ggml_backend_dev_get.restype = ctypes.c_void_p
+    registry.ggml_backend_dev_get.argtypes = [ctypes.c_size_t]
+    base.ggml_backend_dev_buffer_type.restype = ctypes.c_void_p
+    base.ggml_backend_dev_buffer_type.argtypes = [ctypes.c_void_p]
+    base.ggml_backend_buft_name.restype = ctypes.c_char_p
+    base.ggml_backend_buft_name.argtypes = [ctypes.c_void_p]
+    found: dict[str, int] = {}
+    for index in range(registry.ggml_backend_dev_count()):
+        device = registry.ggml_backend_dev_get(index)
+        buffer_type = base.ggml_backend_dev_buffer_type(device)
+        if buffer_type:
+            found[base.ggml_backend_buft_name(buffer_type).decode()] = buffer_type
+    return found

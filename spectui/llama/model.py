@@ -1,0 +1,200 @@
+"""One loaded GGUF: weights, metadata, vocabulary."""
+
+import ctypes
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from spectui.config import ModelOptions
+from spectui.errors import BadInputError, CancelledError, DoesNotFitError
+from spectui.llama.c import C
+from spectui.llama.library import ensure_backend, native_log
+from spectui.llama.placement import ModelParams
+from spectui.llama.vocabulary import Vocabulary
+
+_MAGIC = b"GGUF"
+
+_OUT_OF_MEMORY = ("out of memory", "failed to allocate", "unable to allocate", "alloc_tensor_range")
+"""What llama.cpp's log says when a buffer could not be had."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInfo:
+    """What is known of a loaded model."""
+
+    path: Path
+    arch: str
+    name: str
+    n_params: int
+    size_bytes: int
+    n_layers: int
+    n_ctx_train: int
+    n_vocab: int
+
+
+def check_file(path: Path) -> None:
+    """Refuse what is obviously no model before llama.cpp sees it.
+
+    Raises:
+        BadInputError: missing, no file, unreadable, empty, or not a GGUF.
+    """
+    hint = "give the path of a GGUF model"
+    if not path.exists():
+        raise BadInputError(f"{path}: no such file; {hint}")
+    if not path.is_file():
+        raise BadInputError(f"{path} is not a file; {hint}")
+    try:
+        with path.open("rb") as file:
+            magic = file.read(len(_MAGIC))
+    except OSError as error:
+        raise BadInputError(f"{path} cannot be read ({error.strerror}); {hint}") from error
+    if not magic:
+        raise BadInputError(f"{path} is empty; download it again")
+    if magic != _MAGIC:
+        raise BadInputError(f"{path} is not a GGUF file (it starts with {magic!r}); {hint}")
+
+
+class Model:
+    """Owns a ``llama_model``. Close it, or use it as a context manager."""
+
+    def __init__(
+        self,
+        options: ModelOptions,
+        *,
+        on_progress: Callable[[float], None] | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Load weights.
+
+        Args:
+            options: file and placement.
+            on_progress: called with the loaded fraction, 0 to 1.
+            cancelled: asked with every progress; True ends the load.
+
+        Raises:
+            BadInputError: the file is no usable model.
+            CancelledError: ``cancelled`` said so.
+            DoesNotFitError: memory did not suffice.
+            UsageError: an ``-ot`` names an unknown buffer type.
+        """
+        check_file(options.path)
+        ensure_backend()
+        self.options = options
+        params = ModelParams(options)
+        stopped = False
+
+        def progress(fraction: float, _user_data: object) -> bool:
+            nonlocal stopped
+            if on_progress is not None:
+                on_progress(fraction)
+            stopped = stopped or cancelled()
+            return not stopped
+
+        params.c.progress_callback = C.llama_progress_callback(progress)
+        native_log.mark()
+        self._model = C.llama_model_load_from_file(os.fsencode(options.path), params.c)
+        if stopped:
+            self.close()
+            raise CancelledError(f"loading {options.path.name} was cancelled")
+        if not self._model:
+            raise _load_error(options.path)
+
+    @property
+    def c(self) -> object:
+        """The ``llama_model`` pointer, valid until ``close``."""
+        return self._model
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """Its tokens."""
+        return Vocabulary(self._model)
+
+    @cached_property
+    def info(self) -> ModelInfo:
+        """Its metadata."""
+        return ModelInfo(
+            path=self.options.path,
+            arch=self.metadata("general.architecture") or "unknown",
+            name=self.metadata("general.name") or self.options.path.stem,
+            n_params=C.llama_model_n_params(self._model),
+            size_bytes=C.llama_model_size(self._model),
+            n_layers=C.llama_model_n_layer(self._model),
+            n_ctx_train=C.llama_model_n_ctx_train(self._model),
+            n_vocab=self.vocabulary.n_tokens,
+        )
+
+    @property
+    def chat_template(self) -> str | None:
+        """Jinja source of the model's chat template."""
+        template: bytes | None = C.llama_model_chat_template(self._model, None)
+        return template.decode(errors="replace") if template else None
+
+    def metadata(self, key: str) -> str | None:
+        """Value of a GGUF metadata key as text, None where the model lacks it."""
+        size = 256
+        while True:
+            buffer = ctypes.create_string_buffer(size)
+            n = C.llama_model_meta_val_str(self._model, key.encode(), buffer, size)
+            if n < 0:
+                return None
+            if n < size:
+                return buffer.value.decode(errors="replace")
+            size = n + 1
+
+    def check_generates(self) -> None:
+        """Refuse models that cannot continue a text.
+
+        Raises:
+            BadInputError: an embedding or encoder model.
+        """
+        arch = self.info.arch
+        pooling = self.metadata(f"{arch}.pooling_type")
+        causal = self.metadata(f"{arch}.attention.causal")
+        if causal == "false" or pooling not in {None, "0"}:
+            kind = "an embedding model"
+        elif C.llama_model_has_encoder(self._model) or not C.llama_model_has_decoder(self._model):
+            kind = "an encoder model"
+        elif C.llama_model_is_diffusion(self._model):
+            kind = "a diffusion model"
+        else:
+            return
+        raise BadInputError(
+            f"{self.options.path} is {kind} ({arch}), which cannot continue a text; "
+            "give a model that generates"
+        )
+
+    def close(self) -> None:
+        """Free the weights. Contexts on it must be closed before."""
+        if self._model:
+            C.llama_model_free(self._model)
+            self._model = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _load_error(path: Path) -> BadInputError | DoesNotFitError:
+    lines = [line.strip() for line in native_log.tail(40) if line.strip()]
+    if any(sign in line for line in lines for sign in _OUT_OF_MEMORY):
+        return DoesNotFitError(
+            f"{path} does not fit in memory; choose a smaller quantisation, or keep more of it "
+            "in RAM with -ngl, --cpu-moe or -ot"
+        )
+    reasons = [line for line in lines if "error" in line or "invalid" in line or "failed" in line]
+    reason = reasons[0].split(": ", 1)[-1] if reasons else "llama.cpp gave no reason"
+    return BadInputError(
+        f"{path} cannot be loaded ({reason}); check that the download is complete and that "
+        "this llama.cpp knows the architecture"
+    )

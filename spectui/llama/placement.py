@@ -1,0 +1,60 @@
+"""From placement options to llama.cpp's model parameters."""
+
+import ctypes
+
+from spectui.config import ModelOptions
+from spectui.errors import UsageError
+from spectui.llama.c import C
+from spectui.llama.library import buffer_types
+
+_EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+"""``LLM_FFN_EXPS_REGEX`` of llama.cpp's ``common/common.h``."""
+
+
+class _Override(ctypes.Structure):
+    """``struct llama_model_tensor_buft_override``."""
+
+    _fields_ = (("pattern", ctypes.c_char_p), ("buffer_type", ctypes.c_void_p))
+
+
+def overrides(options: ModelOptions) -> list[tuple[str, str]]:
+    """Pairs of (tensor name pattern, buffer type name), first match wins.
+
+    ``-ot`` comes first, then ``--cpu-moe`` and ``--n-cpu-moe`` as llama.cpp expands them.
+    """
+    pairs = [(override.pattern, override.buffer) for override in options.override_tensor]
+    if options.cpu_moe:
+        pairs.append((_EXPERTS, "CPU"))
+    pairs += [(rf"blk\.{layer}{_EXPERTS}", "CPU") for layer in range(options.n_cpu_moe)]
+    return pairs
+
+
+class ModelParams:
+    """``struct llama_model_params`` with everything it points to kept alive."""
+
+    def __init__(self, options: ModelOptions) -> None:
+        """Fill the structure.
+
+        Raises:
+            UsageError: an ``-ot`` names a buffer type that this machine does not have.
+        """
+        self.c = C.llama_model_default_params()
+        self.c.n_gpu_layers = options.n_gpu_layers
+        # AUTO is llama-server's default: mmap unless a device says otherwise.
+        self.c.load_mode = C.LLAMA_LOAD_MODE_AUTO if options.mmap else C.LLAMA_LOAD_MODE_NONE
+        self._overrides = self._override_array(options)
+        self.c.tensor_buft_overrides = ctypes.cast(self._overrides, ctypes.c_void_p)
+
+    @staticmethod
+    def _override_array(options: ModelOptions) -> "ctypes.Array[_Override]":
+        known = buffer_types()
+        pairs = overrides(options)
+        for pattern, buffer in pairs:
+            if buffer not in known:
+                raise UsageError(
+                    f"-ot {pattern}={buffer}: this machine has no buffer type {buffer}; "
+                    f"use one of {', '.join(sorted(known))}"
+                )
+        entries = [_Override(pattern.encode(), known[buffer]) for pattern, buffer in pairs]
+        entries.append(_Override(None, None))
+        return (_Override * len(entries))(*entries)

@@ -1,0 +1,202 @@
+"""llama-server's HTTP interface, as far as spectui needs it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, TypedDict, TypeVar
+
+import httpx
+import msgspec
+
+from spectui.errors import ServerError
+
+T = TypeVar("T")
+
+
+class ChatMessage(TypedDict):
+    """One turn of a conversation."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """What the server generated for one prompt, and what it cost."""
+
+    text: str
+    tokens: tuple[int, ...]
+    n_predicted: int
+    predicted_s: float
+    """Decode time. The first token comes from the prompt's logits, so this is the time of
+    ``n_predicted - 1`` tokens."""
+    n_drafted: int
+    n_accepted: int
+    stop: str
+    """Why it ended: ``eos``, ``word``, ``limit`` or ``none``."""
+
+
+class _Timings(msgspec.Struct):
+    predicted_n: int
+    predicted_ms: float
+    # Both are absent when nothing was drafted.
+    draft_n: int = 0
+    draft_n_accepted: int = 0
+
+
+class _CompletionReply(msgspec.Struct):
+    content: str
+    tokens: tuple[int, ...]
+    stop_type: str
+    timings: _Timings
+
+
+class _TokenizeReply(msgspec.Struct):
+    tokens: tuple[int, ...]
+
+
+class _TemplateReply(msgspec.Struct):
+    prompt: str
+
+
+class _HealthReply(msgspec.Struct):
+    status: str
+
+
+class _Fault(msgspec.Struct):
+    message: str
+
+
+class _ErrorReply(msgspec.Struct):
+    error: _Fault
+
+
+class LlamaClient:
+    """Talks to a llama-server that is already running."""
+
+    def __init__(
+        self, base_url: str, *, api_key: str | None = None, request_timeout_s: float = 600.0
+    ) -> None:
+        self.base_url = base_url
+        self._http = httpx.Client(
+            base_url=base_url,
+            headers={"Authorization": f"Bearer {api_key}"} if api_key else None,
+            timeout=request_timeout_s,
+            trust_env=False,  # a configured proxy cannot reach this machine's loopback
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._http.close()
+
+    def is_ready(self, *, timeout_s: float) -> bool:
+        """Return whether the server answers that its model is loaded."""
+        try:
+            response = self._http.get("/health", timeout=timeout_s)
+        except httpx.RequestError:
+            return False
+        if response.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+            return False  # still loading
+        return self._decode(response, _HealthReply).status == "ok"
+
+    def complete(
+        self,
+        prompt: str | Sequence[int],
+        *,
+        n_predict: int,
+        temperature: float = 0.0,
+        seed: int = 0,
+        ignore_eos: bool = False,
+        cache_prompt: bool = False,
+        **extra: object,
+    ) -> Completion:
+        """Generate up to ``n_predict`` tokens.
+
+        Args:
+            prompt: raw text, or token ids that are fed as they stand.
+            n_predict: most tokens to generate.
+            temperature: 0 is greedy.
+            seed: of the server's sampler.
+            ignore_eos: generate all ``n_predict`` tokens whatever they are.
+            cache_prompt: reuse the prefix of the previous prompt, which is faster but makes the
+                work of a request depend on the one before it.
+            extra: more fields of ``POST /completion``, such as ``top_k``.
+
+        Raises:
+            ServerError: the server refused, failed or answered nonsense.
+        """
+        body: dict[str, object] = {
+            "prompt": prompt if isinstance(prompt, str) else list(prompt),
+            "n_predict": n_predict,
+            "temperature": temperature,
+            "seed": seed,
+            "ignore_eos": ignore_eos,
+            "cache_prompt": cache_prompt,
+            "return_tokens": True,
+            **extra,
+        }
+        reply = self._post("/completion", body, _CompletionReply)
+        return Completion(
+            text=reply.content,
+            tokens=reply.tokens,
+            n_predicted=reply.timings.predicted_n,
+            predicted_s=reply.timings.predicted_ms / 1000,
+            n_drafted=reply.timings.draft_n,
+            n_accepted=reply.timings.draft_n_accepted,
+            stop=reply.stop_type,
+        )
+
+    def tokenize(self, text: str, *, add_special: bool = True) -> tuple[int, ...]:
+        """Return the target's token ids of ``text``, special tokens in it parsed as such."""
+        body = {"content": text, "add_special": add_special, "parse_special": True}
+        return self._post("/tokenize", body, _TokenizeReply).tokens
+
+    def apply_template(self, messages: Sequence[ChatMessage]) -> str:
+        """Return the raw prompt that the model's chat template makes of ``messages``."""
+        return self._post("/apply-template", {"messages": list(messages)}, _TemplateReply).prompt
+
+    def _post(self, path: str, body: object, kind: type[T]) -> T:
+        try:
+            response = self._http.post(path, json=body)
+        except httpx.RequestError as error:
+            raise self._lost_connection(error) from error
+        return self._decode(response, kind)
+
+    def _decode(self, response: httpx.Response, kind: type[T]) -> T:
+        where = f"{response.request.method} {response.request.url}"
+        if not response.is_success:
+            raise ServerError(
+                f"llama-server answered {where} with status {response.status_code}: "
+                f"{_fault(response)}"
+            )
+        try:
+            return msgspec.json.decode(response.content, type=kind)
+        except msgspec.MsgspecError as error:
+            raise ServerError(
+                f"llama-server's answer to {where} is not what spectui understands ({error}); "
+                "use a recent llama-server"
+            ) from error
+
+    def _lost_connection(self, error: httpx.RequestError) -> ServerError:
+        """Say what happened when a request got no answer."""
+        reason = str(error) or type(error).__name__
+        return ServerError(f"no answer from llama-server at {self.base_url}: {reason}")
+
+
+def _fault(response: httpx.Response) -> str:
+    """Return the server's own words, as far as there are any."""
+    try:
+        return msgspec.json.decode(response.content, type=_ErrorReply).error.message
+    except msgspec.MsgspecError:
+        return repr(response.text[:200])

@@ -1,0 +1,151 @@
+"""A llama-server of our own: started on a free loopback port, stopped with its owner."""
+
+import contextlib
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+import httpx
+
+from spectui.errors import ServerError
+from spectui.server.client import LlamaClient
+
+POLL_INTERVAL_S = 0.05
+HEALTH_TIMEOUT_S = 2.0
+GRACE_S = 10.0
+N_LAST_LINES = 5
+MAX_TAIL_BYTES = 4096
+
+
+class LlamaServer(LlamaClient):
+    """A running llama-server; the constructor returns once it is ready.
+
+    Args:
+        binary: the user's or the project's own llama-server.
+        arguments: its command line. Host and port are set by spectui and win over the user's; the
+            API key travels in the environment, where other users cannot read it.
+        log_path: file for the server's stdout and stderr.
+        ready_timeout_s: how long loading the model may take.
+        request_timeout_s: how long one answer may take.
+
+    Raises:
+        ServerError: it could not be started, exited, or was not ready in time.
+    """
+
+    def __init__(
+        self,
+        binary: Path,
+        arguments: Sequence[str],
+        *,
+        log_path: Path,
+        ready_timeout_s: float = 120.0,
+        request_timeout_s: float = 600.0,
+    ) -> None:
+        self.log_path = log_path
+        port = _free_port()
+        api_key = secrets.token_urlsafe(24)
+        command = [str(binary), *arguments, "--host", "127.0.0.1", "--port", str(port)]
+        self._process = _start(command, api_key=api_key, log_path=log_path)
+        try:
+            super().__init__(
+                f"http://127.0.0.1:{port}", api_key=api_key, request_timeout_s=request_timeout_s
+            )
+            self._wait_until_ready(ready_timeout_s)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """The server's process, for whoever watches its memory."""
+        return self._process.pid
+
+    def close(self) -> None:
+        """End the process, by force if it does not go on request. May be called again."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(GRACE_S)
+            except subprocess.TimeoutExpired:
+                pass
+            finally:
+                self._process.kill()
+                self._process.wait()
+        super().close()
+
+    def _wait_until_ready(self, timeout_s: float) -> None:
+        deadline_s = time.monotonic() + timeout_s
+        while not self._has_exited(POLL_INTERVAL_S):
+            remaining_s = deadline_s - time.monotonic()
+            if remaining_s <= 0:
+                raise ServerError(
+                    f"llama-server was not ready after {timeout_s:g} s; "
+                    f"its last words were {self._last_words()} (all of them in {self.log_path})"
+                )
+            if self.is_ready(timeout_s=min(HEALTH_TIMEOUT_S, remaining_s)):
+                return
+        raise self._exited()
+
+    def _has_exited(self, within_s: float) -> bool:
+        # Waiting for the exit is the pause between two polls, so that a death ends it at once.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(within_s)
+        return self._process.returncode is not None
+
+    def _exited(self) -> ServerError:
+        code = self._process.returncode
+        manner = f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
+        return ServerError(
+            f"llama-server ended with {manner}; "
+            f"its last words were {self._last_words()} (all of them in {self.log_path})"
+        )
+
+    def _lost_connection(self, error: httpx.RequestError) -> ServerError:
+        # The connection breaks a moment before the process is gone.
+        is_timeout = isinstance(error, httpx.TimeoutException)
+        if self._has_exited(0.0 if is_timeout else 1.0):
+            return self._exited()
+        return super()._lost_connection(error)
+
+    def _last_words(self) -> str:
+        with self.log_path.open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - MAX_TAIL_BYTES))
+            lines = log.read().decode("utf-8", "replace").splitlines()
+        spoken = [line.strip() for line in lines if line.strip()]
+        return repr(" / ".join(spoken[-N_LAST_LINES:]))
+
+
+def _start(command: Sequence[str], *, api_key: str, log_path: Path) -> "subprocess.Popen[bytes]":
+    environment = {**os.environ, "LLAMA_API_KEY": api_key}
+    with _open_log(log_path) as log:
+        try:
+            return subprocess.Popen(  # noqa: S603 - the user's own llama-server, without a shell
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+            )
+        except OSError as error:
+            raise ServerError(
+                f"cannot start {command[0]} ({error.strerror}); "
+                "give the path of an executable llama-server"
+            ) from error
+
+
+def _open_log(path: Path) -> IO[bytes]:
+    try:
+        return path.open("wb")
+    except OSError as error:
+        raise ServerError(
+            f"cannot write llama-server's log to {path} ({error.strerror})"
+        ) from error
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

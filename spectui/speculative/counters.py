@@ -1,0 +1,158 @@
+"""What is counted of a generation. Counts are exact; times come from the injected clock."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import reduce
+from itertools import zip_longest
+
+
+class RoundEnd(StrEnum):
+    """Why a round accepted no more of its draft."""
+
+    MISMATCH = "mismatch"
+    """The target sampled another token than the drafted one."""
+    EXHAUSTED = "exhausted"
+    """Every drafted token was accepted, or nothing was drafted."""
+    END_OF_GENERATION = "eog"
+    """The target ended the text inside the draft."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundTimes:
+    """Where the seconds of a round went."""
+
+    draft_s: float = 0.0
+    """All work of the draft: the chain, and evaluating the verified batch again."""
+    verify_s: float = 0.0
+    sample_s: float = 0.0
+    rollback_s: float = 0.0
+    other_s: float = 0.0
+    """The rest, up to the end of the previous round."""
+
+    @property
+    def total_s(self) -> float:
+        """Wall time of the round."""
+        return self.draft_s + self.verify_s + self.sample_s + self.rollback_s + self.other_s
+
+    def __add__(self, other: "RoundTimes") -> "RoundTimes":
+        return RoundTimes(
+            draft_s=self.draft_s + other.draft_s,
+            verify_s=self.verify_s + other.verify_s,
+            sample_s=self.sample_s + other.sample_s,
+            rollback_s=self.rollback_s + other.rollback_s,
+            other_s=self.other_s + other.other_s,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """One draft, verify, accept, rollback cycle."""
+
+    draft: tuple[int, ...]
+    probabilities: tuple[float, ...]
+    """Of each drafted token, under the draft model's top-10 softmax."""
+    tokens: tuple[int, ...]
+    """Emitted: the accepted draft tokens, then the bonus token unless the text has ended."""
+    n_accepted: int
+    """Drafted tokens that the target confirmed."""
+    end: RoundEnd
+    n_steps: int
+    """Decodes of the draft chain."""
+    chain_s: float
+    """Seconds of those decodes."""
+    times: RoundTimes
+
+    @property
+    def n_drafted(self) -> int:
+        """Tokens proposed."""
+        return len(self.draft)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """Sums over rounds, of one generation or of many (they add up)."""
+
+    n_rounds: int = 0
+    n_drafted: int = 0
+    n_accepted: int = 0
+    n_rejections: int = 0
+    """Rounds that ended in a mismatch."""
+    accepted_per_position: tuple[int, ...] = ()
+    """[draft_max]: rounds that accepted the draft's i-th token."""
+    reached_per_position: tuple[int, ...] = ()
+    """[draft_max]: rounds whose i-th drafted token was compared with the target's."""
+    n_steps: int = 0
+    chain_s: float = 0.0
+    times: RoundTimes = RoundTimes()
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Accepted / drafted, None when nothing was drafted."""
+        return self.n_accepted / self.n_drafted if self.n_drafted else None
+
+    @property
+    def mean_accepted_length(self) -> float | None:
+        """Tokens per round, the bonus token included. None before the first round."""
+        return 1 + self.n_accepted / self.n_rounds if self.n_rounds else None
+
+    @property
+    def alpha(self) -> float | None:
+        """Maximum-likelihood acceptance per token: accepted / (accepted + rejections).
+
+        Leviathan et al. 2023 (arXiv 2211.17192) assume that each token is accepted independently
+        with probability α; a round that ends for another reason is a censored observation.
+        """
+        tried = self.n_accepted + self.n_rejections
+        return self.n_accepted / tried if tried else None
+
+    @property
+    def conditional_acceptance(self) -> tuple[float | None, ...]:
+        """[draft_max]: accepted at i / rounds that reached i."""
+        pairs = zip(self.accepted_per_position, self.reached_per_position, strict=True)
+        return tuple(accepted / reached if reached else None for accepted, reached in pairs)
+
+    @property
+    def draft_step_s(self) -> float | None:
+        """Mean seconds of one draft step. None when nothing was drafted."""
+        return self.chain_s / self.n_steps if self.n_steps else None
+
+    def __add__(self, other: "Counters") -> "Counters":
+        return Counters(
+            n_rounds=self.n_rounds + other.n_rounds,
+            n_drafted=self.n_drafted + other.n_drafted,
+            n_accepted=self.n_accepted + other.n_accepted,
+            n_rejections=self.n_rejections + other.n_rejections,
+            accepted_per_position=_add(self.accepted_per_position, other.accepted_per_position),
+            reached_per_position=_add(self.reached_per_position, other.reached_per_position),
+            n_steps=self.n_steps + other.n_steps,
+            chain_s=self.chain_s + other.chain_s,
+            times=self.times + other.times,
+        )
+
+
+def count(rounds: Iterable[Round]) -> Counters:
+    """Add up ``rounds``."""
+    return reduce(Counters.__add__, map(_count_one, rounds), Counters())
+
+
+def _count_one(finished: Round) -> Counters:
+    mismatch = finished.end is RoundEnd.MISMATCH
+    # Every emitted token was compared with a drafted one, except the bonus after a full draft.
+    n_reached = min(len(finished.tokens), finished.n_drafted)
+    positions = range(finished.n_drafted)
+    return Counters(
+        n_rounds=1,
+        n_drafted=finished.n_drafted,
+        n_accepted=finished.n_accepted,
+        n_rejections=int(mismatch),
+        accepted_per_position=tuple(int(i < finished.n_accepted) for i in positions),
+        reached_per_position=tuple(int(i < n_reached) for i in positions),
+        n_steps=finished.n_steps,
+        chain_s=finished.chain_s,
+        times=finished.times,
+    )
+
+
+def _add(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(a + b for a, b in zip_longest(left, right, fillvalue=0))

@@ -1,0 +1,135 @@
+"""The speculative loop over one sequence: prefill, then rounds until something stops it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+
+from spectui.speculative.acceptance import accept
+from spectui.speculative.counters import Round, RoundTimes
+from spectui.speculative.drafters import Clock, Draft, Drafter
+from spectui.speculative.models import Outputs, TargetModel
+
+
+class Stop(StrEnum):
+    """Why a generation ended."""
+
+    END_OF_GENERATION = "eog"
+    LENGTH = "length"
+    """The requested number of tokens was reached."""
+    CONTEXT = "context"
+    """The context is full."""
+    CANCELLED = "cancelled"
+
+
+def draft_cap(*, n_ctx: int, n_past: int, n_remaining: int) -> int:
+    """Longest draft that context and budget leave room for, possibly below 1.
+
+    llama-server's ``server_slot::get_n_draft_max``: two tokens of the context stay free, and the
+    bonus token takes one of the tokens still wanted. ``n_past`` does not count the last emitted
+    token, which is not in the cache yet; ``n_remaining`` at or below 0 means no bound.
+    """
+    cap = n_ctx - n_past - 2
+    return min(cap, n_remaining - 1) if n_remaining > 0 else cap
+
+
+class Decoder:
+    """Generates one sequence with one target and one drafter.
+
+    After every round the caches of target and drafter agree on a prefix that lacks only the last
+    emitted token (and, on the ``fast`` schedule, what the draft has still to catch up with).
+    """
+
+    def __init__(
+        self, target: TargetModel, drafter: Drafter, *, n_predict: int, clock: Clock
+    ) -> None:
+        """Both models' caches are empty, or hold the prompt.
+
+        Args:
+            target: the model whose output counts.
+            drafter: the proposer.
+            n_predict: tokens to emit, -1 for as many as fit.
+            clock: source of all times.
+        """
+        self._target = target
+        self._drafter = drafter
+        self._n_predict = n_predict
+        self._clock = clock
+        self._n_emitted = 0
+        self.stop: Stop | None = None
+        """Why the generation has ended, None while it goes on."""
+
+    def start(self, prompt: Sequence[int]) -> int:
+        """Evaluate ``prompt`` where the caches lack it; return the first token, from its logits."""
+        if self._target.n_past == 0:
+            self._target.decode(prompt, Outputs.LAST)
+        self._drafter.begin(prompt)
+        first = self._target.sample(0)
+        self._emitted((first,))
+        return first
+
+    def rounds(self, first: int, cancelled: Callable[[], bool] = lambda: False) -> Iterator[Round]:
+        """Run rounds after the ``first`` token until text, budget or context ends.
+
+        What the consumer does between two rounds counts as the next round's ``other_s``.
+        """
+        last = first
+        ended = self._clock()
+        while self.stop is None:
+            if cancelled():
+                self.stop = Stop.CANCELLED
+                return
+            finished, ended = self._round(last, ended)
+            last = finished.tokens[-1]
+            self._emitted(finished.tokens)
+            yield finished
+
+    def _round(self, last: int, previous_ended: float) -> tuple[Round, float]:
+        clock, target, drafter = self._clock, self._target, self._drafter
+        n_past = target.n_past
+        t_draft = clock()
+        draft = self._draft(last)
+        t_verify = clock()
+        batch = (last, *draft.tokens)
+        target.decode(batch, Outputs.ALL)
+        t_verified = clock()
+        drafter.verified(batch)
+        t_sample = clock()
+        accepted = accept(target, draft.tokens)
+        t_rollback = clock()
+        target.truncate(n_past + 1 + accepted.n_accepted)
+        drafter.accept(accepted.n_accepted)
+        t_end = clock()
+        times = RoundTimes(
+            draft_s=(t_verify - t_draft) + (t_sample - t_verified),
+            verify_s=t_verified - t_verify,
+            sample_s=t_rollback - t_sample,
+            rollback_s=t_end - t_rollback,
+            other_s=t_draft - previous_ended,
+        )
+        return Round(
+            draft=draft.tokens,
+            probabilities=draft.probabilities,
+            tokens=accepted.tokens,
+            n_accepted=accepted.n_accepted,
+            end=accepted.end,
+            n_steps=draft.n_steps,
+            chain_s=draft.chain_s,
+            times=times,
+        ), t_end
+
+    def _draft(self, last: int) -> Draft:
+        cap = draft_cap(
+            n_ctx=self._target.n_ctx,
+            n_past=self._target.n_past,
+            n_remaining=self._n_predict - self._n_emitted,
+        )
+        return self._drafter.draft(last, cap) if cap > 0 else Draft()
+
+    def _emitted(self, tokens: Sequence[int]) -> None:
+        self._n_emitted += len(tokens)
+        if self._target.is_eog(tokens[-1]):
+            self.stop = Stop.END_OF_GENERATION
+        elif 0 <= self._n_predict <= self._n_emitted:
+            self.stop = Stop.LENGTH
+        elif self._target.n_past + 1 >= self._target.n_ctx:
+            # llama-server's process_token: without context shift one place stays free.
+            self.stop = Stop.CONTEXT

@@ -1,0 +1,191 @@
+"""Drafters: what proposes tokens, and what it must be told to stay in step with the target.
+
+The four verbs are those of llama.cpp's ``common_speculative_impl``: begin, draft, process
+(``verified`` here) and accept.
+"""
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from spectui.config import Schedule, SpeculationConfig
+from spectui.speculative.models import DraftModel, Outputs
+
+Clock = Callable[[], float]
+"""Seconds from an arbitrary origin, such as ``time.perf_counter``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A proposal: ``tokens`` and their probabilities, and what the chain cost."""
+
+    tokens: tuple[int, ...] = ()
+    probabilities: tuple[float, ...] = ()
+    n_steps: int = 0
+    chain_s: float = 0.0
+
+
+class Drafter(Protocol):
+    """Proposes the continuation of a sequence that the target extends."""
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Forget everything and take ``prompt`` as the sequence."""
+        ...
+
+    def draft(self, last: int, n_max: int) -> Draft:
+        """Propose at most ``n_max`` tokens after ``last``, which the target has just emitted."""
+        ...
+
+    def verified(self, batch: Sequence[int]) -> None:
+        """Learn that the target has decoded ``batch``: the last token and the draft."""
+        ...
+
+    def accept(self, n_accepted: int) -> None:
+        """Keep the last token and the first ``n_accepted`` of the draft; forget the rest."""
+        ...
+
+
+class NoDrafter:
+    """Speculation switched off: every round is one target token."""
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Nothing to keep."""
+
+    def draft(self, last: int, n_max: int) -> Draft:  # noqa: ARG002 - the protocol's names
+        """Propose nothing."""
+        return Draft()
+
+    def verified(self, batch: Sequence[int]) -> None:
+        """Nothing to learn."""
+
+    def accept(self, n_accepted: int) -> None:
+        """Nothing to forget."""
+
+
+def float32(value: float) -> float:
+    """``value`` rounded to single precision, as llama.cpp holds its thresholds."""
+    (rounded,) = struct.unpack("f", struct.pack("f", value))
+    return float(rounded)
+
+
+def draft_chain(
+    model: DraftModel,
+    pending: Sequence[int],
+    config: SpeculationConfig,
+    n_max: int,
+    clock: Clock,
+) -> Draft:
+    """Draft token by token, as ``common_speculative_impl_draft_simple::draft`` does.
+
+    Args:
+        model: the draft, in step with the target but for ``pending``.
+        pending: tokens to decode first; the last one is the last emitted token.
+        config: bounds; the floor ``draft_p_min`` holds for each token alone.
+        n_max: bound of this round from context and budget, at least 1.
+        clock: times the chain's single-token decodes.
+
+    Returns:
+        The draft, empty if it stayed shorter than ``draft_min``. The model has decoded
+        ``pending`` and every drafted token but the last, or the last as well if the chain
+        ended at the floor.
+    """
+    floor = float32(config.draft_p_min)
+    longest = min(config.draft_max, n_max)
+    tokens: list[int] = []
+    probabilities: list[float] = []
+    started = clock()
+    model.decode(pending, Outputs.LAST)
+    n_steps = 1
+    while True:
+        token, probability = model.top()
+        if probability < floor:
+            break
+        tokens.append(token)
+        probabilities.append(probability)
+        if len(tokens) >= longest:
+            break
+        model.decode((token,), Outputs.LAST)
+        n_steps += 1
+    chain_s = clock() - started
+    if len(tokens) < config.draft_min:
+        return Draft(n_steps=n_steps, chain_s=chain_s)
+    return Draft(
+        tokens=tuple(tokens), probabilities=tuple(probabilities), n_steps=n_steps, chain_s=chain_s
+    )
+
+
+class ServerModelDrafter:
+    """A draft model driven as llama-server does: the verified batch is evaluated a second time."""
+
+    def __init__(self, model: DraftModel, config: SpeculationConfig, clock: Clock) -> None:
+        self._model = model
+        self._config = config
+        self._clock = clock
+        self._n_past = 0
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Evaluate the prompt, unless the model's cache holds it already."""
+        if self._model.n_past == 0:
+            self._model.decode(prompt, Outputs.LAST)
+        self._n_past = len(prompt)
+
+    def draft(self, last: int, n_max: int) -> Draft:
+        """Draft from ``last``, then forget the chain: ``verified`` evaluates it again."""
+        draft = draft_chain(self._model, (last,), self._config, n_max, self._clock)
+        self._model.truncate(self._n_past)
+        return draft
+
+    def verified(self, batch: Sequence[int]) -> None:
+        """Evaluate ``batch`` on the draft, as llama-server does after every target decode."""
+        self._model.decode(batch, Outputs.LAST)
+
+    def accept(self, n_accepted: int) -> None:
+        """Forget the rejected tokens."""
+        self._n_past += 1 + n_accepted
+        self._model.truncate(self._n_past)
+
+
+class FastModelDrafter:
+    """A draft model that evaluates only what it lacks: one token, or two after full acceptance."""
+
+    def __init__(self, model: DraftModel, config: SpeculationConfig, clock: Clock) -> None:
+        self._model = model
+        self._config = config
+        self._clock = clock
+        self._n_past = 0
+        self._lacking: tuple[int, ...] = ()
+        """Tokens of the sequence that the draft's cache does not hold."""
+        self._batch: tuple[int, ...] = ()
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Evaluate the prompt, unless the model's cache holds it already."""
+        if self._model.n_past == 0:
+            self._model.decode(prompt, Outputs.LAST)
+        self._n_past = len(prompt)
+        self._lacking = ()
+
+    def draft(self, last: int, n_max: int) -> Draft:
+        """Catch up and draft in one go."""
+        return draft_chain(self._model, (*self._lacking, last), self._config, n_max, self._clock)
+
+    def verified(self, batch: Sequence[int]) -> None:
+        """Remember ``batch``; the cache holds most of it from drafting."""
+        self._batch = tuple(batch)
+
+    def accept(self, n_accepted: int) -> None:
+        """Forget the rejected tokens and note which accepted ones the cache lacks."""
+        sequence = (*self._lacking, *self._batch[: 1 + n_accepted])
+        start = self._n_past - len(self._lacking)
+        self._n_past += 1 + n_accepted
+        held = min(self._model.n_past, self._n_past)
+        self._model.truncate(held)
+        self._lacking = sequence[held - start :]
+
+
+def model_drafter(
+    model: DraftModel, config: SpeculationConfig, schedule: Schedule, clock: Clock
+) -> Drafter:
+    """The drafter of ``schedule`` over a draft model."""
+    drafter = ServerModelDrafter if schedule is Schedule.SERVER else FastModelDrafter
+    return drafter(model, config, clock)

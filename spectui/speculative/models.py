@@ -1,0 +1,65 @@
+"""What the speculative loop needs from a target and from a draft model.
+
+Both hold one sequence. Token positions are implicit: a decode appends at ``n_past``.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Protocol
+
+
+class Outputs(Enum):
+    """For which tokens of a decode the logits are computed."""
+
+    LAST = "last"
+    ALL = "all"
+
+
+class SequenceModel(Protocol):
+    """A causal model over one cached sequence."""
+
+    @property
+    def n_ctx(self) -> int:
+        """Tokens that the cache can hold."""
+        ...
+
+    @property
+    def n_past(self) -> int:
+        """Tokens in the cache."""
+        ...
+
+    def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
+        """Append ``tokens`` to the cache and compute the logits that ``outputs`` asks for."""
+        ...
+
+    def truncate(self, n_past: int) -> None:
+        """Forget all but the first ``n_past`` tokens."""
+        ...
+
+
+class TargetModel(SequenceModel, Protocol):
+    """The model whose output counts."""
+
+    def sample(self, output: int) -> int:
+        """Sample one token from output number ``output`` of the last decode.
+
+        Each call draws once from the seeded stream, so the loop must call it once per emitted
+        token.
+        """
+        ...
+
+    def is_eog(self, token: int) -> bool:
+        """Whether ``token`` ends a generation."""
+        ...
+
+
+class DraftModel(SequenceModel, Protocol):
+    """The cheap proposer."""
+
+    def top(self) -> tuple[int, float]:
+        """Most probable token of the last output, and its probability.
+
+        The probability is the softmax over the ten highest logits only, as in llama.cpp
+        (``common_speculative_impl_draft_simple`` samples with ``top_k = 10``).
+        """
+        ...

@@ -1,0 +1,1 @@
+"""Finding the settings that pay: search space, objective, statistics and verdict."""

@@ -1,0 +1,263 @@
+"""Prompts: every bad input is named by file, line and reason; everything valid loads back equal."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.errors import BadInputError
+from spectui.prompts import ChatMessage, Prompt, builtin_suite, load_prompts
+
+CATEGORIES = (
+    "code",
+    "structured",
+    "chat",
+    "prose",
+    "math",
+    "extraction",
+    "summarisation",
+    "long-context",
+)
+GOOD = b'{"id": "good", "prompt": "hello"}'
+MESSAGE = '{"role": "user", "content": "hi"}'
+
+
+def write(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+BAD_LINES = [
+    pytest.param(b'{"prompt": "a"', "invalid JSON", id="truncated"),
+    pytest.param(b"prompt: a", "invalid JSON", id="not JSON"),
+    pytest.param(b'{"prompt": "a"} {"prompt": "b"}', "invalid JSON", id="two objects"),
+    pytest.param(b'{"prompt": "\\ud800"}', "invalid JSON", id="half a surrogate pair"),
+    pytest.param(b'["a"]', "expected `object`, got `array`", id="an array"),
+    pytest.param(b"[" * 100_000, "expected `object`, got `array`", id="deep nesting"),
+    pytest.param(b'{"prompt": "a", "temp": 1}', "unknown field `temp`", id="unknown key"),
+    pytest.param(
+        b'{"messages": [{"role": "user", "content": "a", "name": "b"}]}',
+        "unknown field `name` - at `$.messages[0]`",
+        id="unknown key in a message",
+    ),
+    pytest.param(b'{"prompt": 7}', "expected `str`, got `int` - at `$.prompt`", id="prompt type"),
+    pytest.param(b'{"prompt": null}', "expected `str`, got `null`", id="null prompt"),
+    pytest.param(b'{"id": 1, "prompt": "a"}', "got `int` - at `$.id`", id="id type"),
+    pytest.param(
+        b'{"category": [], "prompt": "a"}', "got `array` - at `$.category`", id="category type"
+    ),
+    pytest.param(b'{"messages": "a"}', "expected `array`, got `str`", id="messages type"),
+    pytest.param(
+        b'{"messages": [{"role": "user"}]}', "missing required field `content`", id="no content"
+    ),
+    pytest.param(
+        b'{"prompt": "a", "messages": [' + MESSAGE.encode() + b"]}",
+        "both prompt and messages",
+        id="both",
+    ),
+    pytest.param(b'{"id": "a"}', "neither prompt nor messages", id="neither"),
+    pytest.param(b'{"prompt": ""}', "the prompt is empty", id="empty prompt"),
+    pytest.param(b'{"prompt": " \\n\\t"}', "the prompt is empty", id="blank prompt"),
+    pytest.param(b'{"messages": []}', "messages is empty", id="empty messages"),
+    pytest.param(
+        b'{"messages": [' + MESSAGE.encode() + b', {"role": "user", "content": " "}]}',
+        "message 2 is empty",
+        id="empty content",
+    ),
+    pytest.param(
+        b'{"messages": [{"role": "User", "content": "a"}]}',
+        "unknown role 'User' in message 1; use system, user, assistant, tool",
+        id="unknown role",
+    ),
+    pytest.param(b'{"id": "", "prompt": "a"}', "id or category is empty", id="empty id"),
+    pytest.param(
+        b'{"category": "", "prompt": "a"}', "id or category is empty", id="empty category"
+    ),
+    pytest.param(b'{"id": "good", "prompt": "a"}', "duplicate id 'good'", id="duplicate id"),
+    pytest.param(b'{"prompt": "caf\xe9"}', "not UTF-8", id="Latin-1"),
+    pytest.param(b'{"\xe9": "a"}', "not UTF-8", id="Latin-1 key"),
+]
+
+
+@pytest.mark.parametrize(("line", "reason"), BAD_LINES)
+def test_bad_line_is_named_by_file_line_and_reason(
+    tmp_path: Path, line: bytes, reason: str
+) -> None:
+    # The bad line is the fourth: a good one and blank ones before it, a good one after it.
+    file = write(tmp_path / "mine.jsonl", b"\n".join([GOOD, b"", b"  \r", line, GOOD]))
+    with pytest.raises(BadInputError) as caught:
+        load_prompts(file)
+    message = str(caught.value)
+    assert message.startswith(f"{file}:4: ")
+    assert reason in message
+    assert "; " in message, "says what to do"
+    assert "\n" not in message
+    assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "reason"),
+    [
+        pytest.param(b"", 1, "the prompt is empty", id="empty"),
+        pytest.param(b" \n\n", 1, "the prompt is empty", id="blank"),
+        pytest.param(b"\xef\xbb\xbf", 1, "the prompt is empty", id="only a byte order mark"),
+        pytest.param(b"first\nsecond\ncaf\xe9\n", 3, "not UTF-8", id="Latin-1"),
+        pytest.param("text".encode("utf-16"), 1, "not UTF-8", id="UTF-16"),
+    ],
+)
+def test_bad_text_file_is_named_by_file_line_and_reason(
+    tmp_path: Path, data: bytes, line: int, reason: str
+) -> None:
+    file = write(tmp_path / "mine.txt", data)
+    with pytest.raises(BadInputError) as caught:
+        load_prompts(file)
+    assert str(caught.value).startswith(f"{file}:{line}: ")
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize("data", [b"", b"\n\r\n  \n", b"\xef\xbb\xbf\n"])
+def test_jsonl_without_prompts_is_an_error(tmp_path: Path, data: bytes) -> None:
+    file = write(tmp_path / "empty.jsonl", data)
+    with pytest.raises(BadInputError, match=r"empty\.jsonl contains no prompts; write"):
+        load_prompts(file)
+
+
+@pytest.mark.parametrize("name", ["missing", "missing.jsonl", "missing.txt", "x" * 300 + ".txt"])
+def test_path_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BadInputError, match=f"cannot read the prompts in .*{name} .*; check"):
+        load_prompts(tmp_path / name)
+
+
+def test_wrong_suffix_is_named(tmp_path: Path) -> None:
+    file = write(tmp_path / "prompts.csv", b"a,b")
+    with pytest.raises(BadInputError, match=r"prompts\.csv is not a prompt file; give a \.jsonl"):
+        load_prompts(file)
+
+
+def test_folder_without_prompt_files_is_an_error(tmp_path: Path) -> None:
+    write(tmp_path / "notes.md", b"# notes")
+    (tmp_path / "sub.jsonl").mkdir()
+    with pytest.raises(BadInputError, match=r"holds no \.jsonl or \.txt file; put"):
+        load_prompts(tmp_path)
+
+
+def test_dangling_link_in_a_folder_is_an_error(tmp_path: Path) -> None:
+    write(tmp_path / "a.txt", b"fine")
+    (tmp_path / "b.txt").symlink_to(tmp_path / "gone.txt")
+    with pytest.raises(BadInputError, match=r"cannot read the prompts in .*b\.txt"):
+        load_prompts(tmp_path)
+
+
+def test_folder_is_read_in_order_of_names_and_not_recursively(tmp_path: Path) -> None:
+    write(tmp_path / "c.TXT", b"last")
+    write(tmp_path / "a.txt", b"first")
+    write(tmp_path / "b.jsonl", b'{"prompt": "x"}\n\n{"prompt": "y"}\n')
+    write(tmp_path / "ignored.md", b"\xff")
+    (tmp_path / "sub").mkdir()
+    write(tmp_path / "sub" / "d.txt", b"not read")
+    assert [prompt.id for prompt in load_prompts(tmp_path)] == ["a", "b-1", "b-3", "c"]
+
+
+def test_duplicate_across_files_names_both_places(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", b'\n{"id": "b", "prompt": "x"}')
+    write(tmp_path / "b.txt", b"text")
+    with pytest.raises(BadInputError) as caught:
+        load_prompts(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path / 'b.txt'}:1: duplicate id 'b', used before in {tmp_path / 'a.jsonl'}:2; "
+        "give every prompt an id of its own"
+    )
+
+
+def test_defaults_and_byte_order_mark(tmp_path: Path) -> None:
+    line = f'{{"messages": [{MESSAGE}]}}\r\n'.encode()
+    file = write(tmp_path / "mine.jsonl", b"\xef\xbb\xbf" + line + b"\n" + line)
+    messages = (ChatMessage(role="user", content="hi"),)
+    assert load_prompts(file) == (
+        Prompt(id="mine-1", category="user", messages=messages),
+        Prompt(id="mine-3", category="user", messages=messages),
+    )
+
+
+def test_text_file_is_taken_as_it_stands(tmp_path: Path) -> None:
+    file = write(tmp_path / "mine.txt", b"\xef\xbb\xbf  a\r\n\r\nb\xe2\x80\xa8c\n")
+    assert load_prompts(file) == (Prompt(id="mine", category="user", text="  a\r\n\r\nb\u2028c\n"),)
+
+
+@pytest.mark.parametrize(
+    "extra", [{}, {"text": "a", "messages": (ChatMessage(role="r", content=""),)}]
+)
+def test_prompt_needs_exactly_one_of_text_and_messages(extra: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="exactly one of text and messages"):
+        Prompt(id="a", category="user", **extra)
+
+
+# Surrogates cannot be written as UTF-8.
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+contents = names.filter(str.strip)
+messages = st.builds(
+    ChatMessage, role=st.sampled_from(["system", "user", "assistant", "tool"]), content=contents
+)
+prompts = st.builds(Prompt, id=names, category=names, text=contents) | st.builds(
+    Prompt, id=names, category=names, messages=st.lists(messages, min_size=1).map(tuple)
+)
+
+
+def as_line(prompt: Prompt, *, ascii_only: bool) -> str:
+    fields: dict[str, object] = {"id": prompt.id, "category": prompt.category}
+    if prompt.text is not None:
+        fields["prompt"] = prompt.text
+    else:
+        fields["messages"] = [{"role": m.role, "content": m.content} for m in prompt.messages]
+    return json.dumps(fields, ensure_ascii=ascii_only)
+
+
+@given(
+    written=st.lists(prompts, min_size=1, unique_by=lambda prompt: prompt.id),
+    ascii_only=st.booleans(),
+    separator=st.sampled_from(["\n", "\r\n", "\n\n \n"]),
+)
+def test_valid_prompts_load_back_equal(
+    tmp_path_factory: pytest.TempPathFactory,
+    written: list[Prompt],
+    ascii_only: bool,  # noqa: FBT001 - hypothesis passes it by name
+    separator: str,
+) -> None:
+    lines = [as_line(prompt, ascii_only=ascii_only) for prompt in written]
+    file = tmp_path_factory.mktemp("round-trip") / "prompts.jsonl"
+    write(file, separator.join(lines).encode())
+    assert load_prompts(file) == tuple(written)
+
+
+def test_suite_has_unique_ids_named_after_their_category() -> None:
+    suite = builtin_suite()
+    assert len(suite) >= 16
+    assert len({prompt.id for prompt in suite}) == len(suite)
+    assert all(prompt.id.startswith(f"{prompt.category}-") for prompt in suite)
+
+
+def test_suite_goes_round_the_categories() -> None:
+    categories = [prompt.category for prompt in builtin_suite()]
+    assert categories == list(CATEGORIES) * (len(categories) // len(CATEGORIES))
+
+
+def test_suite_consists_of_distinct_conversations_that_end_with_the_user() -> None:
+    suite = builtin_suite()
+    assert all(prompt.messages and prompt.messages[-1].role == "user" for prompt in suite)
+    assert len({prompt.messages for prompt in suite}) == len(suite)
+    systems = sum(prompt.messages[0].role == "system" for prompt in suite)
+    assert 0 < systems < len(suite)
+
+
+def test_suite_lengths_fit_their_category() -> None:
+    for prompt in builtin_suite():
+        n_chars = sum(len(message.content) for message in prompt.messages)
+        low, high = {
+            "long-context": (2000, 3500),
+            "extraction": (450, 1200),
+            "summarisation": (450, 1200),
+        }.get(prompt.category, (150, 700))
+        assert low <= n_chars <= high, f"{prompt.id} has {n_chars} characters"

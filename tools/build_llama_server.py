@@ -1,0 +1,188 @@
+"""Build llama-server, and the llama-cpp-python wheel, once per machine and release.
+
+Both come from the sdist of the llama-cpp-python release that pyproject.toml pins, so that the
+server which the tests compare with is the very llama.cpp that spectui runs in-process. Results are
+kept in a cache outside the clone; what is there already is only printed.
+
+    python tools/build_llama_server.py           # prints the path of llama-server
+    python tools/build_llama_server.py wheels    # prints a folder for PIP_FIND_LINKS
+
+The cache is ``SPECTUI_BUILD_CACHE``, else ``spectui/build`` in the user's cache folder.
+``CMAKE_ARGS`` (such as ``-DGGML_CUDA=on``) reaches both builds. Standard library only: this runs
+before anything is installed.
+"""
+
+import argparse
+import fcntl
+import functools
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+PYPROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
+CPUINFO = Path("/proc/cpuinfo")
+CPU_FIELDS = ("model name", "flags", "Features", "CPU implementer", "CPU part")
+CMAKE_OPTIONS = (
+    "-DCMAKE_BUILD_TYPE=Release",
+    "-DLLAMA_BUILD_TESTS=OFF",
+    "-DLLAMA_BUILD_EXAMPLES=OFF",
+    "-DLLAMA_BUILD_APP=OFF",
+    "-DLLAMA_BUILD_UI=OFF",
+    "-DLLAMA_USE_PREBUILT_UI=OFF",
+    "-DLLAMA_OPENSSL=OFF",
+    "-DBUILD_SHARED_LIBS=OFF",
+)
+
+Run = Callable[..., None]
+
+
+class BuildError(Exception):
+    """A build failed; the message names the log."""
+
+
+def pinned_requirement(pyproject: Path = PYPROJECT) -> str:
+    """Return the pin of llama-cpp-python, such as ``llama-cpp-python==0.3.36``."""
+    dependencies = tomllib.loads(pyproject.read_text("utf-8"))["project"]["dependencies"]
+    return next(str(pin) for pin in dependencies if pin.startswith("llama-cpp-python=="))
+
+
+def cache_root(environ: Mapping[str, str]) -> Path:
+    """Return the folder of all builds."""
+    if chosen := environ.get("SPECTUI_BUILD_CACHE"):
+        return Path(chosen).absolute()
+    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spectui" / "build"
+
+
+def cpu_identity(cpuinfo: Path = CPUINFO) -> str:
+    """Return what the compiler's native flags depend on: the first core's model and features."""
+    if not cpuinfo.exists():
+        return f"{platform.machine()} {platform.processor()}"
+    first_core = cpuinfo.read_text("utf-8").partition("\n\n")[0].splitlines()
+    return "\n".join(line for line in first_core if line.partition("\t")[0] in CPU_FIELDS)
+
+
+def cmake_options(environ: Mapping[str, str]) -> list[str]:
+    """Return the options of llama-server's build."""
+    return [*CMAKE_OPTIONS, *shlex.split(environ.get("CMAKE_ARGS", ""))]
+
+
+def build_key(requirement: str, cpu: str, options: Sequence[str]) -> str:
+    """Name one release, built with these options for this CPU."""
+    recipe = "\n".join([cpu, *options])
+    return f"{requirement.replace('==', '-')}-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
+
+
+def run_logged(log: Path, *command: str | Path) -> None:
+    """Run a program with its output appended to ``log``.
+
+    Raises:
+        BuildError: it is not installed or failed.
+    """
+    with log.open("ab") as output:
+        output.write(f"$ {shlex.join(map(str, command))}\n".encode())
+        output.flush()
+        try:
+            code = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
+            ).returncode
+        except FileNotFoundError as error:
+            raise BuildError(f"{command[0]} is not installed; install it and try again") from error
+    if code != 0:
+        raise BuildError(f"{command[0]} failed with exit code {code}; its output is in {log}")
+
+
+def download_sdist(workspace: Path, run: Run) -> Path:
+    """Fetch the pinned sdist and return its path."""
+    arguments = ("download", "--no-deps", "--no-binary", "llama-cpp-python", "--dest", workspace)
+    run(sys.executable, "-m", "pip", *arguments, pinned_requirement())
+    return next(workspace.glob("*.tar.gz"))
+
+
+def build_server(workspace: Path, run: Run) -> Path:
+    """Build llama-server and return a folder that holds it alone."""
+    sdist = download_sdist(workspace, run)
+    sources, tree, result = (workspace / name for name in ("sources", "tree", "result"))
+    sources.mkdir()
+    vendored = f"{sdist.name.removesuffix('.tar.gz')}/vendor/llama.cpp"
+    options = ("--no-same-owner", "--strip-components=3", "--directory", sources)
+    run("tar", "--extract", "--file", sdist, *options, vendored)
+    run("cmake", "-S", sources, "-B", tree, *cmake_options(os.environ))
+    jobs = str(len(os.sched_getaffinity(0)))
+    run("cmake", "--build", tree, "--target", "llama-server", "-j", jobs)
+    result.mkdir()
+    (tree / "bin" / "llama-server").replace(result / "llama-server")
+    return result
+
+
+def build_wheels(workspace: Path, run: Run) -> Path:
+    """Build the llama-cpp-python wheel and return a folder that holds it alone."""
+    result = workspace / "result"
+    sdist = download_sdist(workspace, run)
+    run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", result, sdist)
+    return result
+
+
+BUILDERS: dict[str, Callable[[Path, Run], Path]] = {"server": build_server, "wheels": build_wheels}
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Let one process at a time in; the system frees the lock of a process that dies."""
+    with path.open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def ensure_built(what: str, home: Path) -> None:
+    """Build ``home/what`` unless it is there.
+
+    It comes into being by one rename at the end: an interrupted build leaves nothing that looks
+    finished, only a ``.partial`` folder that the next build removes.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    final, workspace, log = home / what, home / f"{what}.partial", home / f"{what}.log"
+    with locked(home / f"{what}.lock"):
+        if final.exists():
+            return
+        print(f"building {what}: about 10 minutes on 2 cores; log: {log}", file=sys.stderr)
+        shutil.rmtree(workspace, ignore_errors=True)
+        workspace.mkdir()
+        log.unlink(missing_ok=True)
+        try:
+            BUILDERS[what](workspace, functools.partial(run_logged, log)).replace(final)
+        finally:
+            shutil.rmtree(workspace, ignore_errors=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print where the result is, after building it if need be."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("what", nargs="?", choices=sorted(BUILDERS), default="server")
+    parser.add_argument("--no-build", action="store_true", help="fail if it is not built yet")
+    options = parser.parse_args(arguments)
+    key = build_key(pinned_requirement(), cpu_identity(), cmake_options(os.environ))
+    home = cache_root(os.environ) / key
+    result = home / options.what
+    if not result.exists():
+        if options.no_build:
+            print(f"{result} is not built yet", file=sys.stderr)
+            return 1
+        try:
+            ensure_built(options.what, home)
+        except BuildError as error:
+            print(error, file=sys.stderr)
+            return 1
+    print(result / "llama-server" if options.what == "server" else result)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
