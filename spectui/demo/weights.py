@@ -9,22 +9,20 @@ import hashlib
 import math
 from functools import cache
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from gguf import GGMLQuantizationType, quants
+from gguf import GGMLQuantizationType, ReaderTensor, quants
+from numpy.typing import NDArray
 
 from spectui.demo.models import RECIPE_VERSION
 from spectui.demo.recipes import Encoding, TensorRecipe
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _QUANTILES = 1 << 16
 _ROUTER_STD = 1.0
 
 
-def gaussian(name: str, seed: int, shape: tuple[int, ...]) -> "NDArray[np.float32]":
+def gaussian(name: str, seed: int, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Return standard normal noise that depends on nothing but ``name``, ``seed`` and ``shape``.
 
     Drawn from the normal distribution's 65,536 quantiles, so it lies within 4.4.
@@ -40,18 +38,18 @@ def gaussian(name: str, seed: int, shape: tuple[int, ...]) -> "NDArray[np.float3
 
 
 @cache
-def _quantiles() -> "NDArray[np.float32]":
+def _quantiles() -> NDArray[np.float32]:
     normal = NormalDist()
     values = [normal.inv_cdf((index + 0.5) / _QUANTILES) for index in range(_QUANTILES)]
     return np.array(values, dtype=np.float32)
 
 
-def make_tensor(recipe: TensorRecipe, source: Any, seed: int) -> "NDArray[Any]":  # noqa: ANN401
+def make_tensor(recipe: TensorRecipe, source: ReaderTensor, seed: int) -> NDArray[Any]:
     """Compute one tensor as it stands in the file.
 
     Args:
         recipe: what to make.
-        source: gguf-py's ``ReaderTensor`` of ``recipe.source``.
+        source: SmolLM2's tensor of the name ``recipe.source``.
         seed: of the noise.
 
     Returns:
@@ -73,9 +71,7 @@ def make_tensor(recipe: TensorRecipe, source: Any, seed: int) -> "NDArray[Any]":
     return encoded
 
 
-def _noisy(
-    values: "NDArray[np.float32]", recipe: TensorRecipe, seed: int
-) -> "NDArray[np.float32]":
+def _noisy(values: NDArray[np.float32], recipe: TensorRecipe, seed: int) -> NDArray[np.float32]:
     shape = (recipe.copies, *values.shape) if recipe.copies else values.shape
     # In place: the embedding alone is 113 MB, and each temporary would be as large.
     noise = gaussian(recipe.name, seed, shape)
@@ -84,6 +80,6 @@ def _noisy(
     return noise
 
 
-def _std(values: "NDArray[np.float32]") -> float:
+def _std(values: NDArray[np.float32]) -> float:
     # Three digits are enough for a noise level, and hide the order of summation.
     return float(f"{np.std(values, dtype=np.float64):.3g}")

@@ -1,9 +1,11 @@
 """Writes one built model, tensor by tensor: a model is never in memory as a whole."""
 
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
+import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFValueType, GGUFWriter
 
 from spectui.demo.models import RECIPE_VERSION
@@ -21,7 +23,9 @@ def size_bytes(recipe: ModelRecipe, source: Source) -> int:
     return _METADATA_BYTES + sum(_plan(tensor, source)[2] for tensor in recipe.tensors)
 
 
-def write_model(recipe: ModelRecipe, source: Source, path: Path, seed: int) -> Iterator[float]:
+def write_model(
+    recipe: ModelRecipe, source: Source, path: Path, seed: int
+) -> Generator[float, None, None]:
     """Write ``path`` and flush it to disk; yields the fraction written after every tensor.
 
     Close the generator to stop early; the incomplete file is then the caller's to remove.
@@ -54,8 +58,9 @@ def _write_head(writer: GGUFWriter, recipe: ModelRecipe, source: Source, seed: i
     _add_metadata(writer, recipe, source, seed)
     for tensor in recipe.tensors:
         kind, shape, size = _plan(tensor, source)
-        # The dtype only matters when no GGML type is given.
-        writer.add_tensor_info(tensor.name, shape, None, size, raw_dtype=kind)
+        # Given as float32 since for uint8 gguf-py takes the shape to be in bytes.
+        dtype = np.dtype(np.float32)
+        writer.add_tensor_info(tensor.name, shape, dtype, size, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_ti_data_to_file()
@@ -92,10 +97,7 @@ def _plan(
     if tensor.copies:
         shape = (tensor.copies, *shape)
     block, block_bytes = GGML_QUANT_SIZES[kind]
-    count = 1
-    for length in shape:
-        count *= length
-    return kind, shape, count // block * block_bytes
+    return kind, shape, math.prod(shape) // block * block_bytes
 
 
 def _sync(path: Path) -> None:

@@ -79,7 +79,7 @@ def _placement(
     arguments = [flags.model, _path(options.path)]
     # "All layers" is written out. The server's default is another thing in each dialect: current
     # llama.cpp fits layers and experts into the free memory, old builds put no layer on the GPU.
-    # A written -ngl also keeps the fit from moving anything else, and -c from shrinking it.
+    # A written -ngl also makes that fit step aside, and a written -c keeps the context's size.
     layers = spelling.all_layers if options.n_gpu_layers < 0 else str(options.n_gpu_layers)
     arguments += [flags.gpu_layers, layers]
     # First match wins in the server, so the user's own patterns come before the MoE options.

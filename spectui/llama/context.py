@@ -95,7 +95,8 @@ class Context:
             DoesNotFitError: caches or buffers could not be allocated.
             UsageError: a KV cache type is unknown.
         """
-        self._model = model
+        self.model = model
+        self.vocabulary = model.vocabulary
         self._abort = abort
         params = self._params(options, max_outputs)
         native_log.mark()
@@ -112,7 +113,7 @@ class Context:
         self.n_past = 0
         self.native_s = 0.0
         self._batch = Batch(self.n_batch)
-        self._row = ctypes.c_float * model.vocabulary.n_tokens
+        self._row = ctypes.c_float * self.vocabulary.n_tokens
         self._n_outputs = 0
         self._last_index = 0
         self._all = False
@@ -128,8 +129,8 @@ class Context:
         params.n_threads = options.threads or physical_cores()
         params.n_threads_batch = options.threads_batch or params.n_threads
         params.flash_attn_type = _FLASH_ATTENTION[options.flash_attn]
-        params.type_k = _cache_type("-ctk", self._model.options.cache_type_k)
-        params.type_v = _cache_type("-ctv", self._model.options.cache_type_v)
+        params.type_k = _cache_type("-ctk", self.model.options.cache_type_k)
+        params.type_v = _cache_type("-ctv", self.model.options.cache_type_v)
         params.abort_callback = self._abort.callback
         params.abort_callback_data = self._abort.data
         params.kv_unified = True
@@ -142,7 +143,7 @@ class Context:
         self.clear()
         self.native_s = 0.0
         if not truncates:
-            name, arch = self._model.options.path, self._model.info.arch
+            name, arch = self.model.options.path, self.model.info.arch
             self.close()
             raise BadInputError(
                 f"{name} ({arch}) keeps a recurrent state that cannot forget rejected tokens, "

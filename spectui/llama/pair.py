@@ -1,16 +1,18 @@
 """Contexts in the roles of the speculative loop: a target that samples, a draft that proposes."""
 
+from collections.abc import Sequence
+
 from spectui.config import ContextOptions
 from spectui.llama.context import AbortFlag, Context, Logits
 from spectui.llama.model import Model
 from spectui.llama.sampling import SamplerChain, top_token
+from spectui.speculative.models import Outputs
 
 
 class TargetContext(Context):
     """Implements ``TargetModel``: samples with the chain it is given per generation."""
 
     sampler: SamplerChain | None = None
-    ignore_eos = False
     prompt_logits: Logits | None = None
     """[n_vocab] logits of a restored prompt, which a restored cache lacks."""
 
@@ -19,16 +21,18 @@ class TargetContext(Context):
     ) -> None:
         """Room for the logits of a draft of ``max_draft`` tokens and the bonus token."""
         super().__init__(model, options, max_outputs=max_draft + 1, abort=abort)
-        self._end_tokens = model.vocabulary.end_tokens
+        self._end_tokens = self.vocabulary.end_tokens
+
+    def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
+        """As ``Context.decode``; the logits of a restored prompt are past then."""
+        self.prompt_logits = None
+        super().decode(tokens, outputs)
 
     def sample(self, output: int) -> int:
         """Sample from an output of the last decode, or from a restored prompt."""
         if self.sampler is None:
             raise RuntimeError("no sampler was set for this generation")
-        if self.prompt_logits is not None:
-            logits, self.prompt_logits = self.prompt_logits, None
-        else:
-            logits = self.logits(output)
+        logits = self.logits(output) if self.prompt_logits is None else self.prompt_logits
         return self.sampler.sample(logits)
 
     def is_eog(self, token: int) -> bool:

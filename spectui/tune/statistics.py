@@ -128,7 +128,8 @@ def _per_prompt(measurements: Sequence[PairedMeasurement]) -> _Array:
     for m in measurements:
         row = (m.speculative_tokens, m.speculative_s, m.baseline_tokens, m.baseline_s)
         rows.setdefault(m.prompt_id, []).append(row)
-    return np.array([np.mean(repeats, axis=0) for repeats in rows.values()])
+    # Sorted, so that the order in which prompts were measured changes nothing.
+    return np.array([np.mean(rows[prompt_id], axis=0) for prompt_id in sorted(rows)])
 
 
 def _log_ratio(means: _Array) -> _Array:

@@ -1,0 +1,76 @@
+"""What the engine can be told to do. Each command is answered by exactly one terminal event."""
+
+from dataclasses import dataclass, field
+
+from spectui.config import (
+    ContextOptions,
+    ModelOptions,
+    SamplingConfig,
+    Schedule,
+    SpeculationConfig,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadTarget:
+    """Load the target, closing what was loaded before. Answered by ``ModelLoaded``."""
+
+    options: ModelOptions
+    context: ContextOptions
+    max_draft: int
+    """Longest draft that will be asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadDraft:
+    """Load a draft for the loaded target, in place of the last one. Answered by ``ModelLoaded``."""
+
+    options: ModelOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnloadDraft:
+    """Free the draft's memory. Answered by ``DraftUnloaded``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokenize:
+    """Turn a conversation or a raw text into tokens. Answered by ``Tokenized``."""
+
+    text: str | None = None
+    messages: tuple[tuple[str, str], ...] = ()
+    """(role, content) pairs, rendered with the target's chat template."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generate:
+    """Continue a prompt. Answered by ``GenerationFinished``."""
+
+    prompt: tuple[int, ...]
+    n_predict: int = -1
+    """Tokens to emit, -1 for as many as the context holds."""
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    speculation: SpeculationConfig | None = None
+    """None runs the target alone."""
+    schedule: Schedule = Schedule.SERVER
+    reuse_prompt: bool = False
+    """Keep the evaluated prompt and take it up again when the same prompt comes back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeMargin:
+    """Measure how clear the target's greedy choice after a text is. Answered by ``MarginProbed``.
+
+    Tells a real loss from two tokens that were equally good but for rounding.
+    """
+
+    prompt: tuple[int, ...]
+    continuation: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shutdown:
+    """Close the models and end the thread. Answered by ``EngineClosed``."""
+
+
+Command = LoadTarget | LoadDraft | UnloadDraft | Tokenize | Generate | ProbeMargin | Shutdown

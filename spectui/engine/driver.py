@@ -1,0 +1,113 @@
+"""The headless driver: the engine as plain calls that return or raise."""
+
+import queue
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TypeVar
+
+from spectui.config import ContextOptions, ModelOptions
+from spectui.engine.commands import (
+    Command,
+    Generate,
+    LoadDraft,
+    LoadTarget,
+    ProbeMargin,
+    Tokenize,
+    UnloadDraft,
+)
+from spectui.engine.events import (
+    TERMINAL,
+    EngineFailed,
+    Event,
+    GenerationFinished,
+    GenerationResult,
+    MarginProbed,
+    ModelLoaded,
+    Tokenized,
+)
+from spectui.engine.thread import EngineThread
+
+Answer = TypeVar("Answer")
+
+
+class Engine:
+    """Drives an ``EngineThread`` from one caller. Events pass by ``on_event`` on the way.
+
+    An interrupt (Ctrl-C) while a call waits stops the engine's work and is raised again once the
+    engine is idle.
+    """
+
+    def __init__(self, on_event: Callable[[Event], None] = lambda _event: None) -> None:
+        """Start the engine's thread. ``on_event`` is called on the caller's thread."""
+        self.on_event = on_event
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._thread = EngineThread(self._events.put)
+
+    def load_target(
+        self, options: ModelOptions, context: ContextOptions, *, max_draft: int
+    ) -> ModelLoaded:
+        """Load the target. Raises what the engine failed with."""
+        command = LoadTarget(options=options, context=context, max_draft=max_draft)
+        return self._call(command, ModelLoaded)
+
+    def load_draft(self, options: ModelOptions) -> ModelLoaded:
+        """Load a draft in place of the last one. Raises what the engine failed with."""
+        return self._call(LoadDraft(options=options), ModelLoaded)
+
+    def unload_draft(self) -> None:
+        """Free the draft."""
+        self._call(UnloadDraft(), object)
+
+    def tokenize(self, command: Tokenize) -> tuple[int, ...]:
+        """Tokens of a text or a conversation."""
+        return self._call(command, Tokenized).tokens
+
+    def generate(self, command: Generate) -> GenerationResult:
+        """Run a generation to its end."""
+        return self._call(command, GenerationFinished).result
+
+    def probe_margin(self, command: ProbeMargin) -> MarginProbed:
+        """How clear the target's choice after a text is."""
+        return self._call(command, MarginProbed)
+
+    def stop(self) -> None:
+        """Cancel the running call. May be called from another thread or a signal handler."""
+        self._thread.stop()
+
+    def close(self) -> None:
+        """Free the models and end the thread."""
+        self._thread.close()
+
+    def _call(self, command: Command, kind: type[Answer]) -> Answer:
+        self._thread.submit(command)
+        try:
+            answer = self._wait()
+        except KeyboardInterrupt:
+            self._thread.stop()
+            self._wait()
+            raise
+        if isinstance(answer, EngineFailed):
+            if answer.trace is not None:
+                answer.error.add_note(answer.trace)
+            raise answer.error
+        if not isinstance(answer, kind):
+            raise TypeError(f"the engine answered {command} with {answer}")
+        return answer
+
+    def _wait(self) -> Event:
+        while True:
+            event = self._events.get()
+            if isinstance(event, TERMINAL):
+                return event
+            self.on_event(event)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,163 @@
+"""What the engine tells. Frozen and picklable; emitted on the engine's thread."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from spectui.errors import SpectuiError
+from spectui.llama.model import ModelInfo
+from spectui.speculative.counters import Counters, Round
+from spectui.speculative.decoder import Stop
+
+
+class Role(StrEnum):
+    """Which of the two models."""
+
+    TARGET = "target"
+    DRAFT = "draft"
+
+
+class Rollback(StrEnum):
+    """How a context forgets rejected tokens."""
+
+    TRUNCATE = "truncate"
+    """``llama_memory_seq_rm`` forgets a suffix: attention-only models."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadProgress:
+    """Weights are being read."""
+
+    role: Role
+    path: Path
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelLoaded:
+    """A model is ready to decode."""
+
+    role: Role
+    info: ModelInfo
+    rollback: Rollback
+    n_ctx: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftUnloaded:
+    """The draft's memory is free."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokenized:
+    """The tokens asked for."""
+
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptEvaluated:
+    """The prompt stands in the caches; generation begins."""
+
+    n_tokens: int
+    seconds: float
+    reused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenEmitted:
+    """One token of the output."""
+
+    token: int
+    piece: bytes
+    """Bytes of text, possibly half a character."""
+    from_draft: bool
+    """Whether the draft proposed it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundFinished:
+    """One round of drafting and verification."""
+
+    round: Round
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationResult:
+    """All of one generation."""
+
+    tokens: tuple[int, ...]
+    text: str
+    n_prompt_tokens: int
+    prompt_s: float
+    decode_s: float
+    """Wall seconds from the first token to the last."""
+    native_s: float
+    """Of ``decode_s``, the seconds inside llama.cpp's decode."""
+    counters: Counters
+    stop: Stop
+
+    @property
+    def n_decoded(self) -> int:
+        """Tokens that ``decode_s`` paid for: the first one came with the prompt."""
+        return len(self.tokens) - 1
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Decode throughput as llama-server's ``predicted_per_second``; None without a decode."""
+        return self.n_decoded / self.decode_s if self.n_decoded else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationFinished:
+    """A generation ended; ``result.stop`` says why."""
+
+    result: GenerationResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarginProbed:
+    """Gap between the target's two best logits, and how far batching moves a logit there."""
+
+    margin: float
+    noise: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineFailed:
+    """A command failed. The engine lives on."""
+
+    error: SpectuiError
+    trace: str | None
+    """The traceback, where the failure is a defect of ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineClosed:
+    """The thread has ended."""
+
+
+TERMINAL = (
+    ModelLoaded,
+    DraftUnloaded,
+    Tokenized,
+    GenerationFinished,
+    MarginProbed,
+    EngineFailed,
+    EngineClosed,
+)
+"""Kinds of events that answer a command."""
+
+Event = (
+    LoadProgress
+    | ModelLoaded
+    | DraftUnloaded
+    | Tokenized
+    | PromptEvaluated
+    | TokenEmitted
+    | RoundFinished
+    | GenerationFinished
+    | MarginProbed
+    | EngineFailed
+    | EngineClosed
+)

@@ -1,0 +1,177 @@
+"""One generation on the loaded models, told event by event."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from spectui.engine.commands import Generate, ProbeMargin
+from spectui.engine.events import (
+    Event,
+    GenerationFinished,
+    GenerationResult,
+    MarginProbed,
+    PromptEvaluated,
+    RoundFinished,
+    TokenEmitted,
+)
+from spectui.engine.models import LoadedModels
+from spectui.errors import BadInputError, CancelledError, UsageError
+from spectui.llama.context import Context
+from spectui.llama.sampling import SamplerChain
+from spectui.speculative.counters import Counters, Round, count
+from spectui.speculative.decoder import Decoder, Stop
+from spectui.speculative.drafters import Drafter, NoDrafter, model_drafter
+from spectui.speculative.models import Outputs
+
+Emit = Callable[[Event], None]
+
+
+def check_request(models: LoadedModels, command: Generate) -> None:
+    """Refuse what cannot run, before anything is decoded.
+
+    Raises:
+        BadInputError: the prompt is empty or does not fit in the context.
+        UsageError: numbers out of range.
+    """
+    n_ctx = models.target.n_ctx
+    if not command.prompt:
+        raise BadInputError("the prompt has no tokens; give some text")
+    if len(command.prompt) + 1 >= n_ctx:
+        raise BadInputError(
+            f"the prompt has {len(command.prompt)} tokens, which leaves no room to generate in a "
+            f"context of {n_ctx}; raise -c or shorten the prompt"
+        )
+    if command.n_predict == 0 or command.n_predict < -1:
+        raise UsageError(f"-n {command.n_predict}: must be positive, or -1 for no bound")
+    if command.speculation is not None and command.speculation.draft_max < 1:
+        raise UsageError("draft_max must be at least 1; to run without a draft, give no draft")
+
+
+class Generation:
+    """Runs a ``Generate`` command. Use it once."""
+
+    def __init__(
+        self, models: LoadedModels, command: Generate, emit: Emit, cancelled: Callable[[], bool]
+    ) -> None:
+        """Prepare drafter and decoder; nothing runs yet."""
+        check_request(models, command)
+        self._models = models
+        self._command = command
+        self._emit = emit
+        self._cancelled = cancelled
+        self._contexts: list[Context] = [models.target]
+        self._decoder = Decoder(
+            models.target,
+            self._drafter(),
+            n_predict=command.n_predict,
+            clock=time.perf_counter,
+        )
+        self._tokens: list[int] = []
+        self._pieces: list[bytes] = []
+        self._counters = Counters()
+
+    def _drafter(self) -> Drafter:
+        command = self._command
+        if command.speculation is None:
+            return NoDrafter()
+        self._contexts.append(self._models.draft)
+        return model_drafter(
+            self._models.draft, command.speculation, command.schedule, time.perf_counter
+        )
+
+    def run(self) -> GenerationFinished:
+        """Generate to the end, emitting on the way."""
+        vocabulary = self._models.target.vocabulary
+        with SamplerChain(self._command.sampling, vocabulary) as sampler:
+            self._models.target.sampler = sampler
+            try:
+                return self._run()
+            finally:
+                self._models.target.sampler = None
+
+    def _run(self) -> GenerationFinished:
+        began = time.perf_counter()
+        reused = self._recall_prompt()
+        first = self._decoder.start(self._command.prompt)
+        prompt_s = time.perf_counter() - began
+        self._keep_prompt()
+        self._emit(
+            PromptEvaluated(n_tokens=len(self._command.prompt), seconds=prompt_s, reused=reused)
+        )
+        self._emit_token(first, from_draft=False)
+        native_before = self._native_s()
+        stop = self._run_rounds(first)
+        return GenerationFinished(
+            result=GenerationResult(
+                tokens=tuple(self._tokens),
+                text=b"".join(self._pieces).decode(errors="replace"),
+                n_prompt_tokens=len(self._command.prompt),
+                prompt_s=prompt_s,
+                decode_s=self._counters.times.total_s,
+                native_s=self._native_s() - native_before,
+                counters=self._counters,
+                stop=stop,
+            )
+        )
+
+    def _run_rounds(self, first: int) -> Stop:
+        rounds: list[Round] = []
+        try:
+            for finished in self._decoder.rounds(first, self._cancelled):
+                rounds.append(finished)
+                for position, token in enumerate(finished.tokens):
+                    self._emit_token(token, from_draft=position < finished.n_accepted)
+                self._emit(RoundFinished(round=finished))
+        except CancelledError:
+            # A decode was aborted in mid-round: what was emitted before stands.
+            self._decoder.stop = Stop.CANCELLED
+        self._counters = count(rounds)
+        return self._decoder.stop or Stop.CANCELLED
+
+    def _emit_token(self, token: int, *, from_draft: bool) -> None:
+        piece = self._models.target.vocabulary.piece(token)
+        self._tokens.append(token)
+        self._pieces.append(piece)
+        self._emit(TokenEmitted(token=token, piece=piece, from_draft=from_draft))
+
+    def _recall_prompt(self) -> bool:
+        models, prompt = self._models, self._command.prompt
+        for context in self._contexts:
+            context.clear()
+        if not self._command.reuse_prompt:
+            return False
+        if self._command.speculation is not None:
+            models.prompts.restore_draft(models.draft, prompt)
+        return models.prompts.restore_target(models.target, prompt)
+
+    def _keep_prompt(self) -> None:
+        models, prompt = self._models, self._command.prompt
+        if not self._command.reuse_prompt:
+            return
+        models.prompts.keep_target(models.target, prompt)
+        if self._command.speculation is not None:
+            models.prompts.keep_draft(models.draft, prompt)
+
+    def _native_s(self) -> float:
+        return sum(context.native_s for context in self._contexts)
+
+
+def probe_margin(models: LoadedModels, command: ProbeMargin) -> MarginProbed:
+    """Compare the target's logits after a text, decoded one by one and in one batch.
+
+    Returns:
+        The gap between the two best logits of the token-by-token run, and the largest difference
+        between any logit of the two runs: what batching alone moves.
+    """
+    target = models.target
+    target.clear()
+    target.decode(command.prompt, Outputs.LAST)
+    for token in command.continuation:
+        target.decode((token,), Outputs.LAST)
+    single = target.logits(0).copy()
+    target.truncate(len(command.prompt) - 1)
+    target.decode((command.prompt[-1], *command.continuation), Outputs.LAST)
+    batched = target.logits(0)
+    second, best = np.partition(single, -2)[-2:]
+    return MarginProbed(margin=float(best - second), noise=float(abs(single - batched).max()))

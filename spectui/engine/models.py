@@ -1,0 +1,119 @@
+"""The loaded pair: who owns which native object, and in which order they close."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from spectui.config import ContextOptions, ModelOptions
+from spectui.engine.commands import LoadDraft, LoadTarget
+from spectui.engine.events import Role
+from spectui.engine.prompts import PromptStore
+from spectui.errors import BadInputError, UsageError
+from spectui.llama.context import AbortFlag
+from spectui.llama.model import Model
+from spectui.llama.pair import DraftContext, TargetContext
+from spectui.llama.vocabulary import incompatibility
+
+OnProgress = Callable[[Role, ModelOptions, float], None]
+
+
+class LoadedModels:
+    """At most one target and one draft. Not thread-safe: the engine's thread owns it."""
+
+    def __init__(self, abort: AbortFlag) -> None:
+        """Start with nothing loaded."""
+        self._abort = abort
+        self._target_stack = ExitStack()
+        self._draft_stack = ExitStack()
+        self._context_options = ContextOptions()
+        self.target_model: Model | None = None
+        self.draft_model: Model | None = None
+        self._target: TargetContext | None = None
+        self._draft: DraftContext | None = None
+        self.prompts = PromptStore()
+
+    @property
+    def target(self) -> TargetContext:
+        """The target's context.
+
+        Raises:
+            UsageError: none is loaded.
+        """
+        if self._target is None:
+            raise UsageError("no target is loaded; give one with -m")
+        return self._target
+
+    @property
+    def draft(self) -> DraftContext:
+        """The draft's context.
+
+        Raises:
+            UsageError: none is loaded.
+        """
+        if self._draft is None:
+            raise UsageError("no draft is loaded; give one with -md")
+        return self._draft
+
+    def load_target(
+        self, command: LoadTarget, on_progress: OnProgress, cancelled: Callable[[], bool]
+    ) -> None:
+        """Load model and context. On failure nothing is loaded."""
+        self.close()
+        with ExitStack() as stack:
+            model = Model(
+                command.options,
+                on_progress=lambda done: on_progress(Role.TARGET, command.options, done),
+                cancelled=cancelled,
+            )
+            stack.enter_context(model)
+            model.check_generates()
+            context = TargetContext(
+                model, command.context, max_draft=command.max_draft, abort=self._abort
+            )
+            stack.enter_context(context)
+            self._target_stack = stack.pop_all()
+        self.target_model, self._target = model, context
+        self._context_options = command.context
+
+    def load_draft(
+        self, command: LoadDraft, on_progress: OnProgress, cancelled: Callable[[], bool]
+    ) -> None:
+        """Load a draft beside the target. On failure the target stays, without a draft.
+
+        Raises:
+            BadInputError: the draft's vocabulary does not fit the target's.
+        """
+        self.unload_draft()
+        if self.target_model is None:
+            raise UsageError("no target is loaded; give one with -m")
+        with ExitStack() as stack:
+            model = Model(
+                command.options,
+                on_progress=lambda done: on_progress(Role.DRAFT, command.options, done),
+                cancelled=cancelled,
+            )
+            stack.enter_context(model)
+            model.check_generates()
+            reason = incompatibility(self.target_model.vocabulary, model.vocabulary)
+            if reason is not None:
+                raise BadInputError(
+                    f"{command.options.path} cannot draft for "
+                    f"{self.target_model.options.path.name}: {reason}; "
+                    "choose a draft of the same model family"
+                )
+            context = DraftContext(model, self._context_options, abort=self._abort)
+            stack.enter_context(context)
+            self._draft_stack = stack.pop_all()
+        self.draft_model, self._draft = model, context
+
+    def unload_draft(self) -> None:
+        """Free the draft, if there is one."""
+        self.draft_model = self._draft = None
+        self.prompts.forget_draft()
+        self._draft_stack.close()
+
+    def close(self) -> None:
+        """Free everything: contexts before their models, the draft before the target."""
+        self.unload_draft()
+        self.target_model = self._target = None
+        self.prompts.clear()
+        self._target_stack.close()

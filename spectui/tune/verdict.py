@@ -1,0 +1,104 @@
+"""Whether to use speculation, in one sentence that says what it rests on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spectui.tune.statistics import Speedup
+
+_MINUS = "\N{MINUS SIGN}"
+_MAX_DECIMALS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The answer and its reason: one sentence for humans."""
+
+    use_speculation: bool
+    reason: str
+
+
+def judge(
+    speedup: Speedup | None,
+    *,
+    min_gain: float,
+    what: str = "the best setting found",
+    failure: str | None = None,
+) -> Verdict:
+    """Say whether speculation pays; only if the interval's lower end is above ``1 + min_gain``.
+
+    Args:
+        speedup: What was measured for the best setting; None when nothing could be.
+        min_gain: The gain below which speculation is not worth its memory; 0.02 is 2 %.
+        what: The best setting's name, as the subject of a sentence.
+        failure: Why nothing could be measured, when ``speedup`` is None.
+
+    Raises:
+        ValueError: ``min_gain`` is negative.
+    """
+    if min_gain < 0:
+        raise ValueError(f"min_gain {min_gain} would call a loss a gain")
+    if speedup is None:
+        because = failure or "no candidate could run"
+        return _off(f"Leave it off: nothing was measured with speculation on ({because}).")
+    if speedup.low is None or speedup.high is None:
+        return _off(_undecided(speedup, what))
+    use = speedup.low > 1 + min_gain
+    reason = _decided(speedup, speedup.low, speedup.high, min_gain=min_gain, what=what)
+    return Verdict(use_speculation=use, reason=reason)
+
+
+def _off(reason: str) -> Verdict:
+    return Verdict(use_speculation=False, reason=reason)
+
+
+def _undecided(speedup: Speedup, what: str) -> str:
+    gain = _percent(_gain(speedup.estimate), _decimals([_gain(speedup.estimate)], [0.0]))
+    because = speedup.interval_reason or "the interval is not known"
+    return f"Leave it off, not decided: {what} measured {gain} on {_prompts(speedup)}; {because}."
+
+
+def _decided(speedup: Speedup, low: float, high: float, *, min_gain: float, what: str) -> str:
+    gain, gain_low, gain_high = _gain(speedup.estimate), _gain(low), _gain(high)
+    decimals = _decimals([gain, gain_low, gain_high], [0.0, 100 * min_gain])
+    interval = (
+        f"{100 * speedup.level:g} % interval {_percent(gain_low, decimals)} to "
+        f"{_percent(gain_high, decimals)}, {_prompts(speedup)}"
+    )
+    value = _percent(gain, decimals)
+    if low > 1 + min_gain:
+        spread = f"{(gain_high - gain_low) / 2:.{decimals}f}"
+        return f"Use it: {what} is worth {value} ± {spread} ({interval})."
+    if high < 1:
+        loss = _percent(-gain, decimals).removeprefix("+")
+        return f"Turn it off: {what} makes decoding {loss} slower ({interval})."
+    asked = f"a gain of at least {100 * min_gain:g} %" if min_gain else "a gain"
+    more = "; more prompts may decide it" if high > 1 + min_gain else ""
+    if low > 1:
+        return f"Turn it off: {what} gains {value} ({interval}), but {asked} was not shown{more}."
+    return f"Turn it off: {asked} was not shown ({what}: {value}, {interval}){more}."
+
+
+def _gain(speedup: float) -> float:
+    return 100 * (speedup - 1)
+
+
+def _decimals(values: Sequence[float], limits: Sequence[float]) -> int:
+    """As few as keep every value on its side of every limit when printed."""
+    for decimals in range(_MAX_DECIMALS):
+        if all(
+            value == limit or round(value, decimals) != round(limit, decimals)
+            for value in values
+            for limit in limits
+        ):
+            return decimals
+    return _MAX_DECIMALS
+
+
+def _percent(gain: float, decimals: int) -> str:
+    rounded = round(gain, decimals)
+    sign = "+" if rounded > 0 else _MINUS if rounded < 0 else ""
+    return f"{sign}{abs(rounded):.{decimals}f} %"
+
+
+def _prompts(speedup: Speedup) -> str:
+    return f"{speedup.n_prompts} prompt{'' if speedup.n_prompts == 1 else 's'}"
