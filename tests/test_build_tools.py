@@ -64,12 +64,14 @@ def environment(tmp_path: Path) -> dict[str, str]:
     (programs / "cmake").write_text(FAKE_CMAKE)
     (programs / "cmake").chmod(0o755)
     (modules / "pip").mkdir(parents=True)
+    (modules / "pip" / "__init__.py").touch()  # without it, the real pip would win
     (modules / "pip" / "__main__.py").write_text(FAKE_PIP)
     (tmp_path / "calls").touch()
     os.mkfifo(tmp_path / "started")
     return {
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(modules),
+        "PIP_NO_INDEX": "1",  # should the real pip run after all, it fails at once
         "SPECTUI_BUILD_CACHE": str(tmp_path / "cache"),
         "CALLS": str(tmp_path / "calls"),
         "STARTED": str(tmp_path / "started"),

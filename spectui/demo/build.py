@@ -5,16 +5,14 @@ lock on the folder that the kernel releases when its owner dies; so whoever hold
 every temporary file there was left by a killed build.
 """
 
-import fcntl
-import os
 import shutil
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from spectui import paths
+from spectui.demo.files import exclusive_lock, explained, sync
 from spectui.demo.models import FILE_PREFIX, DemoModel, DemoProgress, file_name
 from spectui.demo.recipes import recipe_of
 from spectui.demo.source import Source, open_source, smollm2_path
@@ -22,7 +20,6 @@ from spectui.errors import BadInputError, CancelledError
 
 _LOCK_NAME = f".{FILE_PREFIX}build.lock"
 _TEMPORARY = ".part"
-_LOCK_POLL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +59,14 @@ def ensure_demo_models(
         model: smollm2_path() if model is DemoModel.DRAFT else folder / file_name(model, seed)
         for model in dict.fromkeys(models)
     }
-    missing = [model for model, path in found.items() if not path.exists()]
+    missing = [model for model, path in found.items() if not path.is_file()]
     watch = _Watch(on_progress or _ignore, cancelled or _never)
     if missing:
         source = open_source()
-        with _folder_lock(paths.ensure_dir(folder), watch.stopped):
+        with exclusive_lock(paths.ensure_dir(folder) / _LOCK_NAME, watch.stopped):
             _remove_leftovers(folder)
             # Another process may have built some while this one waited.
-            missing = [model for model in missing if not found[model].exists()]
+            missing = [model for model in missing if not found[model].is_file()]
             _check_space(missing, source, folder)
             for model in missing:
                 _build(model, found[model], source, seed, watch)
@@ -88,46 +85,25 @@ def _build(model: DemoModel, path: Path, source: Source, seed: int, watch: _Watc
                 if watch.stopped():
                     raise CancelledError(f"building the demo model {model} was cancelled")
                 watch.report(DemoProgress(model=model, fraction=fraction))
-        temporary.replace(path)
+        with explained(path.parent):
+            temporary.replace(path)
+            sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-@contextmanager
-def _folder_lock(folder: Path, stopped: Callable[[], bool]) -> Iterator[None]:
-    """Wait until no one else builds in ``folder``."""
-    try:
-        handle = os.open(folder / _LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise BadInputError(f"cannot write to the folder {folder} ({error.strerror})") from error
-    try:
-        while not _try_lock(handle):
-            if stopped():
-                raise CancelledError("waiting for another build of the demo models was cancelled")
-            time.sleep(_LOCK_POLL_S)
-        yield
-    finally:
-        os.close(handle)
-
-
-def _try_lock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def _remove_leftovers(folder: Path) -> None:
-    for path in folder.glob(f"{FILE_PREFIX}*{_TEMPORARY}"):
-        path.unlink(missing_ok=True)
+    with explained(folder):
+        for path in folder.glob(f"{FILE_PREFIX}*{_TEMPORARY}"):
+            path.unlink(missing_ok=True)
 
 
 def _check_space(models: Sequence[DemoModel], source: Source, folder: Path) -> None:
     from spectui.demo.writer import size_bytes  # noqa: PLC0415 - loads numpy and gguf
 
     needed = sum(size_bytes(recipe_of(model), source) for model in models)
-    free = shutil.disk_usage(folder).free
+    with explained(folder):
+        free = shutil.disk_usage(folder).free
     if needed > free:
         raise BadInputError(
             f"the demo models need {needed / 1e9:.1f} GB in {folder}, "

@@ -20,7 +20,7 @@ class DemoModel(StrEnum):
     DRAFT = "draft"
     """The good draft: SmolLM2-135M-Instruct, Q4_1."""
     DRAFT_THIN = "draft-thin"
-    """The cheaper, worse draft: SmolLM2 without every third layer."""
+    """The cheaper, worse draft: SmolLM2 without a third of its layers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

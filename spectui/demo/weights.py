@@ -19,7 +19,8 @@ from spectui.demo.models import RECIPE_VERSION
 from spectui.demo.recipes import Encoding, TensorRecipe
 
 _QUANTILES = 1 << 16
-_ROUTER_STD = 1.0
+_ROUTER_STD = 0.5
+"""Logits of different tokens then differ by 1 to 2: routing varies, and both experts count."""
 
 
 def gaussian(name: str, seed: int, shape: tuple[int, ...]) -> NDArray[np.float32]:

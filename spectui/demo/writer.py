@@ -1,18 +1,18 @@
 """Writes one built model, tensor by tensor: a model is never in memory as a whole."""
 
 import math
-import os
 from collections.abc import Generator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFValueType, GGUFWriter
 
+from spectui.demo.files import explained, sync
 from spectui.demo.models import RECIPE_VERSION
 from spectui.demo.recipes import Encoding, ModelRecipe, TensorRecipe
 from spectui.demo.source import Source
 from spectui.demo.weights import make_tensor
-from spectui.errors import BadInputError
 
 _METADATA_BYTES = 4 << 20
 """Upper bound of what is not weights, nearly all of it vocabulary."""
@@ -33,24 +33,16 @@ def write_model(
     Raises:
         BadInputError: the file cannot be written, for instance because the disk is full.
     """
-    writer = GGUFWriter(path, "llama")
-    try:
+    sizes = [_plan(tensor, source)[2] for tensor in recipe.tensors]
+    written, total = 0, sum(sizes)
+    with explained(path.parent), closing(GGUFWriter(path, "llama")) as writer:
         _write_head(writer, recipe, source, seed)
-        sizes = [_plan(tensor, source)[2] for tensor in recipe.tensors]
-        written, total = 0, sum(sizes)
         for tensor, size in zip(recipe.tensors, sizes, strict=True):
             writer.write_tensor_data(make_tensor(tensor, source.tensors[tensor.source], seed))
             written += size
             yield written / total
-        writer.close()
-        _sync(path)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise BadInputError(
-            f"cannot write {path.parent}/ ({reason}); free some space or choose another folder"
-        ) from error
-    finally:
-        writer.close()
+    with explained(path.parent):
+        sync(path)
 
 
 def _write_head(writer: GGUFWriter, recipe: ModelRecipe, source: Source, seed: int) -> None:
@@ -98,11 +90,3 @@ def _plan(
         shape = (tensor.copies, *shape)
     block, block_bytes = GGML_QUANT_SIZES[kind]
     return kind, shape, math.prod(shape) // block * block_bytes
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,8 +1,8 @@
 """How the dialects of llama-server spell the same thing. Facts only; ``command`` does the writing.
 
-``LLAMA_CPP`` is llama.cpp from 2026 on, where each drafter has its own options. ``LEGACY`` is
-llama.cpp from autumn 2025 until then: ``-fa`` takes a value and the draft has placement options.
-``IK`` is ik_llama.cpp with ``--spec-type NAME:key=value,...``.
+``LLAMA_CPP`` is llama.cpp from spring 2026 on, where each drafter has its own options.
+``LEGACY`` is llama.cpp from autumn 2025 until then: ``-fa`` takes a value already, and the draft
+has placement options. ``IK`` is ik_llama.cpp with ``--spec-type NAME:key=value,...``.
 """
 
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ SPELLINGS: dict[Dialect, Spelling] = {
             cache_type_v="--spec-draft-type-v",
         ),
         all_layers="all",
-        # --no-mmap was removed in September 2026.
+        # It replaced --no-mmap, which current builds reject.
         no_mmap=("--load-mode", "none"),
     ),
     Dialect.LEGACY: Spelling(

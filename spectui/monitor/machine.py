@@ -1,0 +1,70 @@
+"""Which machine this is: enough to tell whether two measurements may be compared."""
+
+import hashlib
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pynvml
+
+_CPU_INFO = Path("/proc/cpuinfo")
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Hardware that decides how fast a model runs."""
+
+    cpu: str
+    n_cores: int
+    """Physical cores."""
+    memory_bytes: int
+    gpus: tuple[str, ...]
+
+    @property
+    def fingerprint(self) -> str:
+        """Twelve hex digits, equal on machines with the same hardware."""
+        # Kernels reserve a little more or less memory from boot to boot: whole GiB are stable.
+        parts = (self.cpu, str(self.n_cores), str(round(self.memory_bytes / _GIB)), *self.gpus)
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
+def this_machine() -> Machine:
+    """Read the hardware; parts that cannot be read are left out."""
+    return Machine(
+        cpu=_cpu_name(),
+        n_cores=psutil.cpu_count(logical=False) or psutil.cpu_count() or 1,
+        memory_bytes=psutil.virtual_memory().total,
+        gpus=_gpu_names(),
+    )
+
+
+def _cpu_name() -> str:
+    if _CPU_INFO.is_file():
+        for line in _CPU_INFO.read_text(errors="replace").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name":
+                return value.strip()
+    return platform.processor() or platform.machine()
+
+
+def _gpu_names() -> tuple[str, ...]:
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        # No driver or no permission: for the fingerprint that is a machine without a GPU.
+        return ()
+    try:
+        count = pynvml.nvmlDeviceGetCount()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+        return tuple(_as_text(pynvml.nvmlDeviceGetName(handle)) for handle in handles)
+    except pynvml.NVMLError:
+        return ()
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _as_text(name: str | bytes) -> str:
+    # Older bindings return bytes.
+    return name.decode(errors="replace") if isinstance(name, bytes) else name

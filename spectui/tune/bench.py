@@ -1,0 +1,81 @@
+"""``bench``: one configuration against the baseline."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from spectui.config import SpeculationConfig
+from spectui.engine.driver import Engine
+from spectui.errors import BadInputError
+from spectui.speculative.counters import Counters
+from spectui.tune.lossless import LosslessCheck, check_lossless
+from spectui.tune.measurement import Measurer, Pair, measurements, throughput, total_counters
+from spectui.tune.statistics import Speedup, paired_speedup
+from spectui.tune.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchResult:
+    """What one configuration did, prompt by prompt and in sum."""
+
+    pairs: tuple[Pair, ...]
+    speedup: Speedup
+    lossless: LosslessCheck | None
+    """None with temperature: rounding may then move a sample without a margin to judge it by."""
+
+    @property
+    def baseline_tokens_per_s(self) -> float | None:
+        """Of the target alone."""
+        return throughput([pair.baseline for pair in self.pairs])
+
+    @property
+    def speculative_tokens_per_s(self) -> float | None:
+        """Of target and draft together."""
+        return throughput([pair.speculative for pair in self.pairs])
+
+    @property
+    def counters(self) -> Counters:
+        """Of the speculative runs."""
+        return total_counters([pair.speculative for pair in self.pairs])
+
+    @property
+    def c(self) -> float | None:
+        """One draft step over one single-token step of the target."""
+        baseline = total_counters([pair.baseline for pair in self.pairs])
+        step_s = self.counters.draft_step_s
+        if step_s is None or not baseline.n_rounds:
+            return None
+        return step_s / (baseline.times.verify_s / baseline.n_rounds)
+
+
+def run_bench(
+    engine: Engine,
+    workload: Workload,
+    measurer: Measurer,
+    speculation: SpeculationConfig,
+    *,
+    repeats: int,
+    on_pair: Callable[[Pair], None],
+) -> BenchResult:
+    """Measure ``speculation`` against the target alone on the loaded pair.
+
+    Raises:
+        BadInputError: no prompt made the target decode anything.
+    """
+    measurer.warm_up(None)
+    measurer.warm_up(speculation)
+    pairs = []
+    for pair in measurer.pairs(workload.items, speculation, repeats):
+        pairs.append(pair)
+        on_pair(pair)
+    measured = measurements(pairs)
+    if not measured:
+        raise BadInputError(
+            "the model ended every answer at once, so there is no decoding to measure; "
+            "use other prompts or --ignore-eos"
+        )
+    greedy = workload.sampling.temp <= 0
+    return BenchResult(
+        pairs=tuple(pairs),
+        speedup=paired_speedup(measured),
+        lossless=check_lossless(engine, pairs) if greedy else None,
+    )

@@ -1,0 +1,67 @@
+"""Whether speculation changed the output, and whether rounding explains where it did."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spectui.engine.commands import ProbeMargin
+from spectui.engine.driver import Engine
+from spectui.tune.measurement import Pair
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Divergence:
+    """The first token at which an output differs from the target-only output.
+
+    A batch of several tokens is computed in another order than one token, so logits move by
+    ``noise``. Two logits can trade places if the gap between them is at most twice that.
+    """
+
+    prompt_id: str
+    position: int
+    margin: float
+    """Gap between the two best logits of the target-only run."""
+    noise: float
+    """Largest difference of a logit between one-by-one and batched decoding of the same text."""
+
+    @property
+    def explained(self) -> bool:
+        """Whether rounding accounts for it."""
+        return self.margin <= 2 * self.noise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LosslessCheck:
+    """The worst divergence of a measurement, None if all outputs were equal."""
+
+    divergence: Divergence | None
+
+    @property
+    def lossless(self) -> bool:
+        """Equal, or different by rounding alone."""
+        return self.divergence is None or self.divergence.explained
+
+
+def check_lossless(engine: Engine, pairs: Sequence[Pair]) -> LosslessCheck:
+    """Compare the outputs of greedy pairs; probe the target where they differ."""
+    found = [_probe(engine, pair) for pair in _first_of_each(pairs) if _differs(pair)]
+    unexplained = [divergence for divergence in found if not divergence.explained]
+    return LosslessCheck(divergence=next(iter(unexplained or found), None))
+
+
+def _first_of_each(pairs: Sequence[Pair]) -> list[Pair]:
+    by_prompt = {pair.item.id: pair for pair in reversed(pairs)}
+    return list(by_prompt.values())
+
+
+def _differs(pair: Pair) -> bool:
+    return pair.baseline.tokens != pair.speculative.tokens
+
+
+def _probe(engine: Engine, pair: Pair) -> Divergence:
+    ours, theirs = pair.baseline.tokens, pair.speculative.tokens
+    shorter = min(len(ours), len(theirs))
+    position = next((i for i in range(shorter) if ours[i] != theirs[i]), shorter)
+    probe = engine.probe_margin(ProbeMargin(prompt=pair.item.tokens, continuation=ours[:position]))
+    return Divergence(
+        prompt_id=pair.item.id, position=position, margin=probe.margin, noise=probe.noise
+    )

@@ -1,0 +1,130 @@
+"""Measuring discipline: warm-up, anchors, and pairs interleaved in time."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from spectui.config import Schedule, SpeculationConfig
+from spectui.engine.commands import Generate
+from spectui.engine.driver import Engine
+from spectui.engine.events import GenerationResult
+from spectui.errors import CancelledError
+from spectui.speculative.counters import Counters
+from spectui.speculative.decoder import Stop
+from spectui.tune.statistics import PairedMeasurement
+from spectui.tune.workload import WorkItem, Workload
+
+_WARM_UP_TOKENS = 8
+_ANCHOR_TOKENS = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """One prompt decoded without and with speculation, one right after the other."""
+
+    item: WorkItem
+    baseline: GenerationResult
+    speculative: GenerationResult
+
+    @property
+    def measurement(self) -> PairedMeasurement | None:
+        """Seconds and tokens; None where the text ended before anything was decoded."""
+        if not (self.baseline.n_decoded and self.speculative.n_decoded):
+            return None
+        return PairedMeasurement(
+            prompt_id=self.item.id,
+            category=self.item.category,
+            baseline_s=self.baseline.decode_s,
+            baseline_tokens=self.baseline.n_decoded,
+            speculative_s=self.speculative.decode_s,
+            speculative_tokens=self.speculative.n_decoded,
+        )
+
+
+class Measurer:
+    """Decodes prompts of a workload on the engine's loaded models.
+
+    Prompts are evaluated once and taken up again later, so what is paid for is decoding.
+    """
+
+    def __init__(self, engine: Engine, workload: Workload, schedule: Schedule) -> None:
+        """Measure ``workload`` with drafting on ``schedule``."""
+        self._engine = engine
+        self._workload = workload
+        self._schedule = schedule
+
+    def decode(self, item: WorkItem, speculation: SpeculationConfig | None) -> GenerationResult:
+        """Decode one prompt. Raises ``CancelledError`` if the engine was stopped meanwhile."""
+        return self._generate(item, speculation, self._workload.n_predict)
+
+    def warm_up(self, speculation: SpeculationConfig | None) -> None:
+        """Touch weights and caches: the first tokens after a load are slower than the rest."""
+        self._generate(self._workload.items[0], speculation, _WARM_UP_TOKENS)
+
+    def anchor(self) -> float:
+        """Tokens/s of a short run of the target alone: how fast the machine is right now."""
+        sampling = replace(self._workload.sampling, ignore_eos=True)
+        result = self._engine.generate(
+            Generate(
+                prompt=self._workload.items[0].tokens,
+                n_predict=_ANCHOR_TOKENS,
+                sampling=sampling,
+                reuse_prompt=True,
+            )
+        )
+        _check_complete(result)
+        return result.n_decoded / result.decode_s
+
+    def pairs(
+        self, items: Sequence[WorkItem], speculation: SpeculationConfig, repeats: int = 1
+    ) -> Iterator[Pair]:
+        """Decode every prompt without and with speculation, in alternating order.
+
+        The machine's drift is common to both halves of a pair, and alternating cancels what the
+        first half of a pair does to the second.
+        """
+        for repeat in range(repeats):
+            for index, item in enumerate(items):
+                if (index + repeat) % 2 == 0:
+                    baseline = self.decode(item, None)
+                    speculative = self.decode(item, speculation)
+                else:
+                    speculative = self.decode(item, speculation)
+                    baseline = self.decode(item, None)
+                yield Pair(item=item, baseline=baseline, speculative=speculative)
+
+    def _generate(
+        self, item: WorkItem, speculation: SpeculationConfig | None, n_predict: int
+    ) -> GenerationResult:
+        result = self._engine.generate(
+            Generate(
+                prompt=item.tokens,
+                n_predict=n_predict,
+                sampling=self._workload.sampling,
+                speculation=speculation,
+                schedule=self._schedule,
+                reuse_prompt=True,
+            )
+        )
+        _check_complete(result)
+        return result
+
+
+def _check_complete(result: GenerationResult) -> None:
+    if result.stop is Stop.CANCELLED:
+        raise CancelledError("the measurement was cancelled")
+
+
+def total_counters(results: Sequence[GenerationResult]) -> Counters:
+    """Counters over all results."""
+    return sum((result.counters for result in results), Counters())
+
+
+def throughput(results: Sequence[GenerationResult]) -> float | None:
+    """Tokens/s over all results, decoding only. None if nothing was decoded."""
+    seconds = sum(result.decode_s for result in results)
+    return sum(result.n_decoded for result in results) / seconds if seconds else None
+
+
+def measurements(pairs: Sequence[Pair]) -> list[PairedMeasurement]:
+    """Return the pairs that decoded something."""
+    return [m for pair in pairs if (m := pair.measurement) is not None]

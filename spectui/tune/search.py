@@ -1,0 +1,278 @@
+"""``tune``: search for the best arm, then confirm it against off on all prompts.
+
+The search picks the largest of many noisy numbers, so the winner's own number flatters it. The
+verdict therefore rests on a second, paired measurement that the search has not seen.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from spectui.config import ModelOptions
+from spectui.engine.driver import Engine
+from spectui.engine.events import GenerationResult, ModelLoaded
+from spectui.errors import CancelledError, SpectuiError
+from spectui.tune.measurement import Measurer, Pair, measurements
+from spectui.tune.statistics import Speedup, drift, paired_speedup
+from spectui.tune.study import Proposal, TuningStudy
+from spectui.tune.trials import (
+    OFF,
+    Arm,
+    TrialRecord,
+    TrialState,
+    best_trial,
+    score,
+)
+from spectui.tune.verdict import Verdict, judge
+from spectui.tune.workload import WorkItem, Workload
+
+MAX_DRIFT = 0.15
+"""Anchors further apart than this make a trial noisy."""
+_MIN_CONFIRMATION = 8
+"""Prompts that a confirmation is not cut below: fewer give no useful interval."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A draft that may be tried."""
+
+    name: str
+    options: ModelOptions
+    loaded: ModelLoaded | None
+    """What is known of it; None if it could not be loaded."""
+    reason: str | None = None
+    """Why it cannot be used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """When to stop searching."""
+
+    n_trials: int
+    time_budget_s: float | None = None
+    n_trial_prompts: int = 8
+    """Prompts per trial; the confirmation uses all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialStarted:
+    """A trial is being measured."""
+
+    number: int
+    arm: Arm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialFinished:
+    """A trial was measured or failed."""
+
+    record: TrialRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptMeasured:
+    """One prompt of a trial or of the confirmation is done."""
+
+    prompt_id: str
+    result: GenerationResult
+    seconds_left: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfirmationStarted:
+    """The winner is measured against off."""
+
+    arm: Arm
+    n_prompts: int
+
+
+TuneEvent = TrialStarted | TrialFinished | PromptMeasured | ConfirmationStarted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneResult:
+    """What tuning found."""
+
+    trials: tuple[TrialRecord, ...]
+    best: TrialRecord | None
+    pairs: tuple[Pair, ...]
+    """The confirmation; empty if it did not take place."""
+    speedup: Speedup | None
+    verdict: Verdict
+    interrupted: bool
+
+
+class Search:
+    """Runs a study on the engine. Use it once."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        study: TuningStudy,
+        *,
+        workload: Workload,
+        measurer: Measurer,
+        candidates: Sequence[Candidate],
+        limits: Limits,
+        on_event: Callable[[TuneEvent], None],
+    ) -> None:
+        """Prepare; nothing is measured yet."""
+        self._engine = engine
+        self._workload = workload
+        self._measurer = measurer
+        self._study = study
+        self._candidates = {candidate.name: candidate for candidate in candidates}
+        self._limits = limits
+        self._on_event = on_event
+        self._loaded: str | None = None
+        self._anchor: float | None = None
+        self._began = time.monotonic()
+        self._trial_s: list[float] = []
+
+    def run(self, *, min_gain: float) -> TuneResult:
+        """Search and confirm. An interrupt ends it early with what was measured."""
+        interrupted = False
+        pairs: list[Pair] = []
+        try:
+            self._search()
+            self._confirm(pairs)
+        except KeyboardInterrupt:
+            interrupted = True
+        records = self._study.records()
+        measured = measurements(pairs)
+        speedup = paired_speedup(measured) if measured else None
+        best = best_trial(records)
+        return TuneResult(
+            trials=records,
+            best=best,
+            pairs=tuple(pairs),
+            speedup=speedup,
+            verdict=judge(
+                speedup,
+                min_gain=min_gain,
+                what=best.arm.label if best else "",
+                failure=_why_nothing(records, interrupted=interrupted),
+            ),
+            interrupted=interrupted,
+        )
+
+    def _search(self) -> None:
+        self._measurer.warm_up(None)
+        while self._study.n_tried() < self._limits.n_trials and self._has_time():
+            began = time.monotonic()
+            self._run_trial(self._study.ask())
+            self._trial_s.append(time.monotonic() - began)
+
+    def _run_trial(self, proposal: Proposal) -> None:
+        self._on_event(TrialStarted(number=proposal.number, arm=proposal.arm))
+        try:
+            self._load(proposal.arm)
+            record = self._measure(proposal)
+        except (CancelledError, KeyboardInterrupt):
+            self._study.interrupt(proposal)
+            raise KeyboardInterrupt from None
+        except SpectuiError as error:
+            record = self._study.fail(proposal, str(error))
+        else:
+            self._study.finish(record)
+        self._on_event(TrialFinished(record=record))
+
+    def _measure(self, proposal: Proposal) -> TrialRecord:
+        items = self._workload.items[: self._limits.n_trial_prompts]
+        self._measurer.warm_up(proposal.arm.speculation)
+        for _attempt in range(2):
+            before = self._anchor or self._measurer.anchor()
+            scores = tuple(score(item, self._decode(item, proposal.arm)) for item in items)
+            after = self._anchor = self._measurer.anchor()
+            noisy = drift((before, after)) > MAX_DRIFT
+            if not noisy:
+                break
+        return TrialRecord(
+            number=proposal.number,
+            state=TrialState.COMPLETE,
+            arm=proposal.arm,
+            prompts=scores,
+            anchor_tokens_per_s=(before + after) / 2,
+            noisy=noisy,
+        )
+
+    def _decode(self, item: WorkItem, arm: Arm) -> GenerationResult:
+        result = self._measurer.decode(item, arm.speculation)
+        self._on_event(
+            PromptMeasured(prompt_id=item.id, result=result, seconds_left=self.seconds_left())
+        )
+        return result
+
+    def _load(self, arm: Arm) -> None:
+        """One draft at a time: several at once may not fit, and would not run at once."""
+        if arm.draft is None or arm.draft == self._loaded:
+            return
+        self._loaded = None
+        self._engine.load_draft(self._candidates[arm.draft].options)
+        self._loaded = arm.draft
+
+    def _confirm(self, pairs: list[Pair]) -> None:
+        best = best_trial(self._study.records())
+        if best is None or best.arm.speculation is None:
+            return
+        self._load(best.arm)
+        items = self._confirmation_items()
+        self._on_event(ConfirmationStarted(arm=best.arm, n_prompts=len(items)))
+        self._measurer.warm_up(best.arm.speculation)
+        for pair in self._measurer.pairs(items, best.arm.speculation):
+            pairs.append(pair)
+            self._on_event(
+                PromptMeasured(
+                    prompt_id=pair.item.id,
+                    result=pair.speculative,
+                    seconds_left=self._pair_s() * (len(items) - len(pairs)),
+                )
+            )
+
+    def _confirmation_items(self) -> tuple[WorkItem, ...]:
+        """All prompts, or as many as the time budget leaves room for."""
+        items = self._workload.items
+        if self._limits.time_budget_s is None:
+            return items
+        left = self._limits.time_budget_s - (time.monotonic() - self._began)
+        n = max(_MIN_CONFIRMATION, int(left / self._pair_s())) if self._pair_s() else len(items)
+        return items[:n]
+
+    def _has_time(self) -> bool:
+        """Whether one more trial leaves time to confirm the best."""
+        budget = self._limits.time_budget_s
+        if budget is None or not self._trial_s:
+            return True
+        confirmation = self._pair_s() * _MIN_CONFIRMATION
+        spent = time.monotonic() - self._began
+        return spent + max(self._trial_s) + confirmation < budget
+
+    def _pair_s(self) -> float:
+        """Seconds that one prompt of the confirmation will take, from the trials so far."""
+        completed = self._study.completed()
+        per_prompt = {
+            record.arm: sum(p.decode_s for p in record.prompts) / len(record.prompts)
+            for record in completed
+            if record.prompts
+        }
+        best = best_trial(completed)
+        winner = per_prompt.get(best.arm, 0.0) if best else 0.0
+        return per_prompt.get(OFF, 0.0) + winner
+
+    def seconds_left(self) -> float | None:
+        """Estimate until the end, confirmation included. None before the first trial."""
+        if not self._trial_s:
+            return None
+        n_left = max(0, self._limits.n_trials - self._study.n_tried())
+        mean = sum(self._trial_s) / len(self._trial_s)
+        left = n_left * mean + self._pair_s() * len(self._workload.items)
+        if self._limits.time_budget_s is None:
+            return left
+        return max(0.0, min(left, self._limits.time_budget_s - (time.monotonic() - self._began)))
+
+
+def _why_nothing(records: Sequence[TrialRecord], *, interrupted: bool) -> str:
+    if interrupted:
+        return "it was interrupted before the best setting was confirmed"
+    errors = [record.error for record in records if record.error]
+    return errors[-1] if errors else "no draft was given"

@@ -1,0 +1,42 @@
+"""The search space: which arms and settings a study may try."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from spectui.config import SpeculationConfig
+from spectui.tune.trials import OFF, Arm
+
+MAX_DRAFT = 16
+MAX_DRAFT_MIN = 4
+P_MIN_STEP = 0.05
+MAX_P_MIN = 0.95
+
+SERVER_DEFAULTS = SpeculationConfig(draft_max=3, draft_min=0, draft_p_min=0.0)
+"""Of current llama-server."""
+OLD_DEFAULTS = SpeculationConfig(draft_max=16, draft_min=0, draft_p_min=0.75)
+"""Of llama-server until spring 2026."""
+
+
+class Parameter(StrEnum):
+    """What ``--tune`` may name."""
+
+    DRAFT = "draft"
+    DRAFT_MAX = "draft_max"
+    DRAFT_MIN = "draft_min"
+    DRAFT_P_MIN = "draft_p_min"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchSpace:
+    """Candidates and the parameters that vary; the others stay at the server's defaults."""
+
+    drafts: tuple[str, ...]
+    tuned: frozenset[Parameter] = frozenset(Parameter)
+
+    def first_arms(self) -> tuple[Arm, ...]:
+        """Arms that every study tries first: what the user has or gets without tuning."""
+        arms = [OFF]
+        arms += [Arm(draft=draft, speculation=SERVER_DEFAULTS) for draft in self.drafts]
+        if Parameter.DRAFT_MAX in self.tuned and Parameter.DRAFT_P_MIN in self.tuned:
+            arms += [Arm(draft=draft, speculation=OLD_DEFAULTS) for draft in self.drafts[:1]]
+        return tuple(arms)

@@ -1,0 +1,266 @@
+"""The Optuna study behind a tuning run: asks for arms, keeps every record, can be resumed.
+
+The only module that imports optuna.
+"""
+
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+import optuna
+import psutil
+
+from spectui.config import SpeculationConfig
+from spectui.errors import BadInputError, UsageError
+from spectui.tune.space import (
+    MAX_DRAFT,
+    MAX_DRAFT_MIN,
+    MAX_P_MIN,
+    P_MIN_STEP,
+    SERVER_DEFAULTS,
+    Parameter,
+    SearchSpace,
+)
+from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState, speedup_estimate
+
+_RECORD = "record"
+_OWNER = "owner"
+_SPEC = "spec"
+_OFF = "off"
+_STARTUP_TRIALS = 5
+
+optuna.logging.set_verbosity(logging.WARNING)
+
+
+class Sampler(StrEnum):
+    """Search strategies of ``--sampler``."""
+
+    TPE = "tpe"
+    RANDOM = "random"
+    QMC = "qmc"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """An arm to measure, under a trial number."""
+
+    number: int
+    arm: Arm
+
+
+class TuningStudy:
+    """One study in one storage."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        storage: str,
+        spec: dict[str, Any],
+        space: SearchSpace,
+        sampler: Sampler,
+        seed: int,
+        must_exist: bool = False,
+    ) -> None:
+        """Open the study, or create it with the first arms enqueued.
+
+        Args:
+            name: of the study.
+            storage: URL as Optuna takes it.
+            spec: what makes trials comparable: machine, models, prompts, settings. A study made
+                with another one is refused.
+            space: candidates and parameters.
+            sampler: strategy.
+            seed: of the strategy.
+            must_exist: refuse to create it.
+
+        Raises:
+            BadInputError: the storage cannot be used.
+            UsageError: the study belongs to another machine, pair or workload, or is missing.
+        """
+        self.name = name
+        self.resumed = False
+        self._space = space
+        self._asked: dict[int, optuna.Trial] = {}
+        if must_exist and name not in study_names(storage):
+            raise UsageError(f"there is no study {name} to resume; leave out --resume")
+        self._study = _create_or_load(name, storage, sampler, seed)
+        known = self._study.user_attrs.get(_SPEC)
+        if known is None:
+            self._study.set_user_attr(_SPEC, spec)
+            for arm in space.first_arms():
+                self._study.enqueue_trial(self._params(arm), user_attrs={_OFF: arm == OFF})
+        else:
+            self.resumed = True
+            _check_same(name, known, spec)
+            self._close_abandoned()
+
+    def ask(self) -> Proposal:
+        """Choose the next arm and note that this process is at it."""
+        trial = self._study.ask()
+        trial.set_user_attr(_OWNER, _this_process())
+        self._asked[trial.number] = trial
+        proposal = Proposal(number=trial.number, arm=self._suggest(trial))
+        self._store(_unmeasured(proposal, TrialState.RUNNING))
+        return proposal
+
+    def finish(self, record: TrialRecord) -> None:
+        """Store a measured trial and tell the sampler its speedup."""
+        self._store(record)
+        value = speedup_estimate(record, (*self.completed(), record))
+        if value is None:
+            self._study.tell(record.number, state=optuna.trial.TrialState.FAIL)
+        else:
+            self._study.tell(record.number, value)
+
+    def fail(self, proposal: Proposal, reason: str) -> TrialRecord:
+        """Store that a trial could not be measured, and why."""
+        return self._give_up(_unmeasured(proposal, TrialState.FAIL, reason))
+
+    def interrupt(self, proposal: Proposal) -> TrialRecord:
+        """Store that a trial was stopped; another may try its arm again."""
+        return self._give_up(_unmeasured(proposal, TrialState.INTERRUPTED, "interrupted"))
+
+    def _give_up(self, record: TrialRecord) -> TrialRecord:
+        self._store(record)
+        self._study.tell(record.number, state=optuna.trial.TrialState.FAIL)
+        return record
+
+    def records(self) -> tuple[TrialRecord, ...]:
+        """All trials that have begun, by number."""
+        trials = self._study.get_trials(deepcopy=False)
+        return tuple(_decode(trial) for trial in trials if _RECORD in trial.user_attrs)
+
+    def n_tried(self) -> int:
+        """Trials that were measured or cannot be."""
+        done = (TrialState.COMPLETE, TrialState.FAIL)
+        return sum(record.state in done for record in self.records())
+
+    def completed(self) -> tuple[TrialRecord, ...]:
+        """Trials that were measured."""
+        return tuple(r for r in self.records() if r.state is TrialState.COMPLETE)
+
+    def _suggest(self, trial: optuna.Trial) -> Arm:
+        """Every parameter is suggested for every arm, so that the space stays the same."""
+        tuned, drafts = self._space.tuned, self._space.drafts
+        draft = drafts[0]
+        if len(drafts) > 1 and Parameter.DRAFT in tuned:
+            draft = str(trial.suggest_categorical(Parameter.DRAFT, drafts))
+        longest, shortest, floor = (
+            SERVER_DEFAULTS.draft_max,
+            SERVER_DEFAULTS.draft_min,
+            SERVER_DEFAULTS.draft_p_min,
+        )
+        if Parameter.DRAFT_MAX in tuned:
+            longest = trial.suggest_int(Parameter.DRAFT_MAX, 0, MAX_DRAFT)
+        if Parameter.DRAFT_MIN in tuned:
+            shortest = trial.suggest_int(Parameter.DRAFT_MIN, 0, MAX_DRAFT_MIN)
+        if Parameter.DRAFT_P_MIN in tuned:
+            floor = trial.suggest_float(Parameter.DRAFT_P_MIN, 0.0, MAX_P_MIN, step=P_MIN_STEP)
+        if trial.user_attrs.get(_OFF) or longest == 0:
+            return OFF
+        # A draft_min above draft_max would drop every draft.
+        config = SpeculationConfig(
+            draft_max=longest, draft_min=min(shortest, longest), draft_p_min=round(floor, 2)
+        )
+        return Arm(draft=draft, speculation=config)
+
+    def _params(self, arm: Arm) -> dict[str, Any]:
+        config = arm.speculation or SpeculationConfig(draft_max=0)
+        values = {
+            Parameter.DRAFT_MAX: config.draft_max,
+            Parameter.DRAFT_MIN: config.draft_min,
+            Parameter.DRAFT_P_MIN: config.draft_p_min,
+        }
+        if len(self._space.drafts) > 1:
+            values[Parameter.DRAFT] = arm.draft or self._space.drafts[0]  # type: ignore[assignment]
+        return {str(name): value for name, value in values.items() if name in self._space.tuned}
+
+    def _store(self, record: TrialRecord) -> None:
+        self._asked[record.number].set_user_attr(_RECORD, msgspec.to_builtins(record))
+
+    def _close_abandoned(self) -> None:
+        """Trials whose process has died would stay RUNNING in the storage for ever."""
+        for trial in self._study.get_trials(deepcopy=False):
+            if trial.state is optuna.trial.TrialState.RUNNING and _is_dead(trial.user_attrs):
+                self._study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+
+
+def study_names(storage: str) -> Sequence[str]:
+    """Names of the studies in a storage.
+
+    Raises:
+        BadInputError: the storage cannot be used.
+    """
+    try:
+        return optuna.get_all_study_names(storage)
+    except Exception as error:
+        raise _unusable(storage, error) from error
+
+
+def _create_or_load(name: str, storage: str, sampler: Sampler, seed: int) -> optuna.Study:
+    try:
+        return optuna.create_study(
+            study_name=name,
+            storage=storage,
+            sampler=_sampler(sampler, seed),
+            direction="maximize",
+            load_if_exists=True,
+        )
+    except Exception as error:
+        raise _unusable(storage, error) from error
+
+
+def _unusable(storage: str, error: Exception) -> BadInputError:
+    # Storages raise classes of their drivers, or ImportError for a driver that is missing.
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return BadInputError(
+        f"the storage {storage} cannot be used ({reason}); "
+        "check --storage, or leave it out to use a file of spectui's own"
+    )
+
+
+def _sampler(kind: Sampler, seed: int) -> optuna.samplers.BaseSampler:
+    match kind:
+        case Sampler.TPE:
+            return optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP_TRIALS)
+        case Sampler.RANDOM:
+            return optuna.samplers.RandomSampler(seed=seed)
+        case Sampler.QMC:
+            return optuna.samplers.QMCSampler(seed=seed)
+
+
+def _check_same(name: str, known: dict[str, Any], spec: dict[str, Any]) -> None:
+    differing = [key for key in spec if known.get(key) != spec[key]]
+    if differing:
+        raise UsageError(
+            f"the study {name} was made with another {' and '.join(differing)}; its trials cannot "
+            "be compared with new ones, so choose another --study"
+        )
+
+
+def _this_process() -> dict[str, Any]:
+    return {"host": os.uname().nodename, "pid": os.getpid()}
+
+
+def _is_dead(attributes: dict[str, Any]) -> bool:
+    owner = attributes.get(_OWNER)
+    if owner is None or owner["host"] != os.uname().nodename:
+        return False
+    return owner["pid"] == os.getpid() or not psutil.pid_exists(owner["pid"])
+
+
+def _unmeasured(proposal: Proposal, state: TrialState, error: str | None = None) -> TrialRecord:
+    return TrialRecord(number=proposal.number, state=state, arm=proposal.arm, error=error)
+
+
+def _decode(trial: optuna.trial.FrozenTrial) -> TrialRecord:
+    record = msgspec.convert(trial.user_attrs[_RECORD], TrialRecord)
+    if record.state is TrialState.RUNNING and trial.state.is_finished():
+        reason = "its process ended before it was measured"
+        return replace(record, state=TrialState.INTERRUPTED, error=reason)
+    return record

