@@ -1,7 +1,7 @@
 """The demo models: same bytes for the same seed, and never a half-built file under a final name."""
 
 import hashlib
-import os
+import importlib.util
 import re
 import shutil
 import signal
@@ -17,9 +17,9 @@ import pytest
 from gguf import GGMLQuantizationType, GGUFReader
 
 from spectui.demo import DemoModel, DemoProgress, ensure_demo_models
-from spectui.demo import source as demo_source
 from spectui.demo.files import exclusive_lock
 from spectui.demo.models import file_name
+from spectui.demo.source import open_source
 from spectui.demo.weights import gaussian
 from spectui.errors import BadInputError, CancelledError
 
@@ -108,7 +108,7 @@ def test_other_seed_other_file(thin: Path, tmp_path: Path) -> None:
 
 
 def test_thin_draft_is_smollm2_with_fewer_layers(thin: Path) -> None:
-    reader, source = GGUFReader(thin), demo_source.open_source().reader
+    reader, source = GGUFReader(thin), open_source().reader
     assert scalar(reader, "general.name") == "spectui demo thin draft"
     assert scalar(reader, "llama.block_count") == 20
     assert tokenizer(reader) == tokenizer(source)
@@ -119,7 +119,7 @@ def test_thin_draft_is_smollm2_with_fewer_layers(thin: Path) -> None:
 
 
 def test_finished_model_is_reused(thin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_source.importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     before, seen = thin.stat(), list[DemoProgress]()
     found = ensure_demo_models(
         [THIN, THIN], directory=thin.parent, on_progress=seen.append, cancelled=lambda: True
@@ -251,25 +251,25 @@ def test_disk_full_while_writing(tmp_path: Path) -> None:
 def test_missing_package_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
-    find_spec: Callable[..., object] = demo_source.importlib.util.find_spec
+    find_spec: Callable[..., object] = importlib.util.find_spec
     monkeypatch.setattr(
-        demo_source.importlib.util,
+        importlib.util,
         "find_spec",
         lambda name: None if name == package else find_spec(name),
     )
     with pytest.raises(BadInputError, match=r"pip install 'spectui\[demo\]'"):
         build_thin(tmp_path)
-    assert os.listdir(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def tokenizer(reader: GGUFReader) -> dict[str, object]:
     """Return vocabulary, merges, special tokens and chat template."""
-    found = {
+    found: dict[str, object] = {
         name: (field.types, field.contents())
         for name, field in reader.fields.items()
         if name.startswith("tokenizer.")
     }
-    assert len(found) == 11
+    assert len(found) == 12
     return found
 
 
@@ -293,7 +293,7 @@ def test_dense_target() -> None:
     assert scalar(reader, "llama.block_count") == 90
     assert len(reader.tensors) == 2 + 9 * 90
     assert {tensor.tensor_type for tensor in reader.tensors} == {GGMLQuantizationType.F32}
-    assert tokenizer(reader) == tokenizer(demo_source.open_source().reader)
+    assert tokenizer(reader) == tokenizer(open_source().reader)
 
 
 @pytest.mark.models
@@ -312,7 +312,7 @@ def test_moe_target() -> None:
     assert scalar(reader, "general.name") == "spectui demo MoE target"
     assert scalar(reader, "llama.expert_count") == 8
     assert scalar(reader, "llama.expert_used_count") == 2
-    assert tokenizer(reader) == tokenizer(demo_source.open_source().reader)
+    assert tokenizer(reader) == tokenizer(open_source().reader)
     experts = {tensor.name: tensor for tensor in reader.tensors if "exps" in tensor.name}
     assert len(experts) == 3 * 30
     gate = experts["blk.0.ffn_gate_exps.weight"]

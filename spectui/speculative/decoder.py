@@ -95,8 +95,10 @@ class Decoder:
         t_sample = clock()
         accepted = accept(target, draft.tokens)
         t_rollback = clock()
-        target.truncate(n_past + 1 + accepted.n_accepted)
-        drafter.accept(accepted.n_accepted)
+        # The emitted tokens but the last, even where an accepted end of text is the last.
+        n_kept = len(accepted.tokens) - 1
+        target.truncate(n_past + 1 + n_kept)
+        drafter.accept(n_kept)
         t_end = clock()
         times = RoundTimes(
             draft_s=(t_verify - t_draft) + (t_sample - t_verified),

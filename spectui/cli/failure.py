@@ -1,0 +1,58 @@
+"""How a command fails: one sentence on stderr and an exit code."""
+
+import logging
+import traceback
+
+import click
+
+from spectui.errors import SpectuiError
+from spectui.paths import data_dir
+
+_DEFECT = 1
+_USAGE = 2
+_INTERRUPTED = 130
+
+
+def report_failure(error: BaseException) -> int:
+    """Tell the user what went wrong; return the exit code."""
+    match error:
+        case SystemExit():
+            return error.code if isinstance(error.code, int) else _DEFECT
+        case KeyboardInterrupt() | click.exceptions.Abort():
+            click.echo("interrupted", err=True)
+            return _INTERRUPTED
+        case click.exceptions.Exit():
+            return error.exit_code
+        case click.ClickException():
+            error.show()
+            return _USAGE
+        case BrokenPipeError():
+            # The reader of our output has gone, which is its right.
+            return 0
+        case SpectuiError() if not getattr(error, "__notes__", None):
+            click.echo(f"error: {error}", err=True)
+            return error.exit_code
+        case _:
+            return _report_defect(error)
+
+
+def _report_defect(error: BaseException) -> int:
+    text = "".join(traceback.format_exception(error))
+    path = data_dir() / "logs" / "spectui.log"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handler = logging.FileHandler(path, encoding="utf-8")
+    except OSError:
+        click.echo(text, err=True)
+        click.echo("error: this is a defect of spectui's; please report the text above", err=True)
+        return _DEFECT
+    record = logging.LogRecord("spectui", logging.ERROR, path.name, 0, text, None, None)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    handler.emit(record)
+    handler.close()
+    click.echo(
+        f"error: {type(error).__name__}: {error}; this is a defect of spectui's, "
+        f"please report it with the traceback in {path}",
+        err=True,
+    )
+    return _DEFECT

@@ -1,0 +1,315 @@
+"""Options shared by the commands that load models, under llama-server's own names."""
+
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import click
+
+from spectui.config import FlashAttention, Schedule
+from spectui.errors import BadInputError
+from spectui.presets import Preset, find_preset
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
+
+
+class _GpuLayers(click.ParamType[int]):
+    """A number of layers, or ``auto`` or ``all``."""
+
+    name = "N"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        if value in {"auto", "all"}:
+            return -1
+        return click.INT.convert(str(value), param, ctx)
+
+
+def _apply_preset(ctx: click.Context, preset: Preset) -> None:
+    """Make the preset's options the command's defaults; what the user types still wins.
+
+    Raises:
+        BadInputError: the preset names an option that the command lacks, or a wrong value.
+    """
+    by_name = {
+        name.lstrip("-"): param
+        for param in ctx.command.params
+        for name in param.opts
+        if name.startswith("--")
+    }
+    defaults: dict[str, Any] = dict(ctx.default_map or {})
+    for key, value in preset.options.items():
+        param = by_name.get(key)
+        if param is None or param.name is None:
+            raise BadInputError(
+                f"{preset.path}: unknown option {key} for {ctx.command.name}; "
+                f"spectui {ctx.command.name} --help lists what there is"
+            )
+        try:
+            param.type_cast_value(ctx, value)
+        except (click.BadParameter, TypeError) as error:
+            reason = error.message if isinstance(error, click.BadParameter) else str(error)
+            raise BadInputError(f"{preset.path}: option {key}: {reason}; correct it") from error
+        defaults[param.name] = value
+    ctx.default_map = defaults
+
+
+def _preset_option(ctx: click.Context, _param: click.Parameter, name: str | None) -> str | None:
+    if name is not None:
+        _apply_preset(ctx, find_preset(name))
+    return name
+
+
+def _demo_option(ctx: click.Context, _param: click.Parameter, wanted: bool) -> bool:  # noqa: FBT001
+    if wanted and ctx.default_map is None:
+        _apply_preset(ctx, find_preset("demo"))
+    return wanted
+
+
+_MODELS: tuple[Decorator, ...] = (
+    click.option("-m", "--model", type=click.Path(path_type=Path), help="The target, a GGUF file."),
+    click.option(
+        "-md",
+        "--model-draft",
+        "--spec-draft-model",
+        "model_draft",
+        type=click.Path(path_type=Path),
+        multiple=True,
+        help="A draft, a GGUF file. May be repeated: each is a candidate.",
+    ),
+    click.option(
+        "--preset",
+        is_eager=True,
+        callback=_preset_option,
+        metavar="NAME",
+        help="Take options from a preset (see: spectui presets list).",
+    ),
+    click.option(
+        "--demo",
+        is_flag=True,
+        is_eager=True,
+        callback=_demo_option,
+        help="Use the demo models; they are built on first use.",
+    ),
+    click.option(
+        "--target",
+        type=click.Choice(["dense", "moe"]),
+        default="dense",
+        show_default=True,
+        help="Which demo target.",
+    ),
+)
+
+_PLACEMENT: tuple[Decorator, ...] = (
+    click.option(
+        "-ngl",
+        "--gpu-layers",
+        "--n-gpu-layers",
+        "gpu_layers",
+        type=_GpuLayers(),
+        default=-1,
+        help="Layers of the target on the GPU (default: all).",
+    ),
+    click.option(
+        "-ngld",
+        "--gpu-layers-draft",
+        "--spec-draft-ngl",
+        "gpu_layers_draft",
+        type=_GpuLayers(),
+        default=-1,
+        help="Layers of the draft on the GPU (default: all).",
+    ),
+    click.option(
+        "-ot",
+        "--override-tensor",
+        multiple=True,
+        metavar="PATTERN=BUFFER",
+        help="Put tensors whose name matches into a buffer type, such as exps=CPU.",
+    ),
+    click.option("--cpu-moe", "-cmoe", is_flag=True, help="Keep all expert weights in RAM."),
+    click.option(
+        "--n-cpu-moe",
+        "-ncmoe",
+        type=click.IntRange(min=0),
+        default=0,
+        metavar="N",
+        help="Keep the expert weights of the first N layers in RAM.",
+    ),
+    click.option("--no-mmap", is_flag=True, help="Read the models instead of mapping them."),
+    *(
+        click.option(
+            short,
+            long,
+            name,
+            type=click.Choice(CACHE_TYPES),
+            default="f16",
+            show_default=True,
+            help=f"Type of the {what} cache.",
+        )
+        for short, long, name, what in (
+            ("-ctk", "--cache-type-k", "cache_type_k", "target's K"),
+            ("-ctv", "--cache-type-v", "cache_type_v", "target's V"),
+            ("-ctkd", "--cache-type-k-draft", "cache_type_k_draft", "draft's K"),
+            ("-ctvd", "--cache-type-v-draft", "cache_type_v_draft", "draft's V"),
+        )
+    ),
+)
+
+_CONTEXT: tuple[Decorator, ...] = (
+    click.option(
+        "-c",
+        "--ctx-size",
+        type=click.IntRange(min=0),
+        default=4096,
+        show_default=True,
+        metavar="N",
+        help="Context size; 0 for what the model was trained with.",
+    ),
+    click.option(
+        "-b",
+        "--batch-size",
+        type=click.IntRange(min=1),
+        default=2048,
+        show_default=True,
+        metavar="N",
+        help="Most tokens per decode.",
+    ),
+    click.option(
+        "-ub",
+        "--ubatch-size",
+        type=click.IntRange(min=1),
+        default=512,
+        show_default=True,
+        metavar="N",
+        help="Most tokens computed at once.",
+    ),
+    click.option(
+        "-fa",
+        "--flash-attn",
+        type=click.Choice([str(f) for f in FlashAttention]),
+        default="auto",
+        show_default=True,
+        help="Flash attention.",
+    ),
+    click.option(
+        "-t",
+        "--threads",
+        type=click.IntRange(min=0),
+        default=0,
+        metavar="N",
+        help="Compute threads (default: one per physical core).",
+    ),
+    click.option(
+        "-tb",
+        "--threads-batch",
+        type=click.IntRange(min=0),
+        default=0,
+        metavar="N",
+        help="Compute threads for batches (default: as -t).",
+    ),
+)
+
+_SAMPLING: tuple[Decorator, ...] = (
+    click.option(
+        "--temp",
+        type=click.FloatRange(min=0),
+        default=0.0,
+        show_default=True,
+        help="Temperature; 0 is greedy.",
+    ),
+    click.option("--top-k", type=click.IntRange(min=0), default=40, show_default=True),
+    click.option("--top-p", type=click.FloatRange(0, 1), default=0.95, show_default=True),
+    click.option("--min-p", type=click.FloatRange(0, 1), default=0.05, show_default=True),
+    click.option(
+        "--seed",
+        type=click.IntRange(0, 2**32 - 1),
+        default=0,
+        show_default=True,
+        help="Of sampling, and of the search.",
+    ),
+    click.option("--ignore-eos", is_flag=True, help="Go on after the end of the text."),
+    click.option(
+        "-n",
+        "--n-predict",
+        type=click.IntRange(min=2),
+        default=64,
+        show_default=True,
+        metavar="N",
+        help="Tokens to generate per prompt.",
+    ),
+)
+
+SPECULATION: tuple[Decorator, ...] = (
+    click.option(
+        "--draft-max",
+        "--draft",
+        "--draft-n",
+        "--spec-draft-n-max",
+        "draft_max",
+        type=click.IntRange(min=1),
+        default=3,
+        show_default=True,
+        metavar="N",
+        help="Most tokens per draft.",
+    ),
+    click.option(
+        "--draft-min",
+        "--draft-n-min",
+        "--spec-draft-n-min",
+        "draft_min",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        metavar="N",
+        help="Drop drafts shorter than this.",
+    ),
+    click.option(
+        "--draft-p-min",
+        "--spec-draft-p-min",
+        "draft_p_min",
+        type=click.FloatRange(0, 1),
+        default=0.0,
+        show_default=True,
+        metavar="P",
+        help="Stop drafting below this probability.",
+    ),
+)
+
+_RUN: tuple[Decorator, ...] = (
+    click.option(
+        "--schedule",
+        type=click.Choice([str(s) for s in Schedule]),
+        default="server",
+        show_default=True,
+        help="Work per round: as llama-server does it, or without its waste.",
+    ),
+    click.option(
+        "--prompts",
+        type=click.Path(path_type=Path),
+        help="Your prompts: a .jsonl, a .txt, or a folder of them (default: a built-in suite).",
+    ),
+    click.option(
+        "--json",
+        "json_path",
+        type=click.Path(allow_dash=True),
+        metavar="FILE",
+        help="Write the result as JSON; - for stdout.",
+    ),
+    click.option("--quiet", is_flag=True, help="Show no progress."),
+    click.option("--verbose", is_flag=True, help="Show llama.cpp's log on stderr."),
+)
+
+
+def shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add every shared option to a command."""
+    groups = (*_MODELS, *_PLACEMENT, *_CONTEXT, *_SAMPLING, *_RUN)
+    return add_options(*groups)(function)
+
+
+def add_options(*options: Decorator) -> Decorator:
+    """Add ``options`` in the order in which ``--help`` shall show them."""
+    return lambda function: reduce(lambda f, option: option(f), reversed(options), function)

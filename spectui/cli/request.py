@@ -1,0 +1,134 @@
+"""From parsed options to the configuration of a run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from spectui.config import (
+    ContextOptions,
+    FlashAttention,
+    ModelOptions,
+    SamplingConfig,
+    Schedule,
+    SpeculationConfig,
+    TensorOverride,
+)
+from spectui.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedOptions:
+    """The options of ``shared_options`` as click parsed them, by its parameter names."""
+
+    model: Path | None
+    model_draft: tuple[Path, ...]
+    preset: str | None
+    demo: bool
+    target: str
+    gpu_layers: int
+    gpu_layers_draft: int
+    override_tensor: tuple[str, ...]
+    cpu_moe: bool
+    n_cpu_moe: int
+    no_mmap: bool
+    cache_type_k: str
+    cache_type_v: str
+    cache_type_k_draft: str
+    cache_type_v_draft: str
+    ctx_size: int
+    batch_size: int
+    ubatch_size: int
+    flash_attn: str
+    threads: int
+    threads_batch: int
+    temp: float
+    top_k: int
+    top_p: float
+    min_p: float
+    seed: int
+    ignore_eos: bool
+    n_predict: int
+    schedule: str
+    prompts: Path | None
+    json_path: str | None
+    quiet: bool
+    verbose: bool
+
+    def target_options(self, path: Path) -> ModelOptions:
+        """Placement of the target."""
+        return ModelOptions(
+            path=path,
+            n_gpu_layers=self.gpu_layers,
+            override_tensor=tensor_overrides(self.override_tensor),
+            cpu_moe=self.cpu_moe,
+            n_cpu_moe=self.n_cpu_moe,
+            mmap=not self.no_mmap,
+            cache_type_k=self.cache_type_k,
+            cache_type_v=self.cache_type_v,
+        )
+
+    def draft_options(self, path: Path) -> ModelOptions:
+        """Placement of a draft."""
+        return ModelOptions(
+            path=path,
+            n_gpu_layers=self.gpu_layers_draft,
+            mmap=not self.no_mmap,
+            cache_type_k=self.cache_type_k_draft,
+            cache_type_v=self.cache_type_v_draft,
+        )
+
+    def context_options(self) -> ContextOptions:
+        """What both contexts share."""
+        return ContextOptions(
+            ctx_size=self.ctx_size,
+            batch_size=self.batch_size,
+            ubatch_size=self.ubatch_size,
+            flash_attn=FlashAttention(self.flash_attn),
+            threads=self.threads,
+            threads_batch=self.threads_batch,
+        )
+
+    def sampling_config(self) -> SamplingConfig:
+        """The target's sampler chain."""
+        return SamplingConfig(
+            temp=self.temp,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            min_p=self.min_p,
+            seed=self.seed,
+            ignore_eos=self.ignore_eos,
+        )
+
+    def schedule_kind(self) -> Schedule:
+        """Work per round."""
+        return Schedule(self.schedule)
+
+
+def tensor_overrides(values: Sequence[str]) -> tuple[TensorOverride, ...]:
+    """Parse ``-ot`` values; llama-server also takes several in one, separated by commas.
+
+    Raises:
+        UsageError: one has no ``=``.
+    """
+    found = []
+    for value in values:
+        for part in value.split(","):
+            pattern, separator, buffer = part.partition("=")
+            if not (pattern and separator and buffer):
+                raise UsageError(f"-ot {part}: write PATTERN=BUFFER, such as exps=CPU")
+            found.append(TensorOverride(pattern=pattern, buffer=buffer))
+    return tuple(found)
+
+
+def speculation_config(draft_max: int, draft_min: int, draft_p_min: float) -> SpeculationConfig:
+    """Check the bounds against each other.
+
+    Raises:
+        UsageError: ``draft_min`` is above ``draft_max``, so that every draft would be dropped.
+    """
+    if draft_min > draft_max:
+        raise UsageError(
+            f"--draft-min {draft_min} is above --draft-max {draft_max}, so every draft would be "
+            "dropped; lower it"
+        )
+    return SpeculationConfig(draft_max=draft_max, draft_min=draft_min, draft_p_min=draft_p_min)

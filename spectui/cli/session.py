@@ -1,0 +1,68 @@
+"""What ``bench`` and ``tune`` do before they measure: models, prompts, engine."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from spectui.cli.progress import Progress
+from spectui.cli.request import SharedOptions
+from spectui.demo import DemoModel, ensure_demo_models
+from spectui.engine.driver import Engine
+from spectui.errors import UsageError
+from spectui.llama.library import native_log
+from spectui.llama.model import check_file
+from spectui.prompts import Prompt, builtin_suite, load_prompts
+
+
+@contextmanager
+def open_engine(options: SharedOptions, progress: Progress) -> Iterator[Engine]:
+    """Yield an engine whose events go to ``progress``; close it whatever happens."""
+    if options.verbose:
+        native_log.listen(lambda line: click.echo(line, err=True))
+    with Engine(progress.on_engine) as engine:
+        try:
+            yield engine
+        finally:
+            native_log.listen(None)
+
+
+def model_paths(options: SharedOptions, progress: Progress) -> tuple[Path, tuple[Path, ...]]:
+    """Target and drafts: the ones named, or the demo's, built if need be.
+
+    Raises:
+        BadInputError: a file is missing or no GGUF; checked before anything is loaded.
+        UsageError: no target, or ``--demo`` with models.
+    """
+    if options.demo:
+        if options.model is not None:
+            raise UsageError("--demo brings its own target; leave out -m, or leave out --demo")
+        target = DemoModel(options.target)
+        wanted = (target, DemoModel.DRAFT, DemoModel.DRAFT_THIN)
+        built = ensure_demo_models(wanted, on_progress=progress.on_demo)
+        return built[target], options.model_draft or (
+            built[DemoModel.DRAFT],
+            built[DemoModel.DRAFT_THIN],
+        )
+    if options.model is None:
+        raise UsageError("give a target with -m and a draft with -md, or --demo")
+    if not options.model_draft:
+        raise UsageError("give at least one draft with -md")
+    for path in (options.model, *options.model_draft):
+        check_file(path)
+    return options.model, options.model_draft
+
+
+def read_prompts(options: SharedOptions) -> tuple[Prompt, ...]:
+    """The user's prompts, or the built-in suite. A malformed one stops everything."""
+    return builtin_suite() if options.prompts is None else load_prompts(options.prompts)
+
+
+def names(paths: Sequence[Path]) -> tuple[str, ...]:
+    """Short, distinct names of candidates: file stems, numbered where they collide."""
+    stems = [path.stem for path in paths]
+    return tuple(
+        stem if stems.count(stem) == 1 else f"{stem}#{index + 1}"
+        for index, stem in enumerate(stems)
+    )

@@ -1,0 +1,65 @@
+"""What makes two trials comparable, and the name of the study that follows from it."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from spectui.cli.request import SharedOptions
+from spectui.config import ModelOptions
+from spectui.engine.events import ModelLoaded
+from spectui.llama.library import llama_cpp_version
+from spectui.monitor.machine import Machine
+from spectui.tune.search import Candidate
+from spectui.tune.workload import Workload
+
+
+def study_spec(
+    shared: SharedOptions,
+    machine: Machine,
+    target: ModelLoaded,
+    candidates: Sequence[Candidate],
+    workload: Workload,
+) -> dict[str, Any]:
+    """What must be equal for two trials to be comparable."""
+    spec = {
+        "machine": machine.fingerprint,
+        "llama.cpp": llama_cpp_version(),
+        "target": _identity(shared.target_options(target.info.path), target),
+        "drafts": {
+            candidate.name: _identity(candidate.options, candidate.loaded)
+            for candidate in candidates
+            if candidate.loaded is not None
+        },
+        "context": shared.context_options(),
+        "schedule": shared.schedule,
+        "prompts": _digest([item.tokens for item in workload.items]),
+        "n_predict": workload.n_predict,
+        "sampling": workload.sampling,
+    }
+    # Through JSON, as the storage will give it back.
+    return dict(json.loads(msgspec.json.encode(spec)))
+
+
+def _identity(options: ModelOptions, loaded: ModelLoaded) -> dict[str, Any]:
+    """A model by its content's outline and its placement: it may move to another folder."""
+    placement = msgspec.to_builtins(options)
+    del placement["path"]
+    info = loaded.info
+    return {
+        "file": info.path.name,
+        "n_params": info.n_params,
+        "size_bytes": info.size_bytes,
+        "placement": placement,
+    }
+
+
+def study_name(target: ModelLoaded, spec: dict[str, Any]) -> str:
+    """Name that the same run finds again and another one does not."""
+    return f"{target.info.path.stem}-{_digest(spec)[:8]}"
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()

@@ -1,0 +1,76 @@
+"""``spectui tune``: find the best setting, and say whether it is worth it."""
+
+from typing import Any
+
+import click
+
+from spectui.cli.duration import DURATION
+from spectui.cli.options import add_options, shared_options
+
+_TUNE = (
+    click.option(
+        "--trials",
+        type=click.IntRange(min=1),
+        default=50,
+        show_default=True,
+        metavar="N",
+        help="Settings to try, those of a resumed study included.",
+    ),
+    click.option(
+        "--time-budget",
+        type=DURATION,
+        metavar="TIME",
+        help="Stop trying in time to confirm the best by then: 90s, 30m, 2h.",
+    ),
+    click.option("--study", metavar="NAME", help="Name of the study (default: made from the run)."),
+    click.option(
+        "--storage",
+        metavar="URL",
+        help="Optuna storage (default: a SQLite file of spectui's own).",
+    ),
+    click.option("--resume", is_flag=True, help="Refuse to start a new study."),
+    click.option(
+        "--sampler",
+        type=click.Choice(["tpe", "random", "qmc"]),
+        default="tpe",
+        show_default=True,
+        help="Search strategy.",
+    ),
+    click.option(
+        "--tune",
+        "tuned",
+        metavar="LIST",
+        default="draft,draft_max,draft_min,draft_p_min",
+        show_default=True,
+        help="Parameters to vary; the others stay at llama-server's defaults.",
+    ),
+    click.option(
+        "--min-gain",
+        type=click.FloatRange(min=0),
+        default=0.02,
+        show_default=True,
+        help="Least gain that makes speculation worth it.",
+    ),
+    click.option(
+        "--dialect",
+        type=click.Choice(["llama.cpp", "llama.cpp-legacy", "ik"]),
+        default="llama.cpp",
+        show_default=True,
+        help="Whose option names the printed command uses.",
+    ),
+)
+
+
+@click.command(name="tune")
+@shared_options
+@add_options(*_TUNE)
+def command(**options: Any) -> None:
+    """Find the fastest draft and settings on this machine, and say whether they pay.
+
+    Tries settings, then measures the best against the target alone on all prompts. Ends with the
+    verdict and a llama-server command. Ctrl-C keeps what was measured; the same command goes on
+    from there.
+    """
+    from spectui.cli.run_tune import tune
+
+    tune(options)

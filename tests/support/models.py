@@ -1,0 +1,210 @@
+"""Tiny random-weight GGUFs, written in milliseconds, and files that are no models at all."""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import gguf
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from spectui.demo.source import smollm2_path
+
+Weights = npt.NDArray[np.float32]
+
+N_LAYERS = 2
+N_EMBD = 64
+N_FF = 96
+N_HEADS = 2
+N_HEADS_KV = 1
+HEAD_DIM = 32  # quantised KV caches come in blocks of 32
+N_CTX_TRAIN = 32_768
+
+END_TOKENS = frozenset({0, 2})
+"""``<|endoftext|>`` and ``<|im_end|>``."""
+
+CHATML = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+_SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>", "<|unk|>")
+_MERGES = ("Ġ t", "h e", "Ġt he", "i n", "r e", "o n", "e r", "a t", "Ġ s", "Ġ o", "in g", "l l")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tiny:
+    """One tiny model: equal recipes give equal files."""
+
+    seed: int = 0
+    noise: float = 0.0
+    """Added to the weights of ``seed``: the larger, the less the model agrees with its original."""
+    noise_seed: int = 1
+    n_extra: int = 0
+    """Tokens beyond the common vocabulary."""
+    renamed: tuple[int, str] | None = None
+    """A token with another text."""
+    add_bos: bool | None = None
+    bos: int = 1
+    pooling: int | None = None
+    """``llama.pooling_type``: 1 (mean) marks an embedding model."""
+    n_experts: int = 0
+    chat_template: str | None = CHATML
+
+
+TARGET = Tiny()
+CLOSE_DRAFT = Tiny(noise=0.02)
+ROUGH_DRAFT = Tiny(noise=0.1)
+OTHER = Tiny(seed=7)
+MOE = Tiny(n_experts=4)
+EMBEDDING = Tiny(pooling=1)
+
+TinyPath = Callable[[Tiny], Path]
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyPath:
+    folder = tmp_path_factory.mktemp("tiny")
+    built: dict[Tiny, Path] = {}
+
+    def build(recipe: Tiny) -> Path:
+        if recipe not in built:
+            path = folder / f"tiny-{len(built)}.gguf"
+            write_tiny(recipe, path)
+            built[recipe] = path
+        return built[recipe]
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    return smollm2_path()
+
+
+def vocabulary(recipe: Tiny) -> list[str]:
+    """Return the texts of all tokens in llama.cpp's byte-level spelling."""
+    tokens = [*_SPECIAL, *_byte_letters(), *(merge.replace(" ", "") for merge in _MERGES)]
+    tokens += [f"<|extra{index}|>" for index in range(recipe.n_extra)]
+    if recipe.renamed is not None:
+        token, text = recipe.renamed
+        tokens[token] = text
+    return tokens
+
+
+def write_tiny(recipe: Tiny, path: Path) -> None:
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_name(f"Tiny {recipe.seed}")
+    writer.add_block_count(N_LAYERS)
+    writer.add_context_length(N_CTX_TRAIN)
+    writer.add_embedding_length(N_EMBD)
+    writer.add_feed_forward_length(N_FF)
+    writer.add_head_count(N_HEADS)
+    writer.add_head_count_kv(N_HEADS_KV)
+    writer.add_rope_dimension_count(HEAD_DIM)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_vocab_size(len(vocabulary(recipe)))
+    if recipe.n_experts:
+        writer.add_expert_count(recipe.n_experts)
+        writer.add_expert_used_count(2)
+    if recipe.pooling is not None:
+        writer.add_pooling_type(gguf.PoolingType(recipe.pooling))
+    _add_tokenizer(writer, recipe)
+    for name, shape in _shapes(recipe).items():
+        writer.add_tensor(name, _weights(recipe, name, shape))
+    _write(writer)
+
+
+def write_bert(path: Path) -> None:
+    """Write the head of an encoder: enough for spectui to say what it is, too little to load."""
+    writer = gguf.GGUFWriter(path, "bert")
+    writer.add_block_count(1)
+    writer.add_causal_attention(value=False)
+    writer.add_pooling_type(gguf.PoolingType.MEAN)
+    _write(writer)
+
+
+def write_empty(path: Path) -> None:
+    """Write a GGUF of nothing but a header."""
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 0))
+
+
+def _add_tokenizer(writer: gguf.GGUFWriter, recipe: Tiny) -> None:
+    tokens = vocabulary(recipe)
+    control, normal = gguf.TokenType.CONTROL, gguf.TokenType.NORMAL
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("smollm")
+    writer.add_token_list(tokens)
+    writer.add_token_types([control if t.startswith("<|") else normal for t in tokens])
+    writer.add_token_merges(list(_MERGES))
+    writer.add_bos_token_id(recipe.bos)
+    writer.add_eos_token_id(2)
+    if recipe.add_bos is not None:
+        writer.add_add_bos_token(recipe.add_bos)
+    if recipe.chat_template is not None:
+        writer.add_chat_template(recipe.chat_template)
+
+
+def _shapes(recipe: Tiny) -> dict[str, tuple[int, ...]]:
+    """Shapes of all tensors, rows first."""
+    n_vocab = len(vocabulary(recipe))
+    shapes: dict[str, tuple[int, ...]] = {
+        "token_embd.weight": (n_vocab, N_EMBD),
+        "output_norm.weight": (N_EMBD,),
+        "output.weight": (n_vocab, N_EMBD),
+    }
+    for layer in range(N_LAYERS):
+        block = {
+            "attn_norm": (N_EMBD,),
+            "attn_q": (N_HEADS * HEAD_DIM, N_EMBD),
+            "attn_k": (N_HEADS_KV * HEAD_DIM, N_EMBD),
+            "attn_v": (N_HEADS_KV * HEAD_DIM, N_EMBD),
+            "attn_output": (N_EMBD, N_HEADS * HEAD_DIM),
+            "ffn_norm": (N_EMBD,),
+            **_feed_forward(recipe.n_experts),
+        }
+        shapes |= {f"blk.{layer}.{name}.weight": shape for name, shape in block.items()}
+    return shapes
+
+
+def _feed_forward(n_experts: int) -> dict[str, tuple[int, ...]]:
+    parts = {"ffn_gate": (N_FF, N_EMBD), "ffn_up": (N_FF, N_EMBD), "ffn_down": (N_EMBD, N_FF)}
+    if not n_experts:
+        return dict(parts)
+    experts = {f"{name}_exps": (n_experts, *shape) for name, shape in parts.items()}
+    return {"ffn_gate_inp": (n_experts, N_EMBD), **experts}
+
+
+def _weights(recipe: Tiny, name: str, shape: tuple[int, ...]) -> Weights:
+    if name.endswith("norm.weight"):
+        return np.ones(shape, np.float32)
+    weights = _gaussian(recipe.seed, name, shape)
+    if recipe.noise:
+        weights = weights + np.float32(recipe.noise) * _gaussian(recipe.noise_seed, name, shape)
+    # Embeddings of norm 1 per element; every matrix keeps that norm.
+    return weights if name == "token_embd.weight" else weights / np.float32(shape[-1] ** 0.5)
+
+
+def _gaussian(seed: int, name: str, shape: tuple[int, ...]) -> Weights:
+    # Row by row, so that a longer vocabulary starts with the same rows as a shorter one.
+    stream = np.random.default_rng([seed, *name.encode()])
+    return stream.standard_normal(shape, np.float32)
+
+
+def _byte_letters() -> list[str]:
+    """Return the 256 letters that GPT-2's byte-level BPE writes for bytes."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    letters = {byte: chr(byte) for byte in printable}
+    letters |= {byte: chr(256 + index) for index, byte in enumerate(others)}
+    return [letters[byte] for byte in range(256)]
+
+
+def _write(writer: gguf.GGUFWriter) -> None:
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()

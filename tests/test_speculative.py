@@ -1,0 +1,612 @@
+"""The speculative loop on scripted models: lossless, disciplined, and counted exactly."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count as counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spectui.config import Schedule, SpeculationConfig
+from spectui.speculative.acceptance import Acceptance, accept
+from spectui.speculative.counters import Counters, Round, RoundEnd, RoundTimes, count
+from spectui.speculative.decoder import Decoder, Stop, draft_cap
+from spectui.speculative.drafters import (
+    Drafter,
+    NoDrafter,
+    draft_chain,
+    float32,
+    model_drafter,
+)
+from spectui.speculative.models import Outputs
+from tests.support.scripted import (
+    EOG,
+    N_VOCAB,
+    Choose,
+    DisciplineError,
+    FakeClock,
+    ScriptedDraft,
+    ScriptedTarget,
+    Stream,
+    hashed_draft,
+    hashed_target,
+    scripted_draft,
+    scripted_target,
+)
+
+SCHEDULES = tuple(Schedule)
+PROMPT = (11, 12, 13)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """Everything that a generation depends on."""
+
+    config: SpeculationConfig
+    prompt: tuple[int, ...]
+    n_ctx: int
+    n_predict: int
+    agreement: float = 0.8
+    eog_rate: float = 0.0
+    seed: int = 0
+    sampler_seed: int | None = None
+
+    @property
+    def choose(self) -> Choose:
+        return hashed_target(self.seed, eog_rate=self.eog_rate)
+
+    def stream(self) -> Stream | None:
+        return None if self.sampler_seed is None else Stream(self.choose, self.sampler_seed)
+
+    def target(self) -> ScriptedTarget:
+        return ScriptedTarget(self.n_ctx, self.choose, stream=self.stream())
+
+    def draft(self) -> ScriptedDraft:
+        propose = hashed_draft(self.choose, self.seed, agreement=self.agreement)
+        return ScriptedDraft(self.n_ctx, propose)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A finished generation."""
+
+    tokens: tuple[int, ...]
+    rounds: tuple[Round, ...]
+    stop: Stop | None
+    target: ScriptedTarget
+    draft: ScriptedDraft
+
+    @property
+    def decisions(self) -> list[tuple[object, ...]]:
+        """Everything of the rounds that is no time."""
+        return [
+            (r.draft, r.probabilities, r.tokens, r.n_accepted, r.end, r.n_steps)
+            for r in self.rounds
+        ]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    prompt = tuple(draw(st.lists(st.integers(1, N_VOCAB - 1), min_size=1, max_size=12)))
+    room = draw(st.one_of(st.integers(1, 8), st.integers(9, 120)))
+    return Case(
+        config=SpeculationConfig(
+            draft_max=draw(st.integers(1, 20)),
+            draft_min=draw(st.integers(0, 6)),
+            draft_p_min=draw(st.one_of(st.just(0.0), st.floats(0, 1))),
+        ),
+        prompt=prompt,
+        n_ctx=len(prompt) + room,
+        n_predict=draw(st.one_of(st.just(-1), st.integers(1, 60))),
+        agreement=draw(st.one_of(st.sampled_from((0.0, 1.0)), st.floats(0, 1))),
+        eog_rate=draw(st.sampled_from((0.0, 0.02, 0.1, 0.5))),
+        seed=draw(st.integers(0, 2**32)),
+        sampler_seed=draw(st.none() | st.integers(0, 2**32)),
+    )
+
+
+schedules = st.sampled_from(SCHEDULES)
+
+
+def run(
+    case: Case,
+    schedule: Schedule | None,
+    after_round: Callable[[Run], None] = lambda _run: None,
+) -> Run:
+    """Generate; ``schedule`` None runs without a draft."""
+    target, draft, clock = case.target(), case.draft(), FakeClock()
+    drafter: Drafter = NoDrafter()
+    if schedule is not None:
+        drafter = model_drafter(draft, case.config, schedule, clock)
+    decoder = Decoder(target, drafter, n_predict=case.n_predict, clock=clock)
+    first = decoder.start(case.prompt)
+    tokens, rounds = [first], list[Round]()
+
+    def state() -> Run:
+        return Run(
+            tokens=tuple(tokens),
+            rounds=tuple(rounds),
+            stop=decoder.stop,
+            target=target,
+            draft=draft,
+        )
+
+    for finished in decoder.rounds(first):
+        rounds.append(finished)
+        tokens += finished.tokens
+        after_round(state())
+    return state()
+
+
+def target_only(case: Case) -> tuple[tuple[int, ...], Stop]:
+    """Write out the target's text without the code under test."""
+    stream, prefix = case.stream(), case.prompt
+    while True:
+        token = case.choose(prefix) if stream is None else stream.draw(prefix)
+        prefix = (*prefix, token)
+        emitted = prefix[len(case.prompt) :]
+        if token == EOG:
+            return emitted, Stop.END_OF_GENERATION
+        if len(emitted) == case.n_predict:
+            return emitted, Stop.LENGTH
+        if len(prefix) >= case.n_ctx:
+            return emitted, Stop.CONTEXT
+
+
+# Lossless
+
+
+@given(case=cases(), schedule=schedules)
+@settings(max_examples=300)
+def test_output_and_stop_equal_the_targets_own_for_any_draft(
+    case: Case, schedule: Schedule
+) -> None:
+    speculative = run(case, schedule)
+    assert (speculative.tokens, speculative.stop) == target_only(case)
+
+
+@given(case=cases())
+@settings(max_examples=50)
+def test_output_without_a_draft_is_the_targets_own(case: Case) -> None:
+    plain = run(case, None)
+    assert (plain.tokens, plain.stop) == target_only(case)
+    assert all(len(r.tokens) == 1 and not r.draft for r in plain.rounds)
+
+
+@given(case=cases())
+@settings(max_examples=150)
+def test_both_schedules_take_the_same_decisions(case: Case) -> None:
+    server, fast = (run(case, schedule) for schedule in SCHEDULES)
+    assert server.decisions == fast.decisions
+
+
+@given(case=cases())
+@settings(max_examples=50)
+def test_fast_schedule_decodes_each_token_once_on_the_draft(case: Case) -> None:
+    fast = run(case, Schedule.FAST)
+    drafted = sum(r.n_steps for r in fast.rounds)
+    caught_up = sum(1 for r in fast.rounds if r.draft and r.n_accepted == r.n_drafted)
+    server = run(case, Schedule.SERVER)
+    again = sum(1 + r.n_drafted for r in server.rounds)
+    assert server.draft.n_decoded_tokens == len(case.prompt) + drafted + again
+    # Rounds without room for a draft add what a later round catches up with.
+    undrafted = sum(1 for r in fast.rounds if r.n_steps == 0)
+    assert fast.draft.n_decoded_tokens <= len(case.prompt) + drafted + caught_up + undrafted
+
+
+# Rounds
+
+
+@given(case=cases(), schedule=schedules)
+@settings(max_examples=150)
+def test_after_every_round_the_caches_hold_the_text_but_its_last_token(
+    case: Case, schedule: Schedule
+) -> None:
+    def check(state: Run) -> None:
+        text = [*case.prompt, *state.tokens[:-1]]
+        assert state.target.tokens == text
+        if schedule is Schedule.SERVER:
+            assert state.draft.tokens == text
+        else:
+            assert state.draft.tokens == text[: state.draft.n_past]
+
+    run(case, schedule, check)
+
+
+@given(case=cases(), schedule=schedules)
+@settings(max_examples=150)
+def test_every_round_keeps_its_bounds(case: Case, schedule: Schedule) -> None:
+    finished = run(case, schedule)
+    floor = float32(case.config.draft_p_min)
+    for r in finished.rounds:
+        assert 0 <= r.n_accepted <= r.n_drafted <= case.config.draft_max
+        assert r.n_drafted == 0 or r.n_drafted >= case.config.draft_min
+        assert len(r.probabilities) == r.n_drafted
+        assert all(probability >= floor for probability in r.probabilities)
+        assert r.draft[: r.n_accepted] == r.tokens[: r.n_accepted]
+        assert r.n_steps in {0, r.n_drafted, r.n_drafted + 1} or not r.draft
+    assert len(case.prompt) + len(finished.tokens) <= case.n_ctx
+    assert case.n_predict < 0 or len(finished.tokens) <= case.n_predict
+
+
+@given(case=cases(), schedule=schedules)
+@settings(max_examples=100)
+def test_every_round_emits_what_it_accepted_and_a_bonus_token(
+    case: Case, schedule: Schedule
+) -> None:
+    finished = run(case, schedule)
+    for r in finished.rounds:
+        ended_on_last_drafted = r.end is RoundEnd.END_OF_GENERATION and r.n_accepted == r.n_drafted
+        assert len(r.tokens) == r.n_accepted + (0 if ended_on_last_drafted else 1)
+    assert len(finished.tokens) == 1 + sum(len(r.tokens) for r in finished.rounds)
+
+
+@given(case=cases(), schedule=schedules, n_rounds=st.integers(0, 5))
+@settings(max_examples=50)
+def test_cancellation_ends_the_text_at_a_round_boundary(
+    case: Case, schedule: Schedule, n_rounds: int
+) -> None:
+    whole = run(case, schedule)
+    clock = FakeClock()
+    drafter = model_drafter(case.draft(), case.config, schedule, clock)
+    decoder = Decoder(case.target(), drafter, n_predict=case.n_predict, clock=clock)
+    first = decoder.start(case.prompt)
+    polls = counter()
+    rounds = list(decoder.rounds(first, lambda: next(polls) >= n_rounds))
+    cut_short = n_rounds < len(whole.rounds)
+    assert decoder.stop is (Stop.CANCELLED if cut_short else whole.stop)
+    assert [r.tokens for r in rounds] == [r.tokens for r in whole.rounds[:n_rounds]]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_prompts_that_stand_in_the_caches_are_not_decoded_again(schedule: Schedule) -> None:
+    case = Case(config=SpeculationConfig(draft_max=4), prompt=PROMPT, n_ctx=64, n_predict=20)
+    fresh = run(case, schedule)
+    target, draft, clock = case.target(), case.draft(), FakeClock()
+    target.decode(PROMPT, Outputs.LAST)
+    draft.decode(PROMPT, Outputs.LAST)
+    drafter = model_drafter(draft, case.config, schedule, clock)
+    decoder = Decoder(target, drafter, n_predict=20, clock=clock)
+    first = decoder.start(PROMPT)
+    assert target.n_decodes == draft.n_decodes == 1
+    tokens = [first, *(token for r in decoder.rounds(first) for token in r.tokens)]
+    assert tuple(tokens) == fresh.tokens
+
+
+@pytest.mark.parametrize(
+    ("n_ctx", "n_past", "n_remaining", "cap"),
+    [
+        (100, 10, -1, 88),  # no bound but the context: two places stay free
+        (100, 10, 0, 88),
+        (100, 10, 5, 4),  # the bonus token is one of the five
+        (100, 10, 1, 0),
+        (100, 96, 50, 2),
+        (100, 98, 50, 0),
+        (100, 99, -1, -1),
+    ],
+)
+def test_draft_cap_follows_llama_server(
+    n_ctx: int, n_past: int, n_remaining: int, cap: int
+) -> None:
+    assert draft_cap(n_ctx=n_ctx, n_past=n_past, n_remaining=n_remaining) == cap
+
+
+# Drafting
+
+
+P_MIN_IN_FLOAT32 = float32(0.9)  # 0.89999998: below 0.9 in double precision
+
+CHAINS = [
+    pytest.param({"draft_max": 3}, 9, [0.9, 0.8, 0.7, 0.6], (0.9, 0.8, 0.7), 3, id="draft_max"),
+    pytest.param({"draft_max": 5}, 2, [0.9, 0.8, 0.7], (0.9, 0.8), 2, id="cap of the round"),
+    pytest.param(
+        {"draft_max": 5, "draft_p_min": 0.5}, 9, [0.9, 0.5, 0.4], (0.9, 0.5), 3, id="floor"
+    ),
+    pytest.param(
+        {"draft_max": 3, "draft_p_min": 0.5},
+        9,
+        [0.6, 0.6, 0.6],
+        (0.6, 0.6, 0.6),
+        3,
+        id="floor holds per token, not for the product",
+    ),
+    pytest.param(
+        {"draft_max": 1, "draft_p_min": 0.9},
+        9,
+        [P_MIN_IN_FLOAT32],
+        (P_MIN_IN_FLOAT32,),
+        1,
+        id="floor in single precision",
+    ),
+    pytest.param({"draft_max": 5, "draft_p_min": 0.5}, 9, [0.4], (), 1, id="nothing likely"),
+    pytest.param(
+        {"draft_max": 5, "draft_min": 3, "draft_p_min": 0.5},
+        9,
+        [0.9, 0.9, 0.1],
+        (),
+        3,
+        id="shorter than draft_min is dropped",
+    ),
+    pytest.param(
+        {"draft_max": 5, "draft_min": 2, "draft_p_min": 0.5},
+        9,
+        [0.9, 0.9, 0.1],
+        (0.9, 0.9),
+        3,
+        id="as long as draft_min is kept",
+    ),
+    pytest.param({"draft_max": 5, "draft_min": 3}, 2, [0.9, 0.9], (), 2, id="cap below draft_min"),
+    pytest.param({"draft_max": 2, "draft_min": 3}, 9, [0.9, 0.9], (), 2, id="min above max"),
+]
+
+
+@pytest.mark.parametrize(("limits", "n_max", "offered", "expected", "n_steps"), CHAINS)
+def test_draft_chain_stops_where_llama_cpp_stops(
+    limits: dict[str, float],
+    n_max: int,
+    offered: Sequence[float],
+    expected: tuple[float, ...],
+    n_steps: int,
+) -> None:
+    pairs = [(21 + index, probability) for index, probability in enumerate(offered)]
+    model = ScriptedDraft(64, scripted_draft(len(PROMPT) + 1, pairs))
+    model.decode(PROMPT, Outputs.LAST)
+    config = SpeculationConfig(**limits)  # type: ignore[arg-type]
+    draft = draft_chain(model, (20,), config, n_max, FakeClock())
+    assert draft.probabilities == expected
+    assert draft.tokens == tuple(21 + index for index in range(len(expected)))
+    assert draft.n_steps == n_steps == model.n_decodes - 1
+    assert model.n_past == len(PROMPT) + n_steps
+
+
+def test_draft_chain_decodes_all_that_is_pending_in_one_step() -> None:
+    model = ScriptedDraft(64, scripted_draft(5, [(21, 0.5)]))
+    model.decode(PROMPT, Outputs.LAST)
+    draft = draft_chain(model, (19, 20), SpeculationConfig(draft_max=1), 1, FakeClock())
+    assert draft.tokens == (21,)
+    assert model.tokens == [*PROMPT, 19, 20]
+
+
+def test_fast_draft_catches_up_with_two_tokens_after_full_acceptance() -> None:
+    text = list(range(1, 20))
+    target = ScriptedTarget(64, scripted_target(3, text))
+    draft = ScriptedDraft(64, scripted_draft(3, [(token, 1.0) for token in text]))
+    config, clock = SpeculationConfig(draft_max=2), FakeClock()
+    drafter = model_drafter(draft, config, Schedule.FAST, clock)
+    decoder = Decoder(target, drafter, n_predict=7, clock=clock)
+    rounds = decoder.rounds(decoder.start(PROMPT))
+    # The last drafted token is accepted and was never decoded.
+    assert [target.n_past - draft.n_past for _ in rounds] == [1, 1]
+
+
+# Acceptance
+
+E_, M_, G_ = RoundEnd.EXHAUSTED, RoundEnd.MISMATCH, RoundEnd.END_OF_GENERATION
+
+ACCEPTANCES = [
+    pytest.param((), (5,), (5,), 0, E_, id="no draft"),
+    pytest.param((5, 6, 7), (5, 6, 7, 8), (5, 6, 7, 8), 3, E_, id="all accepted, then the bonus"),
+    pytest.param((5, 6, 7), (5, 9), (5, 9), 1, M_, id="mismatch inside"),
+    pytest.param((5, 6, 7), (9,), (9,), 0, M_, id="mismatch at once"),
+    pytest.param((5, 6, 7), (5, 6, 9), (5, 6, 9), 2, M_, id="mismatch at the last"),
+    pytest.param((5, EOG, 7), (5, EOG), (5, EOG), 1, G_, id="end of text inside the draft"),
+    pytest.param((5, 6, EOG), (5, 6, EOG), (5, 6, EOG), 3, G_, id="end of text drafted last"),
+    pytest.param((EOG,), (EOG,), (EOG,), 1, G_, id="end of text is the draft"),
+    pytest.param((5, 6), (5, EOG), (5, EOG), 1, M_, id="end of text against the draft"),
+    pytest.param((5,), (5, EOG), (5, EOG), 1, E_, id="end of text as bonus"),
+    pytest.param((EOG,), (5,), (5,), 0, M_, id="end of text drafted wrongly"),
+]
+
+
+@pytest.mark.parametrize(("draft", "wanted", "emitted", "n_accepted", "end"), ACCEPTANCES)
+def test_accept_compares_draft_and_target(
+    draft: tuple[int, ...],
+    wanted: tuple[int, ...],
+    emitted: tuple[int, ...],
+    n_accepted: int,
+    end: RoundEnd,
+) -> None:
+    target = ScriptedTarget(64, scripted_target(1, wanted))
+    target.decode((20, *draft), Outputs.ALL)
+    assert accept(target, draft) == Acceptance(tokens=emitted, n_accepted=n_accepted, end=end)
+
+
+# Counters
+
+
+def made_round(n_drafted: int, n_accepted: int, end: RoundEnd, seconds: float = 0.0) -> Round:
+    draft = tuple(range(1, n_drafted + 1))
+    bonus = () if end is RoundEnd.END_OF_GENERATION and n_accepted == n_drafted else (99,)
+    return Round(
+        draft=draft,
+        probabilities=(0.5,) * n_drafted,
+        tokens=(*draft[:n_accepted], *bonus),
+        n_accepted=n_accepted,
+        end=end,
+        n_steps=n_drafted,
+        chain_s=seconds,
+        times=RoundTimes(draft_s=seconds, verify_s=2 * seconds),
+    )
+
+
+@st.composite
+def rounds(draw: st.DrawFn) -> Round:
+    n_drafted = draw(st.integers(0, 6))
+    n_accepted = draw(st.integers(0, n_drafted))
+    if n_accepted == n_drafted:
+        end = RoundEnd.EXHAUSTED
+    else:
+        end = draw(st.sampled_from((RoundEnd.MISMATCH, RoundEnd.END_OF_GENERATION)))
+    return made_round(n_drafted, n_accepted, end, float(draw(st.integers(0, 1000))))
+
+
+some_rounds = st.lists(rounds(), max_size=8)
+
+
+@given(one=some_rounds, two=some_rounds, three=some_rounds)
+@settings(max_examples=60)
+def test_counters_add_up(one: list[Round], two: list[Round], three: list[Round]) -> None:
+    a, b, c = count(one), count(two), count(three)
+    assert (a + b) + c == a + (b + c) == count(one + two + three)
+    assert a + Counters() == Counters() + a == a
+
+
+@given(finished=some_rounds)
+@settings(max_examples=60)
+def test_counters_are_sums_over_rounds(finished: list[Round]) -> None:
+    counters = count(finished)
+    longest = max((r.n_drafted for r in finished), default=0)
+    assert counters.n_rounds == len(finished)
+    assert counters.n_drafted == sum(r.n_drafted for r in finished)
+    assert counters.n_accepted == sum(r.n_accepted for r in finished)
+    assert counters.n_rejections == sum(r.end is RoundEnd.MISMATCH for r in finished)
+    assert counters.accepted_per_position == tuple(
+        sum(r.n_accepted > position for r in finished) for position in range(longest)
+    )
+    assert sum(counters.accepted_per_position) == counters.n_accepted
+    assert counters.times.total_s == sum(r.times.total_s for r in finished)
+    assert counters.n_steps == sum(r.n_steps for r in finished)
+
+
+@given(case=cases(), schedule=schedules)
+@settings(max_examples=50)
+def test_counters_of_a_generation_are_consistent(case: Case, schedule: Schedule) -> None:
+    counters = count(run(case, schedule).rounds)
+    reached, accepted = counters.reached_per_position, counters.accepted_per_position
+    assert all(a <= r for a, r in zip(accepted, reached, strict=True))
+    assert list(reached) == sorted(reached, reverse=True)
+    assert all(later <= earlier for earlier, later in zip(accepted, reached[1:], strict=False))
+    assert all(rate is None or 0 <= rate <= 1 for rate in counters.conditional_acceptance)
+    if counters.alpha is not None and counters.acceptance_rate is not None:
+        assert counters.acceptance_rate <= counters.alpha <= 1
+
+
+def test_rates_are_undefined_when_nothing_was_drafted() -> None:
+    nothing = Counters()
+    assert nothing.mean_accepted_length is None
+    plain = count([made_round(0, 0, RoundEnd.EXHAUSTED)])
+    for counters in (nothing, plain):
+        assert counters.acceptance_rate is None
+        assert counters.alpha is None
+        assert counters.conditional_acceptance == ()
+        assert counters.draft_step_s is None
+    assert plain.mean_accepted_length == 1
+
+
+def test_rates_of_a_known_generation() -> None:
+    counters = count(
+        [
+            made_round(4, 4, RoundEnd.EXHAUSTED, 2.0),
+            made_round(4, 1, RoundEnd.MISMATCH, 2.0),
+            made_round(2, 0, RoundEnd.MISMATCH, 1.0),
+        ]
+    )
+    assert counters.acceptance_rate == 5 / 10
+    assert counters.mean_accepted_length == 1 + 5 / 3
+    assert counters.alpha == 5 / 7
+    assert counters.accepted_per_position == (2, 1, 1, 1)
+    assert counters.reached_per_position == (3, 2, 1, 1)
+    assert counters.conditional_acceptance == (2 / 3, 1 / 2, 1, 1)
+    assert counters.draft_step_s == 5 / 10
+
+
+# Time
+
+
+class TickingModels:
+    """Target and draft whose every call takes a known time on a shared clock."""
+
+    def __init__(self, case: Case) -> None:
+        self.now = 0.0
+        self.target = self._Target(self, case)
+        self.draft = self._Draft(self, case)
+
+    def clock(self) -> float:
+        return self.now
+
+    def decoder(self, case: Case, schedule: Schedule | None) -> Decoder:
+        drafter: Drafter = NoDrafter()
+        if schedule is not None:
+            drafter = model_drafter(self.draft, case.config, schedule, self.clock)
+        return Decoder(self.target, drafter, n_predict=case.n_predict, clock=self.clock)
+
+    class _Target(ScriptedTarget):
+        def __init__(self, owner: "TickingModels", case: Case) -> None:
+            super().__init__(case.n_ctx, case.choose)
+            self._owner = owner
+
+        def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
+            super().decode(tokens, outputs)
+            self._owner.now += 100.0
+
+        def sample(self, output: int) -> int:
+            self._owner.now += 1.0
+            return super().sample(output)
+
+        def truncate(self, n_past: int) -> None:
+            super().truncate(n_past)
+            self._owner.now += 3.0
+
+    class _Draft(ScriptedDraft):
+        def __init__(self, owner: "TickingModels", case: Case) -> None:
+            propose = hashed_draft(case.choose, case.seed, agreement=case.agreement)
+            super().__init__(case.n_ctx, propose)
+            self._owner = owner
+
+        def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
+            super().decode(tokens, outputs)
+            self._owner.now += 10.0
+
+
+@pytest.mark.parametrize(
+    ("schedule", "draft_s"), [(Schedule.FAST, 40.0), (Schedule.SERVER, 40.0 + 10.0)]
+)
+def test_time_is_booked_on_who_spent_it(schedule: Schedule, draft_s: float) -> None:
+    config = SpeculationConfig(draft_max=4)
+    case = Case(config=config, prompt=PROMPT, n_ctx=64, n_predict=6, agreement=1.0)
+    models = TickingModels(case)
+    decoder = models.decoder(case, schedule)
+    (finished,) = decoder.rounds(decoder.start(PROMPT))
+    assert finished.n_accepted == 4
+    assert finished.chain_s == 40.0
+    assert finished.times == RoundTimes(
+        draft_s=draft_s, verify_s=100.0, sample_s=5.0, rollback_s=3.0, other_s=0.0
+    )
+
+
+@given(case=cases(), schedule=st.none() | schedules)
+@settings(max_examples=50)
+def test_times_of_the_rounds_add_up_to_the_wall_time(case: Case, schedule: Schedule | None) -> None:
+    models = TickingModels(case)
+    decoder = models.decoder(case, schedule)
+    first = decoder.start(case.prompt)
+    began = models.now
+    totals: list[float] = []
+    for finished in decoder.rounds(first):
+        totals.append(finished.times.total_s)
+        assert sum(totals) == models.now - began
+        assert finished.times.other_s == (0.0 if len(totals) == 1 else 7.0)
+        assert finished.chain_s == 10 * finished.n_steps
+        models.now += 7.0  # what the consumer does between two rounds
+
+
+# The scripted models themselves
+
+
+@pytest.mark.parametrize(
+    "misuse",
+    [
+        pytest.param(lambda target: target.sample(1), id="output not asked for"),
+        pytest.param(lambda target: target.decode((1,) * 6, Outputs.LAST), id="overflow"),
+        pytest.param(lambda target: target.decode((), Outputs.LAST), id="nothing to decode"),
+        pytest.param(lambda target: target.truncate(4), id="truncated up"),
+        pytest.param(lambda target: [target.sample(0), target.sample(0)], id="sampled twice"),
+        pytest.param(lambda target: [target.truncate(2), target.sample(0)], id="forgotten output"),
+    ],
+)
+def test_scripted_models_refuse_misuse(misuse: Callable[[ScriptedTarget], object]) -> None:
+    target = ScriptedTarget(8, hashed_target(0))
+    target.decode((1, 2, 3), Outputs.LAST)
+    with pytest.raises(DisciplineError):
+        misuse(target)
