@@ -214,6 +214,26 @@ def test_after_every_round_the_caches_hold_the_text_but_its_last_token(
     run(case, schedule, check)
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("draft_max", [2, 3, 4])
+def test_an_end_of_text_in_the_draft_is_the_last_token_and_in_no_cache(
+    schedule: Schedule, draft_max: int
+) -> None:
+    text, clock = [21, 22, 23, EOG, 24, 25], FakeClock()
+    target = ScriptedTarget(64, scripted_target(3, text))
+    draft = ScriptedDraft(64, scripted_draft(3, [(token, 1.0) for token in text]))
+    config = SpeculationConfig(draft_max=draft_max)
+    drafter = model_drafter(draft, config, schedule, clock)
+    decoder = Decoder(target, drafter, n_predict=-1, clock=clock)
+    *_, last = decoder.rounds(decoder.start(PROMPT))
+    assert decoder.stop is Stop.END_OF_GENERATION
+    assert last.tokens[-1] == EOG
+    # As the bonus, as the last drafted token, and inside the draft, where it does not count.
+    assert last.n_accepted == {2: 2, 3: 3, 4: 2}[draft_max]
+    assert target.tokens == [*PROMPT, 21, 22, 23]
+    assert draft.tokens == target.tokens[: draft.n_past]
+
+
 @given(case=cases(), schedule=schedules)
 @settings(max_examples=150)
 def test_every_round_keeps_its_bounds(case: Case, schedule: Schedule) -> None:
@@ -507,7 +527,7 @@ def test_rates_of_a_known_generation() -> None:
     assert counters.alpha == 5 / 7
     assert counters.accepted_per_position == (2, 1, 1, 1)
     assert counters.reached_per_position == (3, 2, 1, 1)
-    assert counters.conditional_acceptance == (2 / 3, 1 / 2, 1, 1)
+    assert list(counters.conditional_acceptance) == [2 / 3, 1 / 2, 1, 1]
     assert counters.draft_step_s == 5 / 10
 
 

@@ -26,7 +26,10 @@ class _GpuLayers(click.ParamType[int]):
     ) -> int:
         if value in {"auto", "all"}:
             return -1
-        return click.INT.convert(str(value), param, ctx)
+        try:
+            return int(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is no number of layers, nor auto or all", param, ctx)
 
 
 def _apply_preset(ctx: click.Context, preset: Preset) -> None:
@@ -163,11 +166,11 @@ _CONTEXT: tuple[Decorator, ...] = (
     click.option(
         "-c",
         "--ctx-size",
-        type=click.IntRange(min=0),
+        type=click.IntRange(min=1),
         default=4096,
         show_default=True,
         metavar="N",
-        help="Context size; 0 for what the model was trained with.",
+        help="Tokens that the context holds.",
     ),
     click.option(
         "-b",

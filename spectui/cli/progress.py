@@ -92,7 +92,8 @@ class Lines(Silent):
 
     def on_demo(self, progress: DemoProgress) -> None:
         """One line per model."""
-        if self._building != progress.model:
+        # A model that was built before reports only that it is complete.
+        if progress.fraction < 1 and self._building != progress.model:
             self._building = str(progress.model)
             self.say(f"building the demo model {progress.model}")
 
@@ -138,7 +139,8 @@ class Screen(Silent):
 
     def on_demo(self, progress: DemoProgress) -> None:
         """Show which model is built."""
-        self.say(f"building the demo model {progress.model}: {progress.fraction:.0%}")
+        if progress.fraction < 1:
+            self.say(f"building the demo model {progress.model}: {progress.fraction:.0%}")
 
     def on_engine(self, event: Event) -> None:
         """Show loading, and what the current rounds accept."""

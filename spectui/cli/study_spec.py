@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -45,7 +46,7 @@ def study_spec(
 
 def _identity(options: ModelOptions, loaded: ModelLoaded) -> dict[str, Any]:
     """A model by its content's outline and its placement: it may move to another folder."""
-    placement = msgspec.to_builtins(options)
+    placement = asdict(options)
     del placement["path"]
     info = loaded.info
     return {

@@ -1,8 +1,9 @@
 """The numbers in a built model: the same on every machine for the same seed.
 
 For that, everything stays within what is exact: raw bits of a NumPy bit generator (whose streams
-are guaranteed never to change), a table, and element-wise float32 arithmetic. No reduction and no
-``standard_normal``, whose last digits depend on SIMD width, libm, or the NumPy release.
+are guaranteed never to change), a table, and element-wise float32 arithmetic. ``standard_normal``
+is avoided, since its last digits depend on libm and the NumPy release, and the one reduction is
+rounded, since its last digits depend on SIMD width.
 """
 
 import hashlib

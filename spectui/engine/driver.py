@@ -33,8 +33,8 @@ Answer = TypeVar("Answer")
 class Engine:
     """Drives an ``EngineThread`` from one caller. Events pass by ``on_event`` on the way.
 
-    An interrupt (Ctrl-C) while a call waits stops the engine's work and is raised again once the
-    engine is idle.
+    An interrupt (Ctrl-C) while a call waits, or an exception of ``on_event``, stops the engine's
+    work and is raised again once the engine is idle.
     """
 
     def __init__(self, on_event: Callable[[Event], None] = lambda _event: None) -> None:
@@ -42,6 +42,7 @@ class Engine:
         self.on_event = on_event
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._thread = EngineThread(self._events.put)
+        self._n_unanswered = 0
 
     def load_target(
         self, options: ModelOptions, context: ContextOptions, *, max_draft: int
@@ -79,12 +80,15 @@ class Engine:
         self._thread.close()
 
     def _call(self, command: Command, kind: type[Answer]) -> Answer:
+        self._drain()
         self._thread.submit(command)
+        self._n_unanswered += 1
         try:
             answer = self._wait()
-        except KeyboardInterrupt:
+        except BaseException:
+            # An interrupt, or a failure of on_event.
             self._thread.stop()
-            self._wait()
+            self._drain()
             raise
         if isinstance(answer, EngineFailed):
             if answer.trace is not None:
@@ -96,10 +100,21 @@ class Engine:
 
     def _wait(self) -> Event:
         while True:
-            event = self._events.get()
+            event = self._next()
             if isinstance(event, TERMINAL):
                 return event
             self.on_event(event)
+
+    def _next(self) -> Event:
+        event = self._events.get()
+        if isinstance(event, TERMINAL):
+            self._n_unanswered -= 1
+        return event
+
+    def _drain(self) -> None:
+        """Wait out a call that was left early: its events must not answer the next one."""
+        while self._n_unanswered:
+            self._next()
 
     def __enter__(self) -> Self:
         return self

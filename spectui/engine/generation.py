@@ -44,8 +44,18 @@ def check_request(models: LoadedModels, command: Generate) -> None:
         )
     if command.n_predict == 0 or command.n_predict < -1:
         raise UsageError(f"-n {command.n_predict}: must be positive, or -1 for no bound")
-    if command.speculation is not None and command.speculation.draft_max < 1:
+    if command.speculation is not None:
+        _check_draft_max(command.speculation.draft_max, models.target.max_outputs - 1)
+
+
+def _check_draft_max(draft_max: int, room: int) -> None:
+    if draft_max < 1:
         raise UsageError("draft_max must be at least 1; to run without a draft, give no draft")
+    if draft_max > room:
+        raise UsageError(
+            f"draft_max {draft_max} is more than the {room} tokens that the target was loaded for; "
+            "raise -b, or load it for longer drafts"
+        )
 
 
 class Generation:

@@ -100,7 +100,12 @@ class LoadedModels:
                     f"{self.target_model.options.path.name}: {reason}; "
                     "choose a draft of the same model family"
                 )
-            context = DraftContext(model, self._context_options, abort=self._abort)
+            context = DraftContext(
+                model,
+                self._context_options,
+                target_vocabulary=self.target_model.vocabulary,
+                abort=self._abort,
+            )
             stack.enter_context(context)
             self._draft_stack = stack.pop_all()
         self.draft_model, self._draft = model, context

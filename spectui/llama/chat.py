@@ -1,5 +1,6 @@
 """Chat templates: a conversation to the text that the model was trained on."""
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NoReturn
@@ -30,6 +31,8 @@ def render_chat(model: Model, messages: Sequence[tuple[str, str]]) -> str:
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
     )
+    # Jinja's own would escape for HTML.
+    environment.filters["tojson"] = _json
     environment.globals["raise_exception"] = _refuse
     environment.globals["strftime_now"] = lambda form: datetime.now(UTC).strftime(form)
     vocabulary = model.vocabulary
@@ -41,7 +44,7 @@ def render_chat(model: Model, messages: Sequence[tuple[str, str]]) -> str:
             bos_token="" if vocabulary.bos.added else _text(model, vocabulary.bos.id),
             eos_token=_text(model, vocabulary.eos.id),
         )
-    except TemplateError as error:
+    except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise BadInputError(
             f"the chat template of {name} refuses the messages ({error}); "
             "change their roles, or give raw text as 'prompt'"
@@ -50,6 +53,10 @@ def render_chat(model: Model, messages: Sequence[tuple[str, str]]) -> str:
 
 def _text(model: Model, token: int) -> str:
     return model.vocabulary.piece(token, special=True).decode() if token >= 0 else ""
+
+
+def _json(value: object, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
 def _refuse(message: str) -> NoReturn:

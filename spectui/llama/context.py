@@ -15,7 +15,7 @@ from spectui.errors import BadInputError, CancelledError, DoesNotFitError, Usage
 from spectui.llama.batch import Batch
 from spectui.llama.c import C
 from spectui.llama.library import native_log
-from spectui.llama.model import Model
+from spectui.llama.model import Model, ran_out_of_memory
 from spectui.speculative.models import Outputs
 
 Logits = npt.NDArray[np.float32]
@@ -41,6 +41,7 @@ _FLASH_ATTENTION = {
 
 _ABORTED = 2
 _NO_SLOT = 1
+_INVALID_BATCH = -1
 _SEQUENCE = 0
 
 
@@ -92,8 +93,9 @@ class Context:
 
         Raises:
             BadInputError: the model keeps no token cache that can forget a suffix.
+            CancelledError: ``abort`` is set.
             DoesNotFitError: caches or buffers could not be allocated.
-            UsageError: a KV cache type is unknown.
+            UsageError: a size or a KV cache type that cannot be.
         """
         self.model = model
         self.vocabulary = model.vocabulary
@@ -102,14 +104,11 @@ class Context:
         native_log.mark()
         self._ctx = C.llama_init_from_model(model.c, params)
         if not self._ctx:
-            raise DoesNotFitError(
-                f"no context of {options.ctx_size} tokens could be made for "
-                f"{model.options.path.name} ({_last_line()}); choose a smaller -c, or cache types "
-                "-ctk/-ctv that take less"
-            )
+            raise _creation_error(model, options)
         self._memory = C.llama_get_memory(self._ctx)
         self.n_ctx: int = C.llama_n_ctx_seq(self._ctx)
         self.n_batch: int = C.llama_n_batch(self._ctx)
+        self.max_outputs: int = params.n_outputs_max
         self.n_past = 0
         self.native_s = 0.0
         self._batch = Batch(self.n_batch)
@@ -117,9 +116,20 @@ class Context:
         self._n_outputs = 0
         self._last_index = 0
         self._all = False
-        self._check_truncates()
+        try:
+            self._check_truncates()
+        except BaseException:
+            self.close()
+            raise
 
     def _params(self, options: ContextOptions, max_outputs: int) -> Any:  # noqa: ANN401 - a C structure
+        for option, size in (
+            ("-c", options.ctx_size),
+            ("-b", options.batch_size),
+            ("-ub", options.ubatch_size),
+        ):
+            if size < 1:
+                raise UsageError(f"{option} {size}: must be at least 1")
         params = C.llama_context_default_params()
         params.n_ctx = options.ctx_size
         params.n_batch = min(options.batch_size, options.ctx_size)
@@ -144,7 +154,6 @@ class Context:
         self.native_s = 0.0
         if not truncates:
             name, arch = self.model.options.path, self.model.info.arch
-            self.close()
             raise BadInputError(
                 f"{name} ({arch}) keeps a recurrent state that cannot forget rejected tokens, "
                 "which this version of spectui cannot draft with; use an attention-only model"
@@ -154,18 +163,22 @@ class Context:
         """Append ``tokens`` and compute logits, in pieces of at most ``n_batch``.
 
         Raises:
-            BadInputError: the context is too small.
+            BadInputError: the context is too small, or a token unknown.
             CancelledError: the abort flag was set; the cache is as it was before.
             DoesNotFitError: llama.cpp failed to compute.
+            UsageError: more logits are asked for than the context was made for.
         """
         start, n = self.n_past, len(tokens)
+        self._n_outputs = 0
         if start + n > self.n_ctx:
             raise BadInputError(
                 f"{start + n} tokens do not fit in a context of {self.n_ctx}; raise -c"
             )
-        if outputs is Outputs.ALL and n > self.n_batch:
+        if outputs is Outputs.ALL and n > self.max_outputs:
+            # llama.cpp would assert.
             raise UsageError(
-                f"a draft of {n - 1} tokens does not fit in -b {self.n_batch}; raise -b"
+                f"{n} outputs of one decode, in a context made for {self.max_outputs}; "
+                "raise -b or the longest draft"
             )
         for offset in range(0, n, self.n_batch):
             piece = tokens[offset : offset + self.n_batch]
@@ -191,6 +204,11 @@ class Context:
             raise CancelledError("decoding was cancelled")
         if status == _NO_SLOT:
             raise BadInputError(f"the context of {self.n_ctx} tokens is full; raise -c")
+        if status == _INVALID_BATCH:
+            raise BadInputError(
+                f"a token is not in the vocabulary of {self.model.options.path.name} (0 to "
+                f"{self.vocabulary.n_tokens - 1}); tokenize the text with this model"
+            )
         raise DoesNotFitError(
             f"llama.cpp could not compute (code {status}: {_last_line()}); "
             "the memory of a device may be exhausted"
@@ -213,6 +231,9 @@ class Context:
         """Forget all but the first ``n_past`` tokens."""
         if n_past == self.n_past:
             return
+        if n_past > self.n_past:
+            # llama.cpp would find nothing to forget and be content.
+            raise ValueError(f"cannot keep {n_past} of {self.n_past} tokens")
         if not C.llama_memory_seq_rm(self._memory, _SEQUENCE, n_past, -1):
             # Tried at creation: if it fails now, the cache is not what we believe it is.
             raise RuntimeError(f"llama.cpp refused to forget the tokens from {n_past} on")
@@ -262,6 +283,19 @@ def _cache_type(option: str, name: str) -> int:
     if name not in CACHE_TYPES:
         raise UsageError(f"{option} {name}: unknown; use one of {', '.join(CACHE_TYPES)}")
     return int(CACHE_TYPES[name])
+
+
+def _creation_error(model: Model, options: ContextOptions) -> DoesNotFitError | UsageError:
+    name, reason = model.options.path.name, _last_line()
+    if ran_out_of_memory():
+        return DoesNotFitError(
+            f"no context of {options.ctx_size} tokens could be made for {name} ({reason}); "
+            "choose a smaller -c, or cache types -ctk/-ctv that take less"
+        )
+    return UsageError(
+        f"no context can be made for {name} with these options ({reason}); change -fa, -ctk, -ctv, "
+        "-b or -ub"
+    )
 
 
 def _last_line() -> str:

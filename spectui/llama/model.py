@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from spectui.config import ModelOptions
-from spectui.errors import BadInputError, CancelledError, DoesNotFitError
+from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.c import C
 from spectui.llama.library import ensure_backend, native_log
 from spectui.llama.placement import ModelParams
@@ -18,7 +18,13 @@ from spectui.llama.vocabulary import Vocabulary
 
 _MAGIC = b"GGUF"
 
-_OUT_OF_MEMORY = ("out of memory", "failed to allocate", "unable to allocate", "alloc_tensor_range")
+_OUT_OF_MEMORY = (
+    "out of memory",
+    "failed to allocate",
+    "unable to allocate",
+    "alloc_tensor_range",
+    "bad_alloc",
+)
 """What llama.cpp's log says when a buffer could not be had."""
 
 
@@ -79,7 +85,7 @@ class Model:
             BadInputError: the file is no usable model.
             CancelledError: ``cancelled`` said so.
             DoesNotFitError: memory did not suffice.
-            UsageError: an ``-ot`` names an unknown buffer type.
+            UsageError: an ``-ot`` names an unknown buffer type, or is no regular expression.
         """
         check_file(options.path)
         ensure_backend()
@@ -101,7 +107,7 @@ class Model:
             self.close()
             raise CancelledError(f"loading {options.path.name} was cancelled")
         if not self._model:
-            raise _load_error(options.path)
+            raise _load_error(options)
 
     @property
     def c(self) -> object:
@@ -185,15 +191,25 @@ class Model:
         self.close()
 
 
-def _load_error(path: Path) -> BadInputError | DoesNotFitError:
+def ran_out_of_memory() -> bool:
+    """Whether llama.cpp's last lines say that a buffer could not be had."""
+    return any(sign in line for line in native_log.tail(40) for sign in _OUT_OF_MEMORY)
+
+
+def _load_error(options: ModelOptions) -> BadInputError | DoesNotFitError | UsageError:
+    path = options.path
     lines = [line.strip() for line in native_log.tail(40) if line.strip()]
-    if any(sign in line for line in lines for sign in _OUT_OF_MEMORY):
+    if ran_out_of_memory():
         return DoesNotFitError(
             f"{path} does not fit in memory; choose a smaller quantisation, or keep more of it "
             "in RAM with -ngl, --cpu-moe or -ot"
         )
     reasons = [line for line in lines if "error" in line or "invalid" in line or "failed" in line]
     reason = reasons[0].split(": ", 1)[-1] if reasons else "llama.cpp gave no reason"
+    if options.override_tensor and "expression" in reason:
+        # What std::regex says; llama.cpp compiles the patterns while it loads.
+        patterns = ", ".join(override.pattern for override in options.override_tensor)
+        return UsageError(f"-ot {patterns}: no valid regular expression ({reason}); correct it")
     return BadInputError(
         f"{path} cannot be loaded ({reason}); check that the download is complete and that "
         "this llama.cpp knows the architecture"

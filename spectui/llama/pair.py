@@ -6,6 +6,7 @@ from spectui.config import ContextOptions
 from spectui.llama.context import AbortFlag, Context, Logits
 from spectui.llama.model import Model
 from spectui.llama.sampling import SamplerChain, top_token
+from spectui.llama.vocabulary import Vocabulary
 from spectui.speculative.models import Outputs
 
 
@@ -41,12 +42,34 @@ class TargetContext(Context):
 
 
 class DraftContext(Context):
-    """Implements ``DraftModel``."""
+    """Implements ``DraftModel``.
 
-    def __init__(self, model: Model, options: ContextOptions, *, abort: AbortFlag) -> None:
+    Target and draft share the tokens of the smaller vocabulary; llama.cpp lets the larger one have
+    up to 128 more, mostly padding.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        options: ContextOptions,
+        *,
+        target_vocabulary: Vocabulary,
+        abort: AbortFlag,
+    ) -> None:
         """Only the last token of a decode ever has logits."""
+        self._n_shared = min(model.vocabulary.n_tokens, target_vocabulary.n_tokens)
+        self._lacks_tokens = self._n_shared < target_vocabulary.n_tokens
         super().__init__(model, options, max_outputs=1, abort=abort)
 
+    def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
+        """As ``Context.decode``; token 0 stands in for what only the target has.
+
+        The output cannot depend on it: the worst is a bad draft.
+        """
+        if self._lacks_tokens:
+            tokens = [token if token < self._n_shared else 0 for token in tokens]
+        super().decode(tokens, outputs)
+
     def top(self) -> tuple[int, float]:
-        """Top token of the last decode."""
-        return top_token(self.logits(0))
+        """Top token of the last decode, of those that the target knows."""
+        return top_token(self.logits(0)[: self._n_shared])

@@ -63,7 +63,8 @@ class Vocabulary:
 
     def tokenize(self, text: str, *, add_special: bool = True) -> tuple[int, ...]:
         """Tokens of ``text``, special tokens parsed, as llama-server tokenizes a prompt."""
-        data = text.encode()
+        # Half of a surrogate pair, as undecodable bytes of an argument become, has no UTF-8.
+        data = text.encode(errors="replace")
         capacity = len(data) + 8
         while True:
             tokens = (C.llama_token * capacity)()

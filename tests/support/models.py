@@ -8,9 +8,6 @@ from pathlib import Path
 import gguf
 import numpy as np
 import numpy.typing as npt
-import pytest
-
-from spectui.demo.source import smollm2_path
 
 Weights = npt.NDArray[np.float32]
 
@@ -65,26 +62,6 @@ EMBEDDING = Tiny(pooling=1)
 TinyPath = Callable[[Tiny], Path]
 
 
-@pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyPath:
-    folder = tmp_path_factory.mktemp("tiny")
-    built: dict[Tiny, Path] = {}
-
-    def build(recipe: Tiny) -> Path:
-        if recipe not in built:
-            path = folder / f"tiny-{len(built)}.gguf"
-            write_tiny(recipe, path)
-            built[recipe] = path
-        return built[recipe]
-
-    return build
-
-
-@pytest.fixture(scope="session")
-def smollm2() -> Path:
-    return smollm2_path()
-
-
 def vocabulary(recipe: Tiny) -> list[str]:
     """Return the texts of all tokens in llama.cpp's byte-level spelling."""
     tokens = [*_SPECIAL, *_byte_letters(), *(merge.replace(" ", "") for merge in _MERGES)]
@@ -118,12 +95,38 @@ def write_tiny(recipe: Tiny, path: Path) -> None:
     _write(writer)
 
 
-def write_bert(path: Path) -> None:
-    """Write the head of an encoder: enough for spectui to say what it is, too little to load."""
-    writer = gguf.GGUFWriter(path, "bert")
+def write_mamba(path: Path) -> None:
+    """Write a tiny recurrent model: its state cannot forget a suffix."""
+    inner, state, rank, kernel = 2 * N_EMBD, 16, 4, 4
+    recipe = Tiny()
+    writer = gguf.GGUFWriter(path, "mamba")
     writer.add_block_count(1)
-    writer.add_causal_attention(value=False)
-    writer.add_pooling_type(gguf.PoolingType.MEAN)
+    writer.add_context_length(N_CTX_TRAIN)
+    writer.add_embedding_length(N_EMBD)
+    writer.add_feed_forward_length(0)
+    writer.add_head_count(0)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_ssm_conv_kernel(kernel)
+    writer.add_ssm_inner_size(inner)
+    writer.add_ssm_state_size(state)
+    writer.add_ssm_time_step_rank(rank)
+    _add_tokenizer(writer, recipe)
+    shapes: dict[str, tuple[int, ...]] = {
+        "token_embd.weight": (len(vocabulary(recipe)), N_EMBD),
+        "output_norm.weight": (N_EMBD,),
+        "blk.0.attn_norm.weight": (N_EMBD,),
+        "blk.0.ssm_in.weight": (2 * inner, N_EMBD),
+        "blk.0.ssm_conv1d.weight": (inner, kernel),
+        "blk.0.ssm_conv1d.bias": (inner,),
+        "blk.0.ssm_x.weight": (rank + 2 * state, inner),
+        "blk.0.ssm_dt.weight": (inner, rank),
+        "blk.0.ssm_dt.bias": (inner,),
+        "blk.0.ssm_a": (inner, state),
+        "blk.0.ssm_d": (inner,),
+        "blk.0.ssm_out.weight": (N_EMBD, inner),
+    }
+    for name, shape in shapes.items():
+        writer.add_tensor(name, _weights(recipe, name, shape))
     _write(writer)
 
 

@@ -1,0 +1,82 @@
+"""What the benchmarks share: the demo pair, the real server, and where results go."""
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from spectui import __version__
+from spectui.config import ContextOptions, ModelOptions, SamplingConfig, SpeculationConfig
+from spectui.demo import DemoModel, ensure_demo_models
+from spectui.engine.driver import Engine
+from spectui.export import Dialect, server_arguments
+from spectui.llama.library import binding_version, llama_cpp_version
+from spectui.monitor.machine import this_machine
+from spectui.prompts import builtin_suite
+from spectui.server import LlamaServer
+from spectui.tune.workload import Workload, tokenize
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+CONTEXT = ContextOptions(ctx_size=2048)
+
+
+def demo_pair(target: DemoModel = DemoModel.DENSE) -> tuple[ModelOptions, ModelOptions]:
+    """Target and good draft, built if need be."""
+    built = ensure_demo_models((target, DemoModel.DRAFT))
+    return ModelOptions(path=built[target]), ModelOptions(path=built[DemoModel.DRAFT])
+
+
+def load_pair(engine: Engine, *, max_draft: int, n_prompts: int, n_predict: int) -> Workload:
+    """Load the dense pair and tokenize the first prompts of the built-in suite."""
+    target, draft = demo_pair()
+    loaded = engine.load_target(target, CONTEXT, max_draft=max_draft)
+    engine.load_draft(draft)
+    return tokenize(
+        engine,
+        builtin_suite()[:n_prompts],
+        n_predict=n_predict,
+        sampling=SamplingConfig(),
+        n_ctx=loaded.n_ctx,
+    )
+
+
+def server_binary() -> Path:
+    """Return the llama-server of the same llama.cpp sources, built on first use."""
+    tool = HERE.parent / "tools" / "build_llama_server.py"
+    built = subprocess.run([sys.executable, tool], check=True, capture_output=True, text=True)
+    return Path(built.stdout.strip())
+
+
+def start_server(speculation: SpeculationConfig | None, log: Path) -> LlamaServer:
+    """Start the real server on the dense pair with the flags that spectui exports for it."""
+    target, draft = demo_pair()
+    arguments = server_arguments(target, draft, CONTEXT, speculation, dialect=Dialect.LLAMA_CPP)
+    # One slot, as one user has; without it the server prepares four.
+    return LlamaServer(server_binary(), [*arguments, "-np", "1"], log_path=log)
+
+
+def write_results(name: str, results: dict[str, Any]) -> None:
+    """Write ``results/<name>.json`` with what it was measured on, and print it."""
+    document = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "command": shlex.join(["python", *_relative(sys.argv)]),
+        "spectui": __version__,
+        "llama_cpp_python": binding_version(),
+        "llama_cpp": llama_cpp_version(),
+        "machine": asdict(this_machine()),
+        **results,
+    }
+    RESULTS.mkdir(exist_ok=True)
+    text = json.dumps(document, indent=2)
+    (RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+def _relative(arguments: Sequence[str]) -> list[str]:
+    return [f"benchmarks/{Path(arguments[0]).name}", *arguments[1:]]

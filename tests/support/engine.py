@@ -1,0 +1,82 @@
+"""Driving the engine in tests: short configurations, and a hook on the engine's own thread."""
+
+import queue
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from spectui.config import ContextOptions, ModelOptions, SamplingConfig, SpeculationConfig
+from spectui.engine.commands import Command, Generate, LoadTarget, ProbeMargin
+from spectui.engine.driver import Engine
+from spectui.engine.events import TERMINAL, Event, GenerationResult
+from spectui.engine.thread import EngineThread
+
+MAX_DRAFT = 16
+ENDLESS = SamplingConfig(ignore_eos=True)
+
+
+def small_context(ctx_size: int = 512) -> ContextOptions:
+    """One thread: tests share the machine, and tiny models gain nothing from more."""
+    return ContextOptions(ctx_size=ctx_size, threads=1)
+
+
+def load_target(path: Path, ctx_size: int = 512) -> LoadTarget:
+    options = ModelOptions(path=path)
+    return LoadTarget(options=options, context=small_context(ctx_size), max_draft=MAX_DRAFT)
+
+
+def speculation(draft_max: int, draft_min: int = 0, draft_p_min: float = 0.0) -> SpeculationConfig:
+    return SpeculationConfig(draft_max=draft_max, draft_min=draft_min, draft_p_min=draft_p_min)
+
+
+def assert_lossless(
+    engine: Engine, command: Generate, plain: GenerationResult, other: GenerationResult
+) -> None:
+    """Require equal output, but for a choice that the target itself cannot make reliably."""
+    if other.tokens == plain.tokens:
+        assert other.stop is plain.stop
+        return
+    pairs = zip(plain.tokens, other.tokens, strict=False)
+    position = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
+    assert position is not None, "one output is the beginning of the other"
+    continuation = plain.tokens[:position]
+    probed = engine.probe_margin(ProbeMargin(prompt=command.prompt, continuation=continuation))
+    assert probed.margin <= 2 * probed.noise, f"lost at token {position}: {probed}"
+
+
+class HookedEngine:
+    """An ``EngineThread`` whose every event passes ``hook`` on the engine's thread.
+
+    While the hook runs the engine stands still, so that a test can act at a known moment.
+    """
+
+    def __init__(self, hook: Callable[["HookedEngine", Event], None]) -> None:
+        self._hook = hook
+        self.events: list[Event] = []
+        self._answers: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.thread = EngineThread(self._sink)
+
+    def _sink(self, event: Event) -> None:
+        self.events.append(event)
+        self._hook(self, event)
+        if isinstance(event, TERMINAL):
+            self._answers.put(event)
+
+    def call(self, command: Command) -> Event:
+        self.thread.submit(command)
+        return self.answer()
+
+    def answer(self) -> Event:
+        return self._answers.get(timeout=60)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.thread.close()

@@ -1,0 +1,89 @@
+"""A measurer whose speeds follow a formula, so that what a search must find is known."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from spectui.config import SpeculationConfig
+from spectui.engine.events import GenerationResult
+from spectui.speculative.counters import Counters, RoundTimes
+from spectui.speculative.decoder import Stop
+from spectui.tune.measurement import Pair
+from spectui.tune.workload import WorkItem
+
+OFF_TOKENS_PER_S = 10.0
+
+
+def items(n: int) -> tuple[WorkItem, ...]:
+    return tuple(WorkItem(id=f"p{i}", category=f"c{i % 4}", tokens=(1, 2, i)) for i in range(n))
+
+
+def result(tokens_per_s: float, *, n_tokens: int = 33, drafted: int = 0) -> GenerationResult:
+    decode_s = (n_tokens - 1) / tokens_per_s
+    return GenerationResult(
+        tokens=tuple(range(n_tokens)),
+        text="",
+        n_prompt_tokens=3,
+        prompt_s=0.1,
+        decode_s=decode_s,
+        native_s=decode_s,
+        counters=Counters(
+            n_rounds=n_tokens - 1,
+            n_drafted=drafted,
+            n_accepted=drafted // 2,
+            times=RoundTimes(verify_s=decode_s),
+        ),
+        stop=Stop.LENGTH,
+    )
+
+
+class ScriptedMeasurer:
+    """Has the methods of ``Measurer`` that a search uses.
+
+    ``gain`` gives the speedup of a configuration; prompts differ by a few per cent around it, and
+    the whole machine slows down by ``drift_per_run`` with every run.
+    """
+
+    def __init__(self, *, peak: int = 6, gain: float = 1.4, drift_per_run: float = 0.0) -> None:
+        self.peak = peak
+        self.gain = gain
+        self.drift_per_run = drift_per_run
+        self.n_runs = 0
+        self.interrupt_at: int | None = None
+        self.measured: list[SpeculationConfig | None] = []
+
+    def warm_up(self, speculation: SpeculationConfig | None) -> None:
+        """Costs nothing."""
+
+    def anchor(self) -> float:
+        return OFF_TOKENS_PER_S * self._machine()
+
+    def decode(self, item: WorkItem, speculation: SpeculationConfig | None) -> GenerationResult:
+        self.n_runs += 1
+        if self.n_runs == self.interrupt_at:
+            raise KeyboardInterrupt
+        self.measured.append(speculation)
+        speed = OFF_TOKENS_PER_S * self._machine()
+        if speculation is None:
+            return result(speed)
+        return result(speed * self.speedup(speculation) * _spread(item), drafted=8)
+
+    def pairs(
+        self, items: Sequence[WorkItem], speculation: SpeculationConfig, repeats: int = 1
+    ) -> Iterator[Pair]:
+        for item in items * repeats:
+            yield Pair(
+                item=item,
+                baseline=self.decode(item, None),
+                speculative=replace(self.decode(item, speculation)),
+            )
+
+    def speedup(self, speculation: SpeculationConfig) -> float:
+        """Falls off with the distance from the peak."""
+        return self.gain / (1 + 0.05 * abs(speculation.draft_max - self.peak))
+
+    def _machine(self) -> float:
+        return (1 - self.drift_per_run) ** self.n_runs
+
+
+def _spread(item: WorkItem) -> float:
+    return 1 + 0.01 * (item.tokens[-1] % 5 - 2)

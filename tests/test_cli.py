@@ -1,0 +1,500 @@
+"""The command line as a user meets it: exit codes, one-sentence errors, streams, documents."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+from spectui.cli import main
+from tests.support.models import CLOSE_DRAFT, EMBEDDING, OTHER, TARGET, Tiny, TinyPath, write_empty
+
+pytest_plugins = ["tests.support.fixtures"]
+
+PROMPTS = [
+    '{"id": "a", "category": "x", "prompt": "the rain on the other tin ring"}',
+    '{"id": "b", "category": "x", "prompt": "one to the other, then on"}',
+    '{"id": "c", "category": "y", "messages": [{"role": "user", "content": "there?"}]}',
+    '{"id": "d", "category": "y", "prompt": "all in one ring"}',
+    '{"id": "e", "category": "y", "prompt": "hello there"}',
+]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "home"
+    monkeypatch.setenv("SPECTUI_HOME", str(folder))
+    return folder
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("\n".join(PROMPTS))
+    return path
+
+
+class Spectui:
+    """Runs the command line in this process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+        self.out = ""
+        self.err = ""
+
+    def __call__(self, *arguments: object) -> int:
+        self._monkeypatch.setattr(sys, "argv", ["spectui", *map(str, arguments)])
+        before = signal.getsignal(signal.SIGTERM)
+        try:
+            with pytest.raises(SystemExit) as caught:
+                main()
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        self.out, self.err = self._capsys.readouterr()
+        assert isinstance(caught.value.code, int)
+        return caught.value.code
+
+
+@pytest.fixture
+def spectui(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Spectui:
+    return Spectui(monkeypatch, capsys)
+
+
+@pytest.fixture
+def pair(tiny: TinyPath) -> list[object]:
+    """Options of a run on tiny models that takes a second."""
+    return ["-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT), "-c", 256, "-t", 1, "-n", 12]
+
+
+def assert_one_sentence(text: str) -> None:
+    assert text.startswith("error: ")
+    assert text.count("\n") == 1
+    assert "Traceback" not in text
+
+
+def test_importing_the_command_line_loads_nothing_heavy() -> None:
+    heavy = ("numpy", "optuna", "textual", "llama_cpp", "rich", "httpx")
+    code = f"import sys, spectui.cli; sys.exit(str([m for m in {heavy} if m in sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize("command", [[], ["bench"], ["tune"], ["models"], ["presets"]])
+def test_help_is_shown(spectui: Spectui, command: list[str]) -> None:
+    assert spectui(*command, "--help") == 0
+    assert "Usage: spectui" in spectui.out
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from spectui.cli import main; sys.argv = ['spectui', 'tune', '--help']\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('numpy', 'optuna', 'textual', 'llama_cpp') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_bench_prints_the_contracts_document(
+    spectui: Spectui, pair: list[object], prompts: Path, tiny: TinyPath
+) -> None:
+    code = spectui("bench", *pair, "--prompts", prompts, "--draft-max", 4, "--json", "-")
+    assert code == 0, spectui.err
+    document = json.loads(spectui.out)
+    assert document["schema"] == "spectui.bench/1"
+    assert document["target"]["path"] == str(tiny(TARGET))
+    assert document["target"]["rollback"] == "truncate"
+    assert document["draft"]["kind"] == "model"
+    assert document["config"]["draft_max"] == 4
+    assert document["lossless"] is True
+    assert [row["id"] for row in document["prompts"]] == ["a", "b", "c", "d", "e"]
+    assert_consistent(document)
+
+
+def assert_consistent(document: dict[str, Any]) -> None:
+    """Sums, rates and per-prompt rows must tell the same story."""
+    on = document["speculative"]
+    rows = document["prompts"]
+    for count in ("n_drafted", "n_accepted", "n_rounds"):
+        assert on[count] == sum(row[count] for row in rows)
+    assert on["acceptance_rate"] == pytest.approx(on["n_accepted"] / on["n_drafted"])
+    assert on["mean_accepted_length"] == pytest.approx(1 + on["n_accepted"] / on["n_rounds"])
+    assert sum(on["accepted_per_position"]) == on["n_accepted"]
+    assert sum(on["time_s"].values()) == pytest.approx(on["decode_s"])
+    assert on["n_tokens"] == document["baseline"]["n_tokens"]
+    low, high = document["speedup_ci95"]
+    assert low <= document["speedup"] <= high
+
+
+def test_greedy_outputs_do_not_depend_on_the_draft(
+    spectui: Spectui, tiny: TinyPath, prompts: Path
+) -> None:
+    hashes = []
+    for draft in (CLOSE_DRAFT, OTHER):
+        options = ["-m", tiny(TARGET), "-md", tiny(draft), "-c", 256, "-t", 1, "-n", 12]
+        assert spectui("bench", *options, "--prompts", prompts, "--json", "-") == 0
+        hashes.append([row["output_sha256"] for row in json.loads(spectui.out)["prompts"]])
+    assert hashes[0] == hashes[1]
+
+
+def test_bench_summarises_for_people(
+    spectui: Spectui, pair: list[object], prompts: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "out.json"
+    assert spectui("bench", *pair, "--prompts", prompts, "--json", path, "--quiet") == 0
+    assert "speedup" in spectui.out
+    assert "lossless    yes" in spectui.out
+    assert spectui.err == ""
+    assert json.loads(path.read_text())["schema"] == "spectui.bench/1"
+
+
+def test_progress_goes_to_stderr(spectui: Spectui, pair: list[object], prompts: Path) -> None:
+    assert spectui("bench", *pair, "--prompts", prompts, "--json", "-") == 0
+    json.loads(spectui.out)
+    assert "a: off" in spectui.err
+
+
+def test_llama_cpps_log_appears_with_verbose_only(
+    spectui: Spectui, pair: list[object], prompts: Path
+) -> None:
+    spectui("bench", *pair, "--prompts", prompts, "--json", "-")
+    assert "llama_" not in spectui.err
+    assert spectui("bench", *pair, "--prompts", prompts, "--json", "-", "--verbose") == 0
+    assert "llama_" in spectui.err
+
+
+def test_temperature_cannot_be_checked_for_loss_and_says_so(
+    spectui: Spectui, pair: list[object], prompts: Path
+) -> None:
+    code = spectui("bench", *pair, "--prompts", prompts, "--temp", 0.8, "--json", "-")
+    assert code == 0
+    document = json.loads(spectui.out)
+    assert document["lossless"] is None
+    assert "lossless_reason" in document
+
+
+def test_tune_ends_with_a_verdict_and_a_command(
+    spectui: Spectui, pair: list[object], prompts: Path, tmp_path: Path, tiny: TinyPath
+) -> None:
+    path = tmp_path / "out.json"
+    code = spectui("tune", *pair, "--prompts", prompts, "--trials", 5, "--json", path)
+    assert code == 0, spectui.err
+    lines = spectui.out.splitlines()
+    arguments = shlex.split(lines[-1])
+    assert arguments[0] == "llama-server"
+    assert str(tiny(TARGET)) in arguments
+    document = json.loads(path.read_text())
+    assert document["schema"] == "spectui.tune/1"
+    assert document["verdict"]["reason"] == lines[0]
+    assert document["flags"] == arguments[1:]
+    assert shlex.split(document["command"]) == arguments
+    assert [trial["number"] for trial in document["trials"]] == list(range(5))
+    assert document["trials"][0]["params"] == {"draft": None}
+    assert {trial["source"] for trial in document["trials"]} == {"measured"}
+    assert [row["category"] for row in document["per_category"]] == ["x", "y"]
+    speculates = any("spec" in argument for argument in arguments)
+    assert speculates == document["verdict"]["use_speculation"]
+
+
+def test_the_same_command_resumes(spectui: Spectui, pair: list[object], prompts: Path) -> None:
+    assert spectui("tune", *pair, "--prompts", prompts, "--trials", 3, "--json", "-") == 0
+    first = json.loads(spectui.out)
+    assert spectui("tune", *pair, "--prompts", prompts, "--trials", 4, "--json", "-") == 0
+    second = json.loads(spectui.out)
+    assert second["study"] == first["study"]
+    assert len(second["trials"]) == 4
+    assert "resuming" in spectui.err
+    rates = [trial["tokens_per_s"] for trial in second["trials"][:3]]
+    assert rates == [trial["tokens_per_s"] for trial in first["trials"]]
+
+
+def test_a_draft_that_does_not_fit_is_listed_with_the_reason(
+    spectui: Spectui, tiny: TinyPath, pair: list[object], prompts: Path
+) -> None:
+    misfit = tiny(Tiny(n_extra=200))
+    arguments = [*pair, "-md", misfit, "--prompts", prompts, "--trials", 3, "--json", "-"]
+    assert spectui("tune", *arguments) == 0
+    drafts = json.loads(spectui.out)["drafts"]
+    assert [draft["compatible"] for draft in drafts] == [True, False]
+    assert "differ in size" in drafts[1]["reason"]
+
+
+def test_nothing_is_written_outside_the_home(
+    spectui: Spectui,
+    pair: list[object],
+    prompts: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    elsewhere = tmp_path / "cwd"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert spectui("tune", *pair, "--prompts", prompts, "--trials", 2) == 0
+    assert list(elsewhere.iterdir()) == []
+    assert (tmp_path / "home" / "data" / "studies.sqlite3").exists()
+
+
+BAD_USAGE = [
+    (["bench"], "give a target with -m"),
+    (["bench", "-m", "TARGET"], "give at least one draft with -md"),
+    (["bench", "--demo", "-m", "TARGET"], "leave out -m"),
+    (["bench", "PAIR", "-ot", "exps"], "write PATTERN=BUFFER"),
+    (["bench", "PAIR", "-ot", "exps=GPU7"], "no buffer type GPU7"),
+    (["bench", "PAIR", "--draft-max", "3", "--draft-min", "4"], "--draft-min 4 is above"),
+    (["bench", "PAIR", "-md", "DRAFT"], "bench measures one draft"),
+    (["tune", "PAIR", "--tune", "speed"], "--tune speed: unknown"),
+    (["tune", "PAIR", "--tune", ","], "names nothing"),
+    (["tune", "PAIR", "--study", "none", "--resume"], "no study none"),
+]
+
+
+def expand(arguments: list[str], tiny: TinyPath) -> list[object]:
+    words: dict[str, list[object]] = {
+        "TARGET": [tiny(TARGET)],
+        "DRAFT": [tiny(OTHER)],
+        "PAIR": ["-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT), "-c", 256, "-t", 1, "-n", 4],
+    }
+    return [word for argument in arguments for word in words.get(argument, [argument])]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD_USAGE)
+def test_wrong_usage_exits_with_2(
+    spectui: Spectui, tiny: TinyPath, prompts: Path, arguments: list[str], message: str
+) -> None:
+    code = spectui(*expand(arguments, tiny), "--prompts", prompts)
+    assert code == 2, spectui.err
+    assert message in spectui.err
+    assert_one_sentence(spectui.err)
+    assert spectui.out == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["tune", "--demo", "--trials", "0"],
+        ["tune", "--demo", "--time-budget", "soon"],
+        ["bench", "--demo", "--temp", "-1"],
+        ["bench", "--demo", "-ctk", "q7"],
+        ["bench", "--demo", "-ngl", "some"],
+        ["nonsense"],
+        ["bench", "--nonsense"],
+    ],
+)
+def test_what_click_refuses_exits_with_2(spectui: Spectui, arguments: list[str]) -> None:
+    assert spectui(*arguments) == 2
+    assert "Error: " in spectui.err
+    assert "Traceback" not in spectui.err
+
+
+@pytest.fixture
+def bad_files(tmp_path: Path, tiny: TinyPath) -> dict[str, Path]:
+    text = tmp_path / "text.gguf"
+    text.write_text("not a model")
+    empty = tmp_path / "empty.gguf"
+    empty.write_bytes(b"")
+    header = tmp_path / "header.gguf"
+    write_empty(header)
+    truncated = tmp_path / "truncated.gguf"
+    whole = tiny(TARGET).read_bytes()
+    truncated.write_bytes(whole[: len(whole) * 2 // 3])
+    return {
+        "missing": tmp_path / "missing.gguf",
+        "folder": tmp_path,
+        "text": text,
+        "empty": empty,
+        "header": header,
+        "truncated": truncated,
+        "embedding": tiny(EMBEDDING),
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("missing", "no such file"),
+        ("folder", "is not a file"),
+        ("text", "not a GGUF file"),
+        ("empty", "is empty"),
+        ("header", "cannot be loaded"),
+        ("truncated", "cannot be loaded"),
+        ("embedding", "embedding model"),
+    ],
+)
+def test_a_bad_model_exits_with_3(
+    spectui: Spectui, tiny: TinyPath, bad_files: dict[str, Path], kind: str, message: str
+) -> None:
+    bad = bad_files[kind]
+    for models in (["-m", bad, "-md", tiny(CLOSE_DRAFT)], ["-m", tiny(TARGET), "-md", bad]):
+        assert spectui("bench", *models, "-c", 256, "-t", 1, "--quiet") == 3
+        assert_one_sentence(spectui.err)
+        assert message in spectui.err
+        assert str(bad) in spectui.err
+
+
+@pytest.mark.parametrize(
+    ("draft", "message"),
+    [
+        (Tiny(n_extra=200), "differ in size"),
+        (Tiny(renamed=(40, "other")), "token 40 differs"),
+        (Tiny(add_bos=True), "BOS"),
+    ],
+)
+def test_an_incompatible_draft_exits_with_3(
+    spectui: Spectui, tiny: TinyPath, draft: Tiny, message: str
+) -> None:
+    arguments = ["-m", tiny(TARGET), "-md", tiny(draft), "-c", 256, "-t", 1]
+    for command in ("bench", "tune"):
+        assert spectui(command, *arguments) == 3
+        assert_one_sentence(spectui.err.splitlines(keepends=True)[-1])
+        assert message in spectui.err
+
+
+def test_a_context_too_small_for_a_prompt_exits_with_3(
+    spectui: Spectui, tiny: TinyPath, prompts: Path
+) -> None:
+    arguments = ["-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT), "-c", 16, "-t", 1]
+    assert spectui("bench", *arguments, "--prompts", prompts) == 3
+    assert "raise -c" in spectui.err
+
+
+def test_malformed_prompts_stop_everything_before_it_starts(
+    spectui: Spectui, pair: list[object], prompts: Path
+) -> None:
+    prompts.write_text('{"prompt": "fine"}\n{"prompt": 3}\n')
+    assert spectui("tune", *pair, "--prompts", prompts, "--trials", 2) == 3
+    assert_one_sentence(spectui.err)
+    assert f"{prompts}:2: " in spectui.err
+
+
+def test_an_unwritable_data_folder_exits_with_3(
+    spectui: Spectui, pair: list[object], prompts: Path, home: Path
+) -> None:
+    home.write_text("a file where a folder should be")
+    assert spectui("tune", *pair, "--prompts", prompts, "--trials", 2, "--quiet") == 3
+    assert_one_sentence(spectui.err)
+
+
+def test_an_unwritable_cache_exits_with_3(spectui: Spectui, home: Path) -> None:
+    home.write_text("a file where a folder should be")
+    assert spectui("bench", "--demo", "--quiet") == 3
+    assert_one_sentence(spectui.err)
+    assert str(home) in spectui.err
+
+
+def test_a_result_that_cannot_be_written_is_known_before_measuring(
+    spectui: Spectui, pair: list[object]
+) -> None:
+    assert spectui("tune", *pair, "--json", "/nonexistent/out.json") == 3
+    assert_one_sentence(spectui.err)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[options]\nspeed = 3", "unknown option speed"),
+        ("[options]\ndraft-max = 'many'", "option draft-max"),
+        ("[options]\nctx-size = -1", "option ctx-size"),
+        ("[option]\nctx-size = 1", "unknown key option"),
+        ("[options", "not valid TOML"),
+        ("options = 3", "must be a table"),
+    ],
+)
+def test_a_malformed_preset_exits_with_3(
+    spectui: Spectui, tmp_path: Path, content: str, message: str
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(content)
+    assert spectui("bench", "--preset", path) == 3
+    assert_one_sentence(spectui.err)
+    assert message in spectui.err
+    assert str(path) in spectui.err
+
+
+def test_an_unknown_preset_is_named(spectui: Spectui) -> None:
+    assert spectui("bench", "--preset", "none") == 3
+    assert "no preset none" in spectui.err
+
+
+def test_a_preset_gives_defaults_and_the_command_line_wins(
+    spectui: Spectui, pair: list[object], prompts: Path, home: Path
+) -> None:
+    folder = home / "config" / "presets"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text("[options]\ndraft-max = 7\ndraft-p-min = 0.25")
+    arguments = ["--preset", "mine", "--draft-max", 2, "--prompts", prompts, "--json", "-"]
+    assert spectui("bench", *pair, *arguments) == 0
+    config = json.loads(spectui.out)["config"]
+    assert (config["draft_max"], config["draft_p_min"]) == (2, 0.25)
+
+
+def test_shipped_presets_are_listed_and_shown(spectui: Spectui) -> None:
+    assert spectui("presets", "list") == 0
+    assert {"demo", "demo-moe"} <= {line.split("\t")[0] for line in spectui.out.splitlines()}
+    assert spectui("presets", "show", "demo-moe") == 0
+    assert 'target = "moe"' in spectui.out
+
+
+def test_a_defect_leaves_a_traceback_in_the_log(
+    spectui: Spectui, pair: list[object], monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
+    def broken(_path: Path) -> None:
+        raise ZeroDivisionError("on purpose")
+
+    monkeypatch.setattr("spectui.cli.session.check_file", broken)
+    assert spectui("bench", *pair) == 1
+    assert_one_sentence(spectui.err)
+    log = home / "data" / "logs" / "spectui.log"
+    assert str(log) in spectui.err
+    assert "ZeroDivisionError: on purpose" in log.read_text()
+
+
+def spawn(arguments: list[object], home: Path) -> "pexpect.spawn[str]":
+    """Start the real program on a real terminal."""
+    environment = {**os.environ, "SPECTUI_HOME": str(home), "TERM": "xterm-256color"}
+    command = ["-m", "spectui", *map(str, arguments)]
+    return pexpect.spawn(
+        sys.executable, command, env=environment, encoding="utf-8", dimensions=(30, 120), timeout=90
+    )
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_search_prints_its_best_and_can_be_resumed(
+    pair: list[object], prompts: Path, home: Path, stop: signal.Signals
+) -> None:
+    arguments = ["tune", *pair, "-n", 200, "--prompts", prompts, "--trials", 500]
+    child = spawn(arguments, home)
+    child.expect("trial 4: ")
+    child.kill(stop)
+    child.expect("Best so far: ")
+    child.expect("llama-server -m")
+    child.expect("the same command goes on from there")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 130
+
+    resumed = spawn([*arguments[:-1], 5], home)
+    resumed.expect("llama-server -m")
+    resumed.expect(pexpect.EOF)
+    resumed.close()
+    assert resumed.exitstatus == 0
+
+
+def test_a_terminal_shows_trials_and_the_best_so_far(
+    pair: list[object], prompts: Path, home: Path
+) -> None:
+    child = spawn(["tune", *pair, "--prompts", prompts, "--trials", 5], home)
+    child.expect("acceptance now")
+    child.expect("best so far")
+    child.expect("confirming")
+    child.expect("llama-server -m")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0

@@ -1,0 +1,711 @@
+"""The engine on tiny random models: lossless, interruptible, and telling everything in order."""
+
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spectui.config import ModelOptions, SamplingConfig, Schedule, SpeculationConfig
+from spectui.engine.commands import Generate, LoadDraft, ProbeMargin, Shutdown, Tokenize
+from spectui.engine.driver import Engine
+from spectui.engine.events import (
+    DraftUnloaded,
+    EngineClosed,
+    EngineFailed,
+    Event,
+    GenerationFinished,
+    GenerationResult,
+    LoadProgress,
+    MarginProbed,
+    ModelLoaded,
+    PromptEvaluated,
+    Role,
+    Rollback,
+    RoundFinished,
+    TokenEmitted,
+    Tokenized,
+)
+from spectui.errors import BadInputError, CancelledError, SpectuiError, UsageError
+from spectui.speculative.counters import Counters, RoundTimes
+from spectui.speculative.decoder import Stop
+from tests.support.engine import (
+    ENDLESS,
+    MAX_DRAFT,
+    HookedEngine,
+    assert_lossless,
+    load_target,
+    small_context,
+    speculation,
+)
+from tests.support.models import (
+    CLOSE_DRAFT,
+    EMBEDDING,
+    MOE,
+    OTHER,
+    ROUGH_DRAFT,
+    TARGET,
+    Tiny,
+    TinyPath,
+)
+
+pytest_plugins = ("tests.support.fixtures",)
+
+PROMPT = (88, 102, 126, 263, 261, 109, 271)
+SCHEDULES = tuple(Schedule)
+LARGER_VOCABULARY = Tiny(noise=0.02, n_extra=128)
+DRAFTS = {
+    "itself": TARGET,
+    "close": CLOSE_DRAFT,
+    "rough": ROUGH_DRAFT,
+    "unrelated": OTHER,
+    "larger vocabulary": LARGER_VOCABULARY,
+}
+
+
+@pytest.fixture(scope="module")
+def engine(tiny: TinyPath) -> Iterator[Engine]:
+    """With a target and a close draft."""
+    with Engine() as started:
+        started.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=MAX_DRAFT)
+        started.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
+        yield started
+
+
+@pytest.fixture
+def own_engine(tiny: TinyPath) -> Iterator[Engine]:
+    """For tests that load, stop or close."""
+    with Engine() as started:
+        started.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=MAX_DRAFT)
+        started.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
+        yield started
+
+
+def request(
+    n_predict: int = 60,
+    draft: SpeculationConfig | None = None,
+    *,
+    prompt: tuple[int, ...] = PROMPT,
+    sampling: SamplingConfig = ENDLESS,
+    schedule: Schedule = Schedule.SERVER,
+    reuse_prompt: bool = False,
+) -> Generate:
+    return Generate(
+        prompt=prompt,
+        n_predict=n_predict,
+        sampling=sampling,
+        speculation=draft,
+        schedule=schedule,
+        reuse_prompt=reuse_prompt,
+    )
+
+
+def recorded(engine: Engine, command: Generate) -> tuple[GenerationResult, list[Event]]:
+    events: list[Event] = []
+    engine.on_event = events.append
+    try:
+        return engine.generate(command), events
+    finally:
+        engine.on_event = lambda _event: None
+
+
+def without_times(counters: Counters) -> Counters:
+    return replace(counters, chain_s=0.0, times=RoundTimes())
+
+
+# Events
+
+
+@pytest.mark.parametrize("draft", [None, speculation(4)])
+def test_a_generation_is_told_in_order(engine: Engine, draft: SpeculationConfig | None) -> None:
+    result, events = recorded(engine, request(draft=draft))
+    rounds = [event.round for event in events if isinstance(event, RoundFinished)]
+    expected: list[object] = [PromptEvaluated, (result.tokens[0], False)]
+    for finished in rounds:
+        expected += [
+            (token, position < finished.n_accepted)
+            for position, token in enumerate(finished.tokens)
+        ]
+        expected.append(RoundFinished)
+    told = [
+        (event.token, event.from_draft) if isinstance(event, TokenEmitted) else type(event)
+        for event in events
+    ]
+    assert told == expected
+
+
+def test_events_add_up_to_the_result(engine: Engine) -> None:
+    result, events = recorded(engine, request(draft=speculation(4)))
+    emitted = [event for event in events if isinstance(event, TokenEmitted)]
+    rounds = [event.round for event in events if isinstance(event, RoundFinished)]
+    assert tuple(event.token for event in emitted) == result.tokens
+    assert b"".join(event.piece for event in emitted).decode(errors="replace") == result.text
+    assert result.counters.n_rounds == len(rounds)
+    assert result.counters.n_accepted == sum(event.from_draft for event in emitted) > 0
+    assert result.n_decoded == 59 == sum(len(finished.tokens) for finished in rounds)
+    assert result.decode_s == pytest.approx(sum(r.times.total_s for r in rounds))
+    assert 0 < result.native_s < result.decode_s
+    assert result.tokens_per_s == pytest.approx(59 / result.decode_s)
+    assert result.n_prompt_tokens == len(PROMPT)
+    assert events[0] == PromptEvaluated(n_tokens=len(PROMPT), seconds=result.prompt_s, reused=False)
+
+
+def test_one_token_has_no_throughput(engine: Engine) -> None:
+    result = engine.generate(request(n_predict=1))
+    assert result.stop is Stop.LENGTH
+    assert result.n_decoded == 0
+    assert result.tokens_per_s is None
+    assert result.counters == Counters()
+
+
+def test_loading_is_told_in_order(tiny: TinyPath) -> None:
+    events: list[Event] = []
+    with Engine(events.append) as started:
+        path = tiny(TARGET)
+        loaded = started.load_target(ModelOptions(path=path), small_context(), max_draft=4)
+    assert loaded.role is Role.TARGET
+    assert loaded.rollback is Rollback.TRUNCATE
+    assert (loaded.n_ctx, loaded.info.path) == (512, path)
+    fractions = [event.fraction for event in events if isinstance(event, LoadProgress)]
+    assert len(fractions) == len(events) > 0
+    assert fractions == sorted(fractions)
+    assert fractions[-1] == 1.0
+
+
+def test_every_event_survives_pickling(tiny: TinyPath) -> None:
+    with HookedEngine(lambda _engine, _event: None) as hooked:
+        hooked.call(load_target(tiny(TARGET)))
+        hooked.call(LoadDraft(options=ModelOptions(path=tiny(CLOSE_DRAFT))))
+        hooked.call(Tokenize(text="in the"))
+        hooked.call(request(n_predict=12, draft=speculation(3)))
+        hooked.call(ProbeMargin(prompt=PROMPT, continuation=(5, 6)))
+        hooked.call(LoadDraft(options=ModelOptions(path=Path("missing.gguf"))))
+    kinds = {type(event) for event in hooked.events}
+    assert kinds == {
+        LoadProgress,
+        ModelLoaded,
+        Tokenized,
+        PromptEvaluated,
+        TokenEmitted,
+        RoundFinished,
+        GenerationFinished,
+        MarginProbed,
+        EngineFailed,
+        EngineClosed,
+    }
+    for event in [*hooked.events, DraftUnloaded()]:
+        copy = pickle.loads(pickle.dumps(event))  # noqa: S301 - our own bytes
+        if isinstance(event, EngineFailed):
+            assert type(copy.error) is type(event.error) is BadInputError
+            assert copy.error.args == event.error.args
+        else:
+            assert copy == event
+
+
+# Lossless
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("draft", DRAFTS.values(), ids=DRAFTS)
+def test_greedy_output_does_not_depend_on_the_draft(
+    engine: Engine, tiny: TinyPath, draft: Tiny, schedule: Schedule
+) -> None:
+    engine.load_draft(ModelOptions(path=tiny(draft)))
+    for sampling in (SamplingConfig(), ENDLESS):
+        command = request(n_predict=120, sampling=sampling)
+        plain = engine.generate(command)
+        for config in (
+            speculation(1),
+            speculation(3),
+            speculation(16),
+            speculation(8, draft_min=4),
+            speculation(8, draft_min=2, draft_p_min=0.4),
+            speculation(8, draft_p_min=1.0),
+        ):
+            result = engine.generate(replace(command, speculation=config, schedule=schedule))
+            assert_lossless(engine, command, plain, result)
+
+
+def test_a_target_that_lacks_the_drafts_tokens_is_served_as_well(tiny: TinyPath) -> None:
+    with Engine() as started:
+        path = tiny(LARGER_VOCABULARY)
+        started.load_target(ModelOptions(path=path), small_context(), max_draft=MAX_DRAFT)
+        started.load_draft(ModelOptions(path=tiny(TARGET)))
+        command = request(n_predict=200)
+        plain = started.generate(command)
+        assert max(plain.tokens) >= 273  # the draft has no such token
+        for schedule in SCHEDULES:
+            result = started.generate(
+                replace(command, speculation=speculation(4), schedule=schedule)
+            )
+            assert_lossless(started, command, plain, result)
+
+
+def test_a_mixture_of_experts_is_lossless_too(tiny: TinyPath) -> None:
+    with Engine() as started:
+        options = ModelOptions(path=tiny(MOE), cpu_moe=True)
+        started.load_target(options, small_context(), max_draft=MAX_DRAFT)
+        started.load_draft(ModelOptions(path=tiny(MOE)))
+        command = request(n_predict=80)
+        plain = started.generate(command)
+        result = started.generate(replace(command, speculation=speculation(6)))
+        assert_lossless(started, command, plain, result)
+
+
+@given(
+    config=st.builds(speculation, st.integers(1, MAX_DRAFT), st.integers(0, 6), st.floats(0, 0.5)),
+    n_predict=st.integers(1, 80),
+    prompt=st.lists(st.integers(5, 272), min_size=1, max_size=40),
+    schedule=st.sampled_from(SCHEDULES),
+)
+@settings(max_examples=40, deadline=None)
+def test_greedy_output_does_not_depend_on_any_setting(
+    engine: Engine,
+    config: SpeculationConfig,
+    n_predict: int,
+    prompt: list[int],
+    schedule: Schedule,
+) -> None:
+    command = request(n_predict, prompt=tuple(prompt))
+    result = engine.generate(replace(command, speculation=config, schedule=schedule))
+    assert_lossless(engine, command, engine.generate(command), result)
+    assert len(result.tokens) == n_predict
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_seeded_text_does_not_depend_on_the_draft(own_engine: Engine, schedule: Schedule) -> None:
+    def text(seed: int, draft: SpeculationConfig | None) -> tuple[int, ...]:
+        sampling = SamplingConfig(temp=0.8, seed=seed, ignore_eos=True)
+        command = request(draft=draft, sampling=sampling, schedule=schedule)
+        return own_engine.generate(command).tokens
+
+    assert text(1, None) == text(1, speculation(2)) == text(1, speculation(8, 2, 0.3))
+    assert text(1, None) != text(2, None)
+    assert text(2, None) == text(2, speculation(5))
+
+
+def test_a_draft_equal_to_the_target_is_accepted(own_engine: Engine, tiny: TinyPath) -> None:
+    own_engine.load_draft(ModelOptions(path=tiny(TARGET)))
+    results = {
+        schedule: own_engine.generate(request(61, draft=speculation(4), schedule=schedule))
+        for schedule in SCHEDULES
+    }
+    for result in results.values():
+        assert result.counters.acceptance_rate == 1
+        assert result.counters.n_rounds == 12
+        assert result.counters.mean_accepted_length == 5
+
+
+def test_both_schedules_count_the_same(own_engine: Engine) -> None:
+    server, fast = (
+        own_engine.generate(request(100, draft=speculation(6, 1, 0.12), schedule=schedule))
+        for schedule in SCHEDULES
+    )
+    assert server.tokens == fast.tokens
+    assert without_times(server.counters) == without_times(fast.counters)
+    assert 0 < (server.counters.acceptance_rate or 0) < 1
+
+
+# Limits
+
+
+@pytest.mark.parametrize("draft", [None, speculation(5), speculation(16)])
+def test_a_text_without_bound_fills_the_context(
+    tiny: TinyPath, draft: SpeculationConfig | None
+) -> None:
+    with Engine() as started:
+        options = ModelOptions(path=tiny(TARGET))
+        loaded = started.load_target(options, small_context(256), max_draft=MAX_DRAFT)
+        started.load_draft(options)
+        result = started.generate(request(-1, draft=draft))
+        assert result.stop is Stop.CONTEXT
+        assert len(PROMPT) + len(result.tokens) == loaded.n_ctx == 256
+
+
+def test_a_prompt_must_leave_room_to_generate(engine: Engine) -> None:
+    longest = request(-1, draft=speculation(4), prompt=(20,) * 510)
+    result = engine.generate(longest)
+    assert (len(result.tokens), result.stop) == (2, Stop.CONTEXT)
+    message = "the prompt has 511 tokens, which leaves no room to generate in a context of 512"
+    with pytest.raises(BadInputError, match=message):
+        engine.generate(replace(longest, prompt=(20,) * 511))
+
+
+def test_an_end_token_ends_the_text(engine: Engine) -> None:
+    # A seed whose text ends within the budget; ignore_eos shows that it would have gone on.
+    for seed in range(50):
+        sampling = SamplingConfig(temp=1.5, seed=seed)
+        plain = engine.generate(request(200, sampling=sampling))
+        if plain.stop is Stop.END_OF_GENERATION and len(plain.tokens) > 2:
+            break
+    else:
+        pytest.fail("no text of 50 ended")
+    assert plain.tokens[-1] in {0, 2}
+    assert not {0, 2} & set(plain.tokens[:-1])
+    assert engine.generate(request(200, draft=speculation(4), sampling=sampling)).tokens == (
+        plain.tokens
+    )
+
+
+BAD_REQUESTS = [
+    (request(n_predict=0), UsageError, "-n 0: must be positive"),
+    (request(n_predict=-2), UsageError, "-n -2: must be positive"),
+    (request(prompt=()), BadInputError, "the prompt has no tokens"),
+    (request(prompt=(273,)), BadInputError, "not in the vocabulary"),
+    (request(draft=speculation(0)), UsageError, "draft_max must be at least 1"),
+    (request(draft=speculation(17)), UsageError, "draft_max 17 is more than the 16 tokens"),
+]
+
+
+@pytest.mark.parametrize(("command", "error", "message"), BAD_REQUESTS)
+def test_requests_that_cannot_run_are_refused(
+    engine: Engine, command: Generate, error: type[SpectuiError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        engine.generate(command)
+    assert len(engine.generate(request(n_predict=3)).tokens) == 3
+
+
+def test_nothing_runs_without_a_target() -> None:
+    with Engine() as started:
+        calls: list[Callable[[], object]] = [
+            lambda: started.generate(request()),
+            lambda: started.tokenize(Tokenize(text="in")),
+            lambda: started.probe_margin(ProbeMargin(prompt=PROMPT, continuation=())),
+            lambda: started.load_draft(ModelOptions(path=Path("draft.gguf"))),
+        ]
+        for call in calls:
+            with pytest.raises(UsageError, match="no target is loaded; give one with -m"):
+                call()
+        started.unload_draft()
+
+
+def test_defects_are_told_with_their_traceback(engine: Engine) -> None:
+    with pytest.raises(SpectuiError, match="AttributeError: 'int' object") as caught:
+        engine.tokenize(Tokenize(text=5))  # type: ignore[arg-type]
+    (trace,) = caught.value.__notes__
+    assert "in tokenize" in trace
+    assert engine.tokenize(Tokenize(text="in")) == (264,)
+
+
+# Models come and go
+
+
+def test_a_second_target_closes_the_first(own_engine: Engine, tiny: TinyPath) -> None:
+    models = own_engine._thread._models
+    first, first_draft = models.target_model, models.draft_model
+    assert first is not None
+    assert first_draft is not None
+    own_engine.load_target(ModelOptions(path=tiny(OTHER)), small_context(), max_draft=4)
+    assert first.c is None
+    assert first_draft.c is None
+    assert models.target_model is not first
+    with pytest.raises(UsageError, match="no draft is loaded; give one with -md"):
+        own_engine.generate(request(draft=speculation(2)))
+
+
+def test_a_failed_load_leaves_nothing_loaded(own_engine: Engine, tiny: TinyPath) -> None:
+    for path in (tiny(EMBEDDING), Path("missing.gguf")):
+        with pytest.raises(BadInputError):
+            own_engine.load_target(ModelOptions(path=path), small_context(), max_draft=4)
+        with pytest.raises(UsageError, match="no target is loaded"):
+            own_engine.generate(request())
+
+
+def test_an_incompatible_draft_is_refused_and_the_target_stays(
+    own_engine: Engine, tiny: TinyPath
+) -> None:
+    plain = own_engine.generate(request())
+    target, draft = tiny(TARGET), tiny(Tiny(n_extra=129))
+    with pytest.raises(BadInputError) as caught:
+        own_engine.load_draft(ModelOptions(path=draft))
+    assert str(caught.value) == (
+        f"{draft} cannot draft for {target.name}: the vocabularies differ in size: 273 (target), "
+        "402 (draft), at most 128 apart is allowed; choose a draft of the same model family"
+    )
+    assert own_engine.generate(request()).tokens == plain.tokens
+    with pytest.raises(UsageError, match="no draft is loaded"):
+        own_engine.generate(request(draft=speculation(2)))
+    own_engine.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
+    assert own_engine.generate(request(draft=speculation(2))).counters.n_drafted > 0
+
+
+def test_a_draft_can_be_unloaded(own_engine: Engine) -> None:
+    own_engine.unload_draft()
+    assert own_engine._thread._models.draft_model is None
+    assert len(own_engine.generate(request(n_predict=5)).tokens) == 5
+    own_engine.unload_draft()
+
+
+def test_conversations_are_tokenized_with_the_template(engine: Engine) -> None:
+    rendered = "<|im_start|>user\nin the<|im_end|>\n<|im_start|>assistant\n"
+    conversation = Tokenize(messages=(("user", "in the"),))
+    assert engine.tokenize(conversation) == engine.tokenize(Tokenize(text=rendered))
+
+
+# Prompts are reused
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_reused_prompt_changes_nothing(own_engine: Engine, schedule: Schedule) -> None:
+    other_prompt = (*PROMPT[::-1], 99)
+    for draft in (None, speculation(4), speculation(16, 0, 0.3)):
+        for prompt in (PROMPT, other_prompt):
+            command = request(draft=draft, prompt=prompt, schedule=schedule)
+            fresh = own_engine.generate(command)
+            keeping = replace(command, reuse_prompt=True)
+            for _ in range(2):
+                again = own_engine.generate(keeping)
+                assert again.tokens == fresh.tokens
+                assert without_times(again.counters) == without_times(fresh.counters)
+
+
+def test_reuse_is_told_and_ends_with_the_target(own_engine: Engine, tiny: TinyPath) -> None:
+    def reused(draft: SpeculationConfig | None = None) -> bool:
+        command = request(n_predict=1, draft=draft, reuse_prompt=True)
+        (evaluated,) = (
+            event
+            for event in recorded(own_engine, command)[1]
+            if isinstance(event, PromptEvaluated)
+        )
+        return evaluated.reused
+
+    assert [reused(), reused(), reused(speculation(2)), reused(speculation(2))] == [
+        False,
+        True,
+        True,
+        True,
+    ]
+    own_engine.load_draft(ModelOptions(path=tiny(ROUGH_DRAFT)))
+    assert reused(speculation(2))
+    own_engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=4)
+    assert not reused()
+
+
+def test_another_draft_does_not_inherit_the_prompt(own_engine: Engine, tiny: TinyPath) -> None:
+    keeping = request(draft=speculation(4), reuse_prompt=True)
+    own_engine.generate(keeping)
+    own_engine.load_draft(ModelOptions(path=tiny(ROUGH_DRAFT)))
+    inherited = own_engine.generate(keeping)
+    fresh = own_engine.generate(replace(keeping, reuse_prompt=False))
+    assert without_times(inherited.counters) == without_times(fresh.counters)
+
+
+# Margins
+
+
+def test_margins_tell_a_clear_choice_from_noise(engine: Engine) -> None:
+    plain = engine.generate(request(n_predict=10))
+    for n_given in (0, 1, 9):
+        command = ProbeMargin(prompt=PROMPT, continuation=plain.tokens[:n_given])
+        probed = engine.probe_margin(command)
+        assert 0 <= probed.noise < 1e-2 < probed.margin
+
+
+# Stopping
+
+
+def test_stop_from_another_thread_keeps_the_tokens_so_far(tiny: TinyPath) -> None:
+    reached, stopped = threading.Event(), threading.Event()
+
+    def stand_still(hooked: HookedEngine, event: Event) -> None:
+        if isinstance(event, RoundFinished) and not reached.is_set():
+            hooked.events.clear()
+            reached.set()
+            assert stopped.wait(60)
+
+    with HookedEngine(stand_still) as hooked:
+        hooked.call(load_target(tiny(TARGET)))
+        hooked.thread.submit(request())
+        assert reached.wait(60)
+        hooked.thread.stop()
+        stopped.set()
+        answer = hooked.answer()
+        assert isinstance(answer, GenerationFinished)
+        assert answer.result.stop is Stop.CANCELLED
+        assert len(answer.result.tokens) == 2
+        assert answer.result.counters.n_rounds == 1
+        assert hooked.events == [answer]
+        whole = hooked.call(request())
+        assert isinstance(whole, GenerationFinished)
+        assert whole.result.stop is Stop.LENGTH
+        assert whole.result.tokens[:2] == answer.result.tokens
+
+
+def test_stop_in_the_middle_of_a_decode_keeps_whole_rounds(tiny: TinyPath) -> None:
+    def abort_decode(hooked: HookedEngine, event: Event) -> None:
+        if isinstance(event, RoundFinished):
+            # What stop() does while a decode runs: the next graph node ends it.
+            hooked.thread._abort.set()
+
+    with HookedEngine(abort_decode) as hooked:
+        hooked.call(load_target(tiny(TARGET)))
+        for _ in range(2):
+            answer = hooked.call(request())
+            assert isinstance(answer, GenerationFinished)
+            assert answer.result.stop is Stop.CANCELLED
+            assert len(answer.result.tokens) == 2
+
+
+def test_stop_by_the_driver_ends_a_long_text(tiny: TinyPath) -> None:
+    with Engine() as started:
+        started.load_target(ModelOptions(path=tiny(TARGET)), small_context(32_768), max_draft=1)
+
+        def stop_once(event: Event) -> None:
+            if isinstance(event, TokenEmitted):
+                stopper = threading.Thread(target=started.stop)
+                stopper.start()
+                stopper.join()
+
+        started.on_event = stop_once
+        result = started.generate(request(-1))
+        assert result.stop is Stop.CANCELLED
+        assert 1 <= len(result.tokens) < 32_768 - len(PROMPT)
+        started.on_event = lambda _event: None
+        assert started.generate(request(n_predict=5)).stop is Stop.LENGTH
+
+
+def test_stop_ends_a_load(tiny: TinyPath) -> None:
+    def stop_load(hooked: HookedEngine, event: Event) -> None:
+        if isinstance(event, LoadProgress) and event.role is Role.DRAFT:
+            hooked.thread.stop()
+
+    with HookedEngine(stop_load) as hooked:
+        hooked.call(load_target(tiny(TARGET)))
+        answer = hooked.call(LoadDraft(options=ModelOptions(path=tiny(CLOSE_DRAFT))))
+        assert isinstance(answer, EngineFailed)
+        assert isinstance(answer.error, CancelledError)
+        assert isinstance(hooked.call(request(n_predict=3)), GenerationFinished)
+
+
+def test_stop_cancels_what_was_submitted_before_and_nothing_after(tiny: TinyPath) -> None:
+    holding, release = threading.Event(), threading.Event()
+
+    def hold(_hooked: HookedEngine, event: Event) -> None:
+        if isinstance(event, PromptEvaluated) and not holding.is_set():
+            holding.set()
+            assert release.wait(60)
+
+    with HookedEngine(hold) as hooked:
+        hooked.call(load_target(tiny(TARGET)))
+        for _ in range(2):
+            hooked.thread.submit(request())
+        hooked.thread.submit(load_target(tiny(OTHER)))
+        assert holding.wait(60)
+        hooked.thread.stop()
+        hooked.thread.submit(load_target(tiny(TARGET)))
+        hooked.thread.submit(request(n_predict=4))
+        release.set()
+        running, queued, load, fresh, last = (hooked.answer() for _ in range(5))
+        assert isinstance(running, GenerationFinished)
+        assert running.result.stop is Stop.CANCELLED
+        assert len(running.result.tokens) == 1
+        for cancelled in (queued, load):
+            assert isinstance(cancelled, EngineFailed)
+            assert isinstance(cancelled.error, CancelledError)
+        assert isinstance(fresh, ModelLoaded)
+        assert isinstance(last, GenerationFinished)
+        assert last.result.stop is Stop.LENGTH
+
+
+def test_stop_of_an_idle_engine_is_harmless(own_engine: Engine) -> None:
+    own_engine.stop()
+    own_engine.stop()
+    assert len(own_engine.generate(request(n_predict=3)).tokens) == 3
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, BrokenPipeError])
+def test_an_exception_of_on_event_leaves_the_engine_idle_and_usable(
+    own_engine: Engine, error: type[BaseException]
+) -> None:
+    expected = own_engine.generate(request(n_predict=4)).tokens
+
+    def fail(event: Event) -> None:
+        if isinstance(event, TokenEmitted):
+            raise error
+
+    for _ in range(2):
+        own_engine.on_event = fail
+        with pytest.raises(error):
+            own_engine.generate(request(-1))
+        assert own_engine._n_unanswered == 0
+        own_engine.on_event = lambda _event: None
+        assert own_engine.tokenize(Tokenize(text="in")) == (264,)
+        assert own_engine.generate(request(n_predict=4)).tokens == expected
+
+
+def test_a_second_interrupt_leaves_no_stale_answer(tiny: TinyPath) -> None:
+    class InterruptedTwice(Engine):
+        impatient = True
+
+        def _drain(self) -> None:
+            if self._n_unanswered and self.impatient:
+                self.impatient = False
+                raise KeyboardInterrupt
+            super()._drain()
+
+    def interrupt(_event: Event) -> None:
+        raise KeyboardInterrupt
+
+    with InterruptedTwice() as started:
+        started.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=4)
+        started.on_event = interrupt
+        with pytest.raises(KeyboardInterrupt):
+            started.generate(request(-1))
+        started.on_event = lambda _event: None
+        assert len(started.generate(request(n_predict=4)).tokens) == 4
+
+
+def test_closing_cancels_and_frees(tiny: TinyPath) -> None:
+    started = Engine()
+    started.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=4)
+    model = started._thread._models.target_model
+    assert model is not None
+    started.close()
+    assert model.c is None
+    assert not started._thread._thread.is_alive()
+
+
+def test_shutdown_is_answered_last(tiny: TinyPath) -> None:
+    with HookedEngine(lambda _engine, _event: None) as hooked:
+        hooked.call(load_target(tiny(TARGET)))
+        assert hooked.call(Shutdown()) == EngineClosed()
+        assert hooked.events[-1] == EngineClosed()
+
+
+# A real model
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_smollm2_drafts_for_itself_without_loss(smollm2: Path, schedule: Schedule) -> None:
+    with Engine() as started:
+        options = ModelOptions(path=smollm2)
+        started.load_target(options, small_context(1024), max_draft=MAX_DRAFT)
+        started.load_draft(options)
+        question = (("user", "Name three colours, and say what each of them reminds you of."),)
+        prompt = started.tokenize(Tokenize(messages=question))
+        command = request(64, prompt=prompt, sampling=SamplingConfig())
+        plain = started.generate(command)
+        assert "\N{REPLACEMENT CHARACTER}" not in plain.text
+        for config in (speculation(4), speculation(8, 2, 0.5)):
+            result = started.generate(replace(command, speculation=config, schedule=schedule))
+            assert_lossless(started, command, plain, result)
+            assert (result.counters.acceptance_rate or 0) > 0.9
+
+
+@pytest.mark.models
+def test_smollm2_samples_the_same_text_with_and_without_a_draft(smollm2: Path) -> None:
+    with Engine() as started:
+        options = ModelOptions(path=smollm2)
+        started.load_target(options, small_context(1024), max_draft=MAX_DRAFT)
+        started.load_draft(options)
+        prompt = started.tokenize(Tokenize(messages=(("user", "Tell me a short story."),)))
+        sampling = SamplingConfig(temp=0.8, seed=11)
+        command = request(48, prompt=prompt, sampling=sampling)
+        plain = started.generate(command)
+        assert started.generate(replace(command, speculation=speculation(5))).text == plain.text

@@ -1,0 +1,784 @@
+"""The binding, on tiny random models: what llama.cpp really does, and what spectui says of it."""
+
+import ctypes
+import resource
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spectui.config import (
+    ContextOptions,
+    FlashAttention,
+    ModelOptions,
+    SamplingConfig,
+    TensorOverride,
+)
+from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
+from spectui.llama.chat import render_chat
+from spectui.llama.context import CACHE_TYPES, AbortFlag, Context, Logits
+from spectui.llama.library import NativeLog, binding_version, buffer_types, native_log
+from spectui.llama.model import Model
+from spectui.llama.pair import DraftContext, TargetContext
+from spectui.llama.placement import overrides
+from spectui.llama.sampling import SamplerChain, top_token
+from spectui.llama.vocabulary import incompatibility
+from spectui.speculative.models import Outputs
+from tests.support.models import (
+    EMBEDDING,
+    END_TOKENS,
+    MOE,
+    TARGET,
+    Tiny,
+    TinyPath,
+    vocabulary,
+    write_empty,
+    write_mamba,
+)
+
+pytest_plugins = ("tests.support.fixtures",)
+
+TEXT = "in the string"
+TOKENS = tuple(range(20, 60))
+NOISE = 1e-3
+"""Far more than batching moves a logit of these models, far less than another cache would."""
+
+
+@pytest.fixture(scope="module")
+def model(tiny: TinyPath) -> Iterator[Model]:
+    with Model(ModelOptions(path=tiny(TARGET))) as loaded:
+        yield loaded
+
+
+@pytest.fixture
+def context(model: Model) -> Iterator[Context]:
+    with new_context(model) as made:
+        yield made
+
+
+def new_context(
+    model: Model,
+    *,
+    ctx_size: int = 512,
+    batch_size: int = 64,
+    max_outputs: int = 32,
+    flash_attn: FlashAttention = FlashAttention.AUTO,
+    abort: AbortFlag | None = None,
+) -> Context:
+    options = ContextOptions(
+        ctx_size=ctx_size, batch_size=batch_size, flash_attn=flash_attn, threads=1
+    )
+    return Context(model, options, max_outputs=max_outputs, abort=abort or AbortFlag())
+
+
+def last_logits(context: Context, tokens: tuple[int, ...]) -> Logits:
+    context.decode(tokens, Outputs.LAST)
+    return context.logits(0).copy()
+
+
+# Files
+
+
+def missing(folder: Path) -> Path:
+    return folder / "missing.gguf"
+
+
+def a_folder(folder: Path) -> Path:
+    return folder
+
+
+def no_bytes(folder: Path) -> Path:
+    path = folder / "nothing.gguf"
+    path.touch()
+    return path
+
+
+def text_file(folder: Path) -> Path:
+    path = folder / "text.gguf"
+    path.write_text("Not a model.\n")
+    return path
+
+
+def header_only(folder: Path) -> Path:
+    path = folder / "header.gguf"
+    write_empty(path)
+    return path
+
+
+BAD_FILES = [
+    (missing, "no such file"),
+    (a_folder, "is not a file"),
+    (no_bytes, "is empty; download it again"),
+    (text_file, "is not a GGUF file (it starts with b'Not ')"),
+    (header_only, "unknown model architecture"),
+]
+
+
+@pytest.mark.parametrize(("make", "reason"), BAD_FILES)
+def test_files_that_are_no_models_are_refused_by_name(
+    tmp_path: Path, make: Callable[[Path], Path], reason: str
+) -> None:
+    path = make(tmp_path)
+    with pytest.raises(BadInputError) as caught:
+        Model(ModelOptions(path=path))
+    assert str(path) in str(caught.value)
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kept", [0.02, 0.5, 0.99])
+def test_truncated_downloads_are_refused(tmp_path: Path, tiny: TinyPath, kept: float) -> None:
+    whole = tiny(TARGET).read_bytes()
+    path = tmp_path / "part.gguf"
+    path.write_bytes(whole[: int(len(whole) * kept)])
+    with pytest.raises(BadInputError, match="check that the download is complete") as caught:
+        Model(ModelOptions(path=path))
+    assert str(path) in str(caught.value)
+
+
+def test_paths_may_have_any_letters(tmp_path: Path, tiny: TinyPath) -> None:
+    path = tmp_path / "Modèle ü 日本.gguf"
+    path.write_bytes(tiny(TARGET).read_bytes())
+    with Model(ModelOptions(path=path)) as loaded:
+        assert loaded.info.path == path
+
+
+def test_embedding_models_are_refused(tiny: TinyPath) -> None:
+    path = tiny(EMBEDDING)
+    with Model(ModelOptions(path=path)) as loaded, pytest.raises(BadInputError) as caught:
+        loaded.check_generates()
+    assert str(caught.value) == (
+        f"{path} is an embedding model (llama), which cannot continue a text; "
+        "give a model that generates"
+    )
+
+
+def test_models_that_generate_pass(model: Model) -> None:
+    model.check_generates()
+
+
+def test_info_says_what_the_file_says(model: Model, tiny: TinyPath) -> None:
+    info = model.info
+    assert (info.arch, info.name, info.n_layers) == ("llama", "Tiny 0", 2)
+    assert (info.n_ctx_train, info.n_vocab) == (32_768, len(vocabulary(TARGET)))
+    assert 0 < info.size_bytes < tiny(TARGET).stat().st_size
+    assert model.metadata("no.such.key") is None
+
+
+def test_loading_reports_progress_to_the_end(tiny: TinyPath) -> None:
+    seen: list[float] = []
+    with Model(ModelOptions(path=tiny(TARGET)), on_progress=seen.append):
+        pass
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
+
+
+@pytest.mark.parametrize("mmap", [True, False])
+def test_loading_can_be_cancelled(tiny: TinyPath, *, mmap: bool) -> None:
+    seen: list[float] = []
+    options = ModelOptions(path=tiny(TARGET), mmap=mmap)
+    with pytest.raises(CancelledError, match="was cancelled"):
+        Model(options, on_progress=seen.append, cancelled=lambda: len(seen) >= 2)
+    assert len(seen) == 2
+
+
+# Placement
+
+
+def test_tensors_are_overridden_by_pattern(tiny: TinyPath) -> None:
+    override = TensorOverride(pattern=r"blk\.1\..*_exps", buffer="CPU")
+    with Model(ModelOptions(path=tiny(MOE), override_tensor=(override,))):
+        assert overridden() == {f"blk.1.ffn_{part}_exps.weight" for part in ("gate", "up", "down")}
+
+
+def test_cpu_moe_overrides_all_experts_and_nothing_else(tiny: TinyPath) -> None:
+    with Model(ModelOptions(path=tiny(MOE), cpu_moe=True)):
+        assert overridden() == {
+            f"blk.{layer}.ffn_{part}_exps.weight"
+            for layer in (0, 1)
+            for part in ("gate", "up", "down")
+        }
+
+
+def test_n_cpu_moe_overrides_the_first_layers(tiny: TinyPath) -> None:
+    with Model(ModelOptions(path=tiny(MOE), n_cpu_moe=1)):
+        assert overridden() == {f"blk.0.ffn_{part}_exps.weight" for part in ("gate", "up", "down")}
+
+
+def overridden() -> set[str]:
+    """Names of the tensors that llama.cpp's log reports as overridden."""
+    lines = [line for line in native_log.tail(2_000) if "buffer type overridden to CPU" in line]
+    return {line.split()[1] for line in lines}
+
+
+def test_overrides_keep_llama_servers_order() -> None:
+    options = ModelOptions(
+        path=Path("x.gguf"),
+        override_tensor=(TensorOverride(pattern="a", buffer="CUDA0"),),
+        cpu_moe=True,
+        n_cpu_moe=2,
+    )
+    experts = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+    assert overrides(options) == [
+        ("a", "CUDA0"),
+        (experts, "CPU"),
+        (rf"blk\.0{experts}", "CPU"),
+        (rf"blk\.1{experts}", "CPU"),
+    ]
+
+
+def test_unknown_buffer_types_are_refused_with_those_that_exist(tiny: TinyPath) -> None:
+    override = TensorOverride(pattern="exps", buffer="GPU9")
+    with pytest.raises(UsageError, match=r"-ot exps=GPU9: .* use one of .*CPU"):
+        Model(ModelOptions(path=tiny(MOE), override_tensor=(override,)))
+    assert "CPU" in buffer_types()
+
+
+def test_patterns_that_are_no_regular_expression_are_refused(tiny: TinyPath) -> None:
+    override = TensorOverride(pattern="blk.([", buffer="CPU")
+    with pytest.raises(UsageError, match=r"^-ot blk\.\(\[: no valid regular expression"):
+        Model(ModelOptions(path=tiny(TARGET), override_tensor=(override,)))
+
+
+# Vocabulary
+
+
+@given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
+@settings(max_examples=100, deadline=None)
+def test_any_text_survives_tokens_and_back(text: str, model: Model) -> None:
+    tokens = model.vocabulary.tokenize(text)
+    assert model.vocabulary.detokenize(tokens, special=True) == text
+
+
+def test_merges_are_applied_and_special_tokens_parsed(model: Model) -> None:
+    names = vocabulary(TARGET)
+    tokens = model.vocabulary.tokenize("<|im_start|>in the")
+    assert [names[token] for token in tokens] == ["<|im_start|>", "in", "Ġthe"]
+
+
+def test_half_a_surrogate_pair_becomes_a_question_mark(model: Model) -> None:
+    assert model.vocabulary.tokenize("a\udcffb") == model.vocabulary.tokenize("a?b")
+
+
+def test_special_tokens_have_no_text_unless_asked_for(model: Model) -> None:
+    assert model.vocabulary.piece(1) == b""
+    assert model.vocabulary.piece(1, special=True) == b"<|im_start|>"
+
+
+def test_pieces_may_be_half_a_character(model: Model) -> None:
+    tokens = model.vocabulary.tokenize("é")
+    assert [model.vocabulary.piece(token) for token in tokens] == [b"\xc3", b"\xa9"]
+    assert model.vocabulary.detokenize(tokens[:1]) == "\N{REPLACEMENT CHARACTER}"
+
+
+def test_end_tokens_are_those_that_llama_cpp_recognises(model: Model) -> None:
+    assert model.vocabulary.end_tokens == END_TOKENS
+
+
+def test_bos_is_added_where_the_model_says_so(tiny: TinyPath) -> None:
+    with Model(ModelOptions(path=tiny(Tiny(add_bos=True)))) as adding:
+        tokens = adding.vocabulary.tokenize(TEXT)
+        assert tokens[0] == adding.vocabulary.bos.id == 1
+        assert adding.vocabulary.tokenize(TEXT, add_special=False) == tokens[1:]
+
+
+PAIRS = [
+    pytest.param(Tiny(), Tiny(seed=3), None, id="same vocabulary"),
+    pytest.param(Tiny(), Tiny(n_extra=128), None, id="128 apart"),
+    pytest.param(
+        Tiny(),
+        Tiny(n_extra=129),
+        "the vocabularies differ in size: 273 (target), 402 (draft), at most 128 apart is allowed",
+        id="129 apart",
+    ),
+    pytest.param(
+        Tiny(n_extra=129),
+        Tiny(),
+        "the vocabularies differ in size: 402 (target), 273 (draft), at most 128 apart is allowed",
+        id="129 apart the other way round",
+    ),
+    pytest.param(
+        Tiny(),
+        Tiny(renamed=(265, "other")),
+        "token 265 differs: 're' (target), 'other' (draft)",
+        id="another token",
+    ),
+    pytest.param(Tiny(), Tiny(renamed=(4, "<|other|>")), None, id="llama.cpp skips ids below 5"),
+    pytest.param(
+        Tiny(add_bos=True),
+        Tiny(add_bos=False),
+        "the BOS rules differ: added by the target only",
+        id="BOS of the target",
+    ),
+    pytest.param(
+        Tiny(add_bos=False),
+        Tiny(add_bos=True),
+        "the BOS rules differ: added by the draft only",
+        id="BOS of the draft",
+    ),
+    pytest.param(
+        Tiny(add_bos=True),
+        Tiny(add_bos=True, bos=3),
+        "the BOS tokens differ: 1 (target), 3 (draft)",
+        id="another BOS",
+    ),
+    pytest.param(Tiny(), Tiny(bos=3), None, id="another BOS that is not added"),
+]
+
+
+@pytest.mark.parametrize(("target", "draft", "reason"), PAIRS)
+def test_incompatibility_says_what_differs(
+    tiny: TinyPath, target: Tiny, draft: Tiny, reason: str | None
+) -> None:
+    with (
+        Model(ModelOptions(path=tiny(target))) as ours,
+        Model(ModelOptions(path=tiny(draft))) as theirs,
+    ):
+        assert incompatibility(ours.vocabulary, theirs.vocabulary) == reason
+
+
+# Sampling
+
+rows = st.tuples(
+    st.one_of(st.integers(1, 130), st.integers(600, 760), st.sampled_from((1280, 4097))),
+    st.integers(0, 2**32),
+    st.sampled_from((0.1, 1.0, 30.0)),
+)
+
+
+@given(row=rows)
+@settings(max_examples=200, deadline=None)
+def test_top_token_is_the_softmax_over_the_ten_highest(row: tuple[int, int, float]) -> None:
+    n, seed, scale = row
+    logits = (scale * np.random.default_rng(seed).standard_normal(n)).astype(np.float32)
+    token, probability = top_token(logits)
+    ten = np.sort(logits)[::-1][:10].astype(np.float64)
+    weights = np.exp(ten - ten[0])
+    assert token == logits.argmax()
+    assert probability == pytest.approx(1 / weights.sum(), rel=1e-6)
+
+
+@given(values=st.lists(st.integers(-3, 3), min_size=1, max_size=1500), best=st.integers(0, 2**31))
+@settings(max_examples=100, deadline=None)
+def test_top_token_counts_ties_as_ten_candidates(values: list[int], best: int) -> None:
+    logits = np.array(values, np.float32)
+    logits[best % len(logits)] = 4.0
+    token, probability = top_token(logits)
+    ten = sorted(logits.astype(float), reverse=True)[:10]
+    assert token == best % len(logits)
+    assert probability == pytest.approx(1 / sum(np.exp(value - ten[0]) for value in ten))
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=50, deadline=None)
+def test_greedy_is_the_highest_logit(seed: int, model: Model) -> None:
+    logits = random_logits(model, seed)
+    with SamplerChain(SamplingConfig(), model.vocabulary) as chain:
+        assert chain.sample(logits) == logits.argmax()
+
+
+@pytest.mark.parametrize("temp", [0.0, 1.0])
+def test_ignore_eos_never_yields_an_end_token(model: Model, temp: float) -> None:
+    logits = random_logits(model, 0)
+    logits[list(END_TOKENS)] = 50.0
+    forbidding = SamplingConfig(temp=temp, ignore_eos=True, seed=1)
+    with SamplerChain(forbidding, model.vocabulary) as chain:
+        assert not {chain.sample(logits) for _ in range(50)} & END_TOKENS
+    with SamplerChain(SamplingConfig(temp=temp, seed=1), model.vocabulary) as chain:
+        assert chain.sample(logits) in END_TOKENS
+
+
+def test_seeds_reproduce_the_stream_and_differ(model: Model) -> None:
+    def stream(seed: int) -> list[int]:
+        config = SamplingConfig(temp=1.0, seed=seed)
+        with SamplerChain(config, model.vocabulary) as chain:
+            return [chain.sample(random_logits(model, index)) for index in range(30)]
+
+    assert stream(1) == stream(1)
+    assert stream(1) != stream(2)
+
+
+@pytest.mark.parametrize(
+    ("limit", "n_allowed"),
+    [
+        (SamplingConfig(temp=5.0, top_k=3, top_p=1.0, min_p=0.0), 3),
+        (SamplingConfig(temp=5.0, top_k=0, top_p=0.01, min_p=0.0), 1),
+        (SamplingConfig(temp=5.0, top_k=0, top_p=1.0, min_p=1.0), 1),
+    ],
+)
+def test_every_sampler_of_the_chain_limits_the_choice(
+    model: Model, limit: SamplingConfig, n_allowed: int
+) -> None:
+    logits = random_logits(model, 4)
+    best = set(np.argsort(logits)[::-1][:n_allowed].tolist())
+    with SamplerChain(limit, model.vocabulary) as chain:
+        assert {chain.sample(logits) for _ in range(200)} == best
+
+
+def test_sampling_leaves_the_logits_alone(model: Model) -> None:
+    logits = random_logits(model, 5)
+    before = logits.copy()
+    with SamplerChain(SamplingConfig(temp=0.7, ignore_eos=True), model.vocabulary) as chain:
+        chain.sample(logits)
+    assert np.array_equal(logits, before)
+
+
+def random_logits(model: Model, seed: int) -> Logits:
+    stream = np.random.default_rng(seed)
+    return stream.standard_normal(model.vocabulary.n_tokens).astype(np.float32)
+
+
+# Contexts
+
+
+def test_logits_that_were_not_asked_for_are_refused(context: Context) -> None:
+    with pytest.raises(IndexError, match="output 0 of 0"):
+        context.logits(0)
+    context.decode(TOKENS[:5], Outputs.LAST)
+    assert context.logits(0).shape == (context.vocabulary.n_tokens,)
+    for output in (-1, 1, 4):
+        with pytest.raises(IndexError, match="was never asked for"):
+            context.logits(output)
+    context.decode(TOKENS[:5], Outputs.ALL)
+    assert context.logits(4).any()
+    with pytest.raises(IndexError, match="output 5 of 5"):
+        context.logits(5)
+    context.clear()
+    with pytest.raises(IndexError):
+        context.logits(0)
+
+
+def test_all_outputs_equal_those_of_single_decodes(context: Context) -> None:
+    context.decode(TOKENS[:9], Outputs.ALL)
+    together = [context.logits(output).copy() for output in range(9)]
+    context.clear()
+    for token, expected in zip(TOKENS, together, strict=False):
+        assert np.allclose(last_logits(context, (token,)), expected, atol=NOISE)
+
+
+def test_more_outputs_than_the_context_was_made_for_are_refused(model: Model) -> None:
+    with new_context(model, max_outputs=3) as context:
+        context.decode(TOKENS[:3], Outputs.ALL)
+        with pytest.raises(UsageError, match="4 outputs of one decode, in a context made for 3"):
+            context.decode(TOKENS[:4], Outputs.ALL)
+        assert context.n_past == 3
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 39, 40])
+def test_prompts_longer_than_a_batch_give_the_same_logits(
+    model: Model, context: Context, batch_size: int
+) -> None:
+    whole = last_logits(context, TOKENS)
+    with new_context(model, batch_size=batch_size) as small:
+        assert small.n_batch == batch_size
+        assert np.allclose(last_logits(small, TOKENS), whole, atol=NOISE)
+        assert small.n_past == len(TOKENS)
+
+
+def test_truncated_caches_continue_as_fresh_ones(context: Context) -> None:
+    fresh = last_logits(context, TOKENS)
+    context.truncate(25)
+    context.decode((7, 8, 9), Outputs.ALL)
+    context.truncate(25)
+    assert context.n_past == 25
+    assert np.allclose(last_logits(context, TOKENS[25:]), fresh, atol=NOISE)
+
+
+def test_another_prefix_gives_other_logits(context: Context) -> None:
+    first = last_logits(context, TOKENS)
+    context.clear()
+    assert not np.allclose(last_logits(context, (7, *TOKENS[1:])), first, atol=10 * NOISE)
+
+
+def test_truncating_upwards_is_refused(context: Context) -> None:
+    context.decode(TOKENS[:5], Outputs.LAST)
+    with pytest.raises(ValueError, match="cannot keep 6 of 5 tokens"):
+        context.truncate(6)
+
+
+def test_restored_caches_are_bit_equal(context: Context) -> None:
+    context.decode(TOKENS[:30], Outputs.LAST)
+    state = context.save()
+    expected = last_logits(context, TOKENS[30:])
+    context.clear()
+    context.decode((9, 9, 9), Outputs.LAST)
+    context.restore(state, 30)
+    assert context.n_past == 30
+    with pytest.raises(IndexError):
+        context.logits(0)
+    assert context.save() == state
+    assert np.array_equal(last_logits(context, TOKENS[30:]), expected)
+
+
+def test_contexts_too_small_for_the_tokens_are_refused(model: Model) -> None:
+    with new_context(model, ctx_size=256) as context:
+        context.decode((5,) * 250, Outputs.LAST)
+        with pytest.raises(BadInputError, match="257 tokens do not fit in a context of 256"):
+            context.decode((5,) * 7, Outputs.LAST)
+        context.decode((5,) * 6, Outputs.LAST)
+        assert context.n_past == context.n_ctx == 256
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (ContextOptions(ctx_size=0), "-c 0"),
+        (ContextOptions(ctx_size=-1), "-c -1"),
+        (ContextOptions(batch_size=0), "-b 0"),
+        (ContextOptions(ubatch_size=0), "-ub 0"),
+    ],
+)
+def test_sizes_below_one_are_refused(model: Model, options: ContextOptions, named: str) -> None:
+    with pytest.raises(UsageError, match=f"{named}: must be at least 1"):
+        Context(model, options, max_outputs=1, abort=AbortFlag())
+
+
+@pytest.mark.parametrize("spare_bytes", [32 << 20, 256 << 20])
+def test_contexts_that_memory_cannot_hold_are_refused(model: Model, spare_bytes: int) -> None:
+    # 2^21 tokens: 512 MB of cache and some 80 MB of bookkeeping.
+    options = ContextOptions(ctx_size=2**21, threads=1)
+    with address_space(spare_bytes), pytest.raises(DoesNotFitError, match="choose a smaller -c"):
+        Context(model, options, max_outputs=1, abort=AbortFlag())
+
+
+@contextmanager
+def address_space(spare_bytes: int) -> Iterator[None]:
+    """Let this process have ``spare_bytes`` more than it has."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    limit = psutil.Process().memory_info().vms + spare_bytes
+    resource.setrlimit(resource.RLIMIT_AS, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@pytest.mark.parametrize("token", [-1, 273])
+def test_tokens_outside_the_vocabulary_are_refused(context: Context, token: int) -> None:
+    context.decode(TOKENS[:3], Outputs.LAST)
+    with pytest.raises(BadInputError, match=r"not in the vocabulary of .*\(0 to 272\)"):
+        context.decode((5, token), Outputs.LAST)
+    assert context.n_past == 3
+    with pytest.raises(IndexError):
+        context.logits(0)
+
+
+@pytest.mark.parametrize("name", CACHE_TYPES)
+def test_every_cache_type_works_with_flash_attention(tiny: TinyPath, name: str) -> None:
+    options = ModelOptions(path=tiny(TARGET), cache_type_k=name, cache_type_v=name)
+    with (
+        Model(options) as quantised,
+        new_context(quantised, flash_attn=FlashAttention.ON) as context,
+    ):
+        assert np.isfinite(last_logits(context, TOKENS)).all()
+        assert any(f"V ({name})" in line for line in native_log.tail(2_000))
+
+
+def test_unknown_cache_types_are_refused(tiny: TinyPath) -> None:
+    for options, named in (
+        (ModelOptions(path=tiny(TARGET), cache_type_k="q3_k"), "-ctk q3_k"),
+        (ModelOptions(path=tiny(TARGET), cache_type_v="F16"), "-ctv F16"),
+    ):
+        with Model(options) as loaded, pytest.raises(UsageError, match=named):
+            new_context(loaded)
+
+
+def test_quantised_values_without_flash_attention_are_refused(tiny: TinyPath) -> None:
+    options = ModelOptions(path=tiny(TARGET), cache_type_v="q8_0")
+    with Model(options) as loaded, pytest.raises(UsageError, match="requires flash_attn"):
+        new_context(loaded, flash_attn=FlashAttention.OFF)
+
+
+def test_aborted_decodes_leave_the_cache_as_before(model: Model) -> None:
+    abort = AbortFlag()
+    with new_context(model, abort=abort, batch_size=8) as context:
+        expected = last_logits(context, TOKENS)
+        context.truncate(15)
+        abort.set()
+        with pytest.raises(CancelledError, match="decoding was cancelled"):
+            context.decode(TOKENS[15:], Outputs.LAST)
+        assert context.n_past == 15
+        with pytest.raises(IndexError):
+            context.logits(0)
+        abort.clear()
+        assert np.allclose(last_logits(context, TOKENS[15:]), expected, atol=NOISE)
+
+
+def test_an_abort_between_the_pieces_of_a_prompt_forgets_all_of_it(model: Model) -> None:
+    abort = AbortFlag()
+
+    class AbortedAfterOnePiece(Context):
+        def _decode_piece(self, piece: Sequence[int], outputs: Outputs | None, start: int) -> None:
+            super()._decode_piece(piece, outputs, start)
+            if len(piece) == 8:
+                abort.set()
+
+    options = ContextOptions(ctx_size=512, batch_size=8, threads=1)
+    with AbortedAfterOnePiece(model, options, max_outputs=8, abort=abort) as context:
+        context.decode(TOKENS[:5], Outputs.LAST)
+        before = context.save()
+        with pytest.raises(CancelledError):
+            context.decode(TOKENS[5:], Outputs.LAST)
+        assert context.n_past == 5
+        assert context.save() == before
+
+
+def test_recurrent_models_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mamba.gguf"
+    write_mamba(path)
+    with Model(ModelOptions(path=path)) as recurrent:
+        recurrent.check_generates()
+        with pytest.raises(BadInputError) as caught:
+            new_context(recurrent)
+    assert str(caught.value) == (
+        f"{path} (mamba) keeps a recurrent state that cannot forget rejected tokens, which this "
+        "version of spectui cannot draft with; use an attention-only model"
+    )
+
+
+def test_aborted_creation_frees_the_context(model: Model) -> None:
+    abort = AbortFlag()
+    abort.set()
+    freed: list[Context] = []
+
+    class Watched(Context):
+        def close(self) -> None:
+            freed.append(self)
+            super().close()
+
+    with pytest.raises(CancelledError):
+        Watched(model, ContextOptions(ctx_size=256, threads=1), max_outputs=1, abort=abort)
+    assert len(freed) == 1
+
+
+def test_closing_twice_is_harmless(tiny: TinyPath) -> None:
+    loaded = Model(ModelOptions(path=tiny(TARGET)))
+    context = new_context(loaded)
+    for _ in range(2):
+        context.close()
+        loaded.close()
+
+
+def test_native_seconds_are_counted_per_decode(context: Context) -> None:
+    assert context.native_s == 0
+    context.decode(TOKENS, Outputs.LAST)
+    assert context.native_s > 0
+
+
+# Roles
+
+
+def test_target_samples_only_with_a_sampler(model: Model) -> None:
+    options = ContextOptions(ctx_size=256, threads=1)
+    with TargetContext(model, options, max_draft=4, abort=AbortFlag()) as target:
+        target.decode(TOKENS, Outputs.LAST)
+        with pytest.raises(RuntimeError, match="no sampler"):
+            target.sample(0)
+        with SamplerChain(SamplingConfig(), model.vocabulary) as chain:
+            target.sampler = chain
+            assert target.sample(0) == target.logits(0).argmax()
+        assert [target.is_eog(token) for token in (0, 1, 2, 3)] == [True, False, True, False]
+        assert target.max_outputs == 5
+
+
+def test_draft_proposes_only_tokens_that_the_target_knows(tiny: TinyPath, model: Model) -> None:
+    with Model(ModelOptions(path=tiny(Tiny(n_extra=128)))) as larger:
+        options = ContextOptions(ctx_size=256, threads=1)
+        arguments = {"target_vocabulary": model.vocabulary, "abort": AbortFlag()}
+        with DraftContext(larger, options, **arguments) as draft:  # type: ignore[arg-type]
+            beyond = 0
+            for token in range(100):
+                draft.clear()
+                draft.decode((token,), Outputs.LAST)
+                logits = draft.logits(0)
+                beyond += int(logits.argmax() >= 273)
+                assert draft.top() == top_token(logits[:273])
+            assert beyond > 0
+
+
+def test_draft_takes_tokens_that_only_the_target_knows(tiny: TinyPath, model: Model) -> None:
+    with Model(ModelOptions(path=tiny(Tiny(n_extra=128)))) as larger:
+        options = ContextOptions(ctx_size=256, threads=1)
+        with DraftContext(
+            model, options, target_vocabulary=larger.vocabulary, abort=AbortFlag()
+        ) as draft:
+            draft.decode((20, 300, 21), Outputs.LAST)
+            assert draft.n_past == 3
+            assert draft.top()[0] < 273
+
+
+# Chat
+
+
+def test_chat_uses_the_models_template(model: Model) -> None:
+    text = render_chat(model, [("system", "Be brief."), ("user", "[/INST] {{ 1 }}")])
+    assert text == (
+        "<|im_start|>system\nBe brief.<|im_end|>\n"
+        "<|im_start|>user\n[/INST] {{ 1 }}<|im_end|>\n"
+        "<|im_start|>assistant\n"
+    )
+
+
+def test_bos_of_the_template_is_left_to_the_tokenizer(tiny: TinyPath) -> None:
+    template = "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}"
+    for add_bos, expected in ((True, "Hi<|im_end|>"), (False, "<|im_start|>Hi<|im_end|>")):
+        recipe = Tiny(chat_template=template, add_bos=add_bos)
+        with Model(ModelOptions(path=tiny(recipe))) as loaded:
+            assert render_chat(loaded, [("user", "Hi")]) == expected
+
+
+def test_models_without_a_template_ask_for_raw_text(tiny: TinyPath) -> None:
+    message = "has no chat template; give raw text as 'prompt'"
+    with (
+        Model(ModelOptions(path=tiny(Tiny(chat_template=None)))) as loaded,
+        pytest.raises(BadInputError, match=message),
+    ):
+        render_chat(loaded, [("user", "Hi")])
+
+
+def test_json_in_templates_is_not_escaped_for_html(tiny: TinyPath) -> None:
+    recipe = Tiny(chat_template="{{ messages[0].content | tojson }}")
+    with Model(ModelOptions(path=tiny(recipe))) as loaded:
+        assert render_chat(loaded, [("user", "<é> & 'x'")]) == "\"<é> & 'x'\""
+
+
+BAD_TEMPLATES = {
+    "refuses by itself": "{{ raise_exception('roles must alternate') }}",
+    "is no template": "{% for %}",
+    "reaches out of its sandbox": "{{ ''.__class__.__mro__ }}",
+    "fails in Python": "{{ 1 + messages[0].content }}",
+    "divides by zero": "{{ 1 / 0 }}",
+}
+
+
+@pytest.mark.parametrize("template", BAD_TEMPLATES.values(), ids=BAD_TEMPLATES)
+def test_templates_that_fail_are_bad_input(tiny: TinyPath, template: str) -> None:
+    with (
+        Model(ModelOptions(path=tiny(Tiny(chat_template=template)))) as loaded,
+        pytest.raises(BadInputError, match=r"the chat template of .* refuses the messages"),
+    ):
+        render_chat(loaded, [("user", "Hi")])
+
+
+# Log
+
+
+def test_log_joins_pieces_to_lines_and_forgets_on_demand() -> None:
+    log, heard = NativeLog(capacity=3), list[str]()
+    log.listen(heard.append)
+    for text in ("one\ntw", "o\n", b"three \xff\nfour\nfi".decode(errors="replace")):
+        log._receive(2, text.encode(), ctypes.c_void_p(0))
+    assert heard == ["one", "two", "three \N{REPLACEMENT CHARACTER}", "four"]
+    assert log.tail(10) == tuple(heard[1:])
+    assert log.tail(1) == ("four",)
+    log.mark()
+    assert log.tail(10) == ()
+
+
+def test_the_pinned_binding_is_the_one_installed() -> None:
+    assert binding_version() == "0.3.36"

@@ -1,0 +1,276 @@
+"""The search and its study, on a measurer whose speeds are known."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from spectui.config import ModelOptions, SamplingConfig, SpeculationConfig
+from spectui.engine.driver import Engine
+from spectui.errors import BadInputError, UsageError
+from spectui.tune.measurement import Measurer
+from spectui.tune.search import Candidate, Limits, Search, TrialFinished, TuneEvent, TuneResult
+from spectui.tune.space import OLD_DEFAULTS, SERVER_DEFAULTS, Parameter, SearchSpace
+from spectui.tune.study import Proposal, Sampler, TuningStudy, study_names
+from spectui.tune.trials import OFF, TrialRecord, TrialState, best_trial, off_level
+from spectui.tune.workload import Workload
+from tests.support.search import ScriptedMeasurer, items
+
+SPEC: dict[str, Any] = {"machine": "m", "target": {"file": "t.gguf"}}
+
+
+def open_study(
+    tmp_path: Path,
+    *,
+    name: str = "s",
+    spec: dict[str, Any] = SPEC,
+    drafts: tuple[str, ...] = ("good",),
+    tuned: frozenset[Parameter] = frozenset(Parameter),
+    seed: int = 0,
+    must_exist: bool = False,
+) -> TuningStudy:
+    return TuningStudy(
+        name=name,
+        storage=f"sqlite:///{tmp_path / 'studies.sqlite3'}",
+        spec=spec,
+        space=SearchSpace(drafts=drafts, tuned=tuned),
+        sampler=Sampler.TPE,
+        seed=seed,
+        must_exist=must_exist,
+    )
+
+
+class Drafts:
+    """Stands where a search loads drafts; one name cannot be loaded."""
+
+    def __init__(self) -> None:
+        self.loaded: list[str] = []
+
+    def load_draft(self, options: ModelOptions) -> None:
+        if options.path.stem == "broken":
+            raise BadInputError("broken.gguf cannot be loaded")
+        self.loaded.append(options.path.stem)
+
+
+def run(
+    study: TuningStudy,
+    measurer: ScriptedMeasurer,
+    *,
+    n_trials: int = 12,
+    n_prompts: int = 16,
+    min_gain: float = 0.02,
+    drafts: tuple[str, ...] = ("good",),
+    events: list[TuneEvent] | None = None,
+    engine: Drafts | None = None,
+) -> TuneResult:
+    workload = Workload(items=items(n_prompts), n_predict=33, sampling=SamplingConfig())
+    search = Search(
+        cast("Engine", engine or Drafts()),
+        study,
+        workload=workload,
+        measurer=cast("Measurer", measurer),
+        candidates=[
+            Candidate(name=name, options=ModelOptions(path=Path(f"{name}.gguf")), loaded=None)
+            for name in drafts
+        ],
+        limits=Limits(n_trials=n_trials),
+        on_event=(events if events is not None else []).append,
+    )
+    return search.run(min_gain=min_gain)
+
+
+def test_off_and_both_defaults_are_tried_first(tmp_path: Path) -> None:
+    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=4)
+    first = [record.arm.speculation for record in result.trials[:3]]
+    assert first == [None, SERVER_DEFAULTS, OLD_DEFAULTS]
+
+
+def test_every_draft_gets_the_defaults(tmp_path: Path) -> None:
+    study = open_study(tmp_path, drafts=("a", "b"))
+    result = run(study, ScriptedMeasurer(), n_trials=4, drafts=("a", "b"))
+    tried = [(r.arm.draft, r.arm.speculation) for r in result.trials[1:3]]
+    assert tried == [("a", SERVER_DEFAULTS), ("b", SERVER_DEFAULTS)]
+
+
+def test_a_gain_is_found_and_confirmed(tmp_path: Path) -> None:
+    result = run(open_study(tmp_path), ScriptedMeasurer(peak=6, gain=1.4), n_trials=25)
+    assert result.verdict.use_speculation
+    assert result.best is not None
+    assert result.best.arm.speculation is not None
+    assert abs(result.best.arm.speculation.draft_max - 6) <= 1
+    assert result.speedup is not None
+    assert result.speedup.low is not None
+    assert result.speedup.low > 1.2
+    assert len(result.pairs) == 16
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_loss_is_called_off(tmp_path: Path, seed: int) -> None:
+    result = run(open_study(tmp_path, seed=seed), ScriptedMeasurer(gain=0.7))
+    assert not result.verdict.use_speculation
+    assert "Turn it off" in result.verdict.reason
+
+
+def test_a_gain_below_the_margin_is_called_off(tmp_path: Path) -> None:
+    result = run(open_study(tmp_path), ScriptedMeasurer(gain=1.04), n_trials=20, min_gain=0.1)
+    assert not result.verdict.use_speculation
+
+
+def test_drift_of_the_machine_does_not_choose_the_winner(tmp_path: Path) -> None:
+    # Each run is half a per cent slower: late trials would look 50 % worse without anchors.
+    measurer = ScriptedMeasurer(peak=6, gain=1.4, drift_per_run=0.005)
+    result = run(open_study(tmp_path), measurer, n_trials=20)
+    levels = [record.relative for record in result.trials if record.arm == OFF]
+    assert all(level == pytest.approx(1.0, rel=0.03) for level in levels)
+    assert result.verdict.use_speculation
+
+
+def test_a_trial_between_disagreeing_anchors_is_repeated_and_marked(tmp_path: Path) -> None:
+    measurer = ScriptedMeasurer(drift_per_run=0.05)
+    result = run(open_study(tmp_path), measurer, n_trials=1)
+    assert result.trials[0].noisy
+    assert measurer.n_runs == 2 * 8
+
+
+def test_a_second_run_resumes(tmp_path: Path) -> None:
+    run(open_study(tmp_path), ScriptedMeasurer(), n_trials=5)
+    study = open_study(tmp_path)
+    assert study.resumed
+    measurer = ScriptedMeasurer()
+    result = run(study, measurer, n_trials=7)
+    assert len(result.trials) == 7
+    assert measurer.n_runs == 2 * 8 + 2 * 16  # two trials of 8 prompts, 16 confirming pairs
+
+
+def test_an_interrupt_keeps_what_was_measured(tmp_path: Path) -> None:
+    measurer = ScriptedMeasurer()
+    measurer.interrupt_at = 8 * 3 + 4  # in the fourth trial
+    result = run(open_study(tmp_path), measurer)
+    assert result.interrupted
+    states = [record.state for record in result.trials]
+    assert states == [TrialState.COMPLETE] * 3 + [TrialState.INTERRUPTED]
+    assert best_trial(result.trials) is not None
+    assert not result.verdict.use_speculation
+
+    resumed = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=5)
+    assert sum(r.state is TrialState.COMPLETE for r in resumed.trials) == 5
+
+
+def test_an_interrupt_in_the_confirmation_still_reports(tmp_path: Path) -> None:
+    measurer = ScriptedMeasurer()
+    measurer.interrupt_at = 8 * 3 + 20
+    result = run(open_study(tmp_path), measurer, n_trials=3)
+    assert result.interrupted
+    assert result.best is not None
+    assert len(result.pairs) == 9
+
+
+def test_a_draft_that_fails_is_a_failed_trial_and_the_search_goes_on(tmp_path: Path) -> None:
+    drafts = ("broken", "good")
+    events: list[TuneEvent] = []
+    result = run(
+        open_study(tmp_path, drafts=drafts),
+        ScriptedMeasurer(),
+        n_trials=8,
+        drafts=drafts,
+        events=events,
+    )
+    failed = [record for record in result.trials if record.state is TrialState.FAIL]
+    assert failed
+    assert all(record.error == "broken.gguf cannot be loaded" for record in failed)
+    assert all(record.tokens_per_s is None for record in failed)
+    assert result.best is not None
+    assert result.best.arm.draft == "good"
+    finished = [event.record for event in events if isinstance(event, TrialFinished)]
+    assert finished == list(result.trials)
+
+
+def test_if_every_draft_fails_the_verdict_says_why(tmp_path: Path) -> None:
+    study = open_study(tmp_path, drafts=("broken",))
+    result = run(study, ScriptedMeasurer(), n_trials=3, drafts=("broken",))
+    assert not result.verdict.use_speculation
+    assert "broken.gguf cannot be loaded" in result.verdict.reason
+
+
+def test_a_draft_is_loaded_only_when_it_changes(tmp_path: Path) -> None:
+    engine = Drafts()
+    run(open_study(tmp_path), ScriptedMeasurer(), n_trials=6, engine=engine)
+    assert engine.loaded == ["good"]
+
+
+def test_untuned_parameters_stay_at_the_servers_defaults(tmp_path: Path) -> None:
+    study = open_study(tmp_path, tuned=frozenset({Parameter.DRAFT_MAX}))
+    result = run(study, ScriptedMeasurer(), n_trials=10)
+    configs = {r.arm.speculation for r in result.trials if r.arm.speculation}
+    assert {(c.draft_min, c.draft_p_min) for c in configs} == {(0, 0.0)}
+    assert len({c.draft_max for c in configs}) > 1
+
+
+def test_off_is_measured_where_draft_max_is_not_tuned(tmp_path: Path) -> None:
+    study = open_study(tmp_path, tuned=frozenset({Parameter.DRAFT_P_MIN}))
+    result = run(study, ScriptedMeasurer(), n_trials=3)
+    assert result.trials[0].arm == OFF
+    assert off_level(result.trials) is not None
+
+
+def test_proposals_stay_inside_the_space(tmp_path: Path) -> None:
+    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=40, n_prompts=8)
+    for record in result.trials:
+        config = record.arm.speculation
+        if config is not None:
+            assert 1 <= config.draft_max <= 16
+            assert 0 <= config.draft_min <= min(4, config.draft_max)
+            assert 0 <= config.draft_p_min <= 0.95
+
+
+def test_a_study_of_another_machine_is_refused(tmp_path: Path) -> None:
+    open_study(tmp_path)
+    with pytest.raises(UsageError, match="another machine"):
+        open_study(tmp_path, spec={**SPEC, "machine": "other"})
+
+
+def test_a_study_must_exist_where_it_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no study s to resume"):
+        open_study(tmp_path, must_exist=True)
+
+
+@pytest.mark.parametrize(
+    "storage", ["nonsense", "sqlite:////nonexistent/folder/x.sqlite3", "mysql+nope://h/db"]
+)
+def test_a_storage_that_cannot_be_used_is_named(storage: str) -> None:
+    with pytest.raises(BadInputError, match="cannot be used") as caught:
+        study_names(storage)
+    assert storage in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_trial_whose_process_died_is_interrupted_on_resume(tmp_path: Path) -> None:
+    study = open_study(tmp_path)
+    study.ask()
+    # The same process asking again stands for a new one: nobody measures the first any more.
+    resumed = open_study(tmp_path)
+    (record,) = resumed.records()
+    assert record.state is TrialState.INTERRUPTED
+    assert resumed.n_tried() == 0
+
+
+def test_records_come_back_from_the_storage_as_they_were(tmp_path: Path) -> None:
+    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=4)
+    assert open_study(tmp_path).records() == result.trials
+
+
+def test_a_failure_is_stored_without_a_value(tmp_path: Path) -> None:
+    study = open_study(tmp_path)
+    proposal = study.ask()
+    assert isinstance(proposal, Proposal)
+    record = study.fail(proposal, "no room")
+    assert record == TrialRecord(number=0, state=TrialState.FAIL, arm=proposal.arm, error="no room")
+    assert study.completed() == ()
+    assert study.n_tried() == 1
+
+
+def test_the_arms_label_is_the_setting() -> None:
+    assert OFF.label == "off"
+    arm = SearchSpace(drafts=("d",)).first_arms()[1]
+    assert arm.speculation == SpeculationConfig(draft_max=3)
+    assert arm.label == "d: max 3, min 0, p_min 0.00"
