@@ -1,0 +1,1 @@
+"""Reproducible measurements: run one with ``python -m benchmarks.NAME``."""

@@ -79,4 +79,4 @@ def write_results(name: str, results: dict[str, Any]) -> None:
 
 
 def _relative(arguments: Sequence[str]) -> list[str]:
-    return [f"benchmarks/{Path(arguments[0]).name}", *arguments[1:]]
+    return ["-m", f"benchmarks.{Path(arguments[0]).stem}", *arguments[1:]]

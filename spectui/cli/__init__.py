@@ -15,7 +15,7 @@ def main() -> None:
     """Run the command line and exit with the contract's code."""
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        code = app.main(standalone_mode=False)
+        code = app.main(prog_name="spectui", standalone_mode=False)
     except BaseException as error:  # noqa: BLE001 - every way out has its exit code
         code = report_failure(error)
     sys.exit(code if isinstance(code, int) else 0)

@@ -123,6 +123,7 @@ def tune(
         "trials": [_trial(record, result.trials) for record in result.trials],
         "best": _best(result),
         "per_category": _per_category(result),
+        "prompts": [_prompt(pair) for pair in result.pairs],
         "verdict": {
             "use_speculation": result.verdict.use_speculation,
             "reason": result.verdict.reason,

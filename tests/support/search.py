@@ -70,7 +70,7 @@ class ScriptedMeasurer:
     def pairs(
         self, items: Sequence[WorkItem], speculation: SpeculationConfig, repeats: int = 1
     ) -> Iterator[Pair]:
-        for item in items * repeats:
+        for item in [*items] * repeats:
             yield Pair(
                 item=item,
                 baseline=self.decode(item, None),
