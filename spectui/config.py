@@ -3,7 +3,7 @@
 Field names are llama-server's long option names where it has one.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -93,12 +93,3 @@ class ContextOptions:
     """``-t``: compute threads per generated token, 0 for one per physical core."""
     threads_batch: int = 0
     """``-tb``: compute threads for prompts and verification, 0 for as many as ``threads``."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairOptions:
-    """A target with the drafts that may accelerate it."""
-
-    target: ModelOptions
-    drafts: tuple[ModelOptions, ...] = ()
-    context: ContextOptions = field(default_factory=ContextOptions)

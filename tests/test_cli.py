@@ -23,6 +23,7 @@ PROMPTS = [
     '{"id": "c", "category": "y", "messages": [{"role": "user", "content": "there?"}]}',
     '{"id": "d", "category": "y", "prompt": "all in one ring"}',
     '{"id": "e", "category": "y", "prompt": "hello there"}',
+    '{"id": "f", "category": "x", "prompt": "in the tin on the ring"}',
 ]
 
 
@@ -51,12 +52,13 @@ class Spectui:
 
     def __call__(self, *arguments: object) -> int:
         self._monkeypatch.setattr(sys, "argv", ["spectui", *map(str, arguments)])
-        before = signal.getsignal(signal.SIGTERM)
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             with pytest.raises(SystemExit) as caught:
                 main()
         finally:
-            signal.signal(signal.SIGTERM, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
         self.out, self.err = self._capsys.readouterr()
         assert isinstance(caught.value.code, int)
         return caught.value.code
@@ -115,7 +117,7 @@ def test_bench_prints_the_contracts_document(
     assert document["draft"]["kind"] == "model"
     assert document["config"]["draft_max"] == 4
     assert document["lossless"] is True
-    assert [row["id"] for row in document["prompts"]] == ["a", "b", "c", "d", "e"]
+    assert [row["id"] for row in document["prompts"]] == ["a", "b", "c", "d", "e", "f"]
     assert_consistent(document)
 
 
@@ -250,6 +252,7 @@ BAD_USAGE = [
     (["bench", "PAIR", "-ot", "exps=GPU7"], "no buffer type GPU7"),
     (["bench", "PAIR", "--draft-max", "3", "--draft-min", "4"], "--draft-min 4 is above"),
     (["bench", "PAIR", "-md", "DRAFT"], "bench measures one draft"),
+    (["tune", "PAIR", "--tune", "draft"], "--tune draft: unknown"),
     (["tune", "PAIR", "--tune", "speed"], "--tune speed: unknown"),
     (["tune", "PAIR", "--tune", ","], "names nothing"),
     (["tune", "PAIR", "--study", "none", "--resume"], "no study none"),
@@ -360,8 +363,11 @@ def test_an_incompatible_draft_exits_with_3(
 def test_a_context_too_small_for_a_prompt_exits_with_3(
     spectui: Spectui, tiny: TinyPath, prompts: Path
 ) -> None:
-    arguments = ["-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT), "-c", 16, "-t", 1]
-    assert spectui("bench", *arguments, "--prompts", prompts) == 3
+    prompts.write_text(json.dumps({"id": "long", "prompt": "ring " * 300}))
+    arguments = ["-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT), "-c", 256, "-t", 1]
+    assert spectui("bench", *arguments, "--prompts", prompts, "--quiet") == 3
+    assert_one_sentence(spectui.err)
+    assert "prompt long has" in spectui.err
     assert "raise -c" in spectui.err
 
 

@@ -1,19 +1,23 @@
 """The search and its study, on a measurer whose speeds are known."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from spectui.config import ModelOptions, SamplingConfig, SpeculationConfig
+from spectui.engine.commands import ProbeMargin
 from spectui.engine.driver import Engine
-from spectui.errors import BadInputError, UsageError
-from spectui.tune.measurement import Measurer
+from spectui.engine.events import GenerationResult, MarginProbed
+from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
+from spectui.tune.measurement import Measurer, Pair
 from spectui.tune.search import Candidate, Limits, Search, TrialFinished, TuneEvent, TuneResult
 from spectui.tune.space import OLD_DEFAULTS, SERVER_DEFAULTS, Parameter, SearchSpace
 from spectui.tune.study import Proposal, Sampler, TuningStudy, study_names
 from spectui.tune.trials import OFF, TrialRecord, TrialState, best_trial, off_level
-from spectui.tune.workload import Workload
+from spectui.tune.workload import WorkItem, Workload
 from tests.support.search import ScriptedMeasurer, items
 
 SPEC: dict[str, Any] = {"machine": "m", "target": {"file": "t.gguf"}}
@@ -28,13 +32,14 @@ def open_study(
     tuned: frozenset[Parameter] = frozenset(Parameter),
     seed: int = 0,
     must_exist: bool = False,
+    sampler: Sampler = Sampler.TPE,
 ) -> TuningStudy:
     return TuningStudy(
         name=name,
         storage=f"sqlite:///{tmp_path / 'studies.sqlite3'}",
         spec=spec,
         space=SearchSpace(drafts=drafts, tuned=tuned),
-        sampler=Sampler.TPE,
+        sampler=sampler,
         seed=seed,
         must_exist=must_exist,
     )
@@ -50,6 +55,9 @@ class Drafts:
         if options.path.stem == "broken":
             raise BadInputError("broken.gguf cannot be loaded")
         self.loaded.append(options.path.stem)
+
+    def probe_margin(self, _command: ProbeMargin) -> MarginProbed:
+        return MarginProbed(margin=3.0, noise=0.01)
 
 
 def run(
@@ -154,6 +162,74 @@ def test_an_interrupt_keeps_what_was_measured(tmp_path: Path) -> None:
 
     resumed = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=5)
     assert sum(r.state is TrialState.COMPLETE for r in resumed.trials) == 5
+
+
+def test_an_interrupted_off_arm_is_tried_again(tmp_path: Path) -> None:
+    measurer = ScriptedMeasurer()
+    measurer.interrupt_at = 2  # in the first trial, the off arm
+    run(open_study(tmp_path), measurer)
+    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=4)
+    complete = [r for r in result.trials if r.state is TrialState.COMPLETE]
+    assert sorted(r.arm == OFF for r in complete) == [False, False, False, True]
+    assert off_level(result.trials) is not None
+    assert result.verdict.use_speculation
+
+
+def test_the_same_drafts_in_another_order_go_on(tmp_path: Path) -> None:
+    run(open_study(tmp_path, drafts=("a", "b")), ScriptedMeasurer(), n_trials=4, drafts=("a", "b"))
+    study = open_study(tmp_path, drafts=("b", "a"))
+    result = run(study, ScriptedMeasurer(), n_trials=8, drafts=("b", "a"))
+    assert len(result.trials) == 8
+
+
+@pytest.mark.parametrize("sampler", list(Sampler))
+def test_every_sampler_can_be_used(tmp_path: Path, sampler: Sampler) -> None:
+    result = run(open_study(tmp_path, sampler=sampler), ScriptedMeasurer(), n_trials=8)
+    assert sum(r.state is TrialState.COMPLETE for r in result.trials) == 8
+
+
+def test_a_defect_of_the_engine_is_no_failed_trial(tmp_path: Path) -> None:
+    class Broken(ScriptedMeasurer):
+        def decode(self, item: WorkItem, speculation: SpeculationConfig | None) -> GenerationResult:
+            if speculation is not None:
+                error = SpectuiError("TypeError: on purpose")
+                error.add_note("Traceback")
+                raise error
+            return super().decode(item, speculation)
+
+    result = run(open_study(tmp_path), Broken())
+    assert str(result.error) == "TypeError: on purpose"
+    assert [r.state for r in result.trials] == [TrialState.COMPLETE, TrialState.FAIL]
+
+
+def test_a_confirmation_that_fails_is_reported_with_the_trials(tmp_path: Path) -> None:
+    class Breaks(ScriptedMeasurer):
+        def pairs(
+            self, items: Sequence[WorkItem], speculation: SpeculationConfig, repeats: int = 1
+        ) -> Iterator[Pair]:
+            yield from super().pairs(items[:2], speculation, repeats)
+            raise DoesNotFitError("the memory is full")
+
+    result = run(open_study(tmp_path), Breaks(), n_trials=3)
+    assert isinstance(result.error, DoesNotFitError)
+    assert len(result.pairs) == 2
+    assert result.best is not None
+
+
+def test_a_changed_output_is_found_in_the_confirmation(tmp_path: Path) -> None:
+    class Changes(ScriptedMeasurer):
+        def decode(self, item: WorkItem, speculation: SpeculationConfig | None) -> GenerationResult:
+            done = super().decode(item, speculation)
+            if speculation is None or item.id != "p3":
+                return done
+            return replace(done, tokens=(*done.tokens[:5], -1, *done.tokens[6:]))
+
+    result = run(open_study(tmp_path), Changes(), n_trials=3)
+    assert result.lossless is not None
+    assert not result.lossless.lossless
+    divergence = result.lossless.divergence
+    assert divergence is not None
+    assert (divergence.prompt_id, divergence.position) == ("p3", 5)
 
 
 def test_an_interrupt_in_the_confirmation_still_reports(tmp_path: Path) -> None:

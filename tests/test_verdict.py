@@ -62,8 +62,7 @@ def test_nothing_could_run() -> None:
     result = judge(None, min_gain=0.02, failure="small.gguf: vocabularies differ")
     assert result == Verdict(
         use_speculation=False,
-        reason="Leave it off: nothing was measured with speculation on "
-        "(small.gguf: vocabularies differ).",
+        reason="Leave it off: no setting was confirmed (small.gguf: vocabularies differ).",
     )
     assert "no candidate could run" in judge(None, min_gain=0.02).reason
 

@@ -11,6 +11,7 @@ from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.monitor.machine import Machine
 from spectui.speculative.counters import Counters
 from spectui.tune.bench import BenchResult
+from spectui.tune.lossless import LosslessCheck
 from spectui.tune.measurement import Pair, throughput
 from spectui.tune.search import Candidate, TuneResult
 from spectui.tune.statistics import Speedup
@@ -75,7 +76,8 @@ def bench(
             **_or_reason("c", result.c, _NOTHING_DRAFTED),
         },
         **_speedup(result.speedup),
-        **_lossless(result),
+        **_lossless(result.lossless),
+        "interrupted": result.interrupted,
         "prompts": [_prompt(pair) for pair in result.pairs],
     }
 
@@ -121,9 +123,10 @@ def tune(
         },
         "baseline": _baseline(result),
         "trials": [_trial(record, result.trials) for record in result.trials],
-        "best": _best(result),
+        **_or_reason("best", _best(result), "no speculative setting could be measured"),
         "per_category": _per_category(result),
         "prompts": [_prompt(pair) for pair in result.pairs],
+        **_lossless(result.lossless),
         "verdict": {
             "use_speculation": result.verdict.use_speculation,
             "reason": result.verdict.reason,
@@ -177,10 +180,9 @@ def _speedup(speedup: Speedup) -> Json:
     return {"speedup": speedup.estimate, **_or_reason("speedup_ci95", interval, reason)}
 
 
-def _lossless(result: BenchResult) -> Json:
-    check = result.lossless
+def _lossless(check: LosslessCheck | None) -> Json:
     if check is None:
-        reason = "with temperature, rounding can move a sample: only greedy output is compared"
+        reason = "only complete runs of greedy output are compared"
         return {"lossless": None, "lossless_reason": reason, "divergence": None}
     divergence = check.divergence
     if divergence is None:
@@ -231,13 +233,14 @@ def _arm(arm: Arm) -> Json:
 
 def _trial(record: TrialRecord, records: Sequence[TrialRecord]) -> Json:
     reason = record.error or "it is not finished"
+    no_speedup = "the off arm was not measured" if record.tokens_per_s else reason
     return {
         "number": record.number,
         "state": str(record.state),
         "source": "measured",
         "params": _arm(record.arm),
         **_or_reason("tokens_per_s", record.tokens_per_s, reason),
-        **_or_reason("speedup", speedup_estimate(record, records), reason),
+        **_or_reason("speedup", speedup_estimate(record, records), no_speedup),
         **_or_reason("acceptance_rate", record.acceptance_rate, _NOTHING_DRAFTED),
         "noisy": record.noisy,
         "error": record.error,
@@ -269,7 +272,11 @@ def _best(result: TuneResult) -> Json | None:
     return {
         "params": _arm(best.arm),
         "tokens_per_s": best.tokens_per_s,
-        "speedup": best.relative / level if best.relative and level else None,
+        **_or_reason(
+            "speedup",
+            best.relative / level if best.relative and level else None,
+            "the off arm was not measured",
+        ),
         **_or_reason("speedup_ci95", None, "it was not confirmed on fresh measurements"),
     }
 

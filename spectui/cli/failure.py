@@ -26,9 +26,6 @@ def report_failure(error: BaseException) -> int:
         case click.ClickException():
             error.show()
             return _USAGE
-        case BrokenPipeError():
-            # The reader of our output has gone, which is its right.
-            return 0
         case SpectuiError() if not getattr(error, "__notes__", None):
             click.echo(f"error: {error}", err=True)
             return error.exit_code

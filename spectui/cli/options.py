@@ -67,7 +67,11 @@ def _preset_option(ctx: click.Context, _param: click.Parameter, name: str | None
     return name
 
 
-def _demo_option(ctx: click.Context, _param: click.Parameter, wanted: bool) -> bool:  # noqa: FBT001
+def _demo_option(
+    ctx: click.Context,
+    _param: click.Parameter,
+    wanted: bool,  # noqa: FBT001 - click passes values by position
+) -> bool:
     if wanted and ctx.default_map is None:
         _apply_preset(ctx, find_preset("demo"))
     return wanted

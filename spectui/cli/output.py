@@ -1,6 +1,7 @@
 """Where results go: stdout, or a JSON file."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,31 +16,36 @@ def write_result(document: dict[str, Any], text: str, json_path: str | None) -> 
     ``--json -`` prints the document and nothing else.
 
     Raises:
-        BadInputError: the file cannot be written.
+        BadInputError: the file cannot be written; the text has been printed.
     """
-    encoded = json.dumps(document, indent=2, allow_nan=False)
     if json_path == "-":
-        click.echo(encoded)
+        click.echo(_encode(document))
         return
-    if json_path is not None:
-        try:
-            Path(json_path).write_text(encoded + "\n", encoding="utf-8")
-        except OSError as error:
-            click.echo(text)
-            raise BadInputError(
-                f"{json_path} cannot be written ({error.strerror}); give another --json FILE"
-            ) from error
     click.echo(text)
+    if json_path is None:
+        return
+    try:
+        Path(json_path).write_text(_encode(document) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise BadInputError(
+            f"{json_path} cannot be written ({error.strerror}); run the same command with another "
+            "--json FILE, what was measured is kept where a study was made"
+        ) from error
 
 
 def check_writable(json_path: str | None) -> None:
     """Find out before an hour of measuring whether its result can be written.
 
     Raises:
-        BadInputError: the folder does not exist, or the path is a folder.
+        BadInputError: the folder does not exist or is read-only, or the path is a folder.
     """
     if json_path is None or json_path == "-":
         return
-    path = Path(json_path)
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise BadInputError(f"{json_path} cannot be written; give a file in an existing folder")
+    path = Path(json_path).absolute()
+    place = path if path.exists() else path.parent
+    if path.is_dir() or not path.parent.is_dir() or not os.access(place, os.W_OK):
+        raise BadInputError(f"{json_path} cannot be written; give a file in a writable folder")
+
+
+def _encode(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=2, allow_nan=False)

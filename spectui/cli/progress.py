@@ -130,7 +130,8 @@ class Screen(Silent):
         self._clock = clock
         self._painted = 0.0
         self._records: list[TrialRecord] = []
-        self._running: TrialStarted | None = None
+        self._task = ""
+        """What the search is at; loading a model interrupts it."""
         self._status = "starting"
         self._left_s: float | None = None
         self._live_counters = Counters()
@@ -149,6 +150,7 @@ class Screen(Silent):
                 self._status = f"loading the {role} {path.name}: {fraction:.0%}"
                 self._paint()
             case RoundFinished(round=finished):
+                self._status = self._task or self._status
                 self._live_counters += count((finished,))
                 self._paint()
             case _:
@@ -158,17 +160,15 @@ class Screen(Silent):
         """Show trials as they come."""
         match event:
             case TrialStarted(number=number, arm=arm):
-                self._running = event
                 self._live_counters = Counters()
-                self._status = f"trial {number}: {arm.label}"
+                self._status = self._task = f"trial {number}: {arm.label}"
             case TrialFinished(record=record):
-                self._running = None
                 self._records.append(record)
             case ConfirmationStarted(arm=arm, n_prompts=n):
                 self._live_counters = Counters()
-                self._status = f"confirming {arm.label} against off on {n} prompts"
+                self._status = self._task = f"confirming {arm.label} against off on {n} prompts"
             case PromptMeasured(seconds_left=left):
-                self._left_s = left
+                self._status, self._left_s = self._task, left
         self._paint(force=not isinstance(event, PromptMeasured))
 
     def on_pair(self, pair: Pair) -> None:
@@ -202,12 +202,12 @@ class Screen(Silent):
         text = Text(self._status, style="bold", no_wrap=True, overflow="ellipsis")
         text.append("\n")
         facts = [f"acceptance now {_percent(self._live_counters.acceptance_rate)}"]
+        if self._left_s is not None:
+            facts.append(f"about {_duration(self._left_s)} left")
         best = best_trial(self._records)
         if best is not None:
             gain = speedup_estimate(best, self._records)
             facts.append(f"best so far {_times(gain)} ({best.arm.label})")
-        if self._left_s is not None:
-            facts.append(f"about {_duration(self._left_s)} left")
         text.append(" · ".join(facts), style="not bold")
         return text
 

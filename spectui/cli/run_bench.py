@@ -3,11 +3,12 @@
 from typing import Any
 
 from spectui.cli import documents
+from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.progress import open_progress
 from spectui.cli.request import SharedOptions, speculation_config
 from spectui.cli.session import model_paths, open_engine, read_prompts
-from spectui.errors import UsageError
+from spectui.errors import CancelledError, UsageError
 from spectui.monitor.machine import this_machine
 from spectui.tune.bench import BenchResult, run_bench
 from spectui.tune.measurement import Measurer
@@ -55,6 +56,7 @@ def bench(
                 repeats=repeats,
                 on_pair=progress.on_pair,
             )
+            interrupts.hold()
     finally:
         progress.close()
     document = documents.bench(
@@ -67,6 +69,11 @@ def bench(
         schedule=options.schedule_kind(),
     )
     write_result(document, _summary(result), options.json_path)
+    if result.interrupted:
+        raise CancelledError(
+            f"interrupted after {len(result.pairs)} measurements, which are shown above; "
+            "run the command again for all"
+        )
 
 
 def _summary(result: BenchResult) -> str:
@@ -97,7 +104,7 @@ def _interval(result: BenchResult) -> str:
 def _lossless(result: BenchResult) -> str:
     check = result.lossless
     if check is None:
-        return "not checked: only greedy output can be compared"
+        return "not checked: only complete runs of greedy output are compared"
     if check.divergence is None:
         return "yes, every output equals the target's own"
     d = check.divergence

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from spectui.cli import documents
+from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
@@ -14,13 +15,14 @@ from spectui.cli.study_spec import study_name, study_spec
 from spectui.config import ModelOptions
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
-from spectui.errors import BadInputError, CancelledError, UsageError
+from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.export import Dialect, server_arguments, server_command
 from spectui.monitor.machine import Machine, this_machine
 from spectui.paths import data_dir, ensure_dir
 from spectui.tune.measurement import Measurer
 from spectui.tune.search import Candidate, Limits, Search, TuneResult
 from spectui.tune.space import MAX_DRAFT, Parameter, SearchSpace
+from spectui.tune.statistics import MIN_PROMPTS
 from spectui.tune.study import Sampler, TuningStudy
 from spectui.tune.trials import TrialRecord
 from spectui.tune.workload import Workload, tokenize
@@ -39,6 +41,7 @@ class TuneOptions:
     tuned: str
     min_gain: float
     dialect: str
+    repeats: int
 
     def parameters(self) -> frozenset[Parameter]:
         """Parse ``--tune``.
@@ -82,6 +85,10 @@ def tune(parsed: dict[str, Any]) -> None:
     check_writable(shared.json_path)
     prompts = read_prompts(shared)
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
+    if len(prompts) < MIN_PROMPTS:
+        progress.say(
+            f"{len(prompts)} prompts are too few for a verdict, which needs {MIN_PROMPTS} at least"
+        )
     try:
         target_path, draft_paths = model_paths(shared, progress)
         with open_engine(shared, progress) as engine:
@@ -98,9 +105,12 @@ def tune(parsed: dict[str, Any]) -> None:
             )
             run = _prepare(shared, options, target, candidates, workload)
             result = _search(engine, run, progress)
+            interrupts.hold()
     finally:
         progress.close()
     _report(result, run)
+    if result.error is not None:
+        raise result.error
     if result.interrupted:
         raise CancelledError(
             f"interrupted; {_n_measured(result.trials)} trials are kept in the study "
@@ -148,7 +158,11 @@ def _search(engine: Engine, run: TuneRun, progress: Progress) -> TuneResult:
         workload=run.workload,
         measurer=Measurer(engine, run.workload, run.shared.schedule_kind()),
         candidates=run.candidates,
-        limits=Limits(n_trials=run.options.trials, time_budget_s=run.options.time_budget),
+        limits=Limits(
+            n_trials=run.options.trials,
+            time_budget_s=run.options.time_budget,
+            n_confirmations=run.options.repeats,
+        ),
         on_event=progress.on_tune,
     )
     return search.run(min_gain=run.options.min_gain)
@@ -160,22 +174,23 @@ def _candidates(
     """Load every draft once: which fit the target, and why the others do not.
 
     Raises:
-        BadInputError: none does.
+        SpectuiError: none does; why the first does not.
     """
     found = [
         _candidate(engine, name, shared.draft_options(path))
         for name, path in zip(names(paths), paths, strict=True)
     ]
-    if all(candidate.reason is not None for candidate in found):
-        raise BadInputError(str(found[0].reason))
+    first = found[0].error
+    if first is not None and all(candidate.error is not None for candidate in found):
+        raise first
     return tuple(found)
 
 
 def _candidate(engine: Engine, name: str, options: ModelOptions) -> Candidate:
     try:
         loaded = engine.load_draft(options)
-    except BadInputError as error:
-        return Candidate(name=name, options=options, loaded=None, reason=str(error))
+    except (BadInputError, DoesNotFitError) as error:
+        return Candidate(name=name, options=options, loaded=None, error=error)
     finally:
         engine.unload_draft()
     return Candidate(name=name, options=options, loaded=loaded)
@@ -212,6 +227,8 @@ def _report(result: TuneResult, run: TuneRun) -> None:
 
 def _summary(result: TuneResult, command: str) -> str:
     lines = [result.verdict.reason]
+    if result.lossless is not None and not result.lossless.lossless:
+        lines.append("WARNING: speculation changed the output; spectui bench shows where.")
     if result.best is not None and result.speedup is None:
         lines.append(f"Best so far: {result.best.arm.label} (not confirmed).")
     if not result.verdict.use_speculation:

@@ -11,7 +11,7 @@ import msgspec
 from spectui.cli.request import SharedOptions
 from spectui.config import ModelOptions
 from spectui.engine.events import ModelLoaded
-from spectui.llama.library import llama_cpp_version
+from spectui.llama.library import binding_version, buffer_types, llama_cpp_version
 from spectui.monitor.machine import Machine
 from spectui.tune.search import Candidate
 from spectui.tune.workload import Workload
@@ -27,7 +27,7 @@ def study_spec(
     """What must be equal for two trials to be comparable."""
     spec = {
         "machine": machine.fingerprint,
-        "llama.cpp": llama_cpp_version(),
+        "llama.cpp": [binding_version(), llama_cpp_version(), *sorted(buffer_types())],
         "target": _identity(shared.target_options(target.info.path), target),
         "drafts": {
             candidate.name: _identity(candidate.options, candidate.loaded)

@@ -43,7 +43,7 @@ class EngineThread:
         self._commands: queue.SimpleQueue[tuple[int, Command]] = queue.SimpleQueue()
         self._abort = AbortFlag()
         self._models = LoadedModels(self._abort)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._n_submitted = 0
         self._n_stopped = 0
         """Commands up to this number are cancelled."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from spectui.config import SpeculationConfig
 from spectui.engine.driver import Engine
-from spectui.errors import BadInputError
+from spectui.errors import BadInputError, CancelledError
 from spectui.speculative.counters import Counters
 from spectui.tune.lossless import LosslessCheck, check_lossless
 from spectui.tune.measurement import Measurer, Pair, measurements, throughput, total_counters
@@ -20,7 +20,9 @@ class BenchResult:
     pairs: tuple[Pair, ...]
     speedup: Speedup
     lossless: LosslessCheck | None
-    """None with temperature: rounding may then move a sample without a margin to judge it by."""
+    """None with temperature: rounding may then move a sample without a margin to judge it by.
+    None also if it was interrupted."""
+    interrupted: bool = False
 
     @property
     def baseline_tokens_per_s(self) -> float | None:
@@ -58,24 +60,33 @@ def run_bench(
 ) -> BenchResult:
     """Measure ``speculation`` against the target alone on the loaded pair.
 
+    An interrupt after the first prompt ends it early, with what was measured.
+
     Raises:
         BadInputError: no prompt made the target decode anything.
     """
     measurer.warm_up(None)
     measurer.warm_up(speculation)
-    pairs = []
-    for pair in measurer.pairs(workload.items, speculation, repeats):
-        pairs.append(pair)
-        on_pair(pair)
+    pairs: list[Pair] = []
+    interrupted = False
+    try:
+        for pair in measurer.pairs(workload.items, speculation, repeats):
+            pairs.append(pair)
+            on_pair(pair)
+    except (KeyboardInterrupt, CancelledError):
+        if not pairs:
+            raise
+        interrupted = True
     measured = measurements(pairs)
     if not measured:
         raise BadInputError(
             "the model ended every answer at once, so there is no decoding to measure; "
             "use other prompts or --ignore-eos"
         )
-    greedy = workload.sampling.temp <= 0
+    checkable = workload.sampling.temp <= 0 and not interrupted
     return BenchResult(
         pairs=tuple(pairs),
         speedup=paired_speedup(measured),
-        lossless=check_lossless(engine, pairs) if greedy else None,
+        lossless=check_lossless(engine, pairs) if checkable else None,
+        interrupted=interrupted,
     )

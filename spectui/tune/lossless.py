@@ -43,7 +43,8 @@ class LosslessCheck:
 
 def check_lossless(engine: Engine, pairs: Sequence[Pair]) -> LosslessCheck:
     """Compare the outputs of greedy pairs; probe the target where they differ."""
-    found = [_probe(engine, pair) for pair in _first_of_each(pairs) if _differs(pair)]
+    differing = [pair for pair in pairs if _differs(pair)]
+    found = [_probe(engine, pair) for pair in _first_of_each(differing)]
     unexplained = [divergence for divergence in found if not divergence.explained]
     return LosslessCheck(divergence=next(iter(unexplained or found), None))
 

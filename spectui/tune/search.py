@@ -12,6 +12,7 @@ from spectui.config import ModelOptions
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, ModelLoaded
 from spectui.errors import CancelledError, SpectuiError
+from spectui.tune.lossless import LosslessCheck, check_lossless
 from spectui.tune.measurement import Measurer, Pair, measurements
 from spectui.tune.statistics import Speedup, drift, paired_speedup
 from spectui.tune.study import Proposal, TuningStudy
@@ -40,8 +41,13 @@ class Candidate:
     options: ModelOptions
     loaded: ModelLoaded | None
     """What is known of it; None if it could not be loaded."""
-    reason: str | None = None
+    error: SpectuiError | None = None
     """Why it cannot be used."""
+
+    @property
+    def reason(self) -> str | None:
+        """The error as a sentence."""
+        return None if self.error is None else str(self.error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +57,9 @@ class Limits:
     n_trials: int
     time_budget_s: float | None = None
     n_trial_prompts: int = 8
-    """Prompts per trial; the confirmation uses all."""
+    """Prompts per trial; the confirmation uses all that there is time for."""
+    n_confirmations: int = 1
+    """How often the confirmation measures each prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +107,11 @@ class TuneResult:
     """The confirmation; empty if it did not take place."""
     speedup: Speedup | None
     verdict: Verdict
+    lossless: LosslessCheck | None
+    """Of the confirmation; None with temperature, or if it did not take place."""
     interrupted: bool
+    error: SpectuiError | None
+    """What ended the search early, besides an interrupt."""
 
 
 class Search:
@@ -124,6 +136,8 @@ class Search:
         self._candidates = {candidate.name: candidate for candidate in candidates}
         self._limits = limits
         self._on_event = on_event
+        self._records = {record.number: record for record in study.records()}
+        """Kept here too: a storage that fails must not take the result with it."""
         self._loaded: str | None = None
         self._anchor: float | None = None
         self._began = time.monotonic()
@@ -131,14 +145,19 @@ class Search:
 
     def run(self, *, min_gain: float) -> TuneResult:
         """Search and confirm. An interrupt ends it early with what was measured."""
-        interrupted = False
+        interrupted, failure, lossless = False, None, None
         pairs: list[Pair] = []
         try:
             self._search()
             self._confirm(pairs)
-        except KeyboardInterrupt:
+            if pairs and self._workload.sampling.temp <= 0:
+                lossless = check_lossless(self._engine, pairs)
+        except (KeyboardInterrupt, CancelledError):
             interrupted = True
-        records = self._study.records()
+        except SpectuiError as error:
+            # Reported with what was measured, then raised by the caller.
+            failure = error
+        records = tuple(self._records[number] for number in sorted(self._records))
         measured = measurements(pairs)
         speedup = paired_speedup(measured) if measured else None
         best = best_trial(records)
@@ -153,15 +172,22 @@ class Search:
                 what=best.arm.label if best else "",
                 failure=_why_nothing(records, interrupted=interrupted),
             ),
+            lossless=lossless,
             interrupted=interrupted,
+            error=failure,
         )
 
     def _search(self) -> None:
         self._measurer.warm_up(None)
-        while self._study.n_tried() < self._limits.n_trials and self._has_time():
+        while self._n_tried() < self._limits.n_trials and self._has_time():
             began = time.monotonic()
             self._run_trial(self._study.ask())
             self._trial_s.append(time.monotonic() - began)
+
+    def _n_tried(self) -> int:
+        """Trials that were measured or cannot be, earlier sessions' included."""
+        states = (TrialState.COMPLETE, TrialState.FAIL)
+        return sum(record.state in states for record in self._records.values())
 
     def _run_trial(self, proposal: Proposal) -> None:
         self._on_event(TrialStarted(number=proposal.number, arm=proposal.arm))
@@ -169,11 +195,14 @@ class Search:
             self._load(proposal.arm)
             record = self._measure(proposal)
         except (CancelledError, KeyboardInterrupt):
-            self._study.interrupt(proposal)
+            self._records[proposal.number] = self._study.interrupt(proposal)
             raise KeyboardInterrupt from None
         except SpectuiError as error:
-            record = self._study.fail(proposal, str(error))
+            record = self._records[proposal.number] = self._study.fail(proposal, str(error))
+            if _is_defect(error):
+                raise
         else:
+            self._records[proposal.number] = record
             self._study.finish(record)
         self._on_event(TrialFinished(record=record))
 
@@ -212,20 +241,21 @@ class Search:
         self._loaded = arm.draft
 
     def _confirm(self, pairs: list[Pair]) -> None:
-        best = best_trial(self._study.records())
+        best = best_trial(tuple(self._records.values()))
         if best is None or best.arm.speculation is None:
             return
         self._load(best.arm)
         items = self._confirmation_items()
         self._on_event(ConfirmationStarted(arm=best.arm, n_prompts=len(items)))
         self._measurer.warm_up(best.arm.speculation)
-        for pair in self._measurer.pairs(items, best.arm.speculation):
+        repeats = self._limits.n_confirmations
+        for pair in self._measurer.pairs(items, best.arm.speculation, repeats):
             pairs.append(pair)
             self._on_event(
                 PromptMeasured(
                     prompt_id=pair.item.id,
                     result=pair.speculative,
-                    seconds_left=self._pair_s() * (len(items) - len(pairs)),
+                    seconds_left=self._pair_s() * (len(items) * repeats - len(pairs)),
                 )
             )
 
@@ -249,13 +279,13 @@ class Search:
 
     def _pair_s(self) -> float:
         """Seconds that one prompt of the confirmation will take, from the trials so far."""
-        completed = self._study.completed()
+        records = tuple(self._records.values())
         per_prompt = {
             record.arm: sum(p.decode_s for p in record.prompts) / len(record.prompts)
-            for record in completed
+            for record in records
             if record.prompts
         }
-        best = best_trial(completed)
+        best = best_trial(records)
         winner = per_prompt.get(best.arm, 0.0) if best else 0.0
         return per_prompt.get(OFF, 0.0) + winner
 
@@ -263,7 +293,7 @@ class Search:
         """Estimate until the end, confirmation included. None before the first trial."""
         if not self._trial_s:
             return None
-        n_left = max(0, self._limits.n_trials - self._study.n_tried())
+        n_left = max(0, self._limits.n_trials - self._n_tried())
         mean = sum(self._trial_s) / len(self._trial_s)
         left = n_left * mean + self._pair_s() * len(self._workload.items)
         if self._limits.time_budget_s is None:
@@ -271,8 +301,19 @@ class Search:
         return max(0.0, min(left, self._limits.time_budget_s - (time.monotonic() - self._began)))
 
 
+def _is_defect(error: SpectuiError) -> bool:
+    """Whether the error is a bug: the engine attaches a traceback to those."""
+    return bool(getattr(error, "__notes__", None))
+
+
 def _why_nothing(records: Sequence[TrialRecord], *, interrupted: bool) -> str:
+    """Why there is no confirmation, from what was tried."""
     if interrupted:
         return "it was interrupted before the best setting was confirmed"
-    errors = [record.error for record in records if record.error]
-    return errors[-1] if errors else "no draft was given"
+    speculative = [record for record in records if record.arm != OFF]
+    if not speculative:
+        return "only the target alone was tried; allow more --trials or more time"
+    errors = [record.error for record in speculative if record.error]
+    if errors:
+        return errors[-1]
+    return "the model ended every answer at once; use other prompts or --ignore-eos"

@@ -18,9 +18,8 @@ OLD_DEFAULTS = SpeculationConfig(draft_max=16, draft_min=0, draft_p_min=0.75)
 
 
 class Parameter(StrEnum):
-    """What ``--tune`` may name."""
+    """What ``--tune`` may name. The draft is a choice wherever there are several."""
 
-    DRAFT = "draft"
     DRAFT_MAX = "draft_max"
     DRAFT_MIN = "draft_min"
     DRAFT_P_MIN = "draft_p_min"

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-MIN_PROMPTS = 4
+MIN_PROMPTS = 6
 """Fewer prompts give no interval: resamples of one and the same prompt become too frequent."""
 
 _Array = npt.NDArray[np.float64]

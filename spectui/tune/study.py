@@ -5,7 +5,8 @@ The only module that imports optuna.
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import msgspec
 import optuna
 import psutil
+from sqlalchemy.exc import SQLAlchemyError
 
 from spectui.config import SpeculationConfig
 from spectui.errors import BadInputError, UsageError
@@ -32,6 +34,7 @@ _OWNER = "owner"
 _SPEC = "spec"
 _OFF = "off"
 _STARTUP_TRIALS = 5
+_TRIED = (TrialState.COMPLETE, TrialState.FAIL)
 
 optuna.logging.set_verbosity(logging.WARNING)
 
@@ -41,7 +44,6 @@ class Sampler(StrEnum):
 
     TPE = "tpe"
     RANDOM = "random"
-    QMC = "qmc"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,37 +87,36 @@ class TuningStudy:
         self.name = name
         self.resumed = False
         self._space = space
+        self._storage = storage
         self._asked: dict[int, optuna.Trial] = {}
         if must_exist and name not in study_names(storage):
             raise UsageError(f"there is no study {name} to resume; leave out --resume")
         self._study = _create_or_load(name, storage, sampler, seed)
-        known = self._study.user_attrs.get(_SPEC)
-        if known is None:
-            self._study.set_user_attr(_SPEC, spec)
-            for arm in space.first_arms():
-                self._study.enqueue_trial(self._params(arm), user_attrs={_OFF: arm == OFF})
-        else:
-            self.resumed = True
-            _check_same(name, known, spec)
-            self._close_abandoned()
+        with self._storage_errors():
+            known = self._study.user_attrs.get(_SPEC)
+            if known is None:
+                self._study.set_user_attr(_SPEC, spec)
+            else:
+                self.resumed = True
+                _check_same(name, known, spec)
+                self._close_abandoned()
+            self._enqueue_first_arms()
 
     def ask(self) -> Proposal:
         """Choose the next arm and note that this process is at it."""
-        trial = self._study.ask()
-        trial.set_user_attr(_OWNER, _this_process())
-        self._asked[trial.number] = trial
-        proposal = Proposal(number=trial.number, arm=self._suggest(trial))
-        self._store(_unmeasured(proposal, TrialState.RUNNING))
-        return proposal
+        with self._storage_errors():
+            trial = self._study.ask()
+            trial.set_user_attr(_OWNER, _this_process())
+            self._asked[trial.number] = trial
+            proposal = Proposal(number=trial.number, arm=self._suggest(trial))
+            self._store(_unmeasured(proposal, TrialState.RUNNING))
+            return proposal
 
     def finish(self, record: TrialRecord) -> None:
         """Store a measured trial and tell the sampler its speedup."""
-        self._store(record)
-        value = speedup_estimate(record, (*self.completed(), record))
-        if value is None:
-            self._study.tell(record.number, state=optuna.trial.TrialState.FAIL)
-        else:
-            self._study.tell(record.number, value)
+        with self._storage_errors():
+            self._store(record)
+            self._tell(record)
 
     def fail(self, proposal: Proposal, reason: str) -> TrialRecord:
         """Store that a trial could not be measured, and why."""
@@ -126,19 +127,20 @@ class TuningStudy:
         return self._give_up(_unmeasured(proposal, TrialState.INTERRUPTED, "interrupted"))
 
     def _give_up(self, record: TrialRecord) -> TrialRecord:
-        self._store(record)
-        self._study.tell(record.number, state=optuna.trial.TrialState.FAIL)
+        with self._storage_errors():
+            self._store(record)
+            self._tell(record)
         return record
 
     def records(self) -> tuple[TrialRecord, ...]:
         """All trials that have begun, by number."""
-        trials = self._study.get_trials(deepcopy=False)
+        with self._storage_errors():
+            trials = self._study.get_trials(deepcopy=False)
         return tuple(_decode(trial) for trial in trials if _RECORD in trial.user_attrs)
 
     def n_tried(self) -> int:
         """Trials that were measured or cannot be."""
-        done = (TrialState.COMPLETE, TrialState.FAIL)
-        return sum(record.state in done for record in self.records())
+        return sum(record.state in _TRIED for record in self.records())
 
     def completed(self) -> tuple[TrialRecord, ...]:
         """Trials that were measured."""
@@ -148,8 +150,9 @@ class TuningStudy:
         """Every parameter is suggested for every arm, so that the space stays the same."""
         tuned, drafts = self._space.tuned, self._space.drafts
         draft = drafts[0]
-        if len(drafts) > 1 and Parameter.DRAFT in tuned:
-            draft = str(trial.suggest_categorical(Parameter.DRAFT, drafts))
+        if len(drafts) > 1:
+            # Sorted: the same drafts named in another order are the same space.
+            draft = str(trial.suggest_categorical("draft", sorted(drafts)))
         longest, shortest, floor = (
             SERVER_DEFAULTS.draft_max,
             SERVER_DEFAULTS.draft_min,
@@ -171,14 +174,30 @@ class TuningStudy:
 
     def _params(self, arm: Arm) -> dict[str, Any]:
         config = arm.speculation or SpeculationConfig(draft_max=0)
-        values = {
+        values: dict[Parameter, int | float] = {
             Parameter.DRAFT_MAX: config.draft_max,
             Parameter.DRAFT_MIN: config.draft_min,
             Parameter.DRAFT_P_MIN: config.draft_p_min,
         }
+        params: dict[str, Any] = {
+            str(name): value for name, value in values.items() if name in self._space.tuned
+        }
         if len(self._space.drafts) > 1:
-            values[Parameter.DRAFT] = arm.draft or self._space.drafts[0]  # type: ignore[assignment]
-        return {str(name): value for name, value in values.items() if name in self._space.tuned}
+            params["draft"] = arm.draft or self._space.drafts[0]
+        return params
+
+    def _enqueue_first_arms(self) -> None:
+        """Queue the first arms that are neither tried nor waiting: an interrupt may lose one."""
+        waiting = [
+            (trial.system_attrs.get("fixed_params"), trial.user_attrs.get(_OFF))
+            for trial in self._study.get_trials(deepcopy=False)
+            if trial.state is optuna.trial.TrialState.WAITING
+        ]
+        tried = {record.arm for record in self.records() if record.state in _TRIED}
+        for arm in self._space.first_arms():
+            params, is_off = self._params(arm), arm == OFF
+            if arm not in tried and (params, is_off) not in waiting:
+                self._study.enqueue_trial(params, user_attrs={_OFF: is_off})
 
     def _store(self, record: TrialRecord) -> None:
         self._asked[record.number].set_user_attr(_RECORD, msgspec.to_builtins(record))
@@ -186,8 +205,29 @@ class TuningStudy:
     def _close_abandoned(self) -> None:
         """Trials whose process has died would stay RUNNING in the storage for ever."""
         for trial in self._study.get_trials(deepcopy=False):
-            if trial.state is optuna.trial.TrialState.RUNNING and _is_dead(trial.user_attrs):
+            if trial.state is not optuna.trial.TrialState.RUNNING or not _is_dead(trial):
+                continue
+            if _RECORD in trial.user_attrs:
+                # It may have ended between being measured and being told.
+                self._tell(_decode(trial))
+            else:
                 self._study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+
+    def _tell(self, record: TrialRecord) -> None:
+        value = None
+        if record.state is TrialState.COMPLETE:
+            value = speedup_estimate(record, (*self.completed(), record))
+        if value is None:
+            self._study.tell(record.number, state=optuna.trial.TrialState.FAIL)
+        else:
+            self._study.tell(record.number, value)
+
+    @contextmanager
+    def _storage_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (optuna.exceptions.StorageInternalError, SQLAlchemyError) as error:
+            raise _unusable(self._storage, error) from error
 
 
 def study_names(storage: str) -> Sequence[str]:
@@ -204,15 +244,14 @@ def study_names(storage: str) -> Sequence[str]:
 
 def _create_or_load(name: str, storage: str, sampler: Sampler, seed: int) -> optuna.Study:
     try:
-        return optuna.create_study(
-            study_name=name,
-            storage=storage,
-            sampler=_sampler(sampler, seed),
-            direction="maximize",
-            load_if_exists=True,
+        study = optuna.create_study(
+            study_name=name, storage=storage, direction="maximize", load_if_exists=True
         )
+        # A resumed search must not draw the same numbers again.
+        study.sampler = _sampler(sampler, seed + len(study.get_trials(deepcopy=False)))
     except Exception as error:
         raise _unusable(storage, error) from error
+    return study
 
 
 def _unusable(storage: str, error: Exception) -> BadInputError:
@@ -230,8 +269,6 @@ def _sampler(kind: Sampler, seed: int) -> optuna.samplers.BaseSampler:
             return optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP_TRIALS)
         case Sampler.RANDOM:
             return optuna.samplers.RandomSampler(seed=seed)
-        case Sampler.QMC:
-            return optuna.samplers.QMCSampler(seed=seed)
 
 
 def _check_same(name: str, known: dict[str, Any], spec: dict[str, Any]) -> None:
@@ -247,8 +284,8 @@ def _this_process() -> dict[str, Any]:
     return {"host": os.uname().nodename, "pid": os.getpid()}
 
 
-def _is_dead(attributes: dict[str, Any]) -> bool:
-    owner = attributes.get(_OWNER)
+def _is_dead(trial: optuna.trial.FrozenTrial) -> bool:
+    owner = trial.user_attrs.get(_OWNER)
     if owner is None or owner["host"] != os.uname().nodename:
         return False
     return owner["pid"] == os.getpid() or not psutil.pid_exists(owner["pid"])

@@ -39,7 +39,7 @@ def judge(
         raise ValueError(f"min_gain {min_gain} would call a loss a gain")
     if speedup is None:
         because = failure or "no candidate could run"
-        return _off(f"Leave it off: nothing was measured with speculation on ({because}).")
+        return _off(f"Leave it off: no setting was confirmed ({because}).")
     if speedup.low is None or speedup.high is None:
         return _off(_undecided(speedup, what))
     use = speedup.low > 1 + min_gain
