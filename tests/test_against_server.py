@@ -1,0 +1,129 @@
+"""The engine beside the real llama-server: same prompt, same drafts, same output, same flags."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spectui.config import (
+    ContextOptions,
+    FlashAttention,
+    ModelOptions,
+    SpeculationConfig,
+    TensorOverride,
+)
+from spectui.demo import DemoModel, ensure_demo_models
+from spectui.engine.commands import Generate, Tokenize
+from spectui.engine.driver import Engine
+from spectui.export import Dialect, server_arguments
+from spectui.prompts import builtin_suite
+from spectui.server import ChatMessage, LlamaServer
+from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
+
+pytest_plugins = ["tests.support.fixtures"]
+pytestmark = [pytest.mark.models, pytest.mark.server]
+
+# One thread: where cores are shared, two spend their time waiting for each other.
+CONTEXT = ContextOptions(ctx_size=2048, threads=1)
+N_PREDICT = 32
+PROMPTS = builtin_suite()[:4]
+
+
+@pytest.fixture(scope="module")
+def pair() -> tuple[ModelOptions, ModelOptions]:
+    """SmolLM2 and a thinned one: a fast target whose draft is often wrong."""
+    built = ensure_demo_models((DemoModel.DRAFT, DemoModel.DRAFT_THIN))
+    target, draft = built[DemoModel.DRAFT], built[DemoModel.DRAFT_THIN]
+    return ModelOptions(path=target), ModelOptions(path=draft)
+
+
+@pytest.fixture(scope="module")
+def engine(pair: tuple[ModelOptions, ModelOptions]) -> Iterator[Engine]:
+    target, draft = pair
+    with Engine() as engine:
+        engine.load_target(target, CONTEXT, max_draft=16)
+        engine.load_draft(draft)
+        yield engine
+
+
+def tokens_of(engine: Engine) -> list[tuple[int, ...]]:
+    conversations = [[(m.role, m.content) for m in prompt.messages] for prompt in PROMPTS]
+    return [engine.tokenize(Tokenize(messages=tuple(c))) for c in conversations]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        SpeculationConfig(draft_max=3),
+        SpeculationConfig(draft_max=8, draft_min=2, draft_p_min=0.4),
+        SpeculationConfig(draft_max=16, draft_p_min=0.75),
+    ],
+)
+def test_drafts_and_output_equal_the_servers(
+    engine: Engine,
+    pair: tuple[ModelOptions, ModelOptions],
+    llama_server_binary: Path,
+    tmp_path: Path,
+    config: SpeculationConfig,
+) -> None:
+    target, draft = pair
+    flags = server_arguments(target, draft, CONTEXT, config, dialect=Dialect.LLAMA_CPP)
+    log = tmp_path / "server.log"
+    with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
+        for prompt in tokens_of(engine):
+            theirs = server.complete(prompt, n_predict=N_PREDICT)
+            ours = engine.generate(Generate(prompt=prompt, n_predict=N_PREDICT, speculation=config))
+            assert ours.tokens == theirs.tokens
+            counts = (ours.counters.n_drafted, ours.counters.n_accepted)
+            assert counts == (theirs.n_drafted, theirs.n_accepted)
+
+
+def test_prompts_are_rendered_and_tokenized_as_the_server_does(
+    engine: Engine,
+    pair: tuple[ModelOptions, ModelOptions],
+    llama_server_binary: Path,
+    tmp_path: Path,
+) -> None:
+    flags = server_arguments(pair[0], None, CONTEXT, None, dialect=Dialect.LLAMA_CPP)
+    log = tmp_path / "server.log"
+    with LlamaServer(llama_server_binary, flags, log_path=log) as server:
+        for prompt, ours in zip(PROMPTS, tokens_of(engine), strict=True):
+            messages = [ChatMessage(role=m.role, content=m.content) for m in prompt.messages]
+            assert ours == tuple(server.tokenize(server.apply_template(messages)))
+
+
+@pytest.mark.parametrize(
+    ("target", "context"),
+    [
+        ({}, {}),
+        ({"cpu_moe": True, "mmap": False}, {"flash_attn": FlashAttention.OFF}),
+        ({"n_cpu_moe": 1, "n_gpu_layers": 0}, {"batch_size": 128, "ubatch_size": 64}),
+        (
+            {
+                "override_tensor": (TensorOverride(pattern="ffn_up", buffer="CPU"),),
+                "cache_type_k": "q8_0",
+                "cache_type_v": "q8_0",
+            },
+            {"flash_attn": FlashAttention.ON, "threads_batch": 1},
+        ),
+    ],
+)
+def test_exported_flags_are_accepted_and_the_server_answers(
+    tiny: TinyPath,
+    llama_server_binary: Path,
+    tmp_path: Path,
+    target: dict[str, object],
+    context: dict[str, object],
+) -> None:
+    flags = server_arguments(
+        ModelOptions(path=tiny(TARGET), **target),  # type: ignore[arg-type]
+        ModelOptions(path=tiny(CLOSE_DRAFT)),
+        ContextOptions(**{"ctx_size": 512, "threads": 1, **context}),  # type: ignore[arg-type]
+        SpeculationConfig(draft_max=5, draft_min=1, draft_p_min=0.05),
+        dialect=Dialect.LLAMA_CPP,
+    )
+    log = tmp_path / "server.log"
+    with LlamaServer(llama_server_binary, flags, log_path=log) as server:
+        completion = server.complete("one ring", n_predict=16, ignore_eos=True)
+    assert completion.n_predicted == 16
+    assert completion.n_drafted > 0
