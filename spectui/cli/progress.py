@@ -150,7 +150,6 @@ class Screen(Silent):
                 self._status = f"loading the {role} {path.name}: {fraction:.0%}"
                 self._paint()
             case RoundFinished(round=finished):
-                self._status = self._task or self._status
                 self._live_counters += count((finished,))
                 self._paint()
             case _:
@@ -167,8 +166,10 @@ class Screen(Silent):
             case ConfirmationStarted(arm=arm, n_prompts=n):
                 self._live_counters = Counters()
                 self._status = self._task = f"confirming {arm.label} against off on {n} prompts"
-            case PromptMeasured(seconds_left=left):
-                self._status, self._left_s = self._task, left
+            case PromptMeasured(prompt_id=prompt, result=result, seconds_left=left):
+                rate = _rate(result.tokens_per_s)
+                self._status = f"{self._task} · {prompt}: {rate} tokens/s"
+                self._left_s = left
         self._paint(force=not isinstance(event, PromptMeasured))
 
     def on_pair(self, pair: Pair) -> None:
@@ -240,9 +241,9 @@ def _table(records: list[TrialRecord]) -> Table:
 
 
 def _setting(record: TrialRecord, *, is_best: bool) -> str:
-    marks = [record.arm.label]
-    if is_best:
-        marks.append("← best")
+    # The mark comes first: a long name may be cut off.
+    marks = ["* best:"] if is_best else []
+    marks.append(record.arm.label)
     if record.noisy:
         marks.append("(noisy)")
     if record.state is not TrialState.COMPLETE:

@@ -30,8 +30,8 @@ def bench(
         prompts = prompts[:_SUITE_PROMPTS]
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
     try:
-        target_path, draft_paths = model_paths(options, progress)
-        if len(draft_paths) > 1 and not options.demo:
+        target_path, drafts = model_paths(options, progress)
+        if len(drafts) > 1 and not options.demo:
             raise UsageError("bench measures one draft; give one -md, or use spectui tune")
         with open_engine(options, progress) as engine:
             target = engine.load_target(
@@ -39,7 +39,7 @@ def bench(
                 options.context_options(),
                 max_draft=speculation.draft_max,
             )
-            draft = engine.load_draft(options.draft_options(draft_paths[0]))
+            draft = engine.load_draft(options.draft_options(next(iter(drafts.values()))))
             workload = tokenize(
                 engine,
                 prompts,

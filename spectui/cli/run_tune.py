@@ -10,7 +10,7 @@ from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.session import model_paths, names, open_engine, read_prompts
+from spectui.cli.session import model_paths, open_engine, read_prompts
 from spectui.cli.study_spec import study_name, study_spec
 from spectui.config import ModelOptions
 from spectui.engine.driver import Engine
@@ -90,12 +90,12 @@ def tune(parsed: dict[str, Any]) -> None:
             f"{len(prompts)} prompts are too few for a verdict, which needs {MIN_PROMPTS} at least"
         )
     try:
-        target_path, draft_paths = model_paths(shared, progress)
+        target_path, drafts = model_paths(shared, progress)
         with open_engine(shared, progress) as engine:
             target = engine.load_target(
                 shared.target_options(target_path), shared.context_options(), max_draft=MAX_DRAFT
             )
-            candidates = _candidates(engine, shared, draft_paths)
+            candidates = _candidates(engine, shared, drafts)
             workload = tokenize(
                 engine,
                 prompts,
@@ -169,17 +169,14 @@ def _search(engine: Engine, run: TuneRun, progress: Progress) -> TuneResult:
 
 
 def _candidates(
-    engine: Engine, shared: SharedOptions, paths: Sequence[Path]
+    engine: Engine, shared: SharedOptions, drafts: dict[str, Path]
 ) -> tuple[Candidate, ...]:
     """Load every draft once: which fit the target, and why the others do not.
 
     Raises:
         SpectuiError: none does; why the first does not.
     """
-    found = [
-        _candidate(engine, name, shared.draft_options(path))
-        for name, path in zip(names(paths), paths, strict=True)
-    ]
+    found = [_candidate(engine, name, shared.draft_options(path)) for name, path in drafts.items()]
     first = found[0].error
     if first is not None and all(candidate.error is not None for candidate in found):
         raise first

@@ -28,8 +28,8 @@ def open_engine(options: SharedOptions, progress: Progress) -> Iterator[Engine]:
             native_log.listen(None)
 
 
-def model_paths(options: SharedOptions, progress: Progress) -> tuple[Path, tuple[Path, ...]]:
-    """Target and drafts: the ones named, or the demo's, built if need be.
+def model_paths(options: SharedOptions, progress: Progress) -> tuple[Path, dict[str, Path]]:
+    """Target, and drafts by name: the ones given, or the demo's, built if need be.
 
     Raises:
         BadInputError: a file is missing or no GGUF; checked before anything is loaded.
@@ -41,17 +41,16 @@ def model_paths(options: SharedOptions, progress: Progress) -> tuple[Path, tuple
         target = DemoModel(options.target)
         wanted = (target, DemoModel.DRAFT, DemoModel.DRAFT_THIN)
         built = ensure_demo_models(wanted, on_progress=progress.on_demo)
-        return built[target], options.model_draft or (
-            built[DemoModel.DRAFT],
-            built[DemoModel.DRAFT_THIN],
-        )
+        if options.model_draft:
+            return built[target], named(options.model_draft)
+        return built[target], {str(model): built[model] for model in wanted[1:]}
     if options.model is None:
         raise UsageError("give a target with -m and a draft with -md, or --demo")
     if not options.model_draft:
         raise UsageError("give at least one draft with -md")
     for path in (options.model, *options.model_draft):
         check_file(path)
-    return options.model, options.model_draft
+    return options.model, named(options.model_draft)
 
 
 def read_prompts(options: SharedOptions) -> tuple[Prompt, ...]:
@@ -59,10 +58,10 @@ def read_prompts(options: SharedOptions) -> tuple[Prompt, ...]:
     return builtin_suite() if options.prompts is None else load_prompts(options.prompts)
 
 
-def names(paths: Sequence[Path]) -> tuple[str, ...]:
-    """Short, distinct names of candidates: file stems, numbered where they collide."""
+def named(paths: Sequence[Path]) -> dict[str, Path]:
+    """Give candidates short, distinct names: file stems, numbered where they collide."""
     stems = [path.stem for path in paths]
-    return tuple(
-        stem if stems.count(stem) == 1 else f"{stem}#{index + 1}"
-        for index, stem in enumerate(stems)
-    )
+    return {
+        stem if stems.count(stem) == 1 else f"{stem}#{index}": path
+        for index, (stem, path) in enumerate(zip(stems, paths, strict=True), start=1)
+    }
