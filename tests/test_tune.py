@@ -15,7 +15,7 @@ from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageEr
 from spectui.tune.measurement import Measurer, Pair
 from spectui.tune.search import Candidate, Limits, Search, TrialFinished, TuneEvent, TuneResult
 from spectui.tune.space import OLD_DEFAULTS, SERVER_DEFAULTS, Parameter, SearchSpace
-from spectui.tune.study import Proposal, Sampler, TuningStudy, study_names
+from spectui.tune.study import Proposal, Sampler, TuningStudy
 from spectui.tune.trials import OFF, TrialRecord, TrialState, best_trial, off_level
 from spectui.tune.workload import WorkItem, Workload
 from tests.support.search import ScriptedMeasurer, items
@@ -84,7 +84,8 @@ def run(
         limits=Limits(n_trials=n_trials),
         on_event=(events if events is not None else []).append,
     )
-    return search.run(min_gain=min_gain)
+    with study:
+        return search.run(min_gain=min_gain)
 
 
 def test_off_and_both_defaults_are_tried_first(tmp_path: Path) -> None:
@@ -300,7 +301,7 @@ def test_proposals_stay_inside_the_space(tmp_path: Path) -> None:
 
 
 def test_a_study_of_another_machine_is_refused(tmp_path: Path) -> None:
-    open_study(tmp_path)
+    open_study(tmp_path).close()
     with pytest.raises(UsageError, match="another machine"):
         open_study(tmp_path, spec={**SPEC, "machine": "other"})
 
@@ -315,34 +316,44 @@ def test_a_study_must_exist_where_it_is_asked_for(tmp_path: Path) -> None:
 )
 def test_a_storage_that_cannot_be_used_is_named(storage: str) -> None:
     with pytest.raises(BadInputError, match="cannot be used") as caught:
-        study_names(storage)
+        TuningStudy(
+            name="s",
+            storage=storage,
+            spec=SPEC,
+            space=SearchSpace(drafts=("good",)),
+            sampler=Sampler.TPE,
+            seed=0,
+        )
     assert storage in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_trial_whose_process_died_is_interrupted_on_resume(tmp_path: Path) -> None:
-    study = open_study(tmp_path)
-    study.ask()
+    with open_study(tmp_path) as study:
+        study.ask()
     # The same process asking again stands for a new one: nobody measures the first any more.
-    resumed = open_study(tmp_path)
-    (record,) = resumed.records()
-    assert record.state is TrialState.INTERRUPTED
-    assert resumed.n_tried() == 0
+    with open_study(tmp_path) as resumed:
+        (record,) = resumed.records()
+        assert record.state is TrialState.INTERRUPTED
+        assert resumed.n_tried() == 0
 
 
 def test_records_come_back_from_the_storage_as_they_were(tmp_path: Path) -> None:
     result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=4)
-    assert open_study(tmp_path).records() == result.trials
+    with open_study(tmp_path) as study:
+        assert study.records() == result.trials
 
 
 def test_a_failure_is_stored_without_a_value(tmp_path: Path) -> None:
-    study = open_study(tmp_path)
-    proposal = study.ask()
-    assert isinstance(proposal, Proposal)
-    record = study.fail(proposal, "no room")
-    assert record == TrialRecord(number=0, state=TrialState.FAIL, arm=proposal.arm, error="no room")
-    assert study.completed() == ()
-    assert study.n_tried() == 1
+    with open_study(tmp_path) as study:
+        proposal = study.ask()
+        assert isinstance(proposal, Proposal)
+        record = study.fail(proposal, "no room")
+        assert record == TrialRecord(
+            number=0, state=TrialState.FAIL, arm=proposal.arm, error="no room"
+        )
+        assert study.completed() == ()
+        assert study.n_tried() == 1
 
 
 def test_the_arms_label_is_the_setting() -> None:

@@ -104,8 +104,9 @@ def tune(parsed: dict[str, Any]) -> None:
                 n_ctx=target.n_ctx,
             )
             run = _prepare(shared, options, target, candidates, workload)
-            result = _search(engine, run, progress)
-            interrupts.hold()
+            with run.study:
+                result = _search(engine, run, progress)
+                interrupts.hold()
     finally:
         progress.close()
     _report(result, run)

@@ -5,11 +5,12 @@ The only module that imports optuna.
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import msgspec
 import optuna
@@ -55,7 +56,7 @@ class Proposal:
 
 
 class TuningStudy:
-    """One study in one storage."""
+    """One study in one storage. Close it, or use it as a context manager."""
 
     def __init__(
         self,
@@ -87,18 +88,38 @@ class TuningStudy:
         self.name = name
         self.resumed = False
         self._space = space
-        self._storage = storage
+        self._url = storage
+        self._storage = _open_storage(storage)
         self._asked: dict[int, optuna.Trial] = {}
-        if must_exist and name not in study_names(storage):
-            raise UsageError(f"there is no study {name} to resume; leave out --resume")
-        self._study = _create_or_load(name, storage, sampler, seed)
+        try:
+            self._study = self._create_or_load(sampler, seed, must_exist=must_exist)
+            self._prepare(spec)
+        except BaseException:
+            self.close()
+            raise
+
+    def _create_or_load(self, sampler: Sampler, seed: int, *, must_exist: bool) -> optuna.Study:
+        with self._storage_errors():
+            if must_exist and self.name not in optuna.get_all_study_names(self._storage):
+                raise UsageError(f"there is no study {self.name} to resume; leave out --resume")
+            study = optuna.create_study(
+                study_name=self.name,
+                storage=self._storage,
+                direction="maximize",
+                load_if_exists=True,
+            )
+            # A resumed search must not draw the same numbers again.
+            study.sampler = _sampler(sampler, seed + len(study.get_trials(deepcopy=False)))
+            return study
+
+    def _prepare(self, spec: dict[str, Any]) -> None:
         with self._storage_errors():
             known = self._study.user_attrs.get(_SPEC)
             if known is None:
                 self._study.set_user_attr(_SPEC, spec)
             else:
                 self.resumed = True
-                _check_same(name, known, spec)
+                _check_same(self.name, known, spec)
                 self._close_abandoned()
             self._enqueue_first_arms()
 
@@ -227,31 +248,30 @@ class TuningStudy:
         try:
             yield
         except (optuna.exceptions.StorageInternalError, SQLAlchemyError) as error:
-            raise _unusable(self._storage, error) from error
+            raise _unusable(self._url, error) from error
+
+    def close(self) -> None:
+        """Let go of the storage."""
+        self._storage.remove_session()
+        self._storage.engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
 
-def study_names(storage: str) -> Sequence[str]:
-    """Names of the studies in a storage.
-
-    Raises:
-        BadInputError: the storage cannot be used.
-    """
+def _open_storage(url: str) -> optuna.storages.RDBStorage:
     try:
-        return optuna.get_all_study_names(storage)
+        return optuna.storages.RDBStorage(url)
     except Exception as error:
-        raise _unusable(storage, error) from error
-
-
-def _create_or_load(name: str, storage: str, sampler: Sampler, seed: int) -> optuna.Study:
-    try:
-        study = optuna.create_study(
-            study_name=name, storage=storage, direction="maximize", load_if_exists=True
-        )
-        # A resumed search must not draw the same numbers again.
-        study.sampler = _sampler(sampler, seed + len(study.get_trials(deepcopy=False)))
-    except Exception as error:
-        raise _unusable(storage, error) from error
-    return study
+        raise _unusable(url, error) from error
 
 
 def _unusable(storage: str, error: Exception) -> BadInputError:
