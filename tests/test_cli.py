@@ -255,6 +255,7 @@ BAD_USAGE = [
     (["tune", "PAIR", "--tune", "draft"], "--tune draft: unknown"),
     (["tune", "PAIR", "--tune", "speed"], "--tune speed: unknown"),
     (["tune", "PAIR", "--tune", ","], "names nothing"),
+    (["tune", "PAIR", "-b", "3"], "have no room for a draft"),
     (["tune", "PAIR", "--study", "none", "--resume"], "no study none"),
 ]
 
@@ -287,6 +288,13 @@ def test_wrong_usage_exits_with_2(
         ["bench", "--demo", "--temp", "-1"],
         ["bench", "--demo", "-ctk", "q7"],
         ["bench", "--demo", "-ngl", "some"],
+        ["bench", "--demo", "-ngl", "-5"],
+        ["bench", "--demo", "--temp", "nan"],
+        ["bench", "--demo", "--draft-p-min", "nan"],
+        ["tune", "--demo", "--min-gain", "inf"],
+        ["bench", "--demo", "-t", "100000"],
+        ["bench", "--demo", "-ncmoe", "99999999999"],
+        ["bench", "--demo", "-b", "99999999999"],
         ["nonsense"],
         ["bench", "--nonsense"],
     ],
@@ -408,6 +416,7 @@ def test_a_result_that_cannot_be_written_is_known_before_measuring(
         ("[options]\nspeed = 3", "unknown option speed"),
         ("[options]\ndraft-max = 'many'", "option draft-max"),
         ("[options]\nctx-size = -1", "option ctx-size"),
+        ("[options]\nno-mmap = 1", "option no-mmap"),
         ("[option]\nctx-size = 1", "unknown key option"),
         ("[options", "not valid TOML"),
         ("options = 3", "must be a table"),
@@ -422,6 +431,52 @@ def test_a_malformed_preset_exits_with_3(
     assert_one_sentence(spectui.err)
     assert message in spectui.err
     assert str(path) in spectui.err
+
+
+def test_a_shown_preset_can_be_used_as_one(spectui: Spectui, tmp_path: Path) -> None:
+    assert spectui("presets", "show", "demo") == 0
+    path = tmp_path / "copy.toml"
+    path.write_text(spectui.out)
+    assert spectui("presets", "show", path) == 0
+    assert "n-predict = 32" in spectui.out
+
+
+@pytest.mark.parametrize("option", ["-m", "-md", "--prompts"])
+def test_the_result_does_not_overwrite_an_input(
+    spectui: Spectui, pair: list[object], prompts: Path, option: str
+) -> None:
+    arguments = [*pair, "--prompts", prompts]
+    victim = Path(str(arguments[arguments.index(option) + 1]))
+    before = victim.read_bytes()
+    assert spectui("bench", *arguments, "--json", victim) == 3
+    assert_one_sentence(spectui.err)
+    assert victim.read_bytes() == before
+
+
+def test_a_small_batch_bounds_the_search(
+    spectui: Spectui, pair: list[object], prompts: Path
+) -> None:
+    arguments = [*pair, "-b", 8, "--prompts", prompts, "--trials", 6, "--json", "-"]
+    assert spectui("tune", *arguments) == 0
+    trials = json.loads(spectui.out)["trials"]
+    assert [trial["state"] for trial in trials] == ["complete"] * 6
+    assert all(trial["params"].get("draft_max", 0) <= 7 for trial in trials)
+
+
+def test_a_verdict_of_the_fast_schedule_says_what_it_is(
+    spectui: Spectui, pair: list[object], prompts: Path
+) -> None:
+    arguments = [*pair, "--schedule", "fast", "--prompts", prompts, "--trials", 2]
+    assert spectui("tune", *arguments) == 0
+    assert "which llama-server does not have" in spectui.out
+
+
+def test_a_draft_given_twice_is_one_candidate(
+    spectui: Spectui, pair: list[object], prompts: Path, tiny: TinyPath
+) -> None:
+    arguments = [*pair, "-md", tiny(CLOSE_DRAFT), "--prompts", prompts, "--trials", 2]
+    assert spectui("tune", *arguments, "--json", "-") == 0
+    assert len(json.loads(spectui.out)["drafts"]) == 1
 
 
 def test_an_unknown_preset_is_named(spectui: Spectui) -> None:

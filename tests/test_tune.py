@@ -1,5 +1,6 @@
 """The search and its study, on a measurer whose speeds are known."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -336,6 +337,17 @@ def test_a_trial_whose_process_died_is_interrupted_on_resume(tmp_path: Path) -> 
         (record,) = resumed.records()
         assert record.state is TrialState.INTERRUPTED
         assert resumed.n_tried() == 0
+
+
+def test_a_study_that_another_process_works_on_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = {"host": os.uname().nodename, "pid": 1}
+    monkeypatch.setattr("spectui.tune.study._this_process", lambda: other)
+    with open_study(tmp_path) as study:
+        study.ask()
+    with pytest.raises(UsageError, match=r"process 1 on .* is working on the study"):
+        open_study(tmp_path)
 
 
 def test_records_come_back_from_the_storage_as_they_were(tmp_path: Path) -> None:

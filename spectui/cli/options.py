@@ -1,5 +1,6 @@
 """Options shared by the commands that load models, under llama-server's own names."""
 
+import math
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
@@ -27,9 +28,32 @@ class _GpuLayers(click.ParamType[int]):
         if value in {"auto", "all"}:
             return -1
         try:
-            return int(str(value))
+            layers = int(str(value))
         except ValueError:
+            layers = -2
+        if not -1 <= layers <= _INT_MAX:
             self.fail(f"{value!r} is no number of layers, nor auto or all", param, ctx)
+        return layers
+
+
+class Fraction(click.FloatRange):
+    """A finite number in a range: click lets ``nan`` and ``inf`` through."""
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Parse, or fail with what is accepted."""
+        number = float(super().convert(value, param, ctx))  # type: ignore[arg-type]
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return number
+
+
+_INT_MAX = 2**31 - 1
+"""llama.cpp's sizes and counts are 32-bit."""
+_MAX_THREADS = 512
+"""``GGML_MAX_N_THREADS``: beyond it ggml crashes."""
+_MAX_LAYERS = 1024
 
 
 def _apply_preset(ctx: click.Context, preset: Preset) -> None:
@@ -54,7 +78,7 @@ def _apply_preset(ctx: click.Context, preset: Preset) -> None:
             )
         try:
             param.type_cast_value(ctx, value)
-        except (click.BadParameter, TypeError) as error:
+        except (click.BadParameter, AttributeError, TypeError, ValueError) as error:
             reason = error.message if isinstance(error, click.BadParameter) else str(error)
             raise BadInputError(f"{preset.path}: option {key}: {reason}; correct it") from error
         defaults[param.name] = value
@@ -141,7 +165,7 @@ _PLACEMENT: tuple[Decorator, ...] = (
     click.option(
         "--n-cpu-moe",
         "-ncmoe",
-        type=click.IntRange(min=0),
+        type=click.IntRange(0, _MAX_LAYERS),
         default=0,
         metavar="N",
         help="Keep the expert weights of the first N layers in RAM.",
@@ -170,7 +194,7 @@ _CONTEXT: tuple[Decorator, ...] = (
     click.option(
         "-c",
         "--ctx-size",
-        type=click.IntRange(min=1),
+        type=click.IntRange(1, _INT_MAX),
         default=4096,
         show_default=True,
         metavar="N",
@@ -179,7 +203,7 @@ _CONTEXT: tuple[Decorator, ...] = (
     click.option(
         "-b",
         "--batch-size",
-        type=click.IntRange(min=1),
+        type=click.IntRange(1, _INT_MAX),
         default=2048,
         show_default=True,
         metavar="N",
@@ -188,7 +212,7 @@ _CONTEXT: tuple[Decorator, ...] = (
     click.option(
         "-ub",
         "--ubatch-size",
-        type=click.IntRange(min=1),
+        type=click.IntRange(1, _INT_MAX),
         default=512,
         show_default=True,
         metavar="N",
@@ -205,7 +229,7 @@ _CONTEXT: tuple[Decorator, ...] = (
     click.option(
         "-t",
         "--threads",
-        type=click.IntRange(min=0),
+        type=click.IntRange(0, _MAX_THREADS),
         default=0,
         metavar="N",
         help="Compute threads (default: one per physical core).",
@@ -213,7 +237,7 @@ _CONTEXT: tuple[Decorator, ...] = (
     click.option(
         "-tb",
         "--threads-batch",
-        type=click.IntRange(min=0),
+        type=click.IntRange(0, _MAX_THREADS),
         default=0,
         metavar="N",
         help="Compute threads for batches (default: as -t).",
@@ -223,14 +247,14 @@ _CONTEXT: tuple[Decorator, ...] = (
 _SAMPLING: tuple[Decorator, ...] = (
     click.option(
         "--temp",
-        type=click.FloatRange(min=0),
+        type=Fraction(min=0),
         default=0.0,
         show_default=True,
         help="Temperature; 0 is greedy.",
     ),
-    click.option("--top-k", type=click.IntRange(min=0), default=40, show_default=True),
-    click.option("--top-p", type=click.FloatRange(0, 1), default=0.95, show_default=True),
-    click.option("--min-p", type=click.FloatRange(0, 1), default=0.05, show_default=True),
+    click.option("--top-k", type=click.IntRange(0, _INT_MAX), default=40, show_default=True),
+    click.option("--top-p", type=Fraction(0, 1), default=0.95, show_default=True),
+    click.option("--min-p", type=Fraction(0, 1), default=0.05, show_default=True),
     click.option(
         "--seed",
         type=click.IntRange(0, 2**32 - 1),
@@ -242,7 +266,7 @@ _SAMPLING: tuple[Decorator, ...] = (
     click.option(
         "-n",
         "--n-predict",
-        type=click.IntRange(min=2),
+        type=click.IntRange(2, _INT_MAX),
         default=64,
         show_default=True,
         metavar="N",
@@ -257,7 +281,7 @@ SPECULATION: tuple[Decorator, ...] = (
         "--draft-n",
         "--spec-draft-n-max",
         "draft_max",
-        type=click.IntRange(min=1),
+        type=click.IntRange(1, _INT_MAX),
         default=3,
         show_default=True,
         metavar="N",
@@ -268,7 +292,7 @@ SPECULATION: tuple[Decorator, ...] = (
         "--draft-n-min",
         "--spec-draft-n-min",
         "draft_min",
-        type=click.IntRange(min=0),
+        type=click.IntRange(0, _INT_MAX),
         default=0,
         show_default=True,
         metavar="N",
@@ -278,7 +302,7 @@ SPECULATION: tuple[Decorator, ...] = (
         "--draft-p-min",
         "--spec-draft-p-min",
         "draft_p_min",
-        type=click.FloatRange(0, 1),
+        type=Fraction(0, 1),
         default=0.0,
         show_default=True,
         metavar="P",

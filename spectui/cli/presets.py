@@ -24,6 +24,6 @@ def list_() -> None:
 def show(name: str) -> None:
     """Show the options of the preset NAME."""
     preset = find_preset(name)
-    click.echo(f"# {preset.path}\n# {preset.description}")
+    click.echo(f"# {preset.path}\ndescription = {json.dumps(preset.description)}\n\n[options]")
     for key, value in preset.options.items():
         click.echo(f"{key} = {json.dumps(value)}")

@@ -21,6 +21,7 @@ from spectui.tune.measurement import Pair
 from spectui.tune.search import (
     ConfirmationStarted,
     PromptMeasured,
+    StudyResumed,
     TrialFinished,
     TrialStarted,
     TuneEvent,
@@ -100,6 +101,9 @@ class Lines(Silent):
     def on_tune(self, event: TuneEvent) -> None:
         """One line per trial."""
         match event:
+            case StudyResumed(records=records):
+                self._records.extend(records)
+                self.say(f"resuming a study with {len(records)} trials")
             case TrialFinished(record=record):
                 self._records.append(record)
                 self.say(_line(record, self._records))
@@ -158,6 +162,8 @@ class Screen(Silent):
     def on_tune(self, event: TuneEvent) -> None:
         """Show trials as they come."""
         match event:
+            case StudyResumed(records=records):
+                self._records.extend(records)
             case TrialStarted(number=number, arm=arm):
                 self._live_counters = Counters()
                 self._status = self._task = f"trial {number}: {arm.label}"

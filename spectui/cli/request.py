@@ -54,6 +54,11 @@ class SharedOptions:
     quiet: bool
     verbose: bool
 
+    def input_files(self) -> tuple[Path | None, ...]:
+        """Files that the run reads."""
+        preset = None if self.preset is None else Path(self.preset)
+        return (self.model, *self.model_draft, self.prompts, preset)
+
     def target_options(self, path: Path) -> ModelOptions:
         """Placement of the target."""
         return ModelOptions(

@@ -24,7 +24,7 @@ def bench(
     """Load, measure, print."""
     options = SharedOptions(**shared)
     speculation = speculation_config(draft_max, draft_min, draft_p_min)
-    check_writable(options.json_path)
+    check_writable(options.json_path, options.input_files())
     prompts = read_prompts(options)
     if options.prompts is None:
         prompts = prompts[:_SUITE_PROMPTS]

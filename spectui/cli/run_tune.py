@@ -12,7 +12,7 @@ from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.session import model_paths, open_engine, read_prompts
 from spectui.cli.study_spec import study_name, study_spec
-from spectui.config import ModelOptions
+from spectui.config import ModelOptions, Schedule
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
@@ -21,7 +21,7 @@ from spectui.monitor.machine import Machine, this_machine
 from spectui.paths import data_dir, ensure_dir
 from spectui.tune.measurement import Measurer
 from spectui.tune.search import Candidate, Limits, Search, TuneResult
-from spectui.tune.space import MAX_DRAFT, Parameter, SearchSpace
+from spectui.tune.space import MAX_DRAFT, SERVER_DEFAULTS, Parameter, SearchSpace
 from spectui.tune.statistics import MIN_PROMPTS
 from spectui.tune.study import Sampler, TuningStudy
 from spectui.tune.trials import TrialRecord
@@ -82,7 +82,7 @@ def tune(parsed: dict[str, Any]) -> None:
     options = TuneOptions(**{key: value for key, value in parsed.items() if key in own})
     shared = SharedOptions(**{key: value for key, value in parsed.items() if key not in own})
     options.parameters()
-    check_writable(shared.json_path)
+    check_writable(shared.json_path, shared.input_files())
     prompts = read_prompts(shared)
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
     if len(prompts) < MIN_PROMPTS:
@@ -93,7 +93,9 @@ def tune(parsed: dict[str, Any]) -> None:
         target_path, drafts = model_paths(shared, progress)
         with open_engine(shared, progress) as engine:
             target = engine.load_target(
-                shared.target_options(target_path), shared.context_options(), max_draft=MAX_DRAFT
+                shared.target_options(target_path),
+                shared.context_options(),
+                max_draft=_max_draft(shared),
             )
             candidates = _candidates(engine, shared, drafts)
             workload = tokenize(
@@ -133,7 +135,7 @@ def _prepare(
         name=options.study or study_name(target, spec),
         storage=options.storage or _own_storage(),
         spec=spec,
-        space=SearchSpace(drafts=usable, tuned=options.parameters()),
+        space=SearchSpace(drafts=usable, tuned=options.parameters(), max_draft=_max_draft(shared)),
         sampler=Sampler(options.sampler),
         seed=shared.seed,
         must_exist=options.resume,
@@ -149,10 +151,22 @@ def _prepare(
     )
 
 
+def _max_draft(shared: SharedOptions) -> int:
+    """Longest draft to try: the verified batch holds the bonus token as well.
+
+    Raises:
+        UsageError: the batch has no room for a draft.
+    """
+    longest = min(MAX_DRAFT, shared.batch_size - 1, shared.ctx_size - 1)
+    if longest < SERVER_DEFAULTS.draft_max:
+        raise UsageError(
+            f"-b {shared.batch_size} and -c {shared.ctx_size} have no room for a draft of "
+            f"{SERVER_DEFAULTS.draft_max} tokens; raise them"
+        )
+    return longest
+
+
 def _search(engine: Engine, run: TuneRun, progress: Progress) -> TuneResult:
-    if run.study.resumed:
-        n_tried = run.study.n_tried()
-        progress.say(f"resuming the study {run.study.name}: {n_tried} trials so far")
     search = Search(
         engine,
         run.study,
@@ -220,11 +234,18 @@ def _report(result: TuneResult, run: TuneRun) -> None:
         flags=flags,
         command=command,
     )
-    write_result(document, _summary(result, command), run.shared.json_path)
+    write_result(
+        document, _summary(result, command, run.shared.schedule_kind()), run.shared.json_path
+    )
 
 
-def _summary(result: TuneResult, command: str) -> str:
+def _summary(result: TuneResult, command: str, schedule: Schedule) -> str:
     lines = [result.verdict.reason]
+    if schedule is Schedule.FAST:
+        lines.append(
+            "NOTE: measured on the fast schedule, which llama-server does not have: this is what "
+            "would be possible, not what the command gives."
+        )
     if result.lossless is not None and not result.lossless.lossless:
         lines.append("WARNING: speculation changed the output; spectui bench shows where.")
     if result.best is not None and result.speedup is None:

@@ -60,6 +60,8 @@ def read_prompts(options: SharedOptions) -> tuple[Prompt, ...]:
 
 def named(paths: Sequence[Path]) -> dict[str, Path]:
     """Give candidates short, distinct names: file stems, numbered where they collide."""
+    # The same file given twice is one candidate.
+    paths = list({path.resolve(): path for path in reversed(paths)}.values())[::-1]
     stems = [path.stem for path in paths]
     return {
         stem if stems.count(stem) == 1 else f"{stem}#{index}": path

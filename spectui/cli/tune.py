@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from spectui.cli.duration import DURATION
-from spectui.cli.options import add_options, shared_options
+from spectui.cli.options import Fraction, add_options, shared_options
 
 _TUNE = (
     click.option(
@@ -54,7 +54,7 @@ _TUNE = (
     ),
     click.option(
         "--min-gain",
-        type=click.FloatRange(min=0),
+        type=Fraction(min=0),
         default=0.02,
         show_default=True,
         help="Least gain that makes speculation worth it.",

@@ -94,7 +94,14 @@ class ConfirmationStarted:
     n_prompts: int
 
 
-TuneEvent = TrialStarted | TrialFinished | PromptMeasured | ConfirmationStarted
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyResumed:
+    """Trials of earlier runs are taken up."""
+
+    records: tuple[TrialRecord, ...]
+
+
+TuneEvent = StudyResumed | TrialStarted | TrialFinished | PromptMeasured | ConfirmationStarted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +154,8 @@ class Search:
         """Search and confirm. An interrupt ends it early with what was measured."""
         interrupted, failure, lossless = False, None, None
         pairs: list[Pair] = []
+        if self._records:
+            self._on_event(StudyResumed(records=tuple(self._records.values())))
         try:
             self._search()
             self._confirm(pairs)

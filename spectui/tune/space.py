@@ -31,6 +31,8 @@ class SearchSpace:
 
     drafts: tuple[str, ...]
     tuned: frozenset[Parameter] = frozenset(Parameter)
+    max_draft: int = MAX_DRAFT
+    """Longest draft that batch and context have room for, at most ``MAX_DRAFT``."""
 
     def first_arms(self) -> tuple[Arm, ...]:
         """Arms that every study tries first: what the user has or gets without tuning."""
@@ -38,4 +40,8 @@ class SearchSpace:
         arms += [Arm(draft=draft, speculation=SERVER_DEFAULTS) for draft in self.drafts]
         if Parameter.DRAFT_MAX in self.tuned and Parameter.DRAFT_P_MIN in self.tuned:
             arms += [Arm(draft=draft, speculation=OLD_DEFAULTS) for draft in self.drafts[:1]]
-        return tuple(arms)
+        return tuple(
+            arm
+            for arm in arms
+            if arm.speculation is None or arm.speculation.draft_max <= self.max_draft
+        )

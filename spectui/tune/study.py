@@ -20,7 +20,6 @@ from sqlalchemy.exc import SQLAlchemyError
 from spectui.config import SpeculationConfig
 from spectui.errors import BadInputError, UsageError
 from spectui.tune.space import (
-    MAX_DRAFT,
     MAX_DRAFT_MIN,
     MAX_P_MIN,
     P_MIN_STEP,
@@ -121,6 +120,7 @@ class TuningStudy:
                 self.resumed = True
                 _check_same(self.name, known, spec)
                 self._close_abandoned()
+                self._check_alone()
             self._enqueue_first_arms()
 
     def ask(self) -> Proposal:
@@ -180,7 +180,7 @@ class TuningStudy:
             SERVER_DEFAULTS.draft_p_min,
         )
         if Parameter.DRAFT_MAX in tuned:
-            longest = trial.suggest_int(Parameter.DRAFT_MAX, 0, MAX_DRAFT)
+            longest = trial.suggest_int(Parameter.DRAFT_MAX, 0, self._space.max_draft)
         if Parameter.DRAFT_MIN in tuned:
             shortest = trial.suggest_int(Parameter.DRAFT_MIN, 0, MAX_DRAFT_MIN)
         if Parameter.DRAFT_P_MIN in tuned:
@@ -249,6 +249,16 @@ class TuningStudy:
             yield
         except (optuna.exceptions.StorageInternalError, SQLAlchemyError) as error:
             raise _unusable(self._url, error) from error
+
+    def _check_alone(self) -> None:
+        """Refuse a study that another process works on: they would slow each other down."""
+        for trial in self._study.get_trials(deepcopy=False):
+            if trial.state is optuna.trial.TrialState.RUNNING and not _is_dead(trial):
+                owner = trial.user_attrs.get(_OWNER, {})
+                raise UsageError(
+                    f"process {owner.get('pid')} on {owner.get('host')} is working on the study "
+                    f"{self.name}; wait for it, or choose another --study"
+                )
 
     def close(self) -> None:
         """Let go of the storage."""

@@ -7,6 +7,8 @@ from spectui.tune.statistics import Speedup
 
 _MINUS = "\N{MINUS SIGN}"
 _MAX_DECIMALS = 3
+_EVEN = 1.5
+"""Sides of an interval that differ by no more than this factor are told as one ±."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +68,11 @@ def _decided(speedup: Speedup, low: float, high: float, *, min_gain: float, what
     )
     value = _percent(gain, decimals)
     if low > 1 + min_gain:
-        spread = f"{(gain_high - gain_low) / 2:.{decimals}f}"
-        return f"Use it: {what} is worth {value} ± {spread} ({interval})."
+        below, above = gain - gain_low, gain_high - gain
+        # A single ± would misstate an interval that reaches much further up than down.
+        even = max(below, above) <= _EVEN * min(below, above)
+        spread = f" ± {(gain_high - gain_low) / 2:.{decimals}f}" if even else ""
+        return f"Use it: {what} is worth {value}{spread} ({interval})."
     if high < 1:
         loss = _percent(-gain, decimals).removeprefix("+")
         return f"Turn it off: {what} makes decoding {loss} slower ({interval})."
