@@ -85,7 +85,6 @@ class TuningStudy:
             UsageError: the study belongs to another machine, pair or workload, or is missing.
         """
         self.name = name
-        self.resumed = False
         self._space = space
         self._url = storage
         self._storage = _open_storage(storage)
@@ -117,7 +116,6 @@ class TuningStudy:
             if known is None:
                 self._study.set_user_attr(_SPEC, spec)
             else:
-                self.resumed = True
                 _check_same(self.name, known, spec)
                 self._close_abandoned()
                 self._check_alone()
@@ -158,10 +156,6 @@ class TuningStudy:
         with self._storage_errors():
             trials = self._study.get_trials(deepcopy=False)
         return tuple(_decode(trial) for trial in trials if _RECORD in trial.user_attrs)
-
-    def n_tried(self) -> int:
-        """Trials that were measured or cannot be."""
-        return sum(record.state in _TRIED for record in self.records())
 
     def completed(self) -> tuple[TrialRecord, ...]:
         """Trials that were measured."""
