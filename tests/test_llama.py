@@ -507,7 +507,7 @@ def test_restored_caches_are_bit_equal(context: Context) -> None:
     expected = last_logits(context, TOKENS[30:])
     context.clear()
     context.decode((9, 9, 9), Outputs.LAST)
-    context.restore(state, 30)
+    context.restore(state, TOKENS[:30])
     assert context.n_past == 30
     with pytest.raises(IndexError):
         context.logits(0)

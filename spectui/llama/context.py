@@ -109,7 +109,8 @@ class Context:
         self.n_ctx: int = C.llama_n_ctx_seq(self._ctx)
         self.n_batch: int = C.llama_n_batch(self._ctx)
         self.max_outputs: int = params.n_outputs_max
-        self.n_past = 0
+        self.tokens: list[int] = []
+        """What the cache holds."""
         self.native_s = 0.0
         self._batch = Batch(self.n_batch)
         self._row = ctypes.c_float * self.vocabulary.n_tokens
@@ -121,6 +122,11 @@ class Context:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def n_past(self) -> int:
+        """Tokens in the cache."""
+        return len(self.tokens)
 
     def _params(self, options: ContextOptions, max_outputs: int) -> Any:  # noqa: ANN401 - a C structure
         for option, size in (
@@ -196,9 +202,9 @@ class Context:
         C.llama_synchronize(self._ctx)
         self.native_s += time.perf_counter() - began
         if status == 0:
-            self.n_past += len(piece)
+            self.tokens.extend(piece)
             return
-        self.n_past = start
+        del self.tokens[start:]
         C.llama_memory_seq_rm(self._memory, _SEQUENCE, start, -1)
         if status == _ABORTED:
             raise CancelledError("decoding was cancelled")
@@ -237,12 +243,21 @@ class Context:
         if not C.llama_memory_seq_rm(self._memory, _SEQUENCE, n_past, -1):
             # Tried at creation: if it fails now, the cache is not what we believe it is.
             raise RuntimeError(f"llama.cpp refused to forget the tokens from {n_past} on")
-        self.n_past = n_past
+        del self.tokens[n_past:]
+
+    def keep_prefix(self, prompt: Sequence[int]) -> None:
+        """Forget all but what the cache has in common with ``prompt`` without its last token.
+
+        The last token has to be decoded in any case, for its logits.
+        """
+        pairs = zip(self.tokens, prompt[:-1], strict=False)
+        differing = (index for index, (ours, theirs) in enumerate(pairs) if ours != theirs)
+        self.truncate(next(differing, min(len(self.tokens), len(prompt) - 1)))
 
     def clear(self) -> None:
         """Forget everything."""
         C.llama_memory_clear(self._memory, True)
-        self.n_past = 0
+        self.tokens.clear()
         self._n_outputs = 0
 
     def save(self) -> bytes:
@@ -252,13 +267,13 @@ class Context:
         written = C.llama_state_seq_get_data(self._ctx, buffer, size, _SEQUENCE)
         return bytes(memoryview(buffer)[:written])
 
-    def restore(self, state: bytes, n_past: int) -> None:
-        """Bring back what ``save`` returned when ``n_past`` tokens were held. No logits follow."""
+    def restore(self, state: bytes, tokens: Sequence[int]) -> None:
+        """Bring back what ``save`` returned when ``tokens`` were held. No logits follow."""
         self.clear()
         buffer = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
         if not C.llama_state_seq_set_data(self._ctx, buffer, len(state), _SEQUENCE):
             raise RuntimeError("llama.cpp refused a state that it had saved")
-        self.n_past = n_past
+        self.tokens.extend(tokens)
 
     def close(self) -> None:
         """Free caches and buffers."""

@@ -11,6 +11,9 @@ from spectui.llama.c import C
 
 LogListener = Callable[[str], None]
 
+_DEBUG, _CONTINUED = 1, 5
+"""``GGML_LOG_LEVEL_DEBUG`` and ``GGML_LOG_LEVEL_CONT``."""
+
 
 class NativeLog:
     """llama.cpp's own log, line by line, kept off the terminal.
@@ -19,12 +22,13 @@ class NativeLog:
     threads call in, hence the lock.
     """
 
-    def __init__(self, capacity: int = 2_000) -> None:
+    def __init__(self, capacity: int = 50_000) -> None:
         """Keep the last ``capacity`` lines."""
         self._lines: deque[str] = deque(maxlen=capacity)
         self._partial = ""
         self._lock = threading.Lock()
         self._listener: LogListener | None = None
+        self._is_debug = False
         # The C side keeps only a pointer: the callback object must live as long as the log.
         self._callback = C.llama_log_callback(self._receive)
 
@@ -36,10 +40,10 @@ class NativeLog:
         """Hand every further line to ``listener`` as well, or to nobody."""
         self._listener = listener
 
-    def tail(self, n_lines: int) -> tuple[str, ...]:
-        """Return the last ``n_lines`` lines, oldest first."""
+    def tail(self, n_lines: int | None = None) -> tuple[str, ...]:
+        """Return the last ``n_lines`` lines since the mark, oldest first; None for all."""
         with self._lock:
-            return tuple(self._lines)[-n_lines:]
+            return tuple(self._lines)[-(n_lines or 0) :]
 
     def mark(self) -> None:
         """Forget the lines so far, so that ``tail`` shows only what follows."""
@@ -47,11 +51,14 @@ class NativeLog:
             self._lines.clear()
             self._partial = ""
 
-    def _receive(self, _level: int, text: bytes, _user_data: object) -> None:
+    def _receive(self, level: int, text: bytes, _user_data: object) -> None:
+        if level != _CONTINUED:
+            self._is_debug = level == _DEBUG
         with self._lock:
             *lines, self._partial = (self._partial + text.decode(errors="replace")).split("\n")
             self._lines.extend(lines)
-        if self._listener is not None:
+        # More than a thousand debug lines per context say which tensor feeds which node.
+        if self._listener is not None and not self._is_debug:
             for line in lines:
                 self._listener(line)
 
@@ -80,7 +87,8 @@ def llama_cpp_version() -> str:
 
 
 @cache
-def _ggml(name: str) -> ctypes.CDLL:
+def ggml(name: str) -> ctypes.CDLL:
+    """One of ggml's own libraries, such as ``ggml-base``, beside the binding's."""
     folder = Path(str(C.__file__)).parent / "lib"
     return ctypes.CDLL(str(next(folder.glob(f"*{name}.[sd]*"))))
 
@@ -93,7 +101,7 @@ def buffer_types() -> dict[str, int]:
     enumerated by libggml, buffer types by libggml-base.
     """
     ensure_backend()
-    registry, base = _ggml("ggml"), _ggml("ggml-base")
+    registry, base = ggml("ggml"), ggml("ggml-base")
     registry.ggml_backend_dev_count.restype = ctypes.c_size_t
     registry.ggml_backend_dev_get.restype = ctypes.c_void_p
     registry.ggml_backend_dev_get.argtypes = [ctypes.c_size_t]

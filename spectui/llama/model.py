@@ -1,9 +1,10 @@
 """One loaded GGUF: weights, metadata, vocabulary."""
 
 import ctypes
+import glob
 import os
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -12,11 +13,13 @@ from typing import Self
 from spectui.config import ModelOptions
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.c import C
+from spectui.llama.files import check_file
+from spectui.llama.info import ModelInfo
 from spectui.llama.library import ensure_backend, native_log
 from spectui.llama.placement import ModelParams
 from spectui.llama.vocabulary import Vocabulary
 
-_MAGIC = b"GGUF"
+_SHARD = re.compile(r"(?P<stem>.+)-\d{5}-of-(?P<n>\d{5})\.gguf")
 
 _OUT_OF_MEMORY = (
     "out of memory",
@@ -28,40 +31,13 @@ _OUT_OF_MEMORY = (
 """What llama.cpp's log says when a buffer could not be had."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelInfo:
-    """What is known of a loaded model."""
-
-    path: Path
-    arch: str
-    name: str
-    n_params: int
-    size_bytes: int
-    n_layers: int
-    n_ctx_train: int
-    n_vocab: int
-
-
-def check_file(path: Path) -> None:
-    """Refuse what is obviously no model before llama.cpp sees it.
-
-    Raises:
-        BadInputError: missing, no file, unreadable, empty, or not a GGUF.
-    """
-    hint = "give the path of a GGUF model"
-    if not path.exists():
-        raise BadInputError(f"{path}: no such file; {hint}")
-    if not path.is_file():
-        raise BadInputError(f"{path} is not a file; {hint}")
-    try:
-        with path.open("rb") as file:
-            magic = file.read(len(_MAGIC))
-    except OSError as error:
-        raise BadInputError(f"{path} cannot be read ({error.strerror}); {hint}") from error
-    if not magic:
-        raise BadInputError(f"{path} is empty; download it again")
-    if magic != _MAGIC:
-        raise BadInputError(f"{path} is not a GGUF file (it starts with {magic!r}); {hint}")
+def file_size(path: Path) -> int:
+    """Bytes of a model's file, all shards of a split one (``-00001-of-00003.gguf``) together."""
+    match = _SHARD.fullmatch(path.name)
+    if match is None:
+        return path.stat().st_size
+    shards = path.parent.glob(f"{glob.escape(match['stem'])}-*-of-{match['n']}.gguf")
+    return sum(shard.stat().st_size for shard in shards)
 
 
 class Model:
@@ -73,11 +49,13 @@ class Model:
         *,
         on_progress: Callable[[float], None] | None = None,
         cancelled: Callable[[], bool] = lambda: False,
+        vocab_only: bool = False,
     ) -> None:
         """Load weights.
 
         Args:
             options: file and placement.
+            vocab_only: leave the weights where they are: for metadata and tokens.
             on_progress: called with the loaded fraction, 0 to 1.
             cancelled: asked with every progress; True ends the load.
 
@@ -91,6 +69,7 @@ class Model:
         ensure_backend()
         self.options = options
         params = ModelParams(options)
+        params.c.vocab_only = vocab_only
         stopped = False
 
         def progress(fraction: float, _user_data: object) -> bool:
@@ -131,6 +110,7 @@ class Model:
             n_layers=C.llama_model_n_layer(self._model),
             n_ctx_train=C.llama_model_n_ctx_train(self._model),
             n_vocab=self.vocabulary.n_tokens,
+            has_chat_template=self.chat_template is not None,
         )
 
     @property

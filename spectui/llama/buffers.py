@@ -1,0 +1,75 @@
+"""The buffers that llama.cpp has made, as its log tells. Pure: a screen need not load llama.cpp."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class BufferKind(StrEnum):
+    """What a buffer holds."""
+
+    WEIGHTS = "weights"
+    KV = "kv"
+    RECURRENT = "recurrent"
+    """State of recurrent layers, the counterpart of KV."""
+    COMPUTE = "compute"
+    OUTPUT = "output"
+    """Logits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buffer:
+    """One buffer of one model or context."""
+
+    device: str
+    """As llama.cpp names it: ``CPU``, ``CPU_Mapped``, ``CUDA0``, ``CUDA_Host``."""
+    kind: BufferKind
+    size_bytes: int
+
+    @property
+    def gpu(self) -> int | None:
+        """Number of the GPU it lives on; None for memory of the host."""
+        match = _GPU.fullmatch(self.device)
+        return int(match[1]) if match else None
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether it is a file in the page cache, which the kernel may drop and read again."""
+        return self.device.endswith("_Mapped") and self.gpu is None
+
+
+_GPU = re.compile(r"(?!CPU)[A-Za-z]+(\d+)(?:_\w+)?")
+"""Such as ``CUDA0``, ``Vulkan1`` or ``MTL0_Mapped``."""
+_KINDS = {
+    "model": BufferKind.WEIGHTS,
+    "KV": BufferKind.KV,
+    "RS": BufferKind.RECURRENT,
+    "compute": BufferKind.COMPUTE,
+    "output": BufferKind.OUTPUT,
+}
+_LINE = re.compile(
+    rf"\w+:\s+(?P<device>\S+)\s+(?P<kind>{'|'.join(_KINDS)}) buffer size =\s+(?P<mib>[\d.]+) MiB\s*"
+)
+_MIB = 1 << 20
+_MADE_ANEW = frozenset({BufferKind.COMPUTE, BufferKind.OUTPUT})
+"""Kinds of which a context has one per device: a further line says that it was made anew."""
+
+
+def parse_buffers(lines: Iterable[str]) -> tuple[Buffer, ...]:
+    """Read the buffers out of the log of one model load, one context creation, or both.
+
+    Lines of one kind and device are added up: a cache of several parts, a model of several files.
+    """
+    sizes: dict[tuple[str, BufferKind], int] = {}
+    for line in lines:
+        match = _LINE.fullmatch(line)
+        if match is None:
+            continue
+        key = match["device"], _KINDS[match["kind"]]
+        size_bytes = round(float(match["mib"]) * _MIB)
+        sizes[key] = size_bytes if key[1] in _MADE_ANEW else sizes.get(key, 0) + size_bytes
+    return tuple(
+        Buffer(device=device, kind=kind, size_bytes=size_bytes)
+        for (device, kind), size_bytes in sizes.items()
+    )

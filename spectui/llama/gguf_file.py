@@ -1,0 +1,136 @@
+"""What a GGUF says of itself: metadata and tensors, without loading a weight.
+
+Read by ggml's own C API, so that it is read as llama.cpp reads it.
+"""
+
+import glob
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Self
+
+from spectui.errors import BadInputError
+from spectui.llama.files import check_file
+from spectui.llama.gguf_native import ARRAY, NUMBERS, STRING, InitParams, gguf_library
+from spectui.llama.library import ensure_backend
+
+Scalar = int | float | str | bool
+
+_SHARD = re.compile(r"(?P<stem>.+)-\d{5}-of-(?P<n>\d{5})\.gguf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorInfo:
+    """One tensor of a file."""
+
+    name: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GgufFile:
+    """Metadata and tensors of a model, of all its shards."""
+
+    metadata: Mapping[str, Scalar]
+    """Of the first shard, which holds the model's; single values only."""
+    array_lengths: Mapping[str, int]
+    """Of the metadata that is lists, such as the vocabulary."""
+    tensors: tuple[TensorInfo, ...]
+
+
+def read_gguf(path: Path) -> GgufFile:
+    """Read a model's headers, those of all shards of a split one.
+
+    Raises:
+        BadInputError: a file is missing or no usable GGUF.
+    """
+    ensure_backend()  # it keeps ggml's messages off the terminal
+    paths = shards(path)
+    metadata: dict[str, Scalar] = {}
+    array_lengths: dict[str, int] = {}
+    tensors: list[TensorInfo] = []
+    for shard in paths:
+        with _Header(shard) as header:
+            if shard == paths[0]:
+                metadata = dict(header.scalars())
+                array_lengths = dict(header.arrays())
+            tensors += header.tensors()
+    return GgufFile(
+        metadata=MappingProxyType(metadata),
+        array_lengths=MappingProxyType(array_lengths),
+        tensors=tuple(tensors),
+    )
+
+
+def shards(path: Path) -> tuple[Path, ...]:
+    """Return the files of a model in order: ``path``, or all of ``-00001-of-0000N.gguf``.
+
+    Raises:
+        BadInputError: a shard is missing.
+    """
+    match = _SHARD.fullmatch(path.name)
+    if match is None:
+        return (path,)
+    pattern = f"{glob.escape(match['stem'])}-*-of-{match['n']}.gguf"
+    found = tuple(sorted(path.parent.glob(pattern)))
+    if found and len(found) != int(match["n"]):
+        raise BadInputError(
+            f"{path} is one of {int(match['n'])} parts, but {len(found)} are there; "
+            "download the missing ones"
+        )
+    return found or (path,)
+
+
+class _Header:
+    """One open ``gguf_context``."""
+
+    def __init__(self, path: Path) -> None:
+        check_file(path)
+        self._c = gguf_library()
+        self._context = self._c.gguf_init_from_file(os.fsencode(path), InitParams(True, None))
+        if not self._context:
+            raise BadInputError(
+                f"{path} has a broken header; check that the download is complete and that "
+                "this llama.cpp knows the version of the format"
+            )
+
+    def scalars(self) -> Iterator[tuple[str, Scalar]]:
+        """Yield keys and values that are no lists."""
+        for index, key, kind in self._entries():
+            if kind == STRING:
+                yield key, _text(self._c.gguf_get_val_str(self._context, index))
+            elif kind in NUMBERS:
+                getter = getattr(self._c, f"gguf_get_val_{NUMBERS[kind][0]}")
+                yield key, getter(self._context, index)
+
+    def arrays(self) -> Iterator[tuple[str, int]]:
+        """Yield keys and lengths of lists."""
+        for index, key, kind in self._entries():
+            if kind == ARRAY:
+                yield key, self._c.gguf_get_arr_n(self._context, index)
+
+    def tensors(self) -> Iterator[TensorInfo]:
+        """Yield the tensors in the order of the file."""
+        for index in range(self._c.gguf_get_n_tensors(self._context)):
+            yield TensorInfo(
+                name=_text(self._c.gguf_get_tensor_name(self._context, index)),
+                size_bytes=self._c.gguf_get_tensor_size(self._context, index),
+            )
+
+    def _entries(self) -> Iterator[tuple[int, str, int]]:
+        for index in range(self._c.gguf_get_n_kv(self._context)):
+            key = _text(self._c.gguf_get_key(self._context, index))
+            yield index, key, self._c.gguf_get_kv_type(self._context, index)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._c.gguf_free(self._context)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode(errors="replace")

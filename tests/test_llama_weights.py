@@ -1,0 +1,266 @@
+"""What files and logs tell of a model's memory: GGUF headers, weight traffic, buffers."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.config import ContextOptions, ModelOptions, TensorOverride
+from spectui.errors import BadInputError
+from spectui.llama.buffers import Buffer, BufferKind, parse_buffers
+from spectui.llama.context import AbortFlag, Context
+from spectui.llama.gguf_file import GgufFile, TensorInfo, read_gguf, shards
+from spectui.llama.library import native_log
+from spectui.llama.memory import WeightTraffic
+from spectui.llama.model import Model
+from spectui.llama.weights import weight_traffic
+from tests.support.models import MOE, N_LAYERS, TARGET, TinyPath, vocabulary, write_empty
+
+pytest_plugins = ("tests.support.fixtures",)
+
+NOWHERE = Path("model.gguf")
+
+
+def gguf(sizes: dict[str, int], **metadata: int) -> GgufFile:
+    return GgufFile(
+        metadata={
+            "general.architecture": "llama",
+            "llama.block_count": 2,
+            **{f"llama.{key}": value for key, value in metadata.items()},
+        },
+        array_lengths={},
+        tensors=tuple(TensorInfo(name=name, size_bytes=size) for name, size in sizes.items()),
+    )
+
+
+DENSE = {
+    "token_embd.weight": 1000,
+    "output.weight": 100,
+    "blk.0.attn_q.weight": 10,
+    "blk.1.attn_q.weight": 1,
+}
+EXPERTS = {
+    "output.weight": 5,
+    "blk.0.attn_q.weight": 1,
+    "blk.0.ffn_up_exps.weight": 100,
+    "blk.0.ffn_up_shexp.weight": 20,
+    "blk.1.ffn_down_exps.weight": 1000,
+}
+
+
+def cpu_and_gpu(sizes: dict[str, int], options: ModelOptions) -> tuple[int, int]:
+    traffic = weight_traffic(gguf(sizes), options, gpu_devices=True)
+    return traffic.cpu_bytes, traffic.gpu_dense_bytes + traffic.gpu_expert_bytes
+
+
+def test_a_header_tells_scalars_list_lengths_and_tensors(tiny: TinyPath) -> None:
+    found = read_gguf(tiny(MOE))
+    assert found.metadata["general.architecture"] == "llama"
+    assert found.metadata["llama.block_count"] == N_LAYERS
+    assert found.metadata["llama.expert_count"] == 4
+    assert found.metadata["llama.attention.layer_norm_rms_epsilon"] == pytest.approx(1e-5)
+    assert found.array_lengths["tokenizer.ggml.tokens"] == len(vocabulary(MOE))
+    sizes = {tensor.name: tensor.size_bytes for tensor in found.tensors}
+    assert sizes["token_embd.weight"] == len(vocabulary(MOE)) * 64 * 4
+
+
+def test_tensors_fill_the_file(tiny: TinyPath) -> None:
+    path = tiny(TARGET)
+    total_bytes = sum(tensor.size_bytes for tensor in read_gguf(path).tensors)
+    assert 0.5 * path.stat().st_size < total_bytes < path.stat().st_size
+
+
+def test_all_shards_count(tiny: TinyPath, tmp_path: Path) -> None:
+    for number in (1, 2):
+        shutil.copy(tiny(TARGET), tmp_path / f"m-0000{number}-of-00002.gguf")
+    split = read_gguf(tmp_path / "m-00001-of-00002.gguf")
+    assert len(split.tensors) == 2 * len(read_gguf(tiny(TARGET)).tensors)
+
+
+def test_a_missing_shard_is_named(tiny: TinyPath, tmp_path: Path) -> None:
+    first = tmp_path / "m-00001-of-00003.gguf"
+    shutil.copy(tiny(TARGET), first)
+    with pytest.raises(BadInputError, match="one of 3 parts, but 1 are there"):
+        shards(first)
+
+
+@pytest.mark.parametrize("n_bytes", [10, 40, 300, 3000])
+def test_a_truncated_header_is_refused(tiny: TinyPath, tmp_path: Path, n_bytes: int) -> None:
+    path = tmp_path / "cut.gguf"
+    path.write_bytes(tiny(TARGET).read_bytes()[:n_bytes])
+    with pytest.raises(BadInputError, match="broken header"):
+        read_gguf(path)
+
+
+def test_what_is_no_gguf_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "text.gguf"
+    path.write_text("no model")
+    with pytest.raises(BadInputError, match="not a GGUF"):
+        read_gguf(path)
+
+
+def test_a_file_without_tensors_has_no_traffic(tmp_path: Path) -> None:
+    path = tmp_path / "empty.gguf"
+    write_empty(path)
+    traffic = weight_traffic(read_gguf(path), ModelOptions(path=path), gpu_devices=False)
+    assert traffic.cpu_bytes == 0
+
+
+def test_without_a_gpu_everything_is_in_ram() -> None:
+    traffic = weight_traffic(gguf(DENSE), ModelOptions(path=NOWHERE), gpu_devices=False)
+    assert (traffic.cpu_dense_bytes, traffic.gpu_dense_bytes) == (111, 0)
+
+
+def test_the_embedding_is_looked_up_unless_it_is_the_output_too() -> None:
+    tied = {name: size for name, size in DENSE.items() if name != "output.weight"}
+    traffic = weight_traffic(gguf(tied), ModelOptions(path=NOWHERE), gpu_devices=False)
+    assert traffic.cpu_dense_bytes == 1011
+
+
+@pytest.mark.parametrize(
+    ("n_gpu_layers", "expected"), [(0, (111, 0)), (1, (11, 100)), (2, (10, 101)), (3, (0, 111))]
+)
+def test_the_output_goes_to_the_gpu_first_then_the_last_layers(
+    n_gpu_layers: int, expected: tuple[int, int]
+) -> None:
+    options = ModelOptions(path=NOWHERE, n_gpu_layers=n_gpu_layers)
+    assert cpu_and_gpu(DENSE, options) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "cpu_bytes"),
+    [
+        (ModelOptions(path=NOWHERE), 0),
+        (ModelOptions(path=NOWHERE, cpu_moe=True), 1100),
+        (ModelOptions(path=NOWHERE, n_cpu_moe=1), 100),
+        (
+            ModelOptions(
+                path=NOWHERE, override_tensor=(TensorOverride(pattern="exps", buffer="CPU"),)
+            ),
+            1100,
+        ),
+        (
+            ModelOptions(
+                path=NOWHERE,
+                override_tensor=(TensorOverride(pattern=r"blk\.1\.", buffer="CUDA0"),),
+                cpu_moe=True,
+            ),
+            100,
+        ),
+    ],
+)
+def test_overrides_place_experts_and_the_first_match_wins(
+    options: ModelOptions, cpu_bytes: int
+) -> None:
+    assert cpu_and_gpu(EXPERTS, options) == (cpu_bytes, sum(EXPERTS.values()) - cpu_bytes)
+
+
+def test_a_pattern_that_python_cannot_read_moves_nothing() -> None:
+    override = TensorOverride(pattern="*", buffer="CPU")
+    options = ModelOptions(path=NOWHERE, override_tensor=(override,))
+    assert cpu_and_gpu(EXPERTS, options)[0] == 0
+
+
+def test_shared_experts_are_dense() -> None:
+    traffic = weight_traffic(gguf(EXPERTS), ModelOptions(path=NOWHERE), gpu_devices=False)
+    assert (traffic.cpu_dense_bytes, traffic.cpu_expert_bytes) == (26, 1100)
+
+
+def test_mtp_layers_are_not_loaded_and_not_read() -> None:
+    file = gguf(DENSE, nextn_predict_layers=1)
+    traffic = weight_traffic(file, ModelOptions(path=NOWHERE), gpu_devices=False)
+    assert traffic.cpu_dense_bytes == 110
+
+
+def moe(n_experts: int, n_used: int) -> WeightTraffic:
+    return WeightTraffic(
+        cpu_dense_bytes=10,
+        cpu_expert_bytes=1000,
+        gpu_dense_bytes=3,
+        gpu_expert_bytes=0,
+        n_experts=n_experts,
+        n_experts_used=n_used,
+    )
+
+
+def test_one_token_reads_its_experts_and_two_tokens_not_quite_twice_as_many() -> None:
+    assert moe(8, 2).cpu_bytes_per_decode(1) == pytest.approx(10 + 250)
+    assert moe(8, 2).cpu_bytes_per_decode(2) == pytest.approx(10 + 1000 * (1 - 0.75**2))
+    assert moe(8, 2).gpu_bytes_per_decode(2) == 3
+
+
+@given(n_experts=st.integers(1, 512), used=st.floats(0.001, 1), n_tokens=st.integers(1, 4096))
+def test_a_decode_reads_at_least_one_tokens_experts_and_at_most_all(
+    n_experts: int, used: float, n_tokens: int
+) -> None:
+    traffic = moe(n_experts, max(1, round(used * n_experts)))
+    one, many = traffic.cpu_bytes_per_decode(1), traffic.cpu_bytes_per_decode(n_tokens)
+    assert one - 1e-6 <= many <= traffic.cpu_bytes + 1e-6
+
+
+LOG = """\
+load_tensors:   CPU_Mapped model buffer size = 35762.25 MiB
+load_tensors:   CPU_Mapped model buffer size =  1024.00 MiB
+load_tensors:        CUDA0 model buffer size = 14495.00 MiB
+llama_context:  CUDA_Host  output buffer size =     1.16 MiB
+llama_kv_cache:      CUDA0 KV buffer size =  1536.00 MiB
+llama_kv_cache:      CUDA0 KV buffer size =   384.00 MiB
+llama_kv_cache: size = 1920.00 MiB (  4096 cells,  30 layers,  1/1 seqs), K (f16):   45.00 MiB
+llama_memory_recurrent:      CUDA0 RS buffer size =    62.81 MiB
+sched_reserve:      CUDA0 compute buffer size =   900.00 MiB
+sched_reserve:      CUDA0 compute buffer size =   858.01 MiB
+something else with a model buffer size = 3 MiB
+"""
+MIB = 1 << 20
+
+
+def test_buffers_of_one_kind_add_up_except_those_made_anew() -> None:
+    sizes = {(b.device, b.kind): b.size_bytes for b in parse_buffers(LOG.splitlines())}
+    assert sizes == {
+        ("CPU_Mapped", BufferKind.WEIGHTS): 36786.25 * MIB,
+        ("CUDA0", BufferKind.WEIGHTS): 14495 * MIB,
+        ("CUDA_Host", BufferKind.OUTPUT): round(1.16 * MIB),
+        ("CUDA0", BufferKind.KV): 1920 * MIB,
+        ("CUDA0", BufferKind.RECURRENT): round(62.81 * MIB),
+        ("CUDA0", BufferKind.COMPUTE): round(858.01 * MIB),
+    }
+
+
+@pytest.mark.parametrize(
+    ("device", "gpu", "is_mapped"),
+    [
+        ("CPU", None, False),
+        ("CPU_Mapped", None, True),
+        ("CPU_REPACK", None, False),
+        ("CUDA_Host", None, False),
+        ("CUDA1", 1, False),
+        ("Vulkan0", 0, False),
+        ("MTL0_Mapped", 0, False),
+    ],
+)
+def test_a_devices_name_tells_where_it_is(device: str, gpu: int | None, is_mapped: bool) -> None:  # noqa: FBT001 - a parametrised value
+    buffer = Buffer(device=device, kind=BufferKind.KV, size_bytes=1)
+    assert (buffer.gpu, buffer.is_mapped) == (gpu, is_mapped)
+
+
+def test_the_real_log_tells_weights_cache_and_scratch(tiny: TinyPath) -> None:
+    lines: list[str] = []
+    options = ModelOptions(path=tiny(TARGET))
+    with Model(options) as model:
+        lines += native_log.tail(2000)
+        context = ContextOptions(ctx_size=256, threads=1)
+        with Context(model, context, max_outputs=4, abort=AbortFlag()):
+            lines += native_log.tail(2000)
+    kinds = {buffer.kind for buffer in parse_buffers(lines) if buffer.gpu is None}
+    assert kinds == {
+        BufferKind.WEIGHTS,
+        BufferKind.KV,
+        BufferKind.COMPUTE,
+        BufferKind.OUTPUT,
+    }
+    weights = weight_traffic(read_gguf(options.path), options, gpu_devices=False)
+    read = sum(b.size_bytes for b in parse_buffers(lines) if b.kind is BufferKind.WEIGHTS)
+    # The buffer holds the embedding too, of which a token reads one row.
+    assert 0 < weights.cpu_bytes < read + MIB
