@@ -151,7 +151,7 @@ def test_events_add_up_to_the_result(engine: Engine) -> None:
     assert 0 < result.native_s < result.decode_s
     assert result.tokens_per_s == pytest.approx(59 / result.decode_s)
     assert result.n_prompt_tokens == len(PROMPT)
-    assert events[0] == PromptEvaluated(n_tokens=len(PROMPT), seconds=result.prompt_s, reused=False)
+    assert events[0] == PromptEvaluated(n_tokens=len(PROMPT), seconds=result.prompt_s, n_reused=0)
 
 
 def test_one_token_has_no_throughput(engine: Engine) -> None:
@@ -472,7 +472,7 @@ def test_reuse_is_told_and_ends_with_the_target(own_engine: Engine, tiny: TinyPa
             for event in recorded(own_engine, command)[1]
             if isinstance(event, PromptEvaluated)
         )
-        return evaluated.reused
+        return evaluated.n_reused > 0
 
     assert [reused(), reused(), reused(speculation(2)), reused(speculation(2))] == [
         False,
@@ -520,9 +520,9 @@ def test_stop_from_another_thread_keeps_the_tokens_so_far(tiny: TinyPath) -> Non
 
     with HookedEngine(stand_still) as hooked:
         hooked.call(load_target(tiny(TARGET)))
-        hooked.thread.submit(request())
+        hooked.client.submit(request())
         assert reached.wait(60)
-        hooked.thread.stop()
+        hooked.client.stop()
         stopped.set()
         answer = hooked.answer()
         assert isinstance(answer, GenerationFinished)
@@ -572,7 +572,7 @@ def test_stop_by_the_driver_ends_a_long_text(tiny: TinyPath) -> None:
 def test_stop_ends_a_load(tiny: TinyPath) -> None:
     def stop_load(hooked: HookedEngine, event: Event) -> None:
         if isinstance(event, LoadProgress) and event.role is Role.DRAFT:
-            hooked.thread.stop()
+            hooked.client.stop()
 
     with HookedEngine(stop_load) as hooked:
         hooked.call(load_target(tiny(TARGET)))
@@ -593,12 +593,12 @@ def test_stop_cancels_what_was_submitted_before_and_nothing_after(tiny: TinyPath
     with HookedEngine(hold) as hooked:
         hooked.call(load_target(tiny(TARGET)))
         for _ in range(2):
-            hooked.thread.submit(request())
-        hooked.thread.submit(load_target(tiny(OTHER)))
+            hooked.client.submit(request())
+        hooked.client.submit(load_target(tiny(OTHER)))
         assert holding.wait(60)
-        hooked.thread.stop()
-        hooked.thread.submit(load_target(tiny(TARGET)))
-        hooked.thread.submit(request(n_predict=4))
+        hooked.client.stop()
+        hooked.client.submit(load_target(tiny(TARGET)))
+        hooked.client.submit(request(n_predict=4))
         release.set()
         running, queued, load, fresh, last = (hooked.answer() for _ in range(5))
         assert isinstance(running, GenerationFinished)

@@ -1,6 +1,7 @@
 """What the engine can be told to do. Each command is answered by exactly one terminal event."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from spectui.config import (
     ContextOptions,
@@ -55,6 +56,9 @@ class Generate:
     schedule: Schedule = Schedule.SERVER
     reuse_prompt: bool = False
     """Keep the evaluated prompt and take it up again when the same prompt comes back."""
+    conversation: bool = False
+    """The prompt continues the last conversation: only what is new of it is evaluated. Its caches
+    are put aside while commands without this use the contexts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +73,25 @@ class ProbeMargin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ComparePair:
+    """Find out, without loading weights, whether a draft fits. Answered by ``PairCompared``."""
+
+    target: Path
+    draft: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shutdown:
     """Close the models and end the thread. Answered by ``EngineClosed``."""
 
 
-Command = LoadTarget | LoadDraft | UnloadDraft | Tokenize | Generate | ProbeMargin | Shutdown
+Command = (
+    LoadTarget
+    | LoadDraft
+    | UnloadDraft
+    | Tokenize
+    | Generate
+    | ProbeMargin
+    | ComparePair
+    | Shutdown
+)

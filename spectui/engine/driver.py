@@ -25,7 +25,7 @@ from spectui.engine.events import (
     ModelLoaded,
     Tokenized,
 )
-from spectui.engine.thread import EngineThread
+from spectui.engine.thread import EngineThread, Priority
 
 Answer = TypeVar("Answer")
 
@@ -37,11 +37,25 @@ class Engine:
     work and is raised again once the engine is idle.
     """
 
-    def __init__(self, on_event: Callable[[Event], None] = lambda _event: None) -> None:
-        """Start the engine's thread. ``on_event`` is called on the caller's thread."""
+    def __init__(
+        self,
+        on_event: Callable[[Event], None] = lambda _event: None,
+        *,
+        shared: EngineThread | None = None,
+    ) -> None:
+        """Connect to an engine.
+
+        Args:
+            on_event: called on the caller's thread.
+            shared: an engine that others use as well, for whom this one gives way; None starts
+                one of its own, which ends with ``close``.
+        """
         self.on_event = on_event
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self._thread = EngineThread(self._events.put)
+        self._is_shared = shared is not None
+        self._thread = shared or EngineThread()
+        priority = Priority.BACKGROUND if self._is_shared else Priority.INTERACTIVE
+        self.client = self._thread.connect(self._events.put, priority)
         self._n_unanswered = 0
 
     def load_target(
@@ -73,21 +87,24 @@ class Engine:
 
     def stop(self) -> None:
         """Cancel the running call. May be called from another thread or a signal handler."""
-        self._thread.stop()
+        self.client.stop()
 
     def close(self) -> None:
-        """Free the models and end the thread."""
-        self._thread.close()
+        """Free the models and end the thread; of a shared engine, only let go."""
+        if self._is_shared:
+            self._thread.disconnect(self.client)
+        else:
+            self._thread.close()
 
     def _call(self, command: Command, kind: type[Answer]) -> Answer:
         self._drain()
-        self._thread.submit(command)
+        self.client.submit(command)
         self._n_unanswered += 1
         try:
             answer = self._wait()
         except BaseException:
             # An interrupt, or a failure of on_event.
-            self._thread.stop()
+            self.client.stop()
             self._drain()
             raise
         if isinstance(answer, EngineFailed):

@@ -5,7 +5,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from spectui.errors import SpectuiError
-from spectui.llama.model import ModelInfo
+from spectui.llama.info import ModelInfo
+from spectui.llama.memory import ModelMemory
+from spectui.models.ranking import ModelFacts
 from spectui.speculative.counters import Counters, Round
 from spectui.speculative.decoder import Stop
 
@@ -41,6 +43,8 @@ class ModelLoaded:
     info: ModelInfo
     rollback: Rollback
     n_ctx: int
+    memory: ModelMemory
+    """What it takes and reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +65,8 @@ class PromptEvaluated:
 
     n_tokens: int
     seconds: float
-    reused: bool
+    n_reused: int
+    """Of ``n_tokens``, those that the target's cache still held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +82,11 @@ class TokenEmitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundFinished:
-    """One round of drafting and verification."""
+    """One round of drafting and verification; its tokens were emitted before."""
 
     round: Round
+    rejected: tuple[bytes, ...]
+    """Text of the drafted tokens that did not count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +107,7 @@ class GenerationResult:
     @property
     def n_decoded(self) -> int:
         """Tokens that ``decode_s`` paid for: the first one came with the prompt."""
-        return len(self.tokens) - 1
+        return max(0, len(self.tokens) - 1)
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -124,6 +131,23 @@ class MarginProbed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PairCompared:
+    """Whether a draft can serve a target, as far as their files tell."""
+
+    target: Path
+    draft: Path
+    facts: ModelFacts | None
+    """Of the draft; None if its file cannot be read."""
+    reason: str | None
+    """Why it cannot serve, None if it can."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRestarted:
+    """A command gave way to another client and begins again: its events so far are void."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineFailed:
     """A command failed. The engine lives on."""
 
@@ -143,6 +167,7 @@ TERMINAL = (
     Tokenized,
     GenerationFinished,
     MarginProbed,
+    PairCompared,
     EngineFailed,
     EngineClosed,
 )
@@ -158,6 +183,8 @@ Event = (
     | RoundFinished
     | GenerationFinished
     | MarginProbed
+    | PairCompared
+    | CommandRestarted
     | EngineFailed
     | EngineClosed
 )

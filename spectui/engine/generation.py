@@ -102,12 +102,13 @@ class Generation:
 
     def _run(self) -> GenerationFinished:
         began = time.perf_counter()
-        reused = self._recall_prompt()
+        self._recall_prompt()
+        n_reused = self._models.target.n_past
         first = self._decoder.start(self._command.prompt)
         prompt_s = time.perf_counter() - began
         self._keep_prompt()
         self._emit(
-            PromptEvaluated(n_tokens=len(self._command.prompt), seconds=prompt_s, reused=reused)
+            PromptEvaluated(n_tokens=len(self._command.prompt), seconds=prompt_s, n_reused=n_reused)
         )
         self._emit_token(first, from_draft=False)
         native_before = self._native_s()
@@ -132,12 +133,16 @@ class Generation:
                 rounds.append(finished)
                 for position, token in enumerate(finished.tokens):
                     self._emit_token(token, from_draft=position < finished.n_accepted)
-                self._emit(RoundFinished(round=finished))
+                self._emit(RoundFinished(round=finished, rejected=self._rejected(finished)))
         except CancelledError:
             # A decode was aborted in mid-round: what was emitted before stands.
             self._decoder.stop = Stop.CANCELLED
         self._counters = count(rounds)
         return self._decoder.stop or Stop.CANCELLED
+
+    def _rejected(self, finished: Round) -> tuple[bytes, ...]:
+        piece = self._models.target.vocabulary.piece
+        return tuple(piece(token) for token in finished.draft[finished.n_accepted :])
 
     def _emit_token(self, token: int, *, from_draft: bool) -> None:
         piece = self._models.target.vocabulary.piece(token)
@@ -145,19 +150,30 @@ class Generation:
         self._pieces.append(piece)
         self._emit(TokenEmitted(token=token, piece=piece, from_draft=from_draft))
 
-    def _recall_prompt(self) -> bool:
+    def _recall_prompt(self) -> None:
+        """Leave in the caches what they hold of the prompt, and nothing else."""
         models, prompt = self._models, self._command.prompt
+        if self._command.conversation:
+            self._recall_conversation()
+            return
+        models.conversation.put_aside(models.contexts)
         for context in self._contexts:
             context.clear()
         if not self._command.reuse_prompt:
-            return False
+            return
         if self._command.speculation is not None:
             models.prompts.restore_draft(models.draft, prompt)
-        return models.prompts.restore_target(models.target, prompt)
+        models.prompts.restore_target(models.target, prompt)
+
+    def _recall_conversation(self) -> None:
+        models = self._models
+        models.conversation.take_up(models.contexts)
+        for context in self._contexts:
+            context.keep_prefix(self._command.prompt)
 
     def _keep_prompt(self) -> None:
         models, prompt = self._models, self._command.prompt
-        if not self._command.reuse_prompt:
+        if not self._command.reuse_prompt or self._command.conversation:
             return
         models.prompts.keep_target(models.target, prompt)
         if self._command.speculation is not None:
@@ -175,6 +191,7 @@ def probe_margin(models: LoadedModels, command: ProbeMargin) -> MarginProbed:
         between any logit of the two runs: what batching alone moves.
     """
     target = models.target
+    models.conversation.put_aside(models.contexts)
     target.clear()
     target.decode(command.prompt, Outputs.LAST)
     for token in command.continuation:

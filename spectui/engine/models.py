@@ -1,17 +1,23 @@
 """The loaded pair: who owns which native object, and in which order they close."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from spectui.config import ContextOptions, ModelOptions
 from spectui.engine.commands import LoadDraft, LoadTarget
+from spectui.engine.conversation import Conversation
 from spectui.engine.events import Role
 from spectui.engine.prompts import PromptStore
 from spectui.errors import BadInputError, UsageError
-from spectui.llama.context import AbortFlag
+from spectui.llama.buffers import parse_buffers
+from spectui.llama.context import AbortFlag, Context
+from spectui.llama.gguf_file import read_gguf
+from spectui.llama.library import buffer_types, native_log
+from spectui.llama.memory import ModelMemory
 from spectui.llama.model import Model
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.vocabulary import incompatibility
+from spectui.llama.weights import weight_traffic
 
 OnProgress = Callable[[Role, ModelOptions, float], None]
 
@@ -30,6 +36,14 @@ class LoadedModels:
         self._target: TargetContext | None = None
         self._draft: DraftContext | None = None
         self.prompts = PromptStore()
+        self.conversation = Conversation()
+        self.memory: dict[Role, ModelMemory] = {}
+        """What each loaded model takes, and what its decodes read."""
+
+    @property
+    def contexts(self) -> tuple[Context, ...]:
+        """Those that are loaded, the target's first."""
+        return tuple(context for context in (self._target, self._draft) if context is not None)
 
     @property
     def target(self) -> TargetContext:
@@ -66,10 +80,12 @@ class LoadedModels:
             )
             stack.enter_context(model)
             model.check_generates()
+            loading = native_log.tail()
             context = TargetContext(
                 model, command.context, max_draft=command.max_draft, abort=self._abort
             )
             stack.enter_context(context)
+            self.memory[Role.TARGET] = _memory(command.options, loading)
             self._target_stack = stack.pop_all()
         self.target_model, self._target = model, context
         self._context_options = command.context
@@ -93,6 +109,7 @@ class LoadedModels:
             )
             stack.enter_context(model)
             model.check_generates()
+            loading = native_log.tail()
             reason = incompatibility(self.target_model.vocabulary, model.vocabulary)
             if reason is not None:
                 raise BadInputError(
@@ -107,11 +124,14 @@ class LoadedModels:
                 abort=self._abort,
             )
             stack.enter_context(context)
+            self.memory[Role.DRAFT] = _memory(command.options, loading)
             self._draft_stack = stack.pop_all()
         self.draft_model, self._draft = model, context
 
     def unload_draft(self) -> None:
         """Free the draft, if there is one."""
+        if self._draft is not None:
+            self.conversation.forget(self._draft)
         self.draft_model = self._draft = None
         self.prompts.forget_draft()
         self._draft_stack.close()
@@ -119,6 +139,21 @@ class LoadedModels:
     def close(self) -> None:
         """Free everything: contexts before their models, the draft before the target."""
         self.unload_draft()
+        self.conversation.clear()
         self.target_model = self._target = None
         self.prompts.clear()
         self._target_stack.close()
+
+
+def _memory(options: ModelOptions, loading: Sequence[str]) -> ModelMemory:
+    """What llama.cpp's log says of a load and, by now, of its context; and the file of its weights.
+
+    The log is the one place where llama.cpp tells its buffers per device.
+    """
+    has_gpu = any(not name.startswith("CPU") for name in buffer_types())
+    try:
+        traffic = weight_traffic(read_gguf(options.path), options, gpu_devices=has_gpu)
+    except BadInputError:
+        # It has been loaded, so this is a file that only the reader of headers cannot follow.
+        traffic = None
+    return ModelMemory(buffers=parse_buffers((*loading, *native_log.tail())), traffic=traffic)

@@ -37,7 +37,7 @@ class PromptStore:
         if state is None:
             return False
         self._target.move_to_end(prompt)
-        target.restore(state.cache, len(prompt))
+        target.restore(state.cache, prompt)
         target.prompt_logits = state.logits
         return True
 
@@ -54,7 +54,7 @@ class PromptStore:
         if cache is None:
             return False
         self._draft.move_to_end(prompt)
-        draft.restore(cache, len(prompt))
+        draft.restore(cache, prompt)
         return True
 
     def keep_draft(self, draft: DraftContext, prompt: Tokens) -> None:

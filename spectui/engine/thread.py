@@ -1,13 +1,16 @@
-"""The owner thread: takes commands one by one, answers each with events."""
+"""The owner thread: takes the commands of its clients one by one, answers each with events."""
 
-import queue
+import sys
 import threading
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
 
 from spectui.config import ModelOptions
 from spectui.engine.commands import (
     Command,
+    ComparePair,
     Generate,
     LoadDraft,
     LoadTarget,
@@ -17,10 +20,12 @@ from spectui.engine.commands import (
     UnloadDraft,
 )
 from spectui.engine.events import (
+    CommandRestarted,
     DraftUnloaded,
     EngineClosed,
     EngineFailed,
     Event,
+    GenerationFinished,
     LoadProgress,
     ModelLoaded,
     Role,
@@ -28,94 +33,244 @@ from spectui.engine.events import (
     Tokenized,
 )
 from spectui.engine.generation import Generation, probe_margin
+from spectui.engine.inspection import Inspector
 from spectui.engine.models import LoadedModels
-from spectui.errors import SpectuiError, UsageError
+from spectui.errors import CancelledError, SpectuiError, UsageError
 from spectui.llama.chat import render_chat
 from spectui.llama.context import AbortFlag
+from spectui.speculative.decoder import Stop
+
+Sink = Callable[[Event], None]
+
+_FOR_GOOD = sys.maxsize
+"""Number that no command reaches."""
 
 
-class EngineThread:
-    """Owns every native object. ``submit`` and ``stop`` may be called from any thread."""
+class Priority(IntEnum):
+    """Whose commands go first. Within one priority the order of submission counts."""
 
-    def __init__(self, sink: Callable[[Event], None]) -> None:
-        """Start the thread; ``sink`` is called on it with every event."""
-        self._sink = sink
-        self._commands: queue.SimpleQueue[tuple[int, Command]] = queue.SimpleQueue()
-        self._abort = AbortFlag()
-        self._models = LoadedModels(self._abort)
-        self._lock = threading.RLock()
-        self._n_submitted = 0
-        self._n_stopped = 0
+    INTERACTIVE = 0
+    """A person waits. What runs in the background gives way at once and is begun again later."""
+    BACKGROUND = 1
+    LAST = 2
+    """Closing: everything else has been answered before."""
+
+
+class EngineClient:
+    """One user of the engine: its commands in, its events out. Safe to call from any thread."""
+
+    def __init__(self, engine: "EngineThread", sink: Sink, priority: Priority) -> None:
+        """Use ``EngineThread.connect``."""
+        self._engine = engine
+        self.sink = sink
+        self.priority = priority
+        self.held = False
+        self.n_stopped = 0
         """Commands up to this number are cancelled."""
-        self._running = 0
-        self._thread = threading.Thread(target=self._run, name="spectui-engine", daemon=True)
-        self._thread.start()
 
     def submit(self, command: Command) -> None:
-        """Queue ``command``."""
-        with self._lock:
-            self._n_submitted += 1
-            self._commands.put((self._n_submitted, command))
+        """Queue ``command``.
+
+        Raises:
+            UsageError: the engine is closed.
+        """
+        self._engine.submit(self, command)
 
     def stop(self) -> None:
         """Cancel all commands submitted so far, the running one within a graph node."""
-        with self._lock:
-            self._n_stopped = self._n_submitted
-            self._abort.set()
+        self._engine.stop(self)
+
+    def quit(self) -> None:
+        """Cancel all commands, those yet to come included."""
+        self._engine.stop(self, for_good=True)
+
+    def hold(self) -> None:
+        """Let nothing of this client run until ``release``; what runs is begun again then."""
+        self._engine.hold(self, held=True)
+
+    def release(self) -> None:
+        """Go on."""
+        self._engine.hold(self, held=False)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Job:
+    number: int
+    command: Command
+    client: EngineClient
+    preempted: bool = False
+    """It gives way to another client, or to its own being held."""
+
+    @property
+    def stopped(self) -> bool:
+        return self.number <= self.client.n_stopped
+
+    @property
+    def cancelled(self) -> bool:
+        return self.stopped or self.preempted
+
+    @property
+    def runnable(self) -> bool:
+        # A cancelled command is answered even where its client is held: somebody waits for it.
+        return self.stopped or not self.client.held
+
+
+class EngineThread:
+    """Owns every native object, and lets one client at a time use them."""
+
+    def __init__(self) -> None:
+        """Start the thread."""
+        self._abort = AbortFlag()
+        self._models = LoadedModels(self._abort)
+        self._inspector = Inspector()
+        self._changed = threading.Condition(threading.RLock())
+        self._pending: list[_Job] = []
+        self._running: _Job | None = None
+        self._clients: list[EngineClient] = []
+        self._n_submitted = 0
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="spectui-engine", daemon=True)
+        self._thread.start()
+
+    def connect(self, sink: Sink, priority: Priority = Priority.INTERACTIVE) -> EngineClient:
+        """Return a new client; ``sink`` is called on the engine's thread with its every event."""
+        client = EngineClient(self, sink, priority)
+        with self._changed:
+            self._clients.append(client)
+        return client
+
+    def disconnect(self, client: EngineClient) -> None:
+        """Cancel what ``client`` still has to do, and forget it."""
+        self.stop(client)
+        with self._changed:
+            self._clients.remove(client)
+
+    def submit(self, client: EngineClient, command: Command) -> None:
+        """Queue ``command``. What has less priority gives way.
+
+        Raises:
+            UsageError: the engine is closed.
+        """
+        with self._changed:
+            if self._closed:
+                raise UsageError("the engine is closed; start another one")
+            self._enqueue(client, command)
+
+    def _enqueue(self, client: EngineClient, command: Command) -> None:
+        self._n_submitted += 1
+        self._pending.append(_Job(number=self._n_submitted, command=command, client=client))
+        running = self._running
+        if running is not None and client.priority < running.client.priority and not client.held:
+            self._preempt(running)
+        self._changed.notify()
+
+    def stop(self, client: EngineClient, *, for_good: bool = False) -> None:
+        """Cancel all commands that ``client`` has submitted so far, or ever will."""
+        with self._changed:
+            if client.n_stopped != _FOR_GOOD:
+                client.n_stopped = _FOR_GOOD if for_good else self._n_submitted
+            if self._running is not None and self._running.stopped:
+                self._abort.set()
+            self._changed.notify()
+
+    def hold(self, client: EngineClient, *, held: bool) -> None:
+        """Let ``client``'s commands wait, or go on."""
+        with self._changed:
+            client.held = held
+            if held and self._running is not None and self._running.client is client:
+                self._preempt(self._running)
+            self._changed.notify()
+
+    def _preempt(self, job: _Job) -> None:
+        job.preempted = True
+        self._abort.set()
 
     def close(self) -> None:
         """Cancel everything, free the models, wait for the thread."""
-        self.stop()
-        self.submit(Shutdown())
+        with self._changed:
+            if not self._closed:
+                self._closed = True
+                clients = tuple(self._clients)
+                for client in clients:
+                    self.stop(client)
+                last = EngineClient(self, _tell(clients), Priority.LAST)
+                self._enqueue(last, Shutdown())
         self._thread.join()
-
-    def _cancelled(self) -> bool:
-        return self._running <= self._n_stopped
 
     def _run(self) -> None:
         while True:
-            number, command = self._commands.get()
-            with self._lock:
-                self._running = number
-                if not self._cancelled():
-                    self._abort.clear()
-            self._sink(self._answer(command))
-            if isinstance(command, Shutdown):
+            job = self._next()
+            event = self._answer(job)
+            with self._changed:
+                self._running = None
+                restart = job.preempted and not job.stopped and _was_cut(event)
+                if restart:
+                    job.preempted = False
+                    self._pending.append(job)
+            job.client.sink(CommandRestarted() if restart else event)
+            if isinstance(job.command, Shutdown):
                 return
 
-    def _answer(self, command: Command) -> Event:
+    def _next(self) -> _Job:
+        with self._changed:
+            while not (runnable := [job for job in self._pending if job.runnable]):
+                self._changed.wait()
+            job = min(runnable, key=lambda job: (job.client.priority, job.number))
+            self._pending.remove(job)
+            self._running = job
+            if job.cancelled:
+                self._abort.set()
+            else:
+                self._abort.clear()
+            return job
+
+    def _answer(self, job: _Job) -> Event:
         try:
-            return self._execute(command)
+            if job.stopped and not isinstance(job.command, Shutdown):
+                raise CancelledError("cancelled before it began")  # noqa: TRY301 - answered as any
+            return self._execute(job)
         except SpectuiError as error:
             return EngineFailed(error=error, trace=None)
         except Exception as error:  # noqa: BLE001 - the thread must live on; the event tells all
             message = f"{type(error).__name__}: {error}"
             return EngineFailed(error=SpectuiError(message), trace=traceback.format_exc())
 
-    def _execute(self, command: Command) -> Event:
-        models = self._models
+    def _execute(self, job: _Job) -> Event:
+        models, command = self._models, job.command
+
+        def cancelled() -> bool:
+            return job.cancelled
+
         match command:
-            case LoadTarget():
-                models.load_target(command, self._progress, self._cancelled)
-                return self._loaded(Role.TARGET)
-            case LoadDraft():
-                models.load_draft(command, self._progress, self._cancelled)
-                return self._loaded(Role.DRAFT)
+            case LoadTarget() | LoadDraft():
+                return self._load(command, job.client.sink, cancelled)
             case UnloadDraft():
                 models.unload_draft()
                 return DraftUnloaded()
+            case ComparePair():
+                return self._inspector.compare(command, cancelled)
             case Tokenize():
                 return self._tokenize(command)
             case Generate():
-                return Generation(models, command, self._sink, self._cancelled).run()
+                return Generation(models, command, job.client.sink, cancelled).run()
             case ProbeMargin():
                 return probe_margin(models, command)
             case Shutdown():
+                self._inspector.close()
                 models.close()
                 return EngineClosed()
 
-    def _progress(self, role: Role, options: ModelOptions, fraction: float) -> None:
-        self._sink(LoadProgress(role=role, path=options.path, fraction=fraction))
+    def _load(
+        self, command: LoadTarget | LoadDraft, sink: Sink, cancelled: Callable[[], bool]
+    ) -> ModelLoaded:
+        def progress(role: Role, options: ModelOptions, fraction: float) -> None:
+            sink(LoadProgress(role=role, path=options.path, fraction=fraction))
+
+        if isinstance(command, LoadTarget):
+            self._models.load_target(command, progress, cancelled)
+            return self._loaded(Role.TARGET)
+        self._models.load_draft(command, progress, cancelled)
+        return self._loaded(Role.DRAFT)
 
     def _loaded(self, role: Role) -> ModelLoaded:
         context = self._models.target if role is Role.TARGET else self._models.draft
@@ -124,6 +279,7 @@ class EngineThread:
             info=context.model.info,
             rollback=Rollback.TRUNCATE,
             n_ctx=context.n_ctx,
+            memory=self._models.memory[role],
         )
 
     def _tokenize(self, command: Tokenize) -> Tokenized:
@@ -132,3 +288,24 @@ class EngineThread:
             raise UsageError("no target is loaded; give one with -m")
         text = command.text if command.text is not None else render_chat(model, command.messages)
         return Tokenized(tokens=model.vocabulary.tokenize(text))
+
+
+def _was_cut(event: Event) -> bool:
+    """Whether an answer tells of a cancellation rather than of a result."""
+    match event:
+        case GenerationFinished():
+            return event.result.stop is Stop.CANCELLED
+        case EngineFailed():
+            return isinstance(event.error, CancelledError)
+        case _:
+            return False
+
+
+def _tell(clients: tuple[EngineClient, ...]) -> Sink:
+    """Sink that hands an event to every client."""
+
+    def tell(event: Event) -> None:
+        for client in clients:
+            client.sink(event)
+
+    return tell

@@ -41,7 +41,7 @@ class Decoder:
     def __init__(
         self, target: TargetModel, drafter: Drafter, *, n_predict: int, clock: Clock
     ) -> None:
-        """Both models' caches are empty, or hold the prompt.
+        """Both models' caches hold the prompt or a beginning of it, possibly nothing.
 
         Args:
             target: the model whose output counts.
@@ -59,8 +59,9 @@ class Decoder:
 
     def start(self, prompt: Sequence[int]) -> int:
         """Evaluate ``prompt`` where the caches lack it; return the first token, from its logits."""
-        if self._target.n_past == 0:
-            self._target.decode(prompt, Outputs.LAST)
+        lacking = prompt[self._target.n_past :]
+        if lacking:
+            self._target.decode(lacking, Outputs.LAST)
         self._drafter.begin(prompt)
         first = self._target.sample(0)
         self._emitted((first,))

@@ -30,7 +30,7 @@ class Drafter(Protocol):
     """Proposes the continuation of a sequence that the target extends."""
 
     def begin(self, prompt: Sequence[int]) -> None:
-        """Forget everything and take ``prompt`` as the sequence."""
+        """Take ``prompt`` as the sequence; a cache holds it or a beginning of it already."""
         ...
 
     def draft(self, last: int, n_max: int) -> Draft:
@@ -125,9 +125,10 @@ class ServerModelDrafter:
         self._n_past = 0
 
     def begin(self, prompt: Sequence[int]) -> None:
-        """Evaluate the prompt, unless the model's cache holds it already."""
-        if self._model.n_past == 0:
-            self._model.decode(prompt, Outputs.LAST)
+        """Evaluate what the model's cache lacks of the prompt."""
+        lacking = prompt[self._model.n_past :]
+        if lacking:
+            self._model.decode(lacking, Outputs.LAST)
         self._n_past = len(prompt)
 
     def draft(self, last: int, n_max: int) -> Draft:
@@ -159,9 +160,10 @@ class FastModelDrafter:
         self._batch: tuple[int, ...] = ()
 
     def begin(self, prompt: Sequence[int]) -> None:
-        """Evaluate the prompt, unless the model's cache holds it already."""
-        if self._model.n_past == 0:
-            self._model.decode(prompt, Outputs.LAST)
+        """Evaluate what the model's cache lacks of the prompt."""
+        lacking = prompt[self._model.n_past :]
+        if lacking:
+            self._model.decode(lacking, Outputs.LAST)
         self._n_past = len(prompt)
         self._lacking = ()
 

@@ -55,7 +55,8 @@ class HookedEngine:
         self._hook = hook
         self.events: list[Event] = []
         self._answers: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self.thread = EngineThread(self._sink)
+        self.thread = EngineThread()
+        self.client = self.thread.connect(self._sink)
 
     def _sink(self, event: Event) -> None:
         self.events.append(event)
@@ -64,7 +65,7 @@ class HookedEngine:
             self._answers.put(event)
 
     def call(self, command: Command) -> Event:
-        self.thread.submit(command)
+        self.client.submit(command)
         return self.answer()
 
     def answer(self) -> Event:
