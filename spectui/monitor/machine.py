@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-import pynvml
+
+from spectui.monitor import nvml, queries
+from spectui.monitor.nvml import NvmlError
 
 _CPU_INFO = Path("/proc/cpuinfo")
 _GIB = 1 << 30
@@ -51,20 +53,9 @@ def _cpu_name() -> str:
 
 def _gpu_names() -> tuple[str, ...]:
     try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
+        with nvml.session():
+            handles = [queries.by_index(index) for index in range(queries.count())]
+            return tuple(queries.name(handle) for handle in handles)
+    except NvmlError:
         # No driver or no permission: for the fingerprint that is a machine without a GPU.
         return ()
-    try:
-        count = pynvml.nvmlDeviceGetCount()
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
-        return tuple(_as_text(pynvml.nvmlDeviceGetName(handle)) for handle in handles)
-    except pynvml.NVMLError:
-        return ()
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def _as_text(name: str | bytes) -> str:
-    # Older bindings return bytes.
-    return name.decode(errors="replace") if isinstance(name, bytes) else name

@@ -1,0 +1,126 @@
+"""The host: what procfs tells about CPU, memory, and this process's reads from disk."""
+
+import os
+import re
+import resource
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from spectui.monitor.rates import CounterRate
+from spectui.monitor.readings import HostReading, Reading
+
+_KIB = 1 << 10
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_MEMORY = re.compile(rb"^(MemTotal|MemAvailable|SwapTotal|SwapFree): +(\d+)", re.MULTILINE)
+_READ_BYTES = re.compile(rb"^read_bytes: (\d+)", re.MULTILINE)
+_Ticks = tuple[int, int]
+"""Of one core, in ticks of 10 ms: idle, total."""
+_MIN_TICKS = 5
+_CORE_LINE_BYTES = 256
+"""A line of /proc/stat holds ten numbers; what follows the cores is long, and not needed."""
+
+
+class Host:
+    """Reads the host. The files stay open: opening them would cost more than reading them."""
+
+    def __init__(self, clock: Callable[[], float], *, proc: Path = Path("/proc")) -> None:
+        """Open the files in ``proc``; rates refer to ``clock``.
+
+        Raises:
+            OSError: procfs is not there.
+        """
+        self._clock = clock
+        self._stat = _ProcFile(proc / "stat", _CORE_LINE_BYTES * (1 + (os.cpu_count() or 1)))
+        self._memory = _ProcFile(proc / "meminfo", 4 * _KIB)
+        self._statm = _ProcFile(proc / "self/statm", _KIB)
+        self._io: _ProcFile | str
+        try:
+            self._io = _ProcFile(proc / "self/io", _KIB)
+        except OSError as error:
+            self._io = f"the system does not report disk reads of a process ({error.strerror})"
+        self._disk_reads = CounterRate()
+        self._faults = CounterRate()
+        self._cores = _Cores(self._stat.read())
+
+    def read(self) -> HostReading:
+        """Return what the host does now."""
+        memory = {key: int(kib) * _KIB for key, kib in _MEMORY.findall(self._memory.read())}
+        _size, resident, shared = (int(n) for n in self._statm.read().split()[:3])
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        return HostReading(
+            cpu_per_core=self._cores.update(self._stat.read()),
+            memory_total_bytes=memory[b"MemTotal"],
+            memory_available_bytes=memory[b"MemAvailable"],
+            swap_used_bytes=memory[b"SwapTotal"] - memory[b"SwapFree"],
+            process_rss_bytes=resident * _PAGE_BYTES,
+            process_anonymous_bytes=Reading((resident - shared) * _PAGE_BYTES),
+            disk_read_bytes_per_s=self._disk_rate(),
+            major_faults_per_s=self._faults.update(usage.ru_majflt, self._clock()),
+        )
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in (self._stat, self._memory, self._statm, self._io):
+            if isinstance(file, _ProcFile):
+                file.close()
+
+    def _disk_rate(self) -> Reading:
+        if isinstance(self._io, str):
+            return Reading(None, self._io)
+        found = _READ_BYTES.search(self._io.read())
+        if found is None:
+            return Reading(None, "the kernel does not count disk reads of a process")
+        return self._disk_reads.update(int(found[1]), self._clock())
+
+
+class _ProcFile:
+    """A file of procfs; every read sees its present content."""
+
+    def __init__(self, path: Path, n_bytes: int) -> None:
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._n_bytes = n_bytes
+
+    def read(self) -> bytes:
+        return os.pread(self._fd, self._n_bytes, 0)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class _Cores:
+    """Busy shares of the cores between two reads of /proc/stat."""
+
+    def __init__(self, stat: bytes) -> None:
+        self._last = list(_core_ticks(stat))
+        self._shares: tuple[float, ...] = ()
+
+    def update(self, stat: bytes) -> tuple[float, ...]:
+        """Return the share per core, over at least 50 ms: before that, as it was."""
+        ticks = list(_core_ticks(stat))
+        if len(ticks) != len(self._last):
+            # A core went offline or came back: which one, the next read tells.
+            self._last, self._shares = ticks, ()
+        elif _elapsed_ticks(self._last, ticks) >= _MIN_TICKS:
+            self._shares = tuple(map(_busy_share, self._last, ticks))
+            self._last = ticks
+        return self._shares
+
+
+def _core_ticks(stat: bytes) -> Iterator[_Ticks]:
+    """Yield what each core has done since the machine was started."""
+    for line in stat.splitlines()[1:]:
+        if not line.startswith(b"cpu"):
+            return
+        # user nice system idle iowait irq softirq steal; guests are part of user and nice.
+        ticks = [int(number) for number in line.split()[1:9]]
+        yield ticks[3] + ticks[4], sum(ticks)
+
+
+def _elapsed_ticks(before: list[_Ticks], after: list[_Ticks]) -> int:
+    return max(now - then for (_, then), (_, now) in zip(before, after, strict=True))
+
+
+def _busy_share(before: _Ticks, after: _Ticks) -> float:
+    idle, total = after[0] - before[0], after[1] - before[1]
+    # The kernel's idle time may step back a little.
+    return min(max(1 - idle / total, 0.0), 1.0) if total > 0 else 0.0

@@ -1,0 +1,94 @@
+"""The one thread that reads a source at a steady pace."""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+
+from spectui.errors import SpectuiError
+from spectui.monitor.readings import Snapshot
+from spectui.monitor.source import Source
+
+_JOIN_S = 0.8
+
+
+class Sampler:
+    """Hands a snapshot to a sink every interval, from a daemon thread of its own."""
+
+    def __init__(
+        self,
+        make_source: Callable[[], Source],
+        sink: Callable[[Snapshot], None],
+        *,
+        interval_s: float = 0.25,
+        on_failure: Callable[[str], None] = lambda _reason: None,
+    ) -> None:
+        """Prepare; ``start`` begins.
+
+        Args:
+            make_source: called on the thread, because a driver may take long to start.
+            sink: called on the thread with every snapshot; it must only store or post it.
+            interval_s: from the beginning of one read to the next.
+            on_failure: called on the thread with one sentence if source or sink fail. That ends
+                the sampling: a live source explains what it lacks and does not fail.
+        """
+        self._make_source = make_source
+        self._sink = sink
+        self._on_failure = on_failure
+        self._interval_s = interval_s
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="spectui-monitor", daemon=True)
+
+    @property
+    def interval_s(self) -> float:
+        """From the beginning of one read to the next. Setting it takes effect at once."""
+        return self._interval_s
+
+    @interval_s.setter
+    def interval_s(self, value: float) -> None:
+        with self._changed:
+            self._interval_s = value
+            self._changed.notify()
+
+    def start(self) -> None:
+        """Begin, once."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the sampling. A thread that hangs in the driver is left behind, and stays silent."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread.is_alive():
+            self._thread.join(_JOIN_S)
+
+    def _run(self) -> None:
+        try:
+            with closing(self._make_source()) as source:
+                while not self._closed:
+                    self._sample(source)
+        except Exception as error:  # noqa: BLE001 - a thread that dies silently leaves stale panels
+            if not self._closed:
+                self._on_failure(_sentence(error))
+
+    def _sample(self, source: Source) -> None:
+        began_s = time.monotonic()
+        snapshot = source.read()
+        if not self._closed:
+            self._sink(snapshot)
+        self._pause(began_s)
+
+    def _pause(self, began_s: float) -> None:
+        with self._changed:
+            while not self._closed:
+                left_s = began_s + self._interval_s - time.monotonic()
+                if left_s <= 0:
+                    return
+                self._changed.wait(left_s)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, SpectuiError):
+        return str(error)
+    return f"the monitor stopped on an error of its own ({type(error).__name__}: {error})"

@@ -1,0 +1,580 @@
+"""GPUs through the real ``pynvml``, over a stand-in for NVIDIA's library that fails on demand."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import pynvml
+import pytest
+
+from spectui.monitor import process
+from spectui.monitor.gpus import RETRY_S, Gpus
+from spectui.monitor.machine import this_machine
+from spectui.monitor.nvml import NvmlError
+from spectui.monitor.pcie import SlowMeter, link_limit_bytes_per_s
+from spectui.monitor.readings import GpuReading, Reading
+from tests.support.constructed import snapshots
+from tests.support.nvml import MIB, StandIn, environment, until
+
+pytest_plugins = ("tests.support.nvml_fixtures",)
+
+GIB = 1 << 30
+SLOW_THREAD = "spectui-pcie"
+READINGS = [field.name for field in fields(GpuReading) if field.name not in {"index", "name"}]
+
+
+class Monitored:
+    """The GPUs under a clock that moves only when told."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.gpus = Gpus(lambda: self.now_s)
+
+    def after(self, seconds: float = 0.25) -> tuple[GpuReading, ...]:
+        self.now_s += seconds
+        return self.gpus.read(self.now_s)[0]
+
+    def reason(self, seconds: float = 0.25) -> str | None:
+        self.now_s += seconds
+        return self.gpus.read(self.now_s)[1]
+
+
+@pytest.fixture
+def monitored(nvml: StandIn) -> Iterator[Monitored]:
+    """Depends on the stand-in, so that its session ends before the library goes."""
+    assert nvml.sessions() == 0
+    monitored = Monitored()
+    yield monitored
+    monitored.gpus.close()
+    assert nvml.sessions() == 0
+
+
+def slow_threads() -> int:
+    return sum(thread.name == SLOW_THREAD for thread in threading.enumerate())
+
+
+def traffic(gpu: GpuReading) -> tuple[float | None, float | None]:
+    return gpu.pcie_rx_bytes_per_s.value, gpu.pcie_tx_bytes_per_s.value
+
+
+# -- what a healthy GPU tells
+
+
+def test_every_reading_arrives_in_its_unit(nvml: StandIn, monitored: Monitored) -> None:
+    gpu = nvml.add_gpu(pid=os.getpid(), process_bytes=700 * MIB)
+    monitored.after()
+    gpu.received_bytes, gpu.sent_bytes = 300_000_000, 50_000_000
+    (reading,) = monitored.after(0.5)
+    assert reading == GpuReading(
+        index=0,
+        name="Stand-in 0",
+        memory_used_bytes=Reading(1 * GIB),
+        memory_total_bytes=Reading(24 * GIB),
+        process_bytes=Reading(700 * MIB),
+        utilisation=Reading(0.3),
+        power_w=Reading(95.5),
+        temperature_c=Reading(51),
+        clock_hz=Reading(2.52e9),
+        pcie_generation=Reading(3),
+        pcie_width=Reading(16),
+        pcie_limit_bytes_per_s=Reading(984.6e6 * 16),
+        pcie_rx_bytes_per_s=Reading(600e6),
+        pcie_tx_bytes_per_s=Reading(100e6),
+    )
+
+
+def test_the_constructed_recording_survives_the_way_through_the_driver(
+    nvml: StandIn, monitored: Monitored
+) -> None:
+    gpu = nvml.add_gpu()
+    for snapshot in snapshots():
+        (expected,) = snapshot.gpus
+        gpu.memory_used_bytes = int(expected.memory_used_bytes.value or 0)
+        gpu.utilisation_percent = round((expected.utilisation.value or 0) * 100)
+        gpu.received_bytes += round((expected.pcie_rx_bytes_per_s.value or 0) * 0.25)
+        (reading,) = monitored.after(0.25)
+        assert reading.memory_used_bytes == expected.memory_used_bytes
+        assert reading.utilisation == expected.utilisation
+        if snapshot.time_s > 0:
+            assert reading.pcie_rx_bytes_per_s.value == pytest.approx(
+                expected.pcie_rx_bytes_per_s.value, abs=4
+            )
+
+
+@pytest.mark.parametrize(
+    ("function", "period_s"),
+    [
+        ("nvmlDeviceGetUtilizationRates", 0.25),
+        ("nvmlDeviceGetFieldValues", 0.25),
+        ("nvmlDeviceGetPowerUsage", 1.0),
+        ("nvmlDeviceGetClockInfo", 1.0),
+        ("nvmlDeviceGetTemperature", 2.0),
+        ("nvmlDeviceGetCurrPcieLinkGeneration", 2.0),
+        ("nvmlDeviceGetCurrPcieLinkWidth", 2.0),
+    ],
+)
+def test_each_metric_is_asked_for_at_its_own_cadence(
+    nvml: StandIn, monitored: Monitored, function: str, period_s: float
+) -> None:
+    nvml.add_gpu()
+    for _sample in range(32):
+        monitored.after(0.25)
+    assert nvml.calls(function) == 8.0 / period_s
+
+
+def test_the_limit_follows_a_link_that_wakes_up(nvml: StandIn, monitored: Monitored) -> None:
+    gpu = nvml.add_gpu(generation=1)
+    assert monitored.after()[0].pcie_limit_bytes_per_s.value == 4e9
+    gpu.generation = 3
+    assert monitored.after(2.0)[0].pcie_limit_bytes_per_s.value == pytest.approx(15.75e9, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("generation", "width", "limit"),
+    [(1, 16, 4e9), (3, 8, 7.877e9), (4, 16, 31.504e9), (5, 16, 63.008e9), (6, 16, 121.008e9)],
+)
+def test_the_limit_of_a_link_is_generation_times_width(
+    generation: int, width: int, limit: float
+) -> None:
+    assert link_limit_bytes_per_s(generation, width) == pytest.approx(limit, rel=1e-3)
+
+
+def test_a_generation_from_the_future_has_no_limit_but_a_reason(
+    nvml: StandIn, monitored: Monitored
+) -> None:
+    nvml.add_gpu(generation=9)
+    limit = monitored.after()[0].pcie_limit_bytes_per_s
+    assert limit == Reading(None, "the speed of PCIe generation 9 is not known")
+
+
+# -- what a driver refuses
+
+
+@pytest.mark.parametrize(
+    ("function", "field", "what"),
+    [
+        ("nvmlDeviceGetMemoryInfo", "memory_used_bytes", "memory"),
+        ("nvmlDeviceGetUtilizationRates", "utilisation", "utilisation"),
+        ("nvmlDeviceGetPowerUsage", "power_w", "power"),
+        ("nvmlDeviceGetClockInfo", "clock_hz", "the clock"),
+        ("nvmlDeviceGetTemperature", "temperature_c", "temperature"),
+        ("nvmlDeviceGetCurrPcieLinkWidth", "pcie_width", "the PCIe width"),
+        ("nvmlDeviceGetCurrPcieLinkWidth", "pcie_limit_bytes_per_s", "the PCIe width"),
+        ("nvmlDeviceGetComputeRunningProcesses", "process_bytes", "memory per process"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (pynvml.NVML_ERROR_NOT_SUPPORTED, "the driver does not report {}"),
+        (pynvml.NVML_ERROR_NO_PERMISSION, "no permission: the driver hides {} from this user"),
+        (pynvml.NVML_ERROR_UNKNOWN, 'NVML could not tell {}: "Unknown Error"'),
+        (77, 'NVML could not tell {}: "stand-in error 77"'),
+    ],
+)
+def test_a_refused_number_says_why_and_the_others_go_on(
+    *,
+    nvml: StandIn,
+    monitored: Monitored,
+    function: str,
+    field: str,
+    what: str,
+    code: int,
+    reason: str,
+) -> None:
+    nvml.add_gpu()
+    nvml.rule(function, code=code)
+    (gpu,) = monitored.after()
+    assert getattr(gpu, field) == Reading(None, reason.format(what))
+    others = {"memory_used_bytes", "power_w"} - {field}
+    assert all(getattr(gpu, other).value is not None for other in others)
+
+
+def test_what_is_refused_for_good_is_rarely_asked_again(
+    nvml: StandIn, monitored: Monitored
+) -> None:
+    nvml.add_gpu()
+    nvml.rule("nvmlDeviceGetUtilizationRates", code=pynvml.NVML_ERROR_NO_PERMISSION)
+    for _sample in range(100):
+        monitored.after(0.25)
+    assert nvml.calls("nvmlDeviceGetUtilizationRates") == 1
+    nvml.rule("nvmlDeviceGetUtilizationRates")
+    assert monitored.after(10.0)[0].utilisation == Reading(0.3)
+
+
+def test_a_function_that_an_old_driver_lacks_is_a_reason(
+    nvml: StandIn, monitored: Monitored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml.add_gpu()
+
+    class OldLibrary:
+        def __getattr__(self, name: str) -> object:
+            if name == "nvmlDeviceGetComputeRunningProcesses_v3":
+                raise AttributeError(name)
+            return getattr(nvml.library, name)
+
+    monkeypatch.setattr(pynvml, "nvmlLib", OldLibrary())
+    (gpu,) = monitored.after()
+    assert gpu.process_bytes == Reading(
+        None, "this NVIDIA driver is too old to report memory per process"
+    )
+
+
+# -- memory of this process
+
+
+def in_namespace(number: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process live in a namespace of process ids; the machine's own is 4026531836."""
+    namespace = folder / "pid"
+    namespace.symlink_to(f"pid:[{number}]")
+    monkeypatch.setattr(process, "_PID_NAMESPACE", namespace)
+
+
+def test_a_process_without_a_context_holds_nothing(
+    nvml: StandIn, monitored: Monitored, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    in_namespace(4026531836, tmp_path, monkeypatch)
+    nvml.add_gpu(pid=1 + os.getpid(), process_bytes=GIB)
+    assert monitored.after()[0].process_bytes == Reading(0)
+
+
+def test_in_a_container_the_process_cannot_be_found(
+    nvml: StandIn, monitored: Monitored, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    in_namespace(4026532801, tmp_path, monkeypatch)
+    gpu = nvml.add_gpu(pid=1 + os.getpid(), process_bytes=GIB)
+    assert monitored.after()[0].process_bytes == Reading(
+        None, "in a container the driver does not know this process by its id"
+    )
+    # Newer drivers translate ids: what carries our id is ours.
+    gpu.pid = os.getpid()
+    assert monitored.after(1.0)[0].process_bytes == Reading(GIB)
+
+
+def test_a_size_that_the_driver_keeps_to_itself_is_a_reason(
+    nvml: StandIn, monitored: Monitored
+) -> None:
+    nvml.add_gpu(pid=os.getpid(), process_bytes=(1 << 64) - 1)
+    assert monitored.after()[0].process_bytes == Reading(
+        None, "the driver does not report memory per process"
+    )
+
+
+# -- PCIe
+
+
+def test_a_rate_needs_two_samples(nvml: StandIn, monitored: Monitored) -> None:
+    nvml.add_gpu(received_bytes=12345)
+    (gpu,) = monitored.after()
+    assert gpu.pcie_rx_bytes_per_s == Reading(None, "measuring: a rate needs two samples")
+
+
+@pytest.mark.parametrize(
+    "counter_type",
+    [pynvml.NVML_VALUE_TYPE_UNSIGNED_INT, pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG],
+    ids=["a field that says it has 32 bits", "a field that does not"],
+)
+def test_a_counter_that_wraps_at_32_bits_gives_the_true_rate(
+    nvml: StandIn, monitored: Monitored, counter_type: int
+) -> None:
+    gpu = nvml.add_gpu(counter_type=counter_type, received_bytes=(1 << 32) - 1000, sent_bytes=1000)
+    monitored.after()
+    gpu.received_bytes, gpu.sent_bytes = 1500, 3500
+    assert traffic(monitored.after(0.25)[0]) == (10_000, 10_000)
+
+
+def test_a_wide_counter_that_falls_was_reset_and_gives_no_rate_once(
+    nvml: StandIn, monitored: Monitored
+) -> None:
+    gpu = nvml.add_gpu(received_bytes=1 << 40)
+    monitored.after()
+    gpu.received_bytes = 5
+    assert monitored.after()[0].pcie_rx_bytes_per_s == Reading(
+        None, "the counter was reset; the next sample has a rate again"
+    )
+    gpu.received_bytes = 30
+    assert monitored.after(0.25)[0].pcie_rx_bytes_per_s == Reading(100)
+
+
+def test_counters_need_no_thread(nvml: StandIn, monitored: Monitored) -> None:
+    nvml.add_gpu()
+    for _sample in range(4):
+        monitored.after()
+    assert slow_threads() == 0
+    assert nvml.calls("nvmlDeviceGetPcieThroughput") == 0
+
+
+def await_traffic(monitored: Monitored, wanted: tuple[float, float]) -> None:
+    until(lambda: traffic(monitored.after()[0]) == wanted)
+
+
+@pytest.mark.parametrize(
+    "refusal", [pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND]
+)
+def test_without_counters_a_thread_makes_the_blocking_call(
+    nvml: StandIn, monitored: Monitored, refusal: int
+) -> None:
+    nvml.add_gpu(received_kib_per_s=2000, sent_kib_per_s=500)
+    nvml.rule("PCIe counters", code=refusal)
+    nvml.rule("nvmlDeviceGetPcieThroughput", delay_ms=20)
+    await_traffic(monitored, (2000 * 1024, 500 * 1024))
+    assert slow_threads() == 1
+    monitored.gpus.close()
+    assert slow_threads() == 0
+
+
+def test_the_blocking_call_does_not_hold_up_the_other_readings(
+    nvml: StandIn, monitored: Monitored
+) -> None:
+    gpu = nvml.add_gpu()
+    nvml.rule("PCIe counters", code=pynvml.NVML_ERROR_NOT_SUPPORTED)
+    nvml.rule("nvmlDeviceGetPcieThroughput", gpu=0, hangs=True)
+    monitored.after()
+    gpu.memory_used_bytes = 5 * GIB
+    (reading,) = monitored.after()
+    assert reading.memory_used_bytes == Reading(5 * GIB)
+    assert reading.pcie_rx_bytes_per_s.value is None
+    nvml.rule("nvmlDeviceGetPcieThroughput", gpu=0)
+
+
+def test_a_measurement_that_never_ends_is_not_shown_for_ever(nvml: StandIn) -> None:
+    hangs = threading.Event()
+    meter = SlowMeter(lambda: (float(hangs.wait()), 0.0))
+    readings = [meter.read()[0].reason for _sample in range(30)]
+    assert readings[-1] == "the driver has stopped answering about PCIe traffic"
+    hangs.set()
+    meter.close()
+    assert nvml.sessions() == 0
+
+
+def test_where_neither_way_works_the_reading_says_so(nvml: StandIn, monitored: Monitored) -> None:
+    nvml.add_gpu()
+    nvml.rule("PCIe counters", code=pynvml.NVML_ERROR_NOT_SUPPORTED)
+    nvml.rule("nvmlDeviceGetPcieThroughput", code=pynvml.NVML_ERROR_NOT_SUPPORTED)
+    wanted = Reading(None, "the driver does not report PCIe traffic")
+    until(lambda: monitored.after()[0].pcie_rx_bytes_per_s == wanted)
+
+
+def test_a_link_that_can_wrap_a_counter_twice_per_sample_is_measured_the_slow_way(
+    nvml: StandIn, monitored: Monitored
+) -> None:
+    # 31.5 GB/s: 2**32 bytes take 0.14 s. The link sleeps at generation 1, but can wake up.
+    nvml.add_gpu(
+        counter_type=pynvml.NVML_VALUE_TYPE_UNSIGNED_INT,
+        generation=1,
+        max_generation=4,
+        received_kib_per_s=9,
+    )
+    monitored.after()
+    assert traffic(monitored.after(0.1)[0]) == (0, 0)
+    assert slow_threads() == 0
+    await_traffic(monitored, (9 * 1024, 0))
+
+
+def test_an_unknown_link_counts_as_a_fast_one(nvml: StandIn, monitored: Monitored) -> None:
+    nvml.add_gpu(counter_type=pynvml.NVML_VALUE_TYPE_UNSIGNED_INT, received_kib_per_s=9)
+    nvml.rule("nvmlDeviceGetMaxPcieLinkWidth", code=pynvml.NVML_ERROR_NOT_SUPPORTED)
+    await_traffic(monitored, (9 * 1024, 0))
+
+
+# -- GPUs and drivers that are not there
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (
+            pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
+            "no NVIDIA driver is loaded (its kernel module does not answer)",
+        ),
+        (
+            pynvml.NVML_ERROR_NO_PERMISSION,
+            "no permission: the driver hides the GPUs from this user",
+        ),
+        (
+            pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
+            "the NVIDIA driver was updated while it ran; restart the machine",
+        ),
+    ],
+)
+def test_a_driver_that_does_not_start_explains_itself_and_is_tried_again(
+    nvml: StandIn, monitored: Monitored, code: int, reason: str
+) -> None:
+    nvml.add_gpu()
+    nvml.rule("nvmlInit", code=code)
+    assert monitored.reason() == reason
+    for _sample in range(10):
+        assert monitored.reason(0.25) == reason
+    assert nvml.calls("nvmlInit", gpu=-1) == 1
+    nvml.rule("nvmlInit")
+    assert len(monitored.after(RETRY_S)) == 1
+    assert monitored.reason() is None
+
+
+def test_a_driver_without_a_gpu_says_so(monitored: Monitored) -> None:
+    assert monitored.reason() == "the NVIDIA driver finds no GPU"
+
+
+def test_a_gpu_that_may_not_be_opened_says_so_and_the_other_goes_on(
+    nvml: StandIn, monitored: Monitored
+) -> None:
+    nvml.add_gpu()
+    nvml.add_gpu()
+    nvml.rule("nvmlDeviceGetHandleByIndex", gpu=0, code=pynvml.NVML_ERROR_NO_PERMISSION)
+    closed, open_ = monitored.after()
+    assert closed.name == "GPU 0"
+    assert closed.power_w == Reading(None, "no permission: the driver hides GPU 0 from this user")
+    assert open_.power_w == Reading(95.5)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (pynvml.NVML_ERROR_GPU_IS_LOST, "GPU 1 was lost; restart the driver"),
+        (pynvml.NVML_ERROR_RESET_REQUIRED, "GPU 1 needs a reset; restart the driver"),
+    ],
+)
+def test_a_gpu_lost_while_running_explains_every_reading_and_the_other_goes_on(
+    nvml: StandIn, monitored: Monitored, code: int, reason: str
+) -> None:
+    nvml.add_gpu()
+    nvml.add_gpu()
+    monitored.after()
+    nvml.rule("*", gpu=1, code=code)
+    alive, lost = monitored.after()
+    assert alive.memory_used_bytes == Reading(GIB)
+    assert (lost.index, lost.name) == (1, "Stand-in 1")
+    assert {getattr(lost, field) for field in READINGS} == {Reading(None, reason)}
+
+
+def test_a_loss_that_shows_first_in_the_counters_is_a_loss(
+    nvml: StandIn, monitored: Monitored
+) -> None:
+    nvml.add_gpu()
+    nvml.rule("PCIe counters", code=pynvml.NVML_ERROR_GPU_IS_LOST)
+    (gpu,) = monitored.after()
+    assert gpu.utilisation == Reading(None, "GPU 0 was lost; restart the driver")
+
+
+def test_a_lost_gpu_is_left_alone_between_tries(nvml: StandIn, monitored: Monitored) -> None:
+    nvml.add_gpu()
+    monitored.after()
+    nvml.rule("*", gpu=0, code=pynvml.NVML_ERROR_GPU_IS_LOST)
+    monitored.after()
+    n_calls = nvml.calls("nvmlDeviceGetMemoryInfo")
+    for _sample in range(20):
+        monitored.after(0.25)
+    assert nvml.calls("nvmlDeviceGetMemoryInfo") == n_calls
+    assert nvml.calls("nvmlInit", gpu=-1) == 1
+    monitored.after(RETRY_S)
+    assert nvml.calls("nvmlInit", gpu=-1) == 2
+
+
+def test_a_gpu_that_comes_back_is_read_again_in_a_new_session(
+    nvml: StandIn, monitored: Monitored
+) -> None:
+    nvml.add_gpu()
+    monitored.after()
+    nvml.rule("*", gpu=0, code=pynvml.NVML_ERROR_GPU_IS_LOST)
+    monitored.after()
+    nvml.rule("*", gpu=0)
+    (gpu,) = monitored.after(RETRY_S)
+    assert gpu.memory_used_bytes == Reading(GIB)
+    assert nvml.calls("nvmlInit", gpu=-1) == 2
+    assert nvml.sessions() == 1
+
+
+def test_a_gpu_keeps_its_index_when_the_driver_finds_the_cards_in_another_order(
+    nvml: StandIn, monitored: Monitored
+) -> None:
+    nvml.add_gpu(power_mw=100_000)
+    nvml.add_gpu(power_mw=200_000)
+    monitored.after()
+    nvml.rule("*", gpu=1, code=pynvml.NVML_ERROR_GPU_IS_LOST)
+    monitored.after()
+    nvml.rule("*", gpu=1)
+    nvml.reorder()
+    readings = monitored.after(RETRY_S)
+    assert [gpu.name for gpu in readings] == ["Stand-in 0", "Stand-in 1"]
+    assert [gpu.power_w.value for gpu in readings] == [100, 200]
+
+
+def test_a_session_that_somebody_else_ended_is_begun_again(
+    nvml: StandIn, monitored: Monitored
+) -> None:
+    nvml.add_gpu()
+    monitored.after()
+    pynvml.nvmlShutdown()
+    (gpu,) = monitored.after()
+    assert gpu.utilisation == Reading(None, "NVML was shut down; it is started again shortly")
+    assert monitored.after(RETRY_S)[0].utilisation == Reading(0.3)
+
+
+def test_a_driver_that_dies_as_a_whole_leaves_its_gpus_with_the_reason(
+    nvml: StandIn, monitored: Monitored
+) -> None:
+    nvml.add_gpu()
+    monitored.after()
+    nvml.rule("*", gpu=0, code=pynvml.NVML_ERROR_GPU_IS_LOST)
+    nvml.rule("nvmlInit", code=pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
+    monitored.after()
+    (gpu,) = monitored.after(RETRY_S)
+    assert gpu.power_w.reason == "no NVIDIA driver is loaded (its kernel module does not answer)"
+
+
+# -- the machine's fingerprint asks the same driver
+
+
+def test_the_machine_names_its_gpus(nvml: StandIn) -> None:
+    nvml.add_gpu()
+    nvml.add_gpu(name="Größe".encode())
+    assert this_machine().gpus == ("Stand-in 0", "Größe")
+    assert nvml.sessions() == 0
+
+
+def test_a_machine_whose_driver_fails_has_no_gpus(nvml: StandIn) -> None:
+    nvml.add_gpu()
+    nvml.rule("nvmlDeviceGetName", code=pynvml.NVML_ERROR_NO_PERMISSION)
+    assert this_machine().gpus == ()
+    assert nvml.sessions() == 0
+
+
+# -- the library itself, as a program of its own finds it
+
+SHOW = """
+from spectui.monitor.live import LiveSource
+source = LiveSource()
+snapshot = source.read()
+print([gpu.name for gpu in snapshot.gpus], snapshot.gpu_reason, snapshot.host.process_rss_bytes > 0)
+source.close()
+"""
+
+
+def show(folder: Path) -> str:
+    command = [sys.executable, "-c", SHOW]
+    answer = subprocess.run(
+        command, check=True, capture_output=True, text=True, env=environment(folder)
+    )
+    return answer.stdout.strip()
+
+
+def test_the_library_is_found_by_its_name(nvml_library: Path) -> None:
+    assert show(nvml_library.parent) == "['Stand-in GPU'] None True"
+
+
+def test_a_library_that_cannot_be_loaded_is_a_missing_driver(tmp_path: Path) -> None:
+    # A broken file, so that the result is the same on a machine that has the real one.
+    (tmp_path / "libnvidia-ml.so.1").write_bytes(b"")
+    assert show(tmp_path) == (
+        "[] no NVIDIA driver is loaded (libnvidia-ml.so.1 was not found) True"
+    )
+
+
+def test_an_error_tells_its_text_and_its_code() -> None:
+    error = NvmlError(pynvml.NVML_ERROR_TIMEOUT, "Timeout")
+    assert error.code == pynvml.NVML_ERROR_TIMEOUT
+    assert error.reason("power") == 'NVML could not tell power: "Timeout"'
