@@ -1,0 +1,1 @@
+"""Finding models and ranking drafts for them."""

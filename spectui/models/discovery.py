@@ -1,0 +1,140 @@
+"""Finding GGUF files: where they usually lie, and which files of a folder are one model."""
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from spectui.models.files import FoundModel, Part, group, is_part_of_model
+from spectui.paths import cache_dir
+
+MAX_DEPTH = 6
+"""Levels of sub-folders that are looked into; the hub's cache needs four."""
+
+_MAGIC = b"GGUF"
+_NOT_FILES = frozenset({"/dev", "/proc", "/run", "/sys"})
+_PACKAGES = frozenset({"node_modules", "__pycache__", "site-packages"})
+
+
+def usual_folders() -> tuple[Path, ...]:
+    """Folders in which models usually lie, those that exist, each once.
+
+    The working folder comes last: it may be a home folder with all the others below it.
+    """
+    variables = os.environ
+    cache = variables.get("XDG_CACHE_HOME") or "~/.cache"
+    candidates = (
+        variables.get("LLAMA_CACHE"),
+        f"{cache}/llama.cpp",
+        variables.get("HF_HUB_CACHE") or _below(variables.get("HF_HOME"), "hub"),
+        f"{cache}/huggingface/hub",
+        "~/.lmstudio/models",
+        f"{cache}/lm-studio/models",
+        "~/models",
+        "~/Models",
+        "~/llama.cpp/models",
+        "/models",
+        str(cache_dir()),
+        "models",
+        ".",
+    )
+    folders: dict[str, Path] = {}
+    for candidate in candidates:
+        folder = os.path.abspath(os.path.expanduser(candidate)) if candidate else ""  # noqa: PTH100, PTH111 - Path.expanduser raises where there is no home
+        if os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises on a forbidden parent
+            folders.setdefault(os.path.realpath(folder), Path(folder))
+    return tuple(folders.values())
+
+
+def _below(folder: str | None, name: str) -> str | None:
+    return f"{folder}/{name}" if folder else None
+
+
+class Scan:
+    """One search: iterating it gives the models, one by one, as the disk gives them.
+
+    Links are followed, so that a hub's snapshots and a link to another disk are seen; a file or
+    folder that is reached twice counts once. Hidden sub-folders are passed over. The shards of a
+    model are one entry. Left out are files that no one can chat with: projectors, importance
+    matrices, bare vocabularies, adapters, and files that only bear the name.
+    """
+
+    def __init__(
+        self, folders: Iterable[Path], cancelled: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Prepare to look below ``folders``; ``cancelled`` is asked before every one and file."""
+        self._folders = tuple(folders)
+        self._cancelled = cancelled
+        self._seen: set[tuple[int, int]] = set()
+        """Device and inode of every folder and file: links may lead anywhere, also back."""
+        self.reasons: list[str] = []
+        """A sentence for everything that could not be looked at."""
+
+    def __iter__(self) -> Iterator[FoundModel]:
+        for folder in self._folders:
+            # Depth first, in the order of names: what lies together is found together.
+            waiting = [(folder, 0)]
+            while waiting and not self._cancelled():
+                path, depth = waiting.pop()
+                entries = self._entries(path)
+                yield from self._models(entries)
+                if depth < MAX_DEPTH:
+                    below = [Path(entry.path) for entry in entries if self._leads_on(entry)]
+                    waiting += [(child, depth + 1) for child in reversed(below)]
+
+    def _models(self, entries: list[os.DirEntry[str]]) -> Iterator[FoundModel]:
+        for model, parts in group(self._parts(entries)):
+            identities = {part.identity for part in parts}
+            # Two revisions in a hub's cache share the shards that did not change.
+            if not identities <= self._seen:
+                self._seen |= identities
+                yield model
+
+    def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
+        try:
+            status = folder.stat()
+            identity = status.st_dev, status.st_ino
+            if identity in self._seen:
+                return []
+            self._seen.add(identity)
+            with os.scandir(folder) as entries:
+                return sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            self._skip(folder, error)
+            return []
+
+    def _parts(self, entries: list[os.DirEntry[str]]) -> Iterator[Part]:
+        for entry in entries:
+            if self._cancelled():
+                return
+            if is_part_of_model(entry.name) and (part := self._part(Path(entry.path))):
+                yield part
+
+    def _part(self, path: Path) -> Part | None:
+        try:
+            status = path.stat()
+            # Opening a pipe would wait for its writer.
+            if not stat.S_ISREG(status.st_mode):
+                return None
+            with path.open("rb") as file:
+                magic = file.read(len(_MAGIC))
+        except OSError as error:
+            self._skip(path, error)
+            return None
+        if magic != _MAGIC:
+            self.reasons.append(f"{path} is no GGUF file; download it again")
+            return None
+        identity = status.st_dev, status.st_ino
+        return Part(path=path, size_bytes=status.st_size, identity=identity)
+
+    def _leads_on(self, entry: os.DirEntry[str]) -> bool:
+        if entry.name.startswith(".") or entry.name in _PACKAGES or entry.path in _NOT_FILES:
+            return False
+        try:
+            return entry.is_dir()
+        except OSError as error:
+            self._skip(Path(entry.path), error)
+            return False
+
+    def _skip(self, path: Path, error: OSError) -> None:
+        self.reasons.append(f"{path} cannot be read ({error.strerror})")

@@ -1,0 +1,135 @@
+"""Ranking drafts for a target: which fit, which are likely to pay, why the others do not."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from spectui.models.files import FoundModel
+from spectui.models.sizes import bytes_text
+
+GOOD_SHARE = (0.01, 0.15)
+"""Bytes of a promising draft, as a share of its target's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """What a model's file says of it."""
+
+    path: Path
+    arch: str
+    name: str
+    n_params: int | None
+    size_bytes: int
+    n_layers: int
+    n_ctx_train: int
+    n_vocab: int
+    kv_bytes_per_token: int | None
+    n_experts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInspected:
+    """What became known of a model in view of a target, or of the target itself."""
+
+    target: Path
+    path: Path
+    facts: ModelFacts | None
+    """None where the file cannot be read."""
+    reason: str | None
+    """Why the model cannot serve, None if it can."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftOption:
+    """A model seen as a draft of one target."""
+
+    model: FoundModel
+    facts: ModelFacts | None
+    """None until its file was read, and where that failed."""
+    reason: str | None
+    """Why it does not fit; None if it does, and as long as nothing speaks against it."""
+    memory_bytes: int | None
+    """Weights and cache at the context size; None while the cache's part is not known."""
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether it is known to fit or not to fit."""
+        return self.facts is not None or self.reason is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What a draft may take."""
+
+    n_ctx: int = 4096
+    free_bytes: int | None = None
+    """Memory left for a draft; None where nobody knows, and then nothing is called too large."""
+
+
+def assess(
+    target: FoundModel, model: FoundModel, inspected: ModelInspected | None, budget: Budget
+) -> DraftOption:
+    """Look at ``model`` as a draft of ``target``, with what its inspection told so far."""
+    facts = inspected.facts if inspected else None
+    memory_bytes = None
+    if facts is not None and facts.kv_bytes_per_token is not None:
+        memory_bytes = model.size_bytes + budget.n_ctx * facts.kv_bytes_per_token
+    reason = incompleteness(model) or _too_large(target, model)
+    if reason is None and inspected is not None:
+        reason = inspected.reason
+    if reason is None:
+        reason = _no_room(memory_bytes or model.size_bytes, budget.free_bytes)
+    return DraftOption(model=model, facts=facts, reason=reason, memory_bytes=memory_bytes)
+
+
+def incompleteness(model: FoundModel) -> str | None:
+    """Say what is missing of a model's shards, None if nothing is."""
+    if not model.missing:
+        return None
+    first, n_more = model.missing[0], len(model.missing) - 1
+    more = f" and {n_more} more" if n_more else ""
+    return f"is incomplete: of its {model.n_shards} files {first}{more} cannot be found"
+
+
+def _too_large(target: FoundModel, model: FoundModel) -> str | None:
+    if model.size_bytes > target.size_bytes:
+        return "is larger than the target"
+    if model.size_bytes == target.size_bytes:
+        return "is as large as the target"
+    return None
+
+
+def _no_room(needed_bytes: int, free_bytes: int | None) -> str | None:
+    if free_bytes is None or needed_bytes <= free_bytes:
+        return None
+    needed, free = bytes_text(needed_bytes), bytes_text(free_bytes)
+    return f"would not fit: needs {needed}, {free} are free"
+
+
+def rank(
+    target: FoundModel | ModelFacts, options: Sequence[DraftOption]
+) -> tuple[DraftOption, ...]:
+    """Order drafts: those that fit, then those not looked at yet, then those that do not fit.
+
+    Within each, by size. Generating one token reads all weights, so a draft of 10 % of the
+    target's bytes costs about 10 % of a target step per drafted token. Above some 15 % a draft
+    has to be accepted nearly always to win anything back; below 1 % it seldom guesses what so
+    much larger a model says. Whatever lies between comes first, the rest the later the farther
+    it is off; of two equally far ones the one that takes less memory. Only a measurement tells
+    which draft is the best: the order says where to begin.
+    """
+    return tuple(sorted(options, key=lambda option: _order(target.size_bytes, option)))
+
+
+def _order(target_bytes: int, option: DraftOption) -> tuple[int, float, int, str]:
+    group = (1 - option.is_checked) if option.reason is None else 2
+    size_bytes = option.model.size_bytes
+    memory_bytes = option.memory_bytes or size_bytes
+    return group, _distance(size_bytes, target_bytes), memory_bytes, str(option.model.path)
+
+
+def _distance(size_bytes: int, target_bytes: int) -> float:
+    """How many times too small or too large a draft is, 1 for a good size."""
+    low, high = GOOD_SHARE
+    share = max(size_bytes, 1) / max(target_bytes, 1)
+    return max(1.0, low / share, share / high)

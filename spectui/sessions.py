@@ -1,0 +1,200 @@
+"""Sessions of the interactive screen, written line by line as they happen, and read back.
+
+A session is a file of JSON lines in the user's data folder: a header, then what happened. A kill
+at any moment costs at most the line that was being written.
+"""
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Literal
+
+import msgspec
+
+from spectui.config import SpeculationConfig
+from spectui.errors import BadInputError
+from spectui.paths import data_dir, ensure_dir
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, tag="session", tag_field="kind"):
+    """The first line: which pair, under which options."""
+
+    schema: Literal["spectui.session/1"] = "spectui.session/1"
+    started: datetime
+    target: str
+    draft: str | None
+
+
+class UserTurn(msgspec.Struct, frozen=True, kw_only=True, tag="user", tag_field="kind"):
+    """What the user said."""
+
+    text: str
+
+
+class AnswerPart(msgspec.Struct, frozen=True, kw_only=True, tag="answer", tag_field="kind"):
+    """A piece of the model's answer; consecutive parts are one answer."""
+
+    text: str
+    drafted: tuple[tuple[int, int], ...]
+    """(start, end) of the parts of ``text`` that the draft produced, in characters."""
+
+
+class AnswerEnd(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field="kind"):
+    """The answer is complete, or was stopped."""
+
+    note: str
+    """As it stands below the answer."""
+    n_decoded: int | None = None
+    """Tokens that ``decode_s`` paid for, None where the answer failed."""
+    decode_s: float | None = None
+
+
+class SettingsChange(msgspec.Struct, frozen=True, kw_only=True, tag="settings", tag_field="kind"):
+    """Another way of drafting from here on; None for off."""
+
+    draft_max: int | None
+    draft_min: int = 0
+    draft_p_min: float = 0.0
+
+
+Entry = UserTurn | AnswerPart | AnswerEnd | SettingsChange
+_Line = Header | Entry
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(_Line)
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored session."""
+
+    path: Path
+    header: Header
+    entries: tuple[Entry, ...]
+
+    @property
+    def n_turns(self) -> int:
+        """Turns of the user."""
+        return sum(isinstance(entry, UserTurn) for entry in self.entries)
+
+    @property
+    def settings(self) -> SettingsChange | None:
+        """The last ones, None where none were stored."""
+        found = [entry for entry in self.entries if isinstance(entry, SettingsChange)]
+        return found[-1] if found else None
+
+
+def settings_of(speculation: SpeculationConfig | None) -> SettingsChange:
+    """Settings as they are stored."""
+    if speculation is None:
+        return SettingsChange(draft_max=None)
+    return SettingsChange(
+        draft_max=speculation.draft_max,
+        draft_min=speculation.draft_min,
+        draft_p_min=speculation.draft_p_min,
+    )
+
+
+def speculation_of(settings: SettingsChange) -> SpeculationConfig | None:
+    """Stored settings as the engine takes them."""
+    if settings.draft_max is None:
+        return None
+    return SpeculationConfig(
+        draft_max=settings.draft_max,
+        draft_min=settings.draft_min,
+        draft_p_min=settings.draft_p_min,
+    )
+
+
+class SessionLog:
+    """Writes one session. Nothing is written before its first entry."""
+
+    def __init__(self, header: Header, folder: Path | None = None) -> None:
+        """Prepare a file in ``folder``, by default the user's."""
+        self._header = header
+        self._folder = folder or sessions_folder()
+        self._file: IO[bytes] | None = None
+        self.path: Path | None = None
+
+    def append(self, entry: Entry) -> None:
+        """Write ``entry`` at once.
+
+        Raises:
+            BadInputError: the folder or the file cannot be written.
+        """
+        try:
+            file = self._open()
+            file.write(_encoder.encode(entry) + b"\n")
+            file.flush()
+        except OSError as error:
+            raise BadInputError(
+                f"the session cannot be stored in {self._folder} ({error.strerror}); make room "
+                "there, or set keep_sessions = false"
+            ) from error
+
+    def _open(self) -> IO[bytes]:
+        if self._file is None:
+            ensure_dir(self._folder)
+            stamp = self._header.started.strftime("%Y%m%dT%H%M%S")
+            # The process id keeps two that start in the same second apart.
+            self.path = self._folder / f"{stamp}-{os.getpid()}.jsonl"
+            self._file = self.path.open("ab")
+            self._file.write(_encoder.encode(self._header) + b"\n")
+        return self._file
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def sessions_folder() -> Path:
+    """Where sessions are stored."""
+    return data_dir() / "sessions"
+
+
+def read_session(path: Path) -> Session:
+    """Read one session; a last line that was cut off is left out.
+
+    Raises:
+        BadInputError: unreadable, or no session.
+    """
+    try:
+        first, *lines = path.read_bytes().splitlines()
+        header = msgspec.json.decode(first, type=Header)
+    except OSError as error:
+        raise BadInputError(f"{path} cannot be read ({error.strerror})") from error
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise BadInputError(f"{path} is no session of spectui's ({error}); delete it") from error
+    return Session(path=path, header=header, entries=tuple(_entries(lines)))
+
+
+def _entries(lines: list[bytes]) -> Iterator[Entry]:
+    for line in lines:
+        try:
+            entry = _decoder.decode(line)
+        except msgspec.MsgspecError:
+            # Cut off by a kill, or damaged: what follows cannot be trusted.
+            return
+        if not isinstance(entry, Header):
+            yield entry
+
+
+def recent_sessions(n: int, folder: Path | None = None) -> tuple[Session, ...]:
+    """Return the last ``n`` sessions that can be read, newest first."""
+    found: list[Session] = []
+    for path in sorted((folder or sessions_folder()).glob("*.jsonl"), reverse=True):
+        if len(found) == n:
+            break
+        try:
+            found.append(read_session(path))
+        except BadInputError:
+            # One damaged file must not keep the others from being offered.
+            continue
+    return tuple(found)
+
+
+def now() -> datetime:
+    """Time of a header."""
+    return datetime.now(UTC)

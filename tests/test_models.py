@@ -1,0 +1,445 @@
+"""Models are found wherever they lie, each once; drafts are ranked the same however they came."""
+
+import os
+import random
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.models.discovery import MAX_DEPTH, Scan, usual_folders
+from spectui.models.files import FoundModel, is_part_of_model
+from spectui.models.ranking import (
+    GOOD_SHARE,
+    Budget,
+    DraftOption,
+    ModelFacts,
+    ModelInspected,
+    assess,
+    rank,
+)
+from spectui.models.sizes import bytes_text, count_text
+from tests.support.models import TARGET, write_tiny
+
+NOBODY = 65_534
+ANY_BUDGET = Budget(n_ctx=4096, free_bytes=None)
+
+
+def put(path: Path, size: int = 16) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"GGUF".ljust(size, b"\0"))
+    return path
+
+
+def scan(*folders: Path) -> tuple[list[FoundModel], list[str]]:
+    search = Scan(folders)
+    return list(search), search.reasons
+
+
+def names(*folders: Path) -> list[str]:
+    return [model.name for model in scan(*folders)[0]]
+
+
+class TestFinding:
+    def test_a_real_model_is_found_with_its_size(self, tmp_path: Path) -> None:
+        path = tmp_path / "Tiny-1M-F32.gguf"
+        write_tiny(TARGET, path)
+        (model,), reasons = scan(tmp_path)
+        assert model == FoundModel(path=path, name="Tiny-1M-F32", size_bytes=path.stat().st_size)
+        assert model.label == "1M F32"
+        assert reasons == []
+
+    def test_models_come_folder_by_folder_in_the_order_of_names(self, tmp_path: Path) -> None:
+        for name in ("b/2", "b/1", "a/c/4", "a/3", "0"):
+            put(tmp_path / f"{name}.gguf")
+        assert names(tmp_path) == ["0", "3", "4", "1", "2"]
+
+    def test_the_first_model_is_there_before_the_last_folder_is_read(self, tmp_path: Path) -> None:
+        put(tmp_path / "a" / "first.gguf")
+        (tmp_path / "b").mkdir()
+        found = iter(Scan((tmp_path,)))
+        assert next(found).name == "first"
+        put(tmp_path / "b" / "written meanwhile.gguf")
+        assert next(found).name == "written meanwhile"
+
+    def test_the_ending_may_be_in_capitals_and_two_that_differ_by_it_are_two(
+        self, tmp_path: Path
+    ) -> None:
+        put(tmp_path / "a.gguf")
+        put(tmp_path / "a.GGUF")
+        assert names(tmp_path) == ["a", "a"]
+
+    def test_a_search_that_is_cancelled_ends_at_the_next_folder(self, tmp_path: Path) -> None:
+        put(tmp_path / "a" / "1.gguf")
+        put(tmp_path / "b" / "2.gguf")
+        cancelled = threading.Event()
+        found = iter(Scan((tmp_path,), cancelled=cancelled.is_set))
+        assert next(found).name == "1"
+        cancelled.set()
+        assert next(found, None) is None
+
+    def test_folders_below_the_bound_are_left_alone(self, tmp_path: Path) -> None:
+        deepest = tmp_path.joinpath(*"x" * MAX_DEPTH)
+        put(deepest / "in.gguf")
+        put(deepest / "x" / "out.gguf")
+        assert names(tmp_path) == ["in"]
+
+    def test_hidden_folders_are_passed_over_unless_asked_for(self, tmp_path: Path) -> None:
+        put(tmp_path / ".cache" / "a.gguf")
+        assert names(tmp_path) == []
+        assert names(tmp_path / ".cache") == ["a"]
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "mmproj-F16",
+            "Qwen2-VL-mmproj-f16",
+            "imatrix",
+            "Qwen3.imatrix",
+            "ggml-vocab-bert",
+            "a-LoRA",
+        ],
+    )
+    def test_companions_of_models_are_left_out(self, name: str) -> None:
+        assert not is_part_of_model(f"{name}.gguf")
+
+    @pytest.mark.parametrize("name", ["Llama-lora-merged-7B", "Q4-imatrix", "vocabulist", "a"])
+    def test_names_that_only_sound_like_companions_stay(self, name: str) -> None:
+        assert is_part_of_model(f"{name}.gguf")
+
+
+class TestShards:
+    def test_shards_are_one_model_with_the_sum_of_their_sizes(self, tmp_path: Path) -> None:
+        for index, size in ((1, 100), (2, 50), (3, 7)):
+            put(tmp_path / f"Big-{index:05}-of-00003.gguf", size)
+        put(tmp_path / "Big.gguf")
+        whole, single = scan(tmp_path)[0][::-1]
+        assert whole == FoundModel(
+            path=tmp_path / "Big-00001-of-00003.gguf", name="Big", size_bytes=157, n_shards=3
+        )
+        assert single.n_shards == 1
+
+    def test_missing_shards_are_named_even_the_first(self, tmp_path: Path) -> None:
+        put(tmp_path / "Big-00002-of-00003.gguf")
+        (model,), _ = scan(tmp_path)
+        assert model.path == tmp_path / "Big-00001-of-00003.gguf"
+        assert model.missing == ("Big-00001-of-00003.gguf", "Big-00003-of-00003.gguf")
+
+    def test_a_shard_beyond_the_last_is_a_model_of_its_own(self, tmp_path: Path) -> None:
+        put(tmp_path / "Odd-00004-of-00003.gguf")
+        assert names(tmp_path) == ["Odd-00004-of-00003"]
+
+
+class TestLinks:
+    def test_a_loop_of_links_ends(self, tmp_path: Path) -> None:
+        put(tmp_path / "a" / "1.gguf")
+        (tmp_path / "a" / "up").symlink_to(tmp_path)
+        (tmp_path / "a" / "self").symlink_to("self")
+        assert names(tmp_path) == ["1"]
+
+    def test_folders_inside_each_other_give_each_model_once(self, tmp_path: Path) -> None:
+        put(tmp_path / "a" / "1.gguf")
+        assert names(tmp_path / "a", tmp_path) == ["1"]
+
+    def test_snapshots_of_a_hub_share_blobs_and_are_named_by_the_snapshot(
+        self, tmp_path: Path
+    ) -> None:
+        repository = tmp_path / "models--me--mine"
+        shared, old, new = (put(repository / "blobs" / digit) for digit in "abc")
+        for revision, second in (("1" * 40, old), ("2" * 40, new), ("3" * 40, new)):
+            folder = repository / "snapshots" / revision
+            folder.mkdir(parents=True)
+            (folder / "M-00001-of-00002.gguf").symlink_to(shared)
+            (folder / "M-00002-of-00002.gguf").symlink_to(second)
+        found, reasons = scan(tmp_path)
+        assert [model.path.parent.name[0] for model in found] == ["1", "2"]
+        assert all(model.missing == () for model in found)
+        assert reasons == []
+
+    def test_a_link_to_nothing_is_skipped_with_a_reason(self, tmp_path: Path) -> None:
+        (tmp_path / "gone.gguf").symlink_to("nowhere")
+        put(tmp_path / "here.gguf")
+        found, reasons = scan(tmp_path)
+        assert [model.name for model in found] == ["here"]
+        assert reasons == [f"{tmp_path / 'gone.gguf'} cannot be read (No such file or directory)"]
+
+
+@pytest.fixture
+def forbidden_to() -> Iterator[Callable[[Path], None]]:
+    """Take a path away from this process, which may be root's."""
+    uid = os.geteuid()
+
+    def forbid(path: Path) -> None:
+        path.chmod(0)
+        if uid == 0:
+            try:
+                os.seteuid(NOBODY)
+            except OSError:
+                pytest.skip("this root may not become anyone else")
+
+    yield forbid
+    if uid == 0:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Make a folder that everyone may enter, unlike ``tmp_path``."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+        for path in folder.iterdir():
+            path.chmod(0o755)
+
+
+class TestWhatCannotBeRead:
+    def test_a_forbidden_folder_is_skipped_with_a_reason(
+        self, open_folder: Path, forbidden_to: Callable[[Path], None]
+    ) -> None:
+        put(open_folder / "here.gguf")
+        secret = put(open_folder / "secret" / "a.gguf").parent
+        forbidden_to(secret)
+        found, reasons = scan(open_folder)
+        assert [model.name for model in found] == ["here"]
+        assert reasons == [f"{secret} cannot be read (Permission denied)"]
+
+    def test_a_forbidden_file_is_skipped_with_a_reason(
+        self, open_folder: Path, forbidden_to: Callable[[Path], None]
+    ) -> None:
+        secret = put(open_folder / "secret.gguf")
+        forbidden_to(secret)
+        found, reasons = scan(open_folder)
+        assert found == []
+        assert reasons == [f"{secret} cannot be read (Permission denied)"]
+
+    def test_a_folder_that_is_none_is_skipped_with_a_reason(self, tmp_path: Path) -> None:
+        file = put(tmp_path / "a.gguf")
+        assert scan(file) == ([], [f"{file} cannot be read (Not a directory)"])
+        gone = tmp_path / "gone"
+        assert scan(gone) == ([], [f"{gone} cannot be read (No such file or directory)"])
+
+    def test_a_file_that_only_bears_the_name_is_skipped_with_a_reason(self, tmp_path: Path) -> None:
+        pointer = tmp_path / "pointer.gguf"
+        pointer.write_text("version https://git-lfs.github.com/spec/v1\n")
+        assert scan(tmp_path) == ([], [f"{pointer} is no GGUF file; download it again"])
+
+    def test_a_pipe_and_a_folder_with_the_name_of_a_model_do_not_stop_the_search(
+        self, tmp_path: Path
+    ) -> None:
+        os.mkfifo(tmp_path / "pipe.gguf")
+        put(tmp_path / "folder.gguf" / "inside.gguf")
+        found, reasons = scan(tmp_path)
+        assert [model.name for model in found] == ["inside"]
+        assert reasons == []
+
+    def test_a_name_that_is_no_utf_8_survives(self, tmp_path: Path) -> None:
+        path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9-\xff.gguf"))
+        put(path)
+        (model,), _ = scan(tmp_path)
+        assert model.path == path
+        assert model.path.read_bytes().startswith(b"GGUF")
+
+
+class TestUsualFolders:
+    @pytest.fixture(autouse=True)
+    def _home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("LLAMA_CACHE", "HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("SPECTUI_HOME", str(tmp_path / "spectui"))
+        work = tmp_path / "work"
+        work.mkdir()
+        monkeypatch.chdir(work)
+
+    def test_only_those_that_exist_each_once_and_the_working_folder_last(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "models").mkdir()
+        (tmp_path / "hf" / "hub").mkdir(parents=True)
+        (tmp_path / "work" / "models").symlink_to(tmp_path / "models")
+        monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+        monkeypatch.setenv("LLAMA_CACHE", str(tmp_path / "not there"))
+        found = [folder for folder in usual_folders() if folder != Path("/models")]
+        assert found == [tmp_path / "hf" / "hub", tmp_path / "models", tmp_path / "work"]
+
+    def test_the_caches_of_llama_cpp_the_hub_and_lm_studio_are_usual(self, tmp_path: Path) -> None:
+        usual = (".cache/llama.cpp", ".cache/huggingface/hub", ".lmstudio/models")
+        for folder in usual:
+            (tmp_path / folder).mkdir(parents=True)
+        assert {tmp_path / folder for folder in usual} <= set(usual_folders())
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("Qwen3-30B-A3B-Instruct-2507-UD-Q4_K_XL", "30B-A3B Q4_K_XL"),
+        ("mixtral-8x7b-v0.1.iq3_xxs", "8x7B IQ3_XXS"),
+        ("SmolLM2-135M.Q4_1", "135M Q4_1"),
+        ("gpt-oss-20b-MXFP4", "20B MXFP4"),
+        ("spectui-demo-dense-seed0-v1", ""),
+    ],
+)
+def test_a_name_tells_parameters_and_quantisation(name: str, label: str) -> None:
+    assert FoundModel(path=Path(name), name=name, size_bytes=1).label == label
+
+
+def test_sizes_are_written_with_three_digits_at_most() -> None:
+    assert [bytes_text(n) for n in (0, 999, 1_000, 104_857_600, 999_600_000, 18_560_000_000)] == [
+        "0 B",
+        "999 B",
+        "1 kB",
+        "105 MB",
+        "1 GB",
+        "18.6 GB",
+    ]
+    assert [count_text(n) for n in (135_000_000, 30_500_000_000)] == ["135M", "30.5B"]
+
+
+def model(size_bytes: int, name: str = "m", missing: tuple[str, ...] = ()) -> FoundModel:
+    return FoundModel(
+        path=Path(f"/{name}.gguf"),
+        name=name,
+        size_bytes=size_bytes,
+        n_shards=1 + len(missing),
+        missing=missing,
+    )
+
+
+def facts(size_bytes: int, kv_bytes_per_token: int | None = 100) -> ModelFacts:
+    return ModelFacts(
+        path=Path("/m.gguf"),
+        arch="llama",
+        name="m",
+        n_params=None,
+        size_bytes=size_bytes,
+        n_layers=2,
+        n_ctx_train=4096,
+        n_vocab=32_000,
+        kv_bytes_per_token=kv_bytes_per_token,
+        n_experts=0,
+    )
+
+
+def inspected(found: FoundModel, reason: str | None = None) -> ModelInspected:
+    return ModelInspected(
+        target=Path("/target.gguf"), path=found.path, facts=facts(found.size_bytes), reason=reason
+    )
+
+
+BIG = model(1_000_000, "target")
+
+
+class TestAssessing:
+    def test_memory_is_weights_and_cache_at_the_context_size(self) -> None:
+        draft = model(50_000)
+        option = assess(BIG, draft, inspected(draft), ANY_BUDGET)
+        assert option.memory_bytes == 50_000 + 4096 * 100
+        assert option.reason is None
+        assert option.is_checked
+
+    def test_before_the_inspection_nothing_is_said(self) -> None:
+        option = assess(BIG, model(50_000), None, ANY_BUDGET)
+        assert (option.reason, option.memory_bytes, option.is_checked) == (None, None, False)
+
+    def test_memory_is_unknown_where_the_cache_is(self) -> None:
+        draft = model(50_000)
+        seen = ModelInspected(
+            target=BIG.path, path=draft.path, facts=facts(50_000, None), reason=None
+        )
+        assert assess(BIG, draft, seen, ANY_BUDGET).memory_bytes is None
+
+    @pytest.mark.parametrize(
+        ("draft", "reason"),
+        [
+            (model(2_000_000), "is larger than the target"),
+            (model(1_000_000), "is as large as the target"),
+            (
+                model(10, missing=("m-00002-of-00002.gguf",)),
+                "is incomplete: of its 2 files m-00002-of-00002.gguf cannot be found",
+            ),
+            (
+                model(10, missing=("x", "y", "z")),
+                "is incomplete: of its 4 files x and 2 more cannot be found",
+            ),
+        ],
+    )
+    def test_what_its_files_tell_needs_no_inspection(self, draft: FoundModel, reason: str) -> None:
+        assert assess(BIG, draft, None, ANY_BUDGET).reason == reason
+
+    def test_the_inspection_s_reason_is_kept(self) -> None:
+        draft = model(50_000)
+        option = assess(BIG, draft, inspected(draft, "the tokenizers differ"), ANY_BUDGET)
+        assert option.reason == "the tokenizers differ"
+
+    def test_too_little_memory_is_said_in_numbers(self) -> None:
+        draft = model(50_000)
+        budget = Budget(n_ctx=4096, free_bytes=100_000)
+        assert assess(BIG, draft, inspected(draft), budget).reason == (
+            "would not fit: needs 460 kB, 100 kB are free"
+        )
+
+
+SIZES = st.integers(min_value=1, max_value=2_000_000)
+DRAFTS = st.builds(
+    lambda index, size, state: (index, size, state),
+    st.integers(0, 10_000),
+    SIZES,
+    st.sampled_from(["fits", "unfit", "unseen"]),
+)
+
+
+def option_of(draft: tuple[int, int, str]) -> DraftOption:
+    index, size, state = draft
+    found = model(size, f"m{index}")
+    seen = {"fits": inspected(found), "unfit": inspected(found, "no"), "unseen": None}[state]
+    return assess(BIG, found, seen, ANY_BUDGET)
+
+
+OPTIONS = st.lists(DRAFTS.map(option_of), unique_by=lambda option: option.model.path, max_size=12)
+
+
+class TestRanking:
+    @given(OPTIONS)
+    def test_every_option_is_there_once(self, options: list[DraftOption]) -> None:
+        assert sorted(map(repr, rank(BIG, options))) == sorted(map(repr, options))
+
+    @given(OPTIONS, st.randoms(use_true_random=False))
+    def test_the_order_in_which_they_were_found_does_not_matter(
+        self, options: list[DraftOption], shuffler: random.Random
+    ) -> None:
+        shuffled = list(options)
+        shuffler.shuffle(shuffled)
+        assert rank(BIG, shuffled) == rank(BIG, options)
+
+    @given(OPTIONS)
+    def test_fit_comes_before_unseen_and_unseen_before_unfit(
+        self, options: list[DraftOption]
+    ) -> None:
+        ranked = rank(BIG, options)
+        classes = [(option.reason is not None, not option.is_checked) for option in ranked]
+        assert classes == sorted(classes)
+
+    @given(OPTIONS)
+    def test_a_good_size_comes_before_every_other_and_the_smaller_of_two_good_ones_first(
+        self, options: list[DraftOption]
+    ) -> None:
+        fitting = [option for option in rank(BIG, options) if option.is_checked]
+        fitting = [option for option in fitting if option.reason is None]
+        low, high = (share * BIG.size_bytes for share in GOOD_SHARE)
+        good = [low <= option.model.size_bytes <= high for option in fitting]
+        assert good == sorted(good, reverse=True)
+        sizes = [
+            option.model.size_bytes
+            for option, is_good in zip(fitting, good, strict=True)
+            if is_good
+        ]
+        assert sizes == sorted(sizes)
+
+    def test_a_target_may_be_given_by_its_facts(self) -> None:
+        options = [option_of((1, 500_000, "fits")), option_of((2, 50_000, "fits"))]
+        assert rank(facts(BIG.size_bytes), options) == (options[1], options[0])

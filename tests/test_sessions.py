@@ -1,0 +1,253 @@
+"""Sessions on disk, the conversation behind them, and the user's settings."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.errors import BadInputError
+from spectui.live.chat import AnswerText, Chat
+from spectui.sessions import (
+    AnswerEnd,
+    AnswerPart,
+    Entry,
+    Header,
+    SessionLog,
+    SettingsChange,
+    UserTurn,
+    now,
+    read_session,
+    recent_sessions,
+)
+from spectui.settings import Settings, read_settings, settings_path
+
+HEADER = Header(started=now(), target="/models/target.gguf", draft=None)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
+    return tmp_path
+
+
+def stored(*entries: Entry) -> SessionLog:
+    log = SessionLog(HEADER)
+    for entry in entries:
+        log.append(entry)
+    return log
+
+
+ENTRIES: tuple[Entry, ...] = (
+    UserTurn(text="What is [bold] \x1b[31m π?"),
+    AnswerPart(text="It is 3", drafted=((3, 7),)),
+    SettingsChange(draft_max=None),
+    AnswerPart(text=".14", drafted=()),
+    AnswerEnd(note="5 tokens"),
+)
+
+
+def test_a_session_is_read_back_as_it_was_written() -> None:
+    log = stored(*ENTRIES)
+    assert log.path is not None
+    session = read_session(log.path)
+    assert session.header == HEADER
+    assert session.entries == ENTRIES
+    assert session.n_turns == 1
+    log.close()
+
+
+def test_every_entry_is_on_disk_before_the_next() -> None:
+    log = SessionLog(HEADER)
+    for n, entry in enumerate(ENTRIES, start=1):
+        log.append(entry)
+        assert log.path is not None
+        assert len(read_session(log.path).entries) == n
+    log.close()
+
+
+def test_nothing_is_written_before_the_first_entry(home: Path) -> None:
+    SessionLog(HEADER).close()
+    assert list(home.rglob("*.jsonl")) == []
+
+
+@given(cut=st.integers(min_value=1, max_value=400))
+def test_a_cut_file_keeps_its_whole_lines(
+    tmp_path_factory: pytest.TempPathFactory, cut: int
+) -> None:
+    log = SessionLog(HEADER, tmp_path_factory.mktemp("cut"))
+    for entry in ENTRIES:
+        log.append(entry)
+    log.close()
+    assert log.path is not None
+    content = log.path.read_bytes()
+    kept = content[: max(len(content.splitlines()[0]) + 1, len(content) - cut)]
+    log.path.write_bytes(kept)
+    n_whole = kept.count(b"\n") - 1
+    # The last line may be whole but for its line feed.
+    assert read_session(log.path).entries in {ENTRIES[:n_whole], ENTRIES[: n_whole + 1]}
+
+
+def test_recent_sessions_come_newest_first_and_leave_damaged_ones_out(home: Path) -> None:
+    folder = home / "data" / "sessions"
+    for name in ("20260101T000000-1", "20260102T000000-1", "20260103T000000-1"):
+        log = SessionLog(HEADER, folder)
+        log.append(UserTurn(text=name))
+        log.close()
+        assert log.path is not None
+        log.path.rename(folder / f"{name}.jsonl")
+    (folder / "20260104T000000-1.jsonl").write_text("not json\n")
+    found = recent_sessions(2)
+    assert [session.path.stem for session in found] == ["20260103T000000-1", "20260102T000000-1"]
+
+
+def test_what_is_no_session_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.jsonl"
+    path.write_text(json.dumps({"kind": "session", "schema": "other/1"}) + "\n")
+    with pytest.raises(BadInputError, match=r"other\.jsonl is no session"):
+        read_session(path)
+    path.write_text("")
+    with pytest.raises(BadInputError, match=r"other\.jsonl is no session"):
+        read_session(path)
+    with pytest.raises(BadInputError, match="cannot be read"):
+        read_session(tmp_path / "missing.jsonl")
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInputError, match="cannot create the folder"):
+        SessionLog(HEADER, tmp_path / "file" / "sessions").append(UserTurn(text="hi"))
+
+
+# The conversation
+
+
+def test_the_model_reads_what_was_said() -> None:
+    told: list[Entry] = []
+    chat = Chat(told.append)
+    chat.system = "Be brief."
+    chat.ask("2+2?")
+    chat.add(b"4", from_draft=True)
+    chat.add(b"!", from_draft=False)
+    chat.finish("2 tokens")
+    chat.ask("And 3+3?")
+    assert chat.messages() == (
+        ("system", "Be brief."),
+        ("user", "2+2?"),
+        ("assistant", "4!"),
+        ("user", "And 3+3?"),
+    )
+    assert told == [
+        UserTurn(text="2+2?"),
+        AnswerPart(text="4!", drafted=((0, 1),)),
+        AnswerEnd(note="2 tokens"),
+        UserTurn(text="And 3+3?"),
+    ]
+
+
+def test_an_empty_answer_is_taken_back_with_its_question() -> None:
+    chat = Chat(lambda _entry: None)
+    chat.ask("too long")
+    chat.finish("does not fit")
+    assert chat.messages() == ()
+
+
+def test_turns_become_prompts_with_all_that_came_before() -> None:
+    chat = Chat(lambda _entry: None)
+    chat.ask("a")
+    chat.add(b"b", from_draft=False)
+    chat.finish("")
+    chat.ask("c")
+    prompts = chat.prompts()
+    assert [prompt.id for prompt in prompts] == ["turn-1", "turn-2"]
+    assert [message.content for message in prompts[1].messages] == ["a", "b", "c"]
+
+
+def test_a_restored_conversation_reads_the_same() -> None:
+    told: list[Entry] = []
+    first = Chat(told.append)
+    for question, answer in (("a", b"b"), ("c", b"d")):
+        first.ask(question)
+        first.add(answer, from_draft=False)
+        first.finish("")
+    first.ask("never answered")
+    second = Chat(told.append)
+    n_told = len(told)
+    second.restore(tuple(told))
+    assert second.messages() == first.messages()[:-1]
+    assert len(told) == n_told
+
+
+@given(
+    text=st.text(),
+    cuts=st.lists(st.integers(min_value=0, max_value=60)),
+    drafted=st.lists(st.booleans(), min_size=62, max_size=62),
+)
+def test_any_cut_of_the_bytes_gives_the_same_text(
+    text: str, cuts: list[int], drafted: list[bool]
+) -> None:
+    text = text.encode(errors="replace").decode()
+    data = text.encode()
+    edges = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+    answer = AnswerText()
+    parts: list[AnswerPart] = []
+    for index, (start, end) in enumerate(pairwise(edges)):
+        answer.add(data[start:end], from_draft=drafted[index % len(drafted)])
+        if index % 2 and (part := answer.take_part()) is not None:
+            parts.append(part)
+    answer.end()
+    if (part := answer.take_part()) is not None:
+        parts.append(part)
+    assert answer.text == text
+    assert "".join(part.text for part in parts) == text
+    for part in parts:
+        edges = [edge for span in part.drafted for edge in span]
+        assert edges == sorted(edges)
+        assert not edges or edges[-1] <= len(part.text)
+
+
+def test_half_a_character_belongs_to_the_token_that_completes_it() -> None:
+    answer = AnswerText()
+    euro = "€".encode()
+    answer.add(b"a" + euro[:1], from_draft=False)
+    answer.add(euro[1:] + b"b", from_draft=True)
+    answer.add(euro[:2], from_draft=True)
+    answer.end()
+    assert answer.take_part() == AnswerPart(text="a€b\N{REPLACEMENT CHARACTER}", drafted=((1, 3),))
+
+
+# Settings
+
+
+def write_settings(text: str) -> None:
+    settings_path().parent.mkdir(parents=True)
+    settings_path().write_text(text)
+
+
+def test_without_a_file_the_defaults_hold() -> None:
+    assert read_settings() == Settings()
+
+
+def test_settings_are_read() -> None:
+    write_settings('theme = "nord"\nascii = true\n[keys]\n"live.stop" = "ctrl+x"\n')
+    settings = read_settings()
+    assert settings.theme == "nord"
+    assert settings.ascii
+    assert settings.keys == {"live.stop": "ctrl+x"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("colour = 'red'\n", "unknown field `colour`"),
+        ("ascii = 3\n", "ascii"),
+        ("monitor_hz = 100.0\n", "monitor_hz must be 0.2 to 10"),
+        ("theme = \n", "config.toml"),
+    ],
+)
+def test_wrong_settings_are_refused_by_name(text: str, reason: str) -> None:
+    write_settings(text)
+    with pytest.raises(BadInputError, match=reason):
+        read_settings()
