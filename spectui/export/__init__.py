@@ -2,5 +2,6 @@
 
 from spectui.export.command import server_arguments, server_command
 from spectui.export.dialects import Dialect
+from spectui.export.formats import ExportSetup, Format, render
 
-__all__ = ["Dialect", "server_arguments", "server_command"]
+__all__ = ["Dialect", "ExportSetup", "Format", "render", "server_arguments", "server_command"]

@@ -1,0 +1,86 @@
+"""What is exported: a pair, how it drafts, and what the user wants besides."""
+
+import dataclasses
+from dataclasses import dataclass
+
+from spectui.config import ContextOptions, ModelOptions, SpeculationConfig
+from spectui.errors import BadInputError
+from spectui.export.command import server_arguments
+from spectui.export.dialects import Dialect
+from spectui.export.words import Given, divide
+
+OFF = "speculation off: no speculative flag is written"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportSetup:
+    """Everything that one llama-server shall be started with."""
+
+    target: ModelOptions
+    draft: ModelOptions | None
+    context: ContextOptions
+    speculation: SpeculationConfig | None
+    """None for off: nothing speculative is written, whatever ``draft`` and ``extra`` are."""
+    extra: tuple[str, ...] = ()
+    """The user's own arguments that spectui does not know; they come last, as they stand."""
+    name: str
+    """What formats that hold several models call this one."""
+    has_gpu: bool = True
+    """llama.cpp has a GPU to use on this machine."""
+
+    def arguments(self, dialect: Dialect) -> list[str]:
+        """All arguments, without the program's name.
+
+        Raises:
+            BadInputError: the dialect has no words for it, or a path is not valid UTF-8.
+        """
+        own = server_arguments(
+            self.target, self.draft, self.context, self.speculation, dialect=dialect
+        )
+        arguments = [*own, *self.kept_extra()]
+        for argument in arguments:
+            if not _is_text(argument):
+                raise BadInputError(
+                    f"{argument!r} is not valid UTF-8, which export files are; rename the file"
+                )
+        return arguments
+
+    def kept_extra(self) -> tuple[str, ...]:
+        """The user's own arguments; when speculation is off, less those that say how to draft."""
+        dropped = self._dropped()
+        return tuple(w for g in divide(self.extra) if g not in dropped for w in g.words)
+
+    def comments(self) -> tuple[str, ...]:
+        """What a reader of the export has to know, one printable line each."""
+        if self.speculation is not None:
+            return ()
+        left_out = " ".join(given.flag for given in self._dropped())
+        lines = [OFF, f"left out of your own arguments: {left_out}"] if left_out else [OFF]
+        return tuple("".join(c if c.isprintable() else "?" for c in line) for line in lines)
+
+    def pair(self) -> tuple[ModelOptions, ModelOptions | None]:
+        """Target, and the draft if it is used."""
+        return self.target, None if self.speculation is None else self.draft
+
+    def with_extra(self, extra: tuple[str, ...]) -> "ExportSetup":
+        """The same with other arguments of the user's."""
+        return dataclasses.replace(self, extra=extra)
+
+    def _dropped(self) -> tuple[Given, ...]:
+        if self.speculation is not None:
+            return ()
+        return tuple(given for given in divide(self.extra) if given.is_speculative)
+
+
+def commented(lines: tuple[str, ...], mark: str = "#") -> str:
+    """Lines as comments, each ended; an empty text for none."""
+    # A line can hold what some reader takes for a line's end.
+    return "".join(f"{mark} {part}\n" for line in lines for part in line.splitlines())
+
+
+def _is_text(argument: str) -> bool:
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
