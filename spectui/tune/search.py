@@ -134,8 +134,20 @@ class Search:
         candidates: Sequence[Candidate],
         limits: Limits,
         on_event: Callable[[TuneEvent], None],
+        loaded: str | None = None,
     ) -> None:
-        """Prepare; nothing is measured yet."""
+        """Prepare; nothing is measured yet.
+
+        Args:
+            engine: has loaded the target.
+            study: keeps the trials.
+            workload: what each trial decodes.
+            measurer: decodes it.
+            candidates: drafts that the study's arms name.
+            limits: when to stop.
+            on_event: told what happens, on the caller's thread.
+            loaded: the candidate that the engine has loaded already.
+        """
         self._engine = engine
         self._workload = workload
         self._measurer = measurer
@@ -145,7 +157,7 @@ class Search:
         self._on_event = on_event
         self._records = {record.number: record for record in study.records()}
         """Kept here too: a storage that fails must not take the result with it."""
-        self._loaded: str | None = None
+        self._loaded = loaded
         self._anchor: float | None = None
         self._began = time.monotonic()
         self._trial_s: list[float] = []

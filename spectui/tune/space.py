@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from spectui.config import SpeculationConfig
+from spectui.config import ContextOptions, SpeculationConfig
+from spectui.errors import UsageError
 from spectui.tune.trials import OFF, Arm
 
 MAX_DRAFT = 16
@@ -45,3 +46,18 @@ class SearchSpace:
             for arm in arms
             if arm.speculation is None or arm.speculation.draft_max <= self.max_draft
         )
+
+
+def longest_draft(context: ContextOptions) -> int:
+    """Longest draft to try: the verified batch holds the bonus token as well.
+
+    Raises:
+        UsageError: the batch has no room for a draft.
+    """
+    longest = min(MAX_DRAFT, context.batch_size - 1, context.ctx_size - 1)
+    if longest < SERVER_DEFAULTS.draft_max:
+        raise UsageError(
+            f"-b {context.batch_size} and -c {context.ctx_size} have no room for a draft of "
+            f"{SERVER_DEFAULTS.draft_max} tokens; raise them"
+        )
+    return longest

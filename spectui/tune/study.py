@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from spectui.config import SpeculationConfig
 from spectui.errors import BadInputError, UsageError
+from spectui.paths import data_dir, ensure_dir
 from spectui.tune.space import (
     MAX_DRAFT_MIN,
     MAX_P_MIN,
@@ -34,6 +35,8 @@ _OWNER = "owner"
 _SPEC = "spec"
 _OFF = "off"
 _STARTUP_TRIALS = 5
+_MIN_IMPORTANCE = 8
+"""Completed trials below which the importance of a parameter is a matter of luck."""
 _TRIED = (TrialState.COMPLETE, TrialState.FAIL)
 
 optuna.logging.set_verbosity(logging.WARNING)
@@ -161,6 +164,22 @@ class TuningStudy:
         """Trials that were measured."""
         return tuple(r for r in self.records() if r.state is TrialState.COMPLETE)
 
+    def importance(self) -> tuple[tuple[str, float], ...]:
+        """(parameter, share of the speedup's variance that it explains), largest first.
+
+        PED-ANOVA (Watanabe et al. 2023, arXiv 2304.10255). Empty as long as there are too few
+        trials, or none that differ.
+        """
+        if len(self.completed()) < _MIN_IMPORTANCE:
+            return ()
+        evaluator = optuna.importance.PedAnovaImportanceEvaluator()
+        try:
+            found = optuna.importance.get_param_importances(self._study, evaluator=evaluator)
+        except (RuntimeError, ValueError):
+            # Its ways of saying that the trials are too few or all alike.
+            return ()
+        return tuple(sorted(found.items(), key=lambda item: -item[1]))
+
     def _suggest(self, trial: optuna.Trial) -> Arm:
         """Every parameter is suggested for every arm, so that the space stays the same."""
         tuned, drafts = self._space.tuned, self._space.drafts
@@ -269,6 +288,11 @@ class TuningStudy:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def own_storage() -> str:
+    """URL of the storage in the user's data folder."""
+    return f"sqlite:///{ensure_dir(data_dir()) / 'studies.sqlite3'}"
 
 
 def _open_storage(url: str) -> optuna.storages.RDBStorage:

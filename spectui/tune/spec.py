@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from spectui.cli.request import SharedOptions
-from spectui.config import ModelOptions
+from spectui.config import ContextOptions, ModelOptions, Schedule
 from spectui.engine.events import ModelLoaded
 from spectui.llama.library import binding_version, buffer_types, llama_cpp_version
 from spectui.monitor.machine import Machine
@@ -18,24 +17,27 @@ from spectui.tune.workload import Workload
 
 
 def study_spec(
-    shared: SharedOptions,
+    *,
     machine: Machine,
+    options: ModelOptions,
     target: ModelLoaded,
     candidates: Sequence[Candidate],
+    context: ContextOptions,
+    schedule: Schedule,
     workload: Workload,
 ) -> dict[str, Any]:
     """What must be equal for two trials to be comparable."""
     spec = {
         "machine": machine.fingerprint,
         "llama.cpp": [binding_version(), llama_cpp_version(), *sorted(buffer_types())],
-        "target": _identity(shared.target_options(target.info.path), target),
+        "target": _identity(options, target),
         "drafts": {
             candidate.name: _identity(candidate.options, candidate.loaded)
             for candidate in candidates
             if candidate.loaded is not None
         },
-        "context": shared.context_options(),
-        "schedule": shared.schedule,
+        "context": context,
+        "schedule": schedule,
         "prompts": _digest([item.tokens for item in workload.items]),
         "n_predict": workload.n_predict,
         "sampling": workload.sampling,

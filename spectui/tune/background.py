@@ -1,0 +1,183 @@
+"""Tuning beside a chat: a search on a thread of its own, over an engine that it shares.
+
+The engine lets the chat go first: what the search is measuring then is begun again, so that no
+number has a pause inside.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from spectui.config import ContextOptions, ModelOptions, SamplingConfig, Schedule
+from spectui.engine.driver import Engine
+from spectui.engine.events import ModelLoaded
+from spectui.engine.thread import EngineThread
+from spectui.errors import CancelledError, SpectuiError
+from spectui.monitor.machine import this_machine
+from spectui.prompts import Prompt
+from spectui.tune.measurement import Measurer
+from spectui.tune.progress import Phase, TuningState, advance
+from spectui.tune.search import Candidate, Limits, Search, TrialFinished, TuneEvent
+from spectui.tune.space import SearchSpace, longest_draft
+from spectui.tune.spec import study_name, study_spec
+from spectui.tune.study import Sampler, TuningStudy, own_storage
+from spectui.tune.workload import Workload, tokenize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningRequest:
+    """A loaded pair, and what to find out about it."""
+
+    target: ModelLoaded
+    target_options: ModelOptions
+    draft: Candidate
+    context: ContextOptions
+    prompts: tuple[Prompt, ...]
+    n_trials: int
+    n_predict: int = 64
+    """Tokens per prompt."""
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    schedule: Schedule = Schedule.SERVER
+    """Llama-server's work per round by default: the result is meant for it."""
+    min_gain: float = 0.02
+    seed: int = 0
+    storage: str | None = None
+    """Optuna URL; None for the file in the user's data folder."""
+
+
+class BackgroundTuning:
+    """One search. ``pause``, ``resume``, ``stop`` and ``close`` may be called from any thread."""
+
+    def __init__(
+        self,
+        engine: EngineThread,
+        request: TuningRequest,
+        sink: Callable[[TuningState], None],
+    ) -> None:
+        """Start it.
+
+        Args:
+            engine: has loaded the pair.
+            request: what to tune.
+            sink: called with every change, on the search's thread or on the caller's.
+        """
+        self._request = request
+        self._sink = sink
+        self._lock = threading.RLock()
+        self._state = TuningState(phase=Phase.STARTING, n_trials=request.n_trials)
+        self._engine = Engine(shared=engine)
+        self._study: TuningStudy | None = None
+        self._thread = threading.Thread(target=self._run, name="spectui-tuning", daemon=True)
+        sink(self._state)
+        self._thread.start()
+
+    @property
+    def state(self) -> TuningState:
+        """How it stands."""
+        return self._state
+
+    def pause(self) -> None:
+        """Let go of the engine at once; the prompt that is being measured will be repeated."""
+        self._engine.client.hold()
+        self._change(paused=True)
+
+    def resume(self) -> None:
+        """Go on."""
+        self._change(paused=False)
+        self._engine.client.release()
+
+    def stop(self) -> None:
+        """End the search with what it has found. Returns before it has ended."""
+        with self._lock:
+            if self._state.is_running:
+                self._change(phase=Phase.STOPPING, paused=False)
+        self._engine.client.quit()
+
+    def close(self) -> None:
+        """End the search and wait for it."""
+        self.stop()
+        self._thread.join()
+
+    def _change(self, **changes: object) -> None:
+        with self._lock:
+            self._state = replace(self._state, **changes)  # type: ignore[arg-type] # its own fields
+            self._sink(self._state)
+
+    def _run(self) -> None:
+        try:
+            self._run_to_the_end()
+        finally:
+            self._engine.close()
+
+    def _run_to_the_end(self) -> None:
+        try:
+            self._tune()
+        except CancelledError:
+            # Stopped before there was anything to stop.
+            self._change(phase=Phase.IDLE, current=None)
+        except SpectuiError as error:
+            self._change(phase=Phase.FAILED, current=None, error=str(error))
+        except Exception as error:  # noqa: BLE001 - a thread that dies silently would look busy for ever
+            reason = f"{type(error).__name__}: {error}; this is a defect of spectui's"
+            self._change(phase=Phase.FAILED, current=None, error=reason)
+
+    def _tune(self) -> None:
+        request = self._request
+        workload = tokenize(
+            self._engine,
+            request.prompts,
+            n_predict=request.n_predict,
+            sampling=request.sampling,
+            n_ctx=request.target.n_ctx,
+        )
+        with self._open_study(workload) as study:
+            self._study = study
+            self._change(study=study.name)
+            search = Search(
+                self._engine,
+                study,
+                workload=workload,
+                measurer=Measurer(self._engine, workload, request.schedule),
+                candidates=(request.draft,),
+                limits=Limits(n_trials=request.n_trials),
+                on_event=self._on_event,
+                loaded=request.draft.name,
+            )
+            result = search.run(min_gain=request.min_gain)
+            error = None if result.error is None else str(result.error)
+            phase = Phase.FINISHED if error is None else Phase.FAILED
+            self._change(
+                phase=phase, result=result, error=error, current=None, records=result.trials
+            )
+
+    def _open_study(self, workload: Workload) -> TuningStudy:
+        request = self._request
+        spec = study_spec(
+            machine=this_machine(),
+            options=request.target_options,
+            target=request.target,
+            candidates=(request.draft,),
+            context=request.context,
+            schedule=request.schedule,
+            workload=workload,
+        )
+        return TuningStudy(
+            name=study_name(request.target, spec),
+            storage=request.storage or own_storage(),
+            spec=spec,
+            space=SearchSpace(
+                drafts=(request.draft.name,), max_draft=longest_draft(request.context)
+            ),
+            sampler=Sampler.TPE,
+            seed=request.seed,
+        )
+
+    def _on_event(self, event: TuneEvent) -> None:
+        # Before the lock, which pausing and stopping wait for.
+        ended = isinstance(event, TrialFinished) and self._study is not None
+        importance = self._study.importance() if ended and self._study else None
+        with self._lock:
+            self._state = advance(self._state, event)
+            if importance is not None:
+                self._state = replace(self._state, importance=importance)
+            self._sink(self._state)

@@ -1,0 +1,97 @@
+"""How a running search stands: what a screen shows, told by its events."""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from spectui.tune.search import (
+    ConfirmationStarted,
+    PromptMeasured,
+    StudyResumed,
+    TrialFinished,
+    TrialStarted,
+    TuneEvent,
+    TuneResult,
+)
+from spectui.tune.trials import Arm, TrialRecord
+
+
+class Phase(StrEnum):
+    """What the search is doing."""
+
+    IDLE = "idle"
+    """Never started."""
+    STARTING = "starting"
+    SEARCHING = "searching"
+    CONFIRMING = "confirming"
+    """The best setting is measured against off, on all prompts."""
+    STOPPING = "stopping"
+    FINISHED = "finished"
+    """``result`` is there; it may have been stopped early."""
+    FAILED = "failed"
+    """``error`` says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningState:
+    """A search at one moment."""
+
+    phase: Phase = Phase.IDLE
+    paused: bool = False
+    """By the user. A turn of the chat holds it back as well, without this."""
+    study: str | None = None
+    n_trials: int = 0
+    """Trials asked for, earlier sessions' included."""
+    records: tuple[TrialRecord, ...] = ()
+    """Trials so far, by number."""
+    current: Arm | None = None
+    """What is being measured."""
+    n_measured: int = 0
+    """Prompts of the current trial that are measured."""
+    n_confirmed: int = 0
+    """Prompts that the confirmation has measured."""
+    n_to_confirm: int = 0
+    seconds_left: float | None = None
+    importance: tuple[tuple[str, float], ...] = ()
+    """(parameter, share of the variance of the speedup that it explains), largest first."""
+    result: TuneResult | None = None
+    error: str | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it holds the engine when the chat does not."""
+        return self.phase in {Phase.STARTING, Phase.SEARCHING, Phase.CONFIRMING, Phase.STOPPING}
+
+
+def advance(state: TuningState, event: TuneEvent) -> TuningState:
+    """Return the state after ``event``."""
+    match event:
+        case StudyResumed():
+            return replace(state, records=event.records)
+        case TrialStarted():
+            return replace(
+                state, phase=_keep_stopping(state, Phase.SEARCHING), current=event.arm, n_measured=0
+            )
+        case TrialFinished():
+            known = {record.number: record for record in state.records}
+            known[event.record.number] = event.record
+            records = tuple(known[number] for number in sorted(known))
+            return replace(state, records=records, current=None)
+        case PromptMeasured():
+            return replace(
+                state,
+                n_measured=state.n_measured + 1,
+                n_confirmed=state.n_confirmed + (state.phase is Phase.CONFIRMING),
+                seconds_left=event.seconds_left,
+            )
+        case ConfirmationStarted():
+            return replace(
+                state,
+                phase=_keep_stopping(state, Phase.CONFIRMING),
+                current=event.arm,
+                n_confirmed=0,
+                n_to_confirm=event.n_prompts,
+            )
+
+
+def _keep_stopping(state: TuningState, phase: Phase) -> Phase:
+    return Phase.STOPPING if state.phase is Phase.STOPPING else phase
