@@ -1,0 +1,1 @@
+"""What the live panels show, computed without a screen."""

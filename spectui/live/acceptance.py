@@ -1,0 +1,69 @@
+"""How much of the draft counts."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from spectui.live.expectation import draft_step_s
+from spectui.live.throughput import ratio
+from spectui.speculative.counters import Counters, Round
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptanceState:
+    """Acceptance of this turn, or why there is none."""
+
+    reason: str | None = "nothing has been drafted yet"
+    """Why there is no acceptance rate; None if there is one."""
+    acceptance_rate: float | None = None
+    """Accepted / drafted of this turn."""
+    mean_accepted_length: float | None = None
+    """Tokens per round of this turn, the bonus token included."""
+    conditional: tuple[float | None, ...] = ()
+    """[draft_max]: accepted at i / rounds that reached i, with the present settings."""
+    alpha: float | None = None
+    """With the present settings, over all turns."""
+    draft_step_ratio: float | None = None
+    """c: one draft step / one single-token target step."""
+    n_rounds: int = 0
+    """Of this turn."""
+    recent: tuple[tuple[int, int], ...] = ()
+    """Drafted and accepted tokens of the last rounds, oldest first."""
+
+
+def acceptance_state(
+    turn: Counters,
+    setting: Counters,
+    recent: Iterable[Round],
+    *,
+    speculates: bool,
+    step_s: float | None,
+) -> AcceptanceState:
+    """Put the numbers together.
+
+    Args:
+        turn: counters of this turn.
+        setting: counters of all turns with the present settings.
+        recent: the last rounds with the present settings.
+        speculates: whether this turn uses the draft.
+        step_s: V(1), seconds of a single-token decode of the target.
+    """
+    if not speculates:
+        return AcceptanceState(reason="this turn runs without the draft", n_rounds=turn.n_rounds)
+    return AcceptanceState(
+        reason=_reason(turn),
+        acceptance_rate=turn.acceptance_rate,
+        mean_accepted_length=turn.mean_accepted_length,
+        conditional=setting.conditional_acceptance,
+        alpha=setting.alpha,
+        draft_step_ratio=ratio(draft_step_s(setting), step_s),
+        n_rounds=turn.n_rounds,
+        recent=tuple((finished.n_drafted, finished.n_accepted) for finished in recent),
+    )
+
+
+def _reason(turn: Counters) -> str | None:
+    if turn.n_drafted:
+        return None
+    if turn.n_rounds:
+        return f"no draft in {turn.n_rounds} rounds: draft_p_min or draft_min drops them all"
+    return "nothing has been drafted yet"

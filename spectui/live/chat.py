@@ -1,0 +1,155 @@
+"""The conversation: what was said, what the model gets to read of it, what is stored."""
+
+import codecs
+from collections.abc import Callable
+
+from spectui.prompts import ChatMessage, Prompt
+from spectui.sessions import AnswerEnd, AnswerPart, Entry, SettingsChange, UserTurn
+
+_USER, _ASSISTANT, _SYSTEM = "user", "assistant", "system"
+
+Messages = tuple[tuple[str, str], ...]
+"""(role, content) pairs."""
+
+
+class Chat:
+    """One conversation. ``store`` is told every entry as it happens."""
+
+    def __init__(self, store: Callable[[Entry], None]) -> None:
+        """Start empty."""
+        self._store = store
+        self._turns: list[tuple[str, str]] = []
+        self._answer: AnswerText | None = None
+        self.system = ""
+        """System message, empty for none."""
+
+    @property
+    def n_turns(self) -> int:
+        """Questions so far."""
+        return sum(role == _USER for role, _content in self._turns)
+
+    @property
+    def questions(self) -> list[str]:
+        """What the user said, oldest first."""
+        return [content for role, content in self._turns if role == _USER]
+
+    def messages(self) -> Messages:
+        """What the model reads next."""
+        head = ((_SYSTEM, self.system),) if self.system else ()
+        return (*head, *self._turns)
+
+    def text(self) -> str:
+        """The same for a model without a chat template: all turns, one after the other."""
+        return "".join(content for _role, content in self.messages())
+
+    def ask(self, text: str) -> None:
+        """Add a question."""
+        self._turns.append((_USER, text))
+        self._answer = AnswerText()
+        self._store(UserTurn(text=text))
+
+    def add(self, piece: bytes, *, from_draft: bool) -> None:
+        """Add a token of the answer."""
+        if self._answer is not None:
+            self._answer.add(piece, from_draft=from_draft)
+
+    def flush(self) -> None:
+        """Store what has come of the answer since the last time."""
+        if self._answer is not None and (part := self._answer.take_part()) is not None:
+            self._store(part)
+
+    def finish(
+        self, note: str, *, n_decoded: int | None = None, decode_s: float | None = None
+    ) -> None:
+        """End the answer. An empty one is taken back together with its question."""
+        if self._answer is None:
+            return
+        self._answer.end()
+        self.flush()
+        if self._answer.text:
+            self._turns.append((_ASSISTANT, self._answer.text))
+        else:
+            self._turns.pop()
+        self._answer = None
+        self._store(AnswerEnd(note=note, n_decoded=n_decoded, decode_s=decode_s))
+
+    def restore(self, entries: tuple[Entry, ...]) -> None:
+        """Take up a stored conversation, which is not stored again."""
+        answer = ""
+        for entry in entries:
+            match entry:
+                case UserTurn():
+                    self._restore_answer(answer)
+                    answer = ""
+                    self._turns.append((_USER, entry.text))
+                case AnswerPart():
+                    answer += entry.text
+                case AnswerEnd() | SettingsChange():
+                    pass
+        self._restore_answer(answer)
+
+    def _restore_answer(self, answer: str) -> None:
+        if answer:
+            self._turns.append((_ASSISTANT, answer))
+        elif self._turns and self._turns[-1][0] == _USER:
+            # Asked, but never answered: the next question would follow it without an answer.
+            self._turns.pop()
+
+    def prompts(self) -> tuple[Prompt, ...]:
+        """Every question with all that was said before it, to measure on."""
+        found: list[Prompt] = []
+        for index, (role, _content) in enumerate(self._turns):
+            if role == _USER:
+                head = ((_SYSTEM, self.system),) if self.system else ()
+                said = (*head, *self._turns[: index + 1])
+                messages = tuple(ChatMessage(role=r, content=c) for r, c in said)
+                found.append(
+                    Prompt(id=f"turn-{len(found) + 1}", category="chat", messages=messages)
+                )
+        return tuple(found)
+
+
+class AnswerText:
+    """Decodes an answer token by token; a character belongs to the token that completes it."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._text: list[str] = []
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._part: list[str] = []
+        self._n_part = 0
+        self._drafted: list[tuple[int, int]] = []
+
+    @property
+    def text(self) -> str:
+        """All of it so far."""
+        return "".join(self._text)
+
+    def add(self, piece: bytes, *, from_draft: bool) -> None:
+        """Add a token's bytes."""
+        self._add(self._decoder.decode(piece), from_draft=from_draft)
+
+    def end(self) -> None:
+        """Whatever is left of a half character becomes U+FFFD."""
+        self._add(self._decoder.decode(b"", final=True), from_draft=False)
+
+    def _add(self, text: str, *, from_draft: bool) -> None:
+        if not text:
+            return
+        start = self._n_part
+        self._text.append(text)
+        self._part.append(text)
+        self._n_part += len(text)
+        if not from_draft:
+            return
+        if self._drafted and self._drafted[-1][1] == start:
+            start = self._drafted.pop()[0]
+        self._drafted.append((start, self._n_part))
+
+    def take_part(self) -> AnswerPart | None:
+        """What was added since the last time, None if nothing was."""
+        if not self._part:
+            return None
+        part = AnswerPart(text="".join(self._part), drafted=tuple(self._drafted))
+        self._part, self._n_part, self._drafted = [], 0, []
+        return part

@@ -1,0 +1,24 @@
+"""What a live session tells besides the engine's own events."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    # It loads numpy; a screen that only waits for the event need not.
+    from spectui.tune.progress import TuningState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineMeasured:
+    """How fast the target is alone."""
+
+    tokens_per_s: float
+    step_s: float
+    """Seconds of one decode of one token: V(1)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningChanged:
+    """The search beside the chat has moved on."""
+
+    state: "TuningState"

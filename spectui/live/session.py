@@ -1,0 +1,262 @@
+"""The engine as a live session uses it: load a pair, chat, measure the baseline, tune beside it.
+
+No screen here. Calls come from one thread and return at once; what happens is told to the sink on
+the engine's or the search's thread.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from spectui.config import ModelOptions, SamplingConfig
+from spectui.engine.commands import (
+    ComparePair,
+    Generate,
+    LoadDraft,
+    LoadTarget,
+    Tokenize,
+)
+from spectui.engine.events import (
+    CommandRestarted,
+    EngineFailed,
+    Event,
+    GenerationFinished,
+    GenerationResult,
+    ModelLoaded,
+    PairCompared,
+    Role,
+    Tokenized,
+)
+from spectui.engine.thread import EngineThread, Priority
+from spectui.errors import CancelledError, UsageError
+from spectui.live.events import BaselineMeasured, TuningChanged
+from spectui.live.setup import LiveSetup
+from spectui.prompts import Prompt
+from spectui.tune.background import BackgroundTuning, TuningRequest
+from spectui.tune.progress import TuningState
+from spectui.tune.search import Candidate
+from spectui.tune.space import longest_draft
+
+_BASELINE_TOKENS = 24
+_BASELINE_TEXT = (
+    "The lighthouse stood at the end of a long stone pier. Every evening the keeper climbed the "
+    "stairs, lit the lamp, and wrote the weather of the day into a book."
+)
+
+
+SessionEvent = Event | BaselineMeasured | TuningChanged
+
+
+class LiveSession:
+    """Owns the engine of one screen."""
+
+    def __init__(
+        self,
+        sink: Callable[[SessionEvent], None],
+        discard: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Start an engine with nothing loaded.
+
+        Args:
+            sink: told what happens; quick and thread-safe.
+            discard: drops what was told but not taken yet: it belongs to a pair that is going.
+        """
+        self._post = sink
+        self._discard = discard
+        self._engine = EngineThread()
+        self._inspection = self._engine.connect(self._on_inspection, Priority.BACKGROUND)
+        self._lock = threading.RLock()
+        self._epoch = 0
+        """Counts the pairs; what is told of an earlier one is void."""
+        self._connect()
+        self._turn: Generate | None = None
+        """The answer that is asked for, while its prompt is tokenized."""
+        self._tuning: BackgroundTuning | None = None
+        self._target: ModelLoaded | None = None
+        self._draft: ModelLoaded | None = None
+        self._is_warm = False
+        """Whether the target has decoded something since it was loaded."""
+
+    def _connect(self) -> None:
+        """Begin an epoch: clients whose events count only as long as it lasts."""
+        epoch = self._epoch
+        self._chat = self._engine.connect(lambda event: self._of(epoch, self._on_chat, event))
+        self._background = self._engine.connect(
+            lambda event: self._of(epoch, self._on_background, event), Priority.BACKGROUND
+        )
+
+    def _of(self, epoch: int, handler: Callable[[Event], None], event: Event) -> None:
+        with self._lock:
+            if epoch == self._epoch:
+                handler(event)
+
+    def load(self, setup: LiveSetup) -> None:
+        """Load the target in place of what is loaded, whatever that is doing.
+
+        Answered by ``ModelLoaded`` or ``EngineFailed``.
+
+        Raises:
+            UsageError: the batch has no room for a draft.
+        """
+        max_draft = longest_draft(setup.context)
+        # Outside the lock: a search holds its own while it tells of a change, which waits for ours.
+        self.end_tuning()
+        with self._lock:
+            self._epoch += 1
+            self._discard()
+            for client in (self._chat, self._background):
+                client.quit()
+                self._engine.disconnect(client)
+            self._inspection.stop()
+            self._tuning = self._turn = self._target = self._draft = None
+            self._is_warm = False
+            self._connect()
+            self._post(TuningChanged(state=TuningState()))
+            self._chat.submit(
+                LoadTarget(options=setup.target, context=setup.context, max_draft=max_draft)
+            )
+
+    def load_draft(self, options: ModelOptions) -> None:
+        """Load a draft beside the target. Answered by ``ModelLoaded`` or ``EngineFailed``."""
+        self._chat.submit(LoadDraft(options=options))
+
+    def measure_baseline(self) -> None:
+        """Measure the target alone, when nobody waits. Answered by ``BaselineMeasured``."""
+        self._background.submit(Tokenize(text=_BASELINE_TEXT))
+
+    def send(
+        self, setup: LiveSetup, messages: tuple[tuple[str, str], ...], text: str | None = None
+    ) -> None:
+        """Continue a conversation, or a raw ``text``. Answered by ``GenerationFinished``."""
+        turn = Generate(
+            prompt=(),
+            n_predict=setup.n_predict,
+            sampling=setup.sampling,
+            speculation=setup.speculation if self._draft is not None else None,
+            schedule=setup.schedule,
+            conversation=True,
+        )
+        with self._lock:
+            self._turn = turn
+            self._chat.submit(Tokenize(text=text, messages=messages))
+
+    def stop(self) -> None:
+        """Cancel what the chat has under way: a load or an answer."""
+        with self._lock:
+            self._turn = None
+            self._chat.stop()
+
+    def compare(self, target: Path, draft: Path) -> None:
+        """Find out whether a draft fits. Answered by ``PairCompared``."""
+        self._inspection.submit(ComparePair(target=target, draft=draft))
+
+    def forget_comparisons(self) -> None:
+        """Cancel comparisons that are still waiting: another target is looked at."""
+        self._inspection.stop()
+
+    @property
+    def tuning(self) -> TuningState:
+        """How the search stands."""
+        return TuningState() if self._tuning is None else self._tuning.state
+
+    def start_tuning(self, setup: LiveSetup, prompts: tuple[Prompt, ...], n_trials: int) -> None:
+        """Begin, or go on with, the study of the loaded pair."""
+        if self._target is None or self._draft is None or setup.draft is None:
+            raise ValueError("tuning needs a loaded pair")
+        if self.tuning.is_running:
+            raise UsageError("a search is still running; stop it first")
+        request = TuningRequest(
+            target=self._target,
+            target_options=setup.target,
+            draft=Candidate(name=setup.draft.path.stem, options=setup.draft, loaded=self._draft),
+            context=setup.context,
+            sampling=replace(setup.sampling, ignore_eos=False),
+            prompts=prompts,
+            n_trials=n_trials,
+        )
+        epoch = self._epoch
+
+        def on_change(state: TuningState) -> None:
+            with self._lock:
+                if epoch == self._epoch:
+                    self._post(TuningChanged(state=state))
+
+        self._tuning = BackgroundTuning(self._engine, request, on_change)
+
+    def pause_tuning(self) -> None:
+        """Let the search wait until ``resume_tuning``."""
+        if self._tuning is not None:
+            self._tuning.pause()
+
+    def resume_tuning(self) -> None:
+        """Let it go on."""
+        if self._tuning is not None:
+            self._tuning.resume()
+
+    def end_tuning(self) -> None:
+        """Ask the search to end with what it has; it tells when it has."""
+        if self._tuning is not None:
+            self._tuning.stop()
+
+    def close(self) -> None:
+        """Cancel everything and free the models."""
+        self.stop()
+        for client in (self._chat, self._background, self._inspection):
+            client.quit()
+        if self._tuning is not None:
+            self._tuning.close()
+        self._engine.close()
+
+    def _on_chat(self, event: Event) -> None:
+        match event:
+            case Tokenized():
+                self._generate(event.tokens)
+                return
+            case ModelLoaded(role=Role.TARGET):
+                self._target = event
+            case ModelLoaded(role=Role.DRAFT):
+                self._draft = event
+            case _:
+                pass
+        self._post(event)
+
+    def _generate(self, prompt: tuple[int, ...]) -> None:
+        # From the engine's thread: the screen's next look may be a tenth of a second away.
+        with self._lock:
+            turn, self._turn = self._turn, None
+            if turn is not None:
+                self._chat.submit(replace(turn, prompt=prompt))
+        if turn is None:
+            self._post(EngineFailed(error=CancelledError("stopped"), trace=None))
+
+    def _on_background(self, event: Event) -> None:
+        match event:
+            case Tokenized():
+                self._background.submit(
+                    Generate(
+                        prompt=event.tokens,
+                        n_predict=_BASELINE_TOKENS + 1,
+                        sampling=SamplingConfig(ignore_eos=True),
+                    )
+                )
+            case GenerationFinished() if not self._is_warm:
+                # The first tokens after a load are slower than the rest: they touch the weights.
+                self._is_warm = True
+                self.measure_baseline()
+            case GenerationFinished():
+                self._tell_baseline(event.result)
+            case EngineFailed() | CommandRestarted() | _:
+                # Cancelled, or no target any more: there is no baseline then.
+                return
+
+    def _tell_baseline(self, result: GenerationResult) -> None:
+        rounds, speed = result.counters.n_rounds, result.tokens_per_s
+        if speed is not None and rounds:
+            step_s = result.counters.times.verify_s / rounds
+            self._post(BaselineMeasured(tokens_per_s=speed, step_s=step_s))
+
+    def _on_inspection(self, event: Event) -> None:
+        # A failure is a cancelled comparison, or a target that cannot be read: loading it says so.
+        if isinstance(event, PairCompared):
+            self._post(event)

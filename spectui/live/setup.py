@@ -1,0 +1,33 @@
+"""What a live session runs: a pair, how it drafts, how it samples."""
+
+from dataclasses import dataclass, field
+
+from spectui.config import (
+    ContextOptions,
+    ModelOptions,
+    SamplingConfig,
+    Schedule,
+    SpeculationConfig,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveSetup:
+    """One pair with all its options."""
+
+    target: ModelOptions
+    draft: ModelOptions | None
+    context: ContextOptions
+    server_threads: int = 0
+    """Threads that an exported command asks for, 0 for the server's own choice: here one core may
+    be left to the screen."""
+    speculation: SpeculationConfig | None = field(default_factory=SpeculationConfig)
+    """None leaves the draft unused."""
+    schedule: Schedule = Schedule.FAST
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    n_predict: int = -1
+    """Most tokens per answer, -1 for as many as the context holds."""
+    system: str = ""
+    """The system message, empty for none."""
+    extra: tuple[str, ...] = ()
+    """Arguments of the user's own command that spectui does not know; exported as they are."""

@@ -1,0 +1,165 @@
+"""The numbers behind the live panels: events and readings in, one frozen state out."""
+
+from collections import deque
+from collections.abc import Sequence
+
+from spectui.config import SpeculationConfig
+from spectui.engine.events import PromptEvaluated, Role
+from spectui.live.acceptance import acceptance_state
+from spectui.live.bottleneck import Bottleneck, Evidence, find_bottleneck
+from spectui.live.expectation import draft_step_s, expectation_state
+from spectui.live.load import MachineLoad
+from spectui.live.memory import memory_state
+from spectui.live.rounds import (
+    N_MEAN,
+    VerifyCost,
+    VerifyTimes,
+    mean_times,
+    round_state,
+    usual_batch,
+)
+from spectui.live.state import LiveState
+from spectui.live.throughput import Phase, Rate, ThroughputMeter, ratio
+from spectui.live.traffic import (
+    TrafficHistory,
+    best_rate,
+    dram_estimate,
+    ram_share,
+    traffic_state,
+    verify_rate,
+)
+from spectui.llama.memory import ModelMemory
+from spectui.monitor.readings import Reading, Snapshot
+from spectui.speculative.counters import Counters, Round, count
+
+_N_RECENT = 160
+"""Rounds that a strip may show."""
+
+
+class LiveTally:
+    """Adds up what happens. Not thread-safe: the screen's thread owns it."""
+
+    def __init__(self) -> None:
+        """Start with nothing loaded and nothing read."""
+        self._snapshot: Snapshot | None = None
+        self._history = TrafficHistory()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget models and rounds: another pair is loaded. Readings of the machine stay."""
+        self._models: dict[Role, ModelMemory] = {}
+        self._swap_before_bytes: float | None = None
+        self._throughput = ThroughputMeter()
+        self._verify = VerifyTimes()
+        self._speculation: SpeculationConfig | None = None
+        self._speculates = True
+        self._turn = Counters()
+        self._reset_setting()
+
+    def _reset_setting(self) -> None:
+        """Forget what other settings did: their rounds say nothing about the present ones."""
+        self._setting = Counters()
+        self._setting_rate = Rate()
+        self._recent: deque[Round] = deque(maxlen=_N_RECENT)
+        self._load = MachineLoad()
+
+    def loaded(self, role: Role, memory: ModelMemory) -> None:
+        """Take what a loaded model takes."""
+        self._models[role] = memory
+        if self._snapshot is not None:
+            self._swap_before_bytes = self._snapshot.host.swap_used_bytes
+
+    def baseline(self, tokens_per_s: float, step_s: float) -> None:
+        """Take the target's own speed, and V(1), seconds of a single-token decode."""
+        self._throughput.baseline_tokens_per_s = tokens_per_s
+        self._verify.baseline_s = step_s
+
+    def generation_started(self, speculation: SpeculationConfig | None) -> None:
+        """Begin a turn; None runs the target alone."""
+        self._speculates = speculation is not None
+        if speculation != self._speculation:
+            self._speculation = speculation
+            self._reset_setting()
+        self._turn = Counters()
+        self._throughput.begin_turn()
+
+    def prompt_evaluated(self, event: PromptEvaluated) -> None:
+        """Take the prompt's time; decoding begins."""
+        self._throughput.prompt_evaluated(event)
+
+    def round_finished(self, finished: Round) -> None:
+        """Take one round."""
+        counters = count((finished,))
+        self._turn += counters
+        self._setting += counters
+        n_tokens, seconds = len(finished.tokens), finished.times.total_s
+        self._setting_rate.add(n_tokens, seconds)
+        self._throughput.add(n_tokens, seconds)
+        self._verify.add(finished.n_drafted + 1, finished.times.verify_s)
+        self._recent.append(finished)
+
+    def generation_finished(self) -> None:
+        """End the turn."""
+        self._throughput.end_turn()
+
+    def snapshot(self, snapshot: Snapshot) -> None:
+        """Take a reading of the machine."""
+        self._snapshot = snapshot
+        if self._is_decoding:
+            # What the machine does between two turns says nothing about a round.
+            self._load.add(snapshot)
+        self._history.add(snapshot, self._dram())
+
+    @property
+    def _is_decoding(self) -> bool:
+        return self._throughput.phase is Phase.DECODING
+
+    def _dram(self) -> Reading:
+        return dram_estimate(self._models, tuple(self._recent), is_decoding=self._is_decoding)
+
+    def _bottleneck(
+        self, recent: Sequence[Round], costs: Sequence[VerifyCost], best: float | None
+    ) -> Bottleneck | None:
+        last = recent[-N_MEAN:]
+        batch = usual_batch(last, costs)
+        if batch is None:
+            return None
+        return find_bottleneck(
+            Evidence(
+                times=mean_times(last),
+                disk_bytes_per_s=self._load.disk_bytes_per_s(),
+                pcie_use=self._load.pcie_use(),
+                gpu_use=self._load.gpu_use(),
+                ram_share=ram_share(self._models, batch.n_tokens),
+                dram_bytes_per_s=verify_rate(self._models, batch),
+                dram_best_bytes_per_s=best,
+                cores_busy=self._load.cores_busy(),
+            )
+        )
+
+    def state(self) -> LiveState:
+        """Return what there is to show now."""
+        recent = tuple(self._recent)
+        costs, step_s = self._verify.costs(), self._verify.step_s
+        best = best_rate(self._models, costs, draft_step_s(self._setting))
+        baseline = self._throughput.baseline_tokens_per_s
+        return LiveState(
+            throughput=self._throughput.state(),
+            acceptance=acceptance_state(
+                self._turn, self._setting, recent, speculates=self._speculates, step_s=step_s
+            ),
+            rounds=round_state(recent, costs, self._bottleneck(recent, costs, best)),
+            memory=memory_state(
+                self._snapshot,
+                self._models,
+                is_decoding=self._is_decoding,
+                swap_before_bytes=self._swap_before_bytes,
+            ),
+            traffic=traffic_state(self._snapshot, self._history, self._dram(), best),
+            expectation=expectation_state(
+                self._setting,
+                speculates=self._speculates,
+                step_s=step_s,
+                measured=ratio(self._setting_rate.per_s, baseline),
+            ),
+        )

@@ -1,0 +1,289 @@
+"""The engine as the screen uses it: load, chat, baseline, comparisons, and tuning beside a chat."""
+
+import queue
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from spectui.config import ContextOptions, ModelOptions, SamplingConfig
+from spectui.engine.events import (
+    EngineFailed,
+    GenerationFinished,
+    ModelLoaded,
+    PairCompared,
+    PromptEvaluated,
+    Role,
+)
+from spectui.errors import BadInputError, CancelledError
+from spectui.live.events import BaselineMeasured, TuningChanged
+from spectui.live.session import LiveSession
+from spectui.live.setup import LiveSetup
+from spectui.prompts import ChatMessage, Prompt
+from spectui.speculative.decoder import Stop
+from spectui.tune.progress import Phase, TuningState
+from spectui.tune.trials import TrialState
+from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
+
+pytest_plugins = ["tests.support.fixtures"]
+
+Kind = TypeVar("Kind")
+QUESTION = (("user", "in the on"),)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
+    return tmp_path
+
+
+class Watched:
+    """A session whose events can be waited for."""
+
+    def __init__(self) -> None:
+        self.events: list[object] = []
+        self.on_event: Callable[[object], None] = lambda _event: None
+        self._queue: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self.session = LiveSession(self._sink)
+
+    def _sink(self, event: object) -> None:
+        self.events.append(event)
+        self.on_event(event)
+        self._queue.put(event)
+
+    def wait(self, kind: type[Kind], wanted: Callable[[Kind], bool] = lambda _event: True) -> Kind:
+        while True:
+            event = self._queue.get(timeout=60)
+            if isinstance(event, kind) and wanted(event):
+                return event
+            assert kind is EngineFailed or not isinstance(event, EngineFailed), event
+
+    def load(self, setup: LiveSetup) -> None:
+        self.session.load(setup)
+        self.wait(ModelLoaded)
+        if setup.draft is not None:
+            self.session.load_draft(setup.draft)
+            self.wait(ModelLoaded)
+
+
+@pytest.fixture
+def watched() -> Iterator[Watched]:
+    started = Watched()
+    yield started
+    started.session.close()
+
+
+@pytest.fixture
+def setup(tiny: TinyPath) -> LiveSetup:
+    return LiveSetup(
+        target=ModelOptions(path=tiny(TARGET)),
+        draft=ModelOptions(path=tiny(CLOSE_DRAFT)),
+        context=ContextOptions(ctx_size=512, threads=1),
+        sampling=SamplingConfig(ignore_eos=True),
+        n_predict=12,
+    )
+
+
+def prompts(n: int) -> tuple[Prompt, ...]:
+    return tuple(
+        Prompt(
+            id=f"p{index}",
+            category="chat",
+            messages=(ChatMessage(role="user", content="the in on " * (index + 1)),),
+        )
+        for index in range(n)
+    )
+
+
+def test_a_pair_is_loaded_and_answers(watched: Watched, setup: LiveSetup) -> None:
+    watched.load(setup)
+    loaded = [event for event in watched.events if isinstance(event, ModelLoaded)]
+    assert [event.role for event in loaded] == [Role.TARGET, Role.DRAFT]
+    watched.session.send(setup, QUESTION)
+    result = watched.wait(GenerationFinished).result
+    assert len(result.tokens) == 12
+    assert result.counters.n_drafted > 0
+
+
+def test_without_a_draft_the_target_answers_alone(watched: Watched, setup: LiveSetup) -> None:
+    alone = LiveSetup(target=setup.target, draft=None, context=setup.context, n_predict=8)
+    watched.load(alone)
+    watched.session.send(alone, QUESTION)
+    assert watched.wait(GenerationFinished).result.counters.n_drafted == 0
+
+
+def test_raw_text_is_continued_as_it_stands(watched: Watched, setup: LiveSetup) -> None:
+    watched.load(setup)
+    watched.session.send(setup, (), "in the on")
+    evaluated = watched.wait(PromptEvaluated)
+    watched.wait(GenerationFinished)
+    watched.session.send(setup, QUESTION)
+    # The template adds tokens around the same text.
+    assert watched.wait(PromptEvaluated).n_tokens > evaluated.n_tokens
+
+
+def test_the_baseline_is_measured_when_nobody_waits(watched: Watched, setup: LiveSetup) -> None:
+    watched.load(setup)
+    watched.session.measure_baseline()
+    baseline = watched.wait(BaselineMeasured)
+    assert 0 < baseline.step_s < 1 / baseline.tokens_per_s * 1.01
+
+
+def test_an_answer_can_be_stopped(watched: Watched, setup: LiveSetup) -> None:
+    watched.load(setup)
+
+    def stop(event: object) -> None:
+        if isinstance(event, PromptEvaluated):
+            watched.session.stop()
+
+    watched.on_event = stop
+    watched.session.send(setup, QUESTION)
+    assert watched.wait(GenerationFinished).result.stop is Stop.CANCELLED
+
+
+def test_a_file_that_is_no_model_is_told(
+    watched: Watched, setup: LiveSetup, tmp_path: Path
+) -> None:
+    path = tmp_path / "notes.gguf"
+    path.write_text("not a model")
+    watched.session.load(
+        LiveSetup(target=ModelOptions(path=path), draft=None, context=setup.context)
+    )
+    assert isinstance(watched.wait(EngineFailed).error, BadInputError)
+    # The session goes on.
+    watched.load(setup)
+
+
+def test_an_incompatible_draft_leaves_the_target_usable(
+    watched: Watched, setup: LiveSetup, tiny: TinyPath
+) -> None:
+    watched.session.load(setup)
+    watched.wait(ModelLoaded)
+    watched.session.load_draft(ModelOptions(path=tiny(Tiny(renamed=(9, "other")))))
+    assert "token 9 differs" in str(watched.wait(EngineFailed).error)
+    watched.session.send(setup, QUESTION)
+    assert watched.wait(GenerationFinished).result.counters.n_drafted == 0
+
+
+def test_drafts_are_compared_while_nothing_is_loaded(watched: Watched, tiny: TinyPath) -> None:
+    watched.session.compare(tiny(TARGET), tiny(CLOSE_DRAFT))
+    watched.session.compare(tiny(TARGET), tiny(Tiny(renamed=(9, "other"))))
+    assert watched.wait(PairCompared).reason is None
+    assert watched.wait(PairCompared).reason is not None
+
+
+def is_finished(event: TuningChanged) -> bool:
+    return not event.state.is_running
+
+
+def tuned(watched: Watched, setup: LiveSetup, n_trials: int = 2) -> TuningState:
+    watched.session.start_tuning(setup, prompts(6), n_trials)
+    return watched.wait(TuningChanged, is_finished).state
+
+
+def test_tuning_ends_with_a_verdict(watched: Watched, setup: LiveSetup) -> None:
+    watched.load(setup)
+    state = tuned(watched, setup)
+    assert state.phase is Phase.FINISHED
+    assert state.result is not None
+    assert state.result.speedup is not None
+    assert [record.state for record in state.records] == [TrialState.COMPLETE] * 2
+    assert state.n_confirmed == state.n_to_confirm == 6
+
+
+def test_a_turn_of_the_chat_goes_first_and_tuning_goes_on(
+    watched: Watched, setup: LiveSetup
+) -> None:
+    watched.load(setup)
+    order: list[str] = []
+
+    def ask_once(event: object) -> None:
+        match event:
+            case TuningChanged(state=state) if state.current is not None and not order:
+                order.append("asked")
+                watched.session.send(setup, QUESTION)
+            case GenerationFinished():
+                order.append("answered")
+            case TuningChanged(state=state) if state.phase is Phase.FINISHED:
+                order.append("tuned")
+            case _:
+                pass
+
+    watched.on_event = ask_once
+    state = tuned(watched, setup)
+    assert order == ["asked", "answered", "tuned"]
+    assert [record.state for record in state.records] == [TrialState.COMPLETE] * 2
+
+
+def test_a_paused_search_waits_while_the_chat_goes_on(watched: Watched, setup: LiveSetup) -> None:
+    watched.load(setup)
+    watched.session.start_tuning(setup, prompts(6), 2)
+    watched.wait(TuningChanged, lambda event: event.state.current is not None)
+    watched.session.pause_tuning()
+    assert watched.session.tuning.paused
+    for _ in range(3):
+        watched.session.send(setup, QUESTION)
+        watched.wait(GenerationFinished)
+    assert watched.session.tuning.is_running
+    watched.session.resume_tuning()
+    assert watched.wait(TuningChanged, is_finished).state.phase is Phase.FINISHED
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_stopped_search_keeps_what_it_has_and_is_taken_up(
+    watched: Watched, setup: LiveSetup, *, paused: bool
+) -> None:
+    watched.load(setup)
+    watched.session.start_tuning(setup, prompts(6), 4)
+    watched.wait(TuningChanged, lambda event: len(event.state.records) == 1)
+    if paused:
+        watched.session.pause_tuning()
+    watched.session.end_tuning()
+    stopped = watched.wait(TuningChanged, is_finished).state
+    assert stopped.phase is Phase.FINISHED
+    assert stopped.result is not None
+    assert stopped.result.interrupted
+    resumed = tuned(watched, setup, 4)
+    assert resumed.study == stopped.study
+    assert sum(record.state is TrialState.COMPLETE for record in resumed.records) == 4
+
+
+def test_a_search_that_cannot_run_says_why(watched: Watched, setup: LiveSetup) -> None:
+    watched.load(setup)
+    long = (Prompt(id="long", category="chat", text="the in on " * 500),)
+    watched.session.start_tuning(setup, long, 2)
+    state = watched.wait(TuningChanged, is_finished).state
+    assert state.phase is Phase.FAILED
+    assert state.error is not None
+    assert "prompt long has" in state.error
+
+
+def test_loading_another_pair_ends_the_search(
+    watched: Watched, setup: LiveSetup, tiny: TinyPath
+) -> None:
+    watched.load(setup)
+    watched.session.start_tuning(setup, prompts(6), 50)
+    watched.wait(TuningChanged, lambda event: event.state.current is not None)
+    other = LiveSetup(
+        target=ModelOptions(path=tiny(OTHER)), draft=None, context=setup.context, n_predict=4
+    )
+    watched.load(other)
+    assert not watched.session.tuning.is_running
+    watched.session.send(other, QUESTION)
+    assert len(watched.wait(GenerationFinished).result.tokens) == 4
+
+
+def test_closing_ends_everything_at_once(setup: LiveSetup) -> None:
+    watched = Watched()
+    watched.load(setup)
+    watched.session.start_tuning(setup, prompts(6), 50)
+    watched.wait(TuningChanged, lambda event: event.state.current is not None)
+    watched.session.send(replace(setup, n_predict=-1), QUESTION)
+    watched.session.close()
+    finished = [event for event in watched.events if isinstance(event, GenerationFinished)]
+    failed = [event for event in watched.events if isinstance(event, EngineFailed)]
+    assert finished or failed
+    assert all(event.result.stop is Stop.CANCELLED for event in finished)
+    assert all(isinstance(event.error, CancelledError) for event in failed)
