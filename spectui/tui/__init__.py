@@ -1,0 +1,1 @@
+"""The interactive cockpit: a Textual app over the engine. The only importer of textual."""

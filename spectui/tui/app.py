@@ -1,0 +1,362 @@
+"""The app: screens, the actions that every screen has, and the loop that brings events to them."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.scrollbar import ScrollBar, ScrollBarRender
+
+from spectui.errors import SpectuiError
+from spectui.live.events import TuningChanged
+from spectui.live.launch import Launch
+from spectui.live.setup import LiveSetup
+from spectui.tui import commands
+from spectui.tui.backstage import Backstage
+from spectui.tui.director import Director
+from spectui.tui.glyphs import ASCII, UNICODE
+from spectui.tui.mailbox import Mailbox, Pace
+from spectui.tui.messages import EngineStarted, EventsArrived
+from spectui.tui.picking import Picking
+from spectui.tui.screens.help import HelpScreen
+from spectui.tui.screens.live import Activity, LiveScreen
+from spectui.tui.screens.log import LogScreen
+from spectui.tui.screens.settings import SettingsScreen
+from spectui.tui.theme import THEMES, AsciiScrollBars
+from spectui.tui.tuning import Tuning
+
+if TYPE_CHECKING:
+    from spectui.tui.tune.messages import Applied, Started
+    from spectui.tui.widgets.picker_messages import Chosen, FolderOpened, InspectionWanted
+
+_REPAINT_S = 0.1
+_QUIET_S = 1.0
+"""While a trial is measured: what is measured under the screen is what a headless run gives."""
+_IDLE_SAMPLE_S = 1.0
+_SWITCH_S = 0.0005
+"""Longest time that one Python thread keeps the others waiting; the default costs tokens/s."""
+
+
+class SpectuiApp(App[None]):
+    """The interactive cockpit."""
+
+    TITLE = "spectui"
+    ENABLE_COMMAND_PALETTE = True
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # All with priority: a text field would select with f6 and f7.
+        Binding("f1", "help", "Help", id="app.help", priority=True, tooltip="Keys and actions"),
+        Binding(
+            "f5",
+            "tune",
+            "Tune",
+            id="app.tune",
+            priority=True,
+            tooltip="Tune the pair in the background",
+        ),
+        Binding(
+            "f6",
+            "export",
+            "Export",
+            id="app.export",
+            priority=True,
+            tooltip="The flags for your llama-server",
+        ),
+        Binding(
+            "f7",
+            "models",
+            "Models",
+            id="app.models",
+            show=False,
+            priority=True,
+            tooltip="Choose another pair",
+        ),
+        Binding(
+            "f8",
+            "log",
+            "Log",
+            id="app.log",
+            show=False,
+            priority=True,
+            tooltip="llama.cpp's own log",
+        ),
+        Binding(
+            "ctrl+c",
+            "interrupt",
+            "Stop or quit",
+            id="app.interrupt",
+            show=False,
+            priority=True,
+            tooltip="Stop what runs; quit if nothing does",
+        ),
+        Binding("ctrl+q", "quit", "Quit", id="app.quit", priority=True, tooltip="End spectui"),
+    ]
+
+    def __init__(
+        self,
+        launch: Launch,
+        make_backstage: Callable[[Mailbox[object]], Backstage] = Backstage,
+    ) -> None:
+        """Prepare; the engine starts when the first screen is on the terminal.
+
+        Args:
+            launch: what the command line asks for.
+            make_backstage: makes what works behind the screen and posts into the mailbox.
+        """
+        super().__init__()
+        self.launch = launch
+        settings = launch.settings
+        self.glyphs = ASCII if launch.ascii or settings.ascii else UNICODE
+        # A class attribute: there is one app in a process, but tests make several.
+        ScrollBar.renderer = AsciiScrollBars if self.glyphs is ASCII else ScrollBarRender
+        for theme in THEMES:
+            self.register_theme(theme)
+        wanted = launch.theme or settings.theme
+        self._unknown_theme = None if wanted in self.available_themes else wanted
+        self.theme = THEMES[0].name if self._unknown_theme else wanted
+        self.set_keymap(settings.keys)
+        self._mailbox: Mailbox[object] = Mailbox(lambda: self.post_message(EventsArrived()))
+        self._pace = Pace(_REPAINT_S)
+        self.backstage = make_backstage(self._mailbox)
+        self.live = LiveScreen()
+        self._director: Director | None = None
+        self.picking = Picking(self)
+        self.tuning = Tuning(self)
+
+    @property
+    def crash(self) -> Exception | None:
+        """What ended the app, if it did not end by itself."""
+        return self._exception
+
+    @property
+    def director(self) -> Director:
+        """Leads the session; there is one as soon as the live screen is mounted."""
+        if self._director is None:
+            raise RuntimeError("the live screen is not mounted yet")
+        return self._director
+
+    async def on_mount(self) -> None:
+        """Show the live screen, then start what is heavy."""
+        sys.setswitchinterval(_SWITCH_S)
+        self._handle_signals()
+        await self.push_screen(self.live)
+        self._director = Director(
+            self.launch,
+            self.live,
+            self.backstage,
+            choose_models=self.picking.open,
+            warn=self.warn,
+        )
+        self.call_after_refresh(self._start)
+
+    def on_unmount(self) -> None:
+        """Nothing that was said is lost."""
+        if self._director is not None:
+            self._director.close(self._mailbox.collect())
+
+    def _start(self) -> None:
+        if self.launch.notice is not None:
+            self.warn(self.launch.notice)
+        if self._unknown_theme is not None:
+            self.warn(f"There is no look {self._unknown_theme}; Ctrl+P, Theme, lists them.")
+        if self.launch.monitor_replay is not None:
+            self.live.recorded = True
+        self.backstage.start(self.launch.monitor_replay, 1 / self.launch.settings.monitor_hz)
+
+    def _handle_signals(self) -> None:
+        if self.is_headless:
+            return
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            loop.add_signal_handler(number, self.exit)
+
+    def warn(self, reason: str) -> None:
+        """Show a sentence that the user should read."""
+        self.notify(reason, severity="warning", markup=False, timeout=8)
+
+    def on_events_arrived(self) -> None:
+        """Collect events now, or when the last repaint is long enough ago."""
+        delay_s = self._pace.delay_s()
+        if delay_s > 0:
+            self.set_timer(delay_s, self._collect)
+        else:
+            self._collect()
+
+    def _collect(self) -> None:
+        if not self.is_running:
+            return
+        self._pace.begin()
+        events = self._mailbox.collect()
+        if not events:
+            return
+        with self.batch_update():
+            for event in events:
+                self._dispatch(event)
+            self.director.flush()
+        self._set_pace()
+        self.tuning.look_at_chat()
+
+    def _dispatch(self, event: object) -> None:
+        if isinstance(event, TuningChanged):
+            self.tuning.show(event.state)
+        elif not self.director.handle(event):
+            self.picking.handle(event)
+        if isinstance(event, EngineStarted):
+            self._check_keys()
+
+    def _check_keys(self) -> None:
+        """Say which actions of the user's keys there are not, once all screens are imported."""
+        known = {action.id for action in commands.all_actions(self)}
+        unknown = sorted(set(self.launch.settings.keys) - known)
+        if unknown:
+            self.warn(f"[keys] names {', '.join(unknown)}, which is no action; F1 lists the ids.")
+
+    def _set_pace(self) -> None:
+        activity = self.live.activity
+        quiet = activity is Activity.READY and self.tuning.is_measuring
+        self._pace.interval_s = _QUIET_S if quiet else _REPAINT_S
+        busy = activity in {Activity.ANSWERING, Activity.LOADING}
+        sample_s = 1 / self.launch.settings.monitor_hz
+        self.backstage.sample_every(sample_s if busy else max(sample_s, _IDLE_SAMPLE_S))
+
+    def on_live_screen_asked(self, message: LiveScreen.Asked) -> None:
+        """Send the prompt."""
+        self.director.ask(message.text)
+        self._set_pace()
+
+    def on_live_screen_stop_requested(self) -> None:
+        """Stop the answer or the load."""
+        self.director.stop()
+
+    def on_live_screen_draft_toggled(self) -> None:
+        """Draft on or off."""
+        self.director.toggle_draft()
+
+    def on_live_screen_new_chat_requested(self) -> None:
+        """Begin another conversation."""
+        self.director.new_chat()
+
+    def on_live_screen_settings_requested(self) -> None:
+        """Let the user change drafting and sampling."""
+        setup = self.director.setup
+        if setup is None:
+            self.warn("There is nothing to set before a pair is chosen.")
+            return
+
+        def change(changed: LiveSetup | None) -> None:
+            if changed is not None:
+                self.director.adopt(changed)
+
+        self.push_screen(SettingsScreen(setup), change)
+
+    def on_picker_screen_target_highlighted(self) -> None:
+        """What was asked about the last target is void."""
+        self.picking.forget_comparisons()
+
+    def on_picker_screen_inspection_wanted(self, message: "InspectionWanted") -> None:
+        """Find out which drafts fit."""
+        self.picking.compare(message.target, message.drafts)
+
+    def on_picker_screen_folder_opened(self, message: "FolderOpened") -> None:
+        """Search another folder."""
+        self.picking.look_in(message.path)
+
+    def on_picker_screen_chosen(self, message: "Chosen") -> None:
+        """Load what was chosen."""
+        self.picking.choose(message.choice)
+
+    def on_tune_screen_started(self, message: "Started") -> None:
+        """Begin a search."""
+        self.tuning.start(message.source, message.path, message.n_trials)
+
+    def on_tune_screen_pause_toggled(self) -> None:
+        """Pause or resume the search."""
+        self.tuning.toggle_pause()
+
+    def on_tune_screen_stopped(self) -> None:
+        """End the search."""
+        self.tuning.stop()
+
+    def on_tune_screen_applied(self, message: "Applied") -> None:
+        """Use a setting in the chat."""
+        self.tuning.apply(message.arm)
+
+    def on_tune_screen_export_requested(self) -> None:
+        """Show the flags of the best."""
+        self.action_export()
+
+    def action_help(self) -> None:
+        """Show keys and actions."""
+        if not self._is_open(HelpScreen):
+            self.push_screen(HelpScreen(commands.all_actions(self)))
+
+    def action_tune(self) -> None:
+        """Show the search."""
+        self.tuning.open()
+
+    def action_export(self) -> None:
+        """Show the flags."""
+        from spectui.tui.exporting import export_choices  # noqa: PLC0415 - not before it is needed
+        from spectui.tui.screens.export import ExportScreen  # noqa: PLC0415
+
+        setup = self.director.setup
+        if self._is_open(ExportScreen):
+            return
+        if setup is None:
+            self.warn("There is nothing to export before a pair is chosen.")
+            return
+        has_gpu = self.director.has_gpu
+        self.push_screen(ExportScreen(export_choices(setup, self.tuning.state, has_gpu=has_gpu)))
+
+    def action_models(self) -> None:
+        """Choose another pair."""
+        self.picking.open(None)
+
+    def action_log(self) -> None:
+        """Show llama.cpp's log."""
+        if not self._is_open(LogScreen):
+            self.push_screen(LogScreen(self.backstage.log))
+
+    def _is_open(self, kind: type[Screen[Any]]) -> bool:
+        return any(isinstance(screen, kind) for screen in self.screen_stack)
+
+    def action_interrupt(self) -> None:
+        """Copy a selection, stop what runs, or quit."""
+        selection = self.screen.get_selected_text()
+        if selection:
+            self.copy_to_clipboard(selection)
+        elif self.live.activity in {Activity.ANSWERING, Activity.LOADING}:
+            self.director.stop()
+        else:
+            self.exit()
+
+    async def action_quit(self) -> None:
+        """End at once; whatever runs is stopped."""
+        self.exit()
+
+    def get_key_display(self, binding: Binding) -> str:
+        """Name a key with characters that the terminal has."""
+        display = super().get_key_display(binding)
+        return display if self.glyphs is UNICODE or display.isascii() else binding.key
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Offer every action of the app and of the present screen."""
+        yield from super().get_system_commands(screen)
+        yield from commands.system_commands(self, screen)
+
+    def begin(self, launch: Launch) -> None:
+        """Start again with other models or options."""
+        self.launch = replace(launch, settings=self.launch.settings)
+        self.director.begin(self.launch)
+
+    def open_preset(self, name: str) -> None:
+        """Start again with a preset."""
+        try:
+            self.begin(self.launch.with_preset(name))
+        except SpectuiError as error:
+            self.picking.open(str(error))

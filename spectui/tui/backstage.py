@@ -1,0 +1,152 @@
+"""What works behind the screen, each on a thread of its own. Nothing here touches a widget."""
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from spectui.demo import DemoModel, ensure_demo_models
+from spectui.errors import CancelledError, SpectuiError
+from spectui.models.discovery import Scan
+from spectui.tui.log_lines import LogLines
+from spectui.tui.mailbox import Mailbox
+from spectui.tui.messages import (
+    DemoBuilding,
+    DemoBuilt,
+    EngineStarted,
+    MonitorFailed,
+    ScanFinished,
+    StartFailed,
+)
+
+if TYPE_CHECKING:
+    from spectui.live.session import LiveSession
+    from spectui.monitor.sampler import Sampler
+
+_CLOSE_S = 1.5
+"""Longest wait at the end for native code that does not notice that it is over."""
+
+
+class Backstage:
+    """Owns the session, the monitor, the scan for models and the build of the demo models."""
+
+    def __init__(self, mailbox: Mailbox[object], log_file: int | None = None) -> None:
+        """Nothing works yet.
+
+        Args:
+            mailbox: takes every event, from any thread.
+            log_file: descriptor that gets llama.cpp's log too: it outlives a crash.
+        """
+        self._mailbox = mailbox
+        self._post = mailbox.put
+        self._log_file = log_file
+        self.log = LogLines()
+        self._stopped = threading.Event()
+        self.session: LiveSession | None = None
+        self._sampler: Sampler | None = None
+
+    def start(self, replay: Path | None, interval_s: float) -> None:
+        """Import what is heavy and start the engine and the monitor. Answered by events."""
+        self._spawn("start", lambda: self._start(replay, interval_s))
+
+    def _start(self, replay: Path | None, interval_s: float) -> None:
+        try:
+            self._start_monitor(replay, interval_s)
+            self._start_engine()
+        except SpectuiError as error:
+            self._post(StartFailed(reason=str(error)))
+        except (ImportError, OSError) as error:
+            self._post(
+                StartFailed(
+                    reason=f"llama-cpp-python cannot be loaded ({error}); install spectui again"
+                )
+            )
+
+    def _start_engine(self) -> None:
+        # Imported here: the screen is painted long before llama.cpp and Optuna are loaded.
+        from spectui.live.session import LiveSession  # noqa: PLC0415
+        from spectui.llama.library import native_log  # noqa: PLC0415
+
+        native_log.listen(self._on_log)
+        self.session = LiveSession(self._post, self._discard_session_events)
+        if self._stopped.is_set():
+            self.session.close()
+            return
+        self._post(EngineStarted(session=self.session))
+
+    def _discard_session_events(self) -> None:
+        # Imported long ago by the thread that makes the events.
+        from spectui.engine.events import Event  # noqa: PLC0415
+        from spectui.live.events import BaselineMeasured, TuningChanged  # noqa: PLC0415
+
+        void = (*get_args(Event), BaselineMeasured, TuningChanged)
+        self._mailbox.discard(lambda event: isinstance(event, void))
+
+    def _on_log(self, line: str) -> None:
+        self.log.add(line)
+        if self._log_file is not None:
+            os.write(self._log_file, line.encode(errors="replace") + b"\n")
+
+    def _start_monitor(self, replay: Path | None, interval_s: float) -> None:
+        from spectui.monitor.live import LiveSource  # noqa: PLC0415 - loads NVML's binding
+        from spectui.monitor.recording import RecordedSource  # noqa: PLC0415
+        from spectui.monitor.sampler import Sampler  # noqa: PLC0415
+
+        # A recording that cannot be read is the monitor's failure; everything else goes on.
+        self._sampler = Sampler(
+            LiveSource if replay is None else lambda: RecordedSource(replay),
+            self._post,
+            interval_s=interval_s,
+            on_failure=lambda reason: self._post(MonitorFailed(reason=reason)),
+        )
+        self._sampler.start()
+
+    def sample_every(self, interval_s: float) -> None:
+        """Read the machine more or less often."""
+        if self._sampler is not None and self._sampler.interval_s != interval_s:
+            self._sampler.interval_s = interval_s
+
+    def build_demo(self, target: DemoModel) -> None:
+        """Build a demo target and its draft. Answered by ``DemoBuilt`` or ``StartFailed``."""
+        self._spawn("demo", lambda: self._build_demo(target))
+
+    def _build_demo(self, target: DemoModel) -> None:
+        try:
+            built = ensure_demo_models(
+                (target, DemoModel.DRAFT),
+                on_progress=lambda progress: self._post(DemoBuilding(progress=progress)),
+                cancelled=self._stopped.is_set,
+            )
+        except CancelledError:
+            return
+        except SpectuiError as error:
+            self._post(StartFailed(reason=str(error)))
+            return
+        self._post(DemoBuilt(paths=built))
+
+    def scan(self, folders: Sequence[Path]) -> None:
+        """Look for models. Answered by a ``FoundModel`` for each, then ``ScanFinished``."""
+        self._spawn("scan", lambda: self._scan(folders))
+
+    def _scan(self, folders: Sequence[Path]) -> None:
+        scan = Scan(folders, self._stopped.is_set)
+        for model in scan:
+            self._post(model)
+        self._post(ScanFinished(reasons=tuple(scan.reasons)))
+
+    def _spawn(self, name: str, work: Callable[[], None]) -> None:
+        threading.Thread(target=work, name=f"spectui-{name}", daemon=True).start()
+
+    def close(self) -> None:
+        """End everything; wait a moment for what is native, but not longer."""
+        self._stopped.set()
+        closing = threading.Thread(target=self._close, daemon=True)
+        closing.start()
+        closing.join(_CLOSE_S)
+
+    def _close(self) -> None:
+        if self.session is not None:
+            self.session.close()
+        if self._sampler is not None:
+            self._sampler.close()

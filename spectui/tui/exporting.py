@@ -1,0 +1,59 @@
+"""What the export screen offers: the live settings, what tuning found, and off."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spectui.export.formats import ExportSetup
+from spectui.live.setup import LiveSetup
+from spectui.tui.screens.export import ExportChoice
+from spectui.tune.trials import best_trial
+
+if TYPE_CHECKING:
+    from spectui.config import SpeculationConfig
+    from spectui.tune.progress import TuningState
+
+
+def export_choices(
+    setup: LiveSetup, state: "TuningState | None", *, has_gpu: bool
+) -> tuple[ExportChoice, ...]:
+    """Return what can be exported, the most useful first."""
+
+    def export(speculation: "SpeculationConfig | None") -> ExportSetup:
+        return _export(setup, speculation, has_gpu=has_gpu)
+
+    choices = [
+        ExportChoice(
+            label="live settings",
+            setup=export(setup.speculation),
+            note="As the chat runs now; nothing was measured for this choice.",
+        )
+    ]
+    if state is not None and (best := best_trial(state.records)) is not None:
+        result = state.result
+        note = "The best trial so far, not confirmed."
+        if result is not None and result.speedup is not None:
+            note = result.verdict.reason
+            note += f" Measured with -t {setup.context.threads}."
+        use = result is None or result.verdict.use_speculation
+        found = ExportChoice(
+            label="found by tuning",
+            setup=export(best.arm.speculation if use else None),
+            note=note,
+        )
+        choices.insert(0, found)
+    choices.append(ExportChoice(label="draft off", setup=export(None), note="The target alone."))
+    return tuple(choices)
+
+
+def _export(
+    setup: LiveSetup, speculation: "SpeculationConfig | None", *, has_gpu: bool
+) -> ExportSetup:
+    return ExportSetup(
+        target=setup.target,
+        draft=setup.draft,
+        context=replace(setup.context, threads=setup.server_threads),
+        speculation=speculation if setup.draft is not None else None,
+        extra=setup.extra,
+        name=setup.target.path.stem,
+        has_gpu=has_gpu,
+    )

@@ -1,0 +1,89 @@
+"""What the panels write with: looks by meaning, sentences, charts as lines."""
+
+from collections.abc import Sequence
+from textwrap import wrap
+
+from spectui.tui import units
+from spectui.tui.glyphs import Glyphs
+from spectui.tui.panels.blocks import Lines, Part
+from spectui.tui.widgets.charts import spark
+
+PLAIN = ""
+STRONG = "panel--strong"
+MUTED = "panel--muted"
+TARGET = "panel--target"
+DRAFT = "panel--draft"
+"""As the transcript marks the draft's tokens."""
+CACHE = "panel--cache"
+COMPUTE = "panel--compute"
+REJECTED = "panel--rejected"
+WARNING = "panel--warning"
+GAIN = "panel--gain"
+LOSS = "panel--loss"
+LOOKS = (STRONG, MUTED, TARGET, DRAFT, CACHE, COMPUTE, REJECTED, WARNING, GAIN, LOSS)
+"""Component classes of every panel."""
+
+_SPELT = str.maketrans(
+    {"α": "alpha", "γ": "gamma", "×": "x", "·": "*", "–": "-", "…": "...", "’": "'", "±": "+-"}
+)
+_NOTABLE = 0.02
+"""A speedup this near to 1 is neither good nor bad."""
+
+
+def own(text: str, glyphs: Glyphs) -> str:
+    """Return a text of ours, which may quote a driver, in characters that the terminal has."""
+    if not glyphs.times.isascii():
+        return text
+    return text.translate(_SPELT).encode("ascii", "replace").decode()
+
+
+def sentence(text: str, look: str, width: int, glyphs: Glyphs) -> Lines:
+    """Break a sentence into lines."""
+    lines = wrap(own(text, glyphs), max(width, 1), break_on_hyphens=False)
+    return tuple(((line, look),) for line in lines)
+
+
+def warned(text: str, width: int, glyphs: Glyphs) -> Lines:
+    """Break a warning into lines, with a mark in front."""
+    return sentence(f"{glyphs.warning} {text}", WARNING, width, glyphs)
+
+
+def labelled(label: str, value: str, look: str = PLAIN) -> tuple[Part, Part]:
+    """Return a muted label and a value."""
+    return (f"{label} ", MUTED), (value, look)
+
+
+def speedup(value: float | None, glyphs: Glyphs) -> Part:
+    """Return a factor, its direction as an arrow and as a colour."""
+    text = units.speedup(value, glyphs)
+    if value is None or abs(value - 1) < _NOTABLE:
+        return text, STRONG
+    arrow, look = (glyphs.up, GAIN) if value > 1 else (glyphs.down, LOSS)
+    return f"{arrow}{text}", look
+
+
+def chart(
+    values: Sequence[float | None],
+    width: int,
+    height: int,
+    glyphs: Glyphs,
+    look: str,
+    *,
+    maximum: float | None = None,
+) -> Lines:
+    """Return a history as columns, ``height`` lines high."""
+    lines = spark(values, width, glyphs, maximum=maximum, height=height)
+    return tuple(((line, look),) for line in lines)
+
+
+def any_of(values: Sequence[float | None]) -> bool:
+    """Whether a history holds a sample."""
+    return any(value is not None for value in values)
+
+
+def shortened(lines: Lines) -> tuple[Lines, ...]:
+    """Return a sentence in two forms: as one line, which is cropped to the panel, and in full."""
+    if len(lines) <= 1:
+        return (lines,)
+    look = lines[0][0][1]
+    return (((" ".join(line[0][0] for line in lines), look),),), lines

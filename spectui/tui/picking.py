@@ -1,0 +1,153 @@
+"""The picker's place in the app: opened on demand, fed with what the scan and the engine find."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+
+from spectui.demo import DemoModel
+from spectui.engine.events import PairCompared
+from spectui.errors import SpectuiError
+from spectui.live.launch import Pair
+from spectui.models.discovery import usual_folders
+from spectui.models.files import FoundModel
+from spectui.models.ranking import Budget, ModelInspected
+from spectui.presets import Preset, list_presets
+from spectui.sessions import Session, recent_sessions
+from spectui.tui.messages import ScanFinished
+from spectui.tui.widgets.picker_choices import (
+    Choice,
+    DemoChoice,
+    PairChoice,
+    PresetChoice,
+    RecentChoice,
+    RecentPair,
+)
+
+if TYPE_CHECKING:
+    from spectui.tui.app import SpectuiApp
+    from spectui.tui.screens.picker import PickerScreen
+
+_N_RECENT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Recent:
+    session: Session
+    pair: RecentPair
+
+
+class Picking:
+    """Connects the picker with the scan, the engine and the stored sessions."""
+
+    def __init__(self, app: "SpectuiApp") -> None:
+        """Nothing is open yet."""
+        self._app = app
+        self._screen: PickerScreen | None = None
+        self._recent: list[_Recent] = []
+
+    def open(self, reason: str | None) -> None:
+        """Show the picker, with what went wrong if something did."""
+        # Imported here: most starts name their models.
+        from spectui.tui.screens.picker import PickerScreen  # noqa: PLC0415
+
+        if reason is not None:
+            self._app.warn(reason)
+        if self._screen is not None:
+            return
+        settings = self._app.launch.settings
+        own = tuple(Path(folder).expanduser() for folder in settings.model_folders)
+        folders = (*own, *usual_folders())
+        self._recent = [_Recent(found, _recent_pair(found)) for found in recent_sessions(_N_RECENT)]
+        self._screen = PickerScreen(
+            folders=folders,
+            recent=[recent.pair for recent in self._recent],
+            presets=self._presets(),
+            budget=Budget(
+                n_ctx=self._app.launch.n_ctx, free_bytes=psutil.virtual_memory().available
+            ),
+            can_close=self._app.director.setup is not None,
+        )
+        self._app.push_screen(self._screen, self._closed)
+        self._app.backstage.scan(folders)
+
+    def _presets(self) -> tuple[Preset, ...]:
+        try:
+            return list_presets()
+        except SpectuiError as error:
+            self._app.warn(str(error))
+            return ()
+
+    def _closed(self, _result: None) -> None:
+        self._screen = None
+        self.forget_comparisons()
+
+    def look_in(self, folder: Path) -> None:
+        """Search another folder."""
+        self._app.backstage.scan((folder,))
+
+    def forget_comparisons(self) -> None:
+        """Another target is looked at."""
+        if self._app.backstage.session is not None:
+            self._app.backstage.session.forget_comparisons()
+
+    def compare(self, target: FoundModel, drafts: tuple[FoundModel, ...]) -> None:
+        """Ask the engine which drafts fit."""
+        if self._app.backstage.session is not None:
+            for draft in drafts:
+                self._app.backstage.session.compare(target.path, draft.path)
+
+    def choose(self, choice: Choice) -> None:
+        """Load what was chosen."""
+        if self._screen is not None:
+            self._screen.dismiss()
+        match choice:
+            case PairChoice():
+                self._app.director.load(Pair(target=choice.target, draft=choice.draft))
+            case RecentChoice():
+                self._resume(choice.recent)
+            case PresetChoice():
+                self._app.open_preset(choice.name)
+            case DemoChoice():
+                self._app.begin(replace(self._app.launch, pair=None, demo=DemoModel.DENSE))
+
+    def _resume(self, wanted: RecentPair) -> None:
+        for recent in self._recent:
+            if recent.pair == wanted:
+                pair = Pair(target=wanted.target, draft=wanted.draft)
+                self._app.director.resume(recent.session, pair)
+                return
+
+    def handle(self, event: object) -> None:
+        """Take what the scan or the engine found. Nobody looks at it once the picker is closed."""
+        screen = self._screen
+        if screen is None:
+            return
+        match event:
+            case FoundModel():
+                screen.add_model(event)
+            case ScanFinished():
+                screen.scan_finished(event.reasons)
+            case PairCompared():
+                screen.show_inspection(
+                    ModelInspected(
+                        target=event.target,
+                        path=event.draft,
+                        facts=event.facts,
+                        reason=event.reason,
+                    )
+                )
+            case _:
+                # Such as the end of the engine, while the app is closing.
+                pass
+
+
+def _recent_pair(session: Session) -> RecentPair:
+    header = session.header
+    return RecentPair(
+        target=Path(header.target),
+        draft=None if header.draft is None else Path(header.draft),
+        when=header.started,
+        n_turns=session.n_turns,
+    )

@@ -1,0 +1,235 @@
+"""The live screen: a chat, and beside it what speculation does while the model talks."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.widgets import Footer
+
+from spectui.live.setup import LiveSetup
+from spectui.live.state import LiveState
+from spectui.tui.glyphs import glyphs_of
+from spectui.tui.panels import Panels
+from spectui.tui.widgets.loading import Loading
+from spectui.tui.widgets.prompt_box import PromptBox
+from spectui.tui.widgets.status_bar import StatusBar
+from spectui.tui.widgets.transcript import Transcript
+
+_HELLO = "Ask something. Every token shows who wrote it: underlined ones come from the draft."
+_WIDTHS = [(0, "-tiny"), (64, "-narrow"), (100, "-normal"), (160, "-wide")]
+
+
+class Activity(StrEnum):
+    """What the pair is doing."""
+
+    STARTING = "starting"
+    NO_MODEL = "no model"
+    LOADING = "loading"
+    READY = "ready"
+    ANSWERING = "answering"
+
+
+class LiveScreen(Screen[None]):
+    """Shows what it is told, and tells what the user wants. Knows no engine."""
+
+    DEFAULT_CSS = """
+    LiveScreen {
+        & #body { height: 1fr; }
+        & #talk { width: 1fr; min-width: 20; height: 1fr; }
+        & Transcript { height: 1fr; }
+        & Panels { width: 48; height: 1fr; }
+        &.-tiny Panels { display: none; }
+        &.-narrow Panels { width: 31; }
+        &.-wide Panels { width: 92; }
+    }
+    """
+
+    HORIZONTAL_BREAKPOINTS = _WIDTHS
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "stop", "Stop", id="live.stop", tooltip="Stop the answer or the load"),
+        Binding(
+            "f2",
+            "toggle_rejected",
+            "Rejected",
+            id="live.rejected",
+            tooltip="Show the drafted tokens that the target refused",
+        ),
+        Binding(
+            "f3",
+            "settings",
+            "Settings",
+            id="live.settings",
+            tooltip="Change drafting and sampling of the next answer",
+        ),
+        Binding(
+            "f4",
+            "toggle_draft",
+            "Draft",
+            id="live.draft",
+            tooltip="Let the next answer use the draft, or the target alone",
+        ),
+        Binding(
+            "ctrl+n",
+            "new_chat",
+            "New chat",
+            id="live.new",
+            show=False,
+            tooltip="Begin another conversation with the same pair",
+        ),
+        Binding(
+            "f9",
+            "copy_answer",
+            "Copy answer",
+            id="live.copy",
+            show=False,
+            tooltip="Copy the last answer to the clipboard",
+        ),
+    ]
+
+    activity: reactive[Activity] = reactive(Activity.STARTING, init=False)
+    setup: reactive[LiveSetup | None] = reactive(None, init=False)
+    recorded: reactive[bool] = reactive(default=False, init=False)
+    """Whether the readings of the machine come from a recording."""
+    tuning: reactive[str] = reactive("", init=False)
+    """What the search beside the chat is doing, in a word; empty for nothing."""
+
+    @dataclass
+    class Asked(Message):
+        """The user has sent a prompt."""
+
+        text: str
+
+    class StopRequested(Message):
+        """The user wants the answer or the load to end."""
+
+    class SettingsRequested(Message):
+        """The user wants to change the settings."""
+
+    class DraftToggled(Message):
+        """The user wants the draft on or off."""
+
+    class NewChatRequested(Message):
+        """The user wants to begin another conversation."""
+
+    def __init__(self, history: tuple[str, ...] = ()) -> None:
+        """Create it with the prompts of earlier sessions."""
+        super().__init__()
+        # Kept rather than looked up: events may still come when the widgets are going.
+        self.transcript = Transcript(placeholder=_HELLO)
+        self.loading_bars = Loading()
+        self._prompt = PromptBox(
+            history=history, placeholder="Enter sends, Ctrl+J starts a new line"
+        )
+        self._panels = Panels()
+        self._status = StatusBar()
+
+    def compose(self) -> ComposeResult:
+        """Status, then transcript and prompt beside the panels."""
+        yield self._status
+        with Horizontal(id="body"):
+            with Vertical(id="talk"):
+                yield self.loading_bars
+                yield self.transcript
+                yield self._prompt
+            yield self._panels
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Let the user type at once, even while models load."""
+        self._prompt.focus()
+        self._show_status()
+
+    def show(self, state: LiveState) -> None:
+        """Repaint what has changed of the panels."""
+        self._panels.show(state)
+
+    def put_back(self, text: str) -> None:
+        """Return a prompt that cannot be used now."""
+        self._prompt.put_back(text)
+
+    def on_prompt_box_submitted(self, message: PromptBox.Submitted) -> None:
+        """Pass it on."""
+        self.post_message(self.Asked(message.text))
+
+    def watch_activity(self) -> None:
+        """The box shows that an answer is being written."""
+        self._prompt.busy = self.activity is Activity.ANSWERING
+        self._show_status()
+        self.refresh_bindings()
+
+    def watch_setup(self) -> None:
+        """The status bar names the pair."""
+        self._show_status()
+
+    def watch_recorded(self) -> None:
+        """The status bar says that the readings are not this machine's."""
+        self._show_status()
+
+    def watch_tuning(self) -> None:
+        """The status bar says that the tuner works."""
+        self._show_status()
+
+    def _show_status(self) -> None:
+        bar = self._status
+        bar.left = describe(self.setup) if self.setup else "spectui"
+        bullet = f" {glyphs_of(self).bullet} "
+        readings = "recorded readings" if self.recorded else ""
+        parts = (readings, self.tuning, str(self.activity))
+        bar.right = bullet.join(part for part in parts if part)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Stop only what runs."""
+        del parameters
+        if action == "stop":
+            return self.activity in {Activity.LOADING, Activity.ANSWERING}
+        if action == "toggle_draft":
+            return self.setup is not None and self.setup.draft is not None
+        return True
+
+    def action_stop(self) -> None:
+        """End the answer or the load."""
+        self.post_message(self.StopRequested())
+
+    def action_toggle_rejected(self) -> None:
+        """Show or hide what the target refused."""
+        transcript = self.transcript
+        transcript.show_rejected = not transcript.show_rejected
+
+    def action_settings(self) -> None:
+        """Open the settings."""
+        self.post_message(self.SettingsRequested())
+
+    def action_toggle_draft(self) -> None:
+        """Draft on or off."""
+        self.post_message(self.DraftToggled())
+
+    def action_new_chat(self) -> None:
+        """Begin another conversation."""
+        self.post_message(self.NewChatRequested())
+
+    def action_copy_answer(self) -> None:
+        """Copy the last answer (OSC 52)."""
+        answer = self.transcript.last_answer
+        if answer:
+            self.app.copy_to_clipboard(answer)
+            self.notify("The last answer was copied.")
+
+
+def describe(setup: LiveSetup) -> str:
+    """Return one line: which pair, how it drafts and samples."""
+    name = setup.target.path.stem
+    temp = "" if setup.sampling.temp <= 0 else f", temp {setup.sampling.temp:g}"
+    if setup.draft is None:
+        return f"{name}, no draft{temp}"
+    if setup.speculation is None:
+        return f"{name}, draft off ({setup.draft.path.stem}){temp}"
+    s = setup.speculation
+    drafting = f"max {s.draft_max}, min {s.draft_min}, p_min {s.draft_p_min:.2f}"
+    return f"{name} + {setup.draft.path.stem}, {drafting}, {setup.schedule}{temp}"

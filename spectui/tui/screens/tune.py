@@ -1,0 +1,207 @@
+"""Background tuning, watched and steered. Knows no engine: it gets states and posts messages."""
+
+from typing import TypeAlias
+
+from textual import on
+from textual.app import ComposeResult
+from textual.reactive import var
+from textual.screen import Screen
+from textual.widgets import Footer, Input, Static
+
+from spectui.tui.glyphs import glyphs_of
+from spectui.tui.tune import availability, bindings, messages, words
+from spectui.tui.tune.choice import Choice, best_choice, selected_choice
+from spectui.tui.tune.ledger import Ledger, digest
+from spectui.tui.tune.style import CSS
+from spectui.tui.widgets.trials_table import TrialsTable
+from spectui.tui.widgets.tune_setup import SourceChoice, TuneSetup
+from spectui.tui.widgets.tune_status import TuneStatus
+from spectui.tui.widgets.tune_views import TuneViews
+from spectui.tune.progress import Phase, TuningState
+
+_WIDTHS: list[tuple[int, str]] | None = [(0, "-narrow"), (110, "-wide"), (170, "-broad")]
+_HEIGHTS: list[tuple[int, str]] | None = [(0, "-short"), (34, "-tall")]
+
+
+class TuneScreen(Screen[None]):
+    """Give it states with ``show``, and handle what it posts."""
+
+    Started: TypeAlias = messages.Started
+    PauseToggled: TypeAlias = messages.PauseToggled
+    Stopped: TypeAlias = messages.Stopped
+    Applied: TypeAlias = messages.Applied
+    ExportRequested: TypeAlias = messages.ExportRequested
+
+    BINDINGS = bindings.SCREEN
+    DEFAULT_CSS = CSS
+    AUTO_FOCUS = "TrialsTable"
+    HORIZONTAL_BREAKPOINTS = _WIDTHS
+    VERTICAL_BREAKPOINTS = _HEIGHTS
+
+    chat_is_busy: var[bool] = var(False, init=False)
+    """Whether a turn of the chat has the engine."""
+    n_chat_turns: var[int | None] = var(None)
+    """Turns of the chat that could be tuned on; None if that is not known."""
+
+    def __init__(self, state: TuningState | None = None) -> None:
+        """Begin with ``state``; nothing was started without one."""
+        super().__init__()
+        self._state = state or TuningState()
+        self._ledger = digest(self._state.records, Ledger())
+        self._asks = False
+        """Whether the user looks at what the next search would do."""
+        self._available: frozenset[str] = frozenset()
+
+    def compose(self) -> ComposeResult:
+        """Head, form, and three views that are tabs where there is no room for all."""
+        yield TuneStatus()
+        yield Static(id="introduction", markup=False)
+        yield TuneSetup()
+        yield TuneViews()
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Show what there is."""
+        self.set_class(glyphs_of(self).times.isascii(), "-ascii")
+        self.query_one(TuneViews).show(self._ledger)
+        self._show_state()
+
+    def show(self, state: TuningState) -> None:
+        """Show how the search stands. To be called on the app's thread."""
+        before, self._state = self._state, state
+        if state.records is not before.records:
+            self._ledger = digest(state.records, self._ledger)
+        if not self.is_mounted:
+            return
+        with self.app.batch_update():
+            if state.records is not before.records:
+                self.query_one(TuneViews).show(self._ledger)
+            self._show_state()
+
+    def watch_chat_is_busy(self) -> None:
+        """Say who has the engine."""
+        if self.is_mounted:
+            self._show_state()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave out what makes no sense now."""
+        del parameters
+        if action not in availability.ACTIONS or action in self._available:
+            return True
+        # Dimmed where it will be possible soon, hidden elsewhere.
+        return None if action == "apply" and self._state.is_running else False
+
+    def action_start(self) -> None:
+        """Start, or first show what would be started."""
+        setup = self.query_one(TuneSetup)
+        setup.n_chat_turns = self.n_chat_turns
+        if not setup.display:
+            self._ask("SourceChoice")
+        elif (message := setup.read()) is not None:
+            self._asks = False
+            self._show_state()
+            self.post_message(message)
+
+    def action_pause(self) -> None:
+        """Pause."""
+        self.post_message(self.PauseToggled())
+
+    def action_resume(self) -> None:
+        """Go on."""
+        self.post_message(self.PauseToggled())
+
+    def action_stop(self) -> None:
+        """End the search."""
+        self.post_message(self.Stopped())
+
+    def action_apply(self) -> None:
+        """Use in the chat what tuning found."""
+        self._apply(best_choice(self._state, self._ledger))
+
+    def action_apply_selected(self) -> None:
+        """Use in the chat what the selected trial ran."""
+        self._apply(selected_choice(self.query_one(TuneViews).selected))
+
+    def action_source(self) -> None:
+        """Look at the sources of prompts; choose the next one when looking already."""
+        choice = self.query_one(SourceChoice)
+        if self.focused is choice:
+            choice.action_step(1)
+        else:
+            self._ask("SourceChoice")
+
+    def action_trials(self) -> None:
+        """Change the number of trials."""
+        self._ask("#n-trials")
+
+    def action_export(self) -> None:
+        """Ask for the flags."""
+        self.post_message(self.ExportRequested())
+
+    def action_view(self, view: str) -> None:
+        """Show one of the views."""
+        self.query_one(TuneViews).choose(view)
+
+    def action_sort(self) -> None:
+        """Sort the trials by the next column."""
+        self.query_one(TrialsTable).sort_by_next()
+
+    def action_reverse(self) -> None:
+        """Reverse the order of the trials."""
+        self.query_one(TrialsTable).reverse()
+
+    def action_back(self) -> None:
+        """Leave the form, or the screen."""
+        if self._asks or isinstance(self.focused, Input):
+            self._asks = False
+            self.set_focus(None)
+            self._show_state()
+        else:
+            self.dismiss()
+
+    @on(Input.Submitted)
+    def _on_submitted(self) -> None:
+        self.action_start()
+
+    @on(TrialsTable.Selected)
+    def _on_selected(self) -> None:
+        self._refresh_available()
+
+    def _apply(self, choice: Choice | None) -> None:
+        if choice is not None:
+            self.post_message(self.Applied(choice.arm))
+            self.notify(words.own(choice.reason, glyphs_of(self)), markup=False)
+
+    def _ask(self, selector: str) -> None:
+        self._asks = True
+        self._show_state()
+        self.query_one(selector).focus()
+
+    def _show_state(self) -> None:
+        state = self._state
+        self._refresh_available()
+        self.query_one(TuneStatus).show(state, self._ledger, chat_is_busy=self.chat_is_busy)
+        self.query_one(TuneViews).show_importance(state.importance)
+        is_empty = state.phase is Phase.IDLE and not state.records
+        self.set_class(is_empty, "-idle")
+        introduction = self.query_one("#introduction", Static)
+        introduction.display = is_empty
+        if is_empty:
+            introduction.update(words.introduction(self._key_of("tune.start")))
+        self.query_one(TuneSetup).display = is_empty or (self._asks and not state.is_running)
+        if self.focused is None and not is_empty:
+            self.query_one(TrialsTable).focus()
+
+    def _key_of(self, binding_id: str) -> str:
+        """The key in use, which may not be the one that is built in."""
+        bound = (active.binding for active in self.active_bindings.values())
+        found = next((binding for binding in bound if binding.id == binding_id), None)
+        return "Start" if found is None else self.app.get_key_display(found)
+
+    def _refresh_available(self) -> None:
+        # The footer is built anew: only when there is something new to build.
+        selected = self.query_one(TuneViews).selected
+        available = availability.available(self._state, self._ledger, selected)
+        if available != self._available:
+            self._available = available
+            self.refresh_bindings()

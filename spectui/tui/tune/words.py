@@ -1,0 +1,155 @@
+"""Sentences and numbers of the tune screen."""
+
+from collections.abc import Iterable
+
+from spectui.tui.glyphs import Glyphs
+from spectui.tui.text.display import shown
+from spectui.tui.tune.ledger import Ledger, Row
+from spectui.tune.progress import Phase, TuningState
+from spectui.tune.search import TuneResult
+from spectui.tune.statistics import Speedup
+from spectui.tune.trials import TrialState
+
+_INTRODUCTION = """\
+Tuning finds out what speculation is worth with the loaded pair on this machine: it measures the \
+target alone and then settings of draft_max, draft_min and draft_p_min, each on a few prompts. At \
+the end the best one is measured against off on all prompts, and the verdict says whether to use it.
+
+A trial takes as long as its answers: minutes in all for a small pair, an hour or more for a large \
+one. The time left is shown once the first trial is done.
+
+It runs in the background and the chat has priority: a turn of yours holds it back, and it goes on \
+by itself. Every trial is kept, so you can pause or stop at any time."""
+_MINUTE_S, _HOUR_S = 60, 3600
+
+
+def introduction(start_key: str) -> str:
+    """Return what tuning is, before there was any."""
+    return f"{_INTRODUCTION}\n\nPress {start_key} to start."
+
+
+def measure(value: float | str | None, form: str, glyphs: Glyphs) -> str:
+    """Return a number in ``form``, or the sign for one that is not there."""
+    return glyphs.none if value is None else form.format(value)
+
+
+def one_line(text: str, glyphs: Glyphs) -> str:
+    """Return foreign text on one line, with nothing in it that a terminal would obey."""
+    flat = " ".join(text.split())
+    if flat.isprintable():
+        return flat
+    return "".join(shown(character, ascii_only=_is_ascii(glyphs)) for character in flat)
+
+
+def own(text: str, glyphs: Glyphs) -> str:
+    """Return a sentence of ours that may quote others, in characters that the terminal has."""
+    if _is_ascii(glyphs):
+        for typographic, plain in (("−", "-"), ("–", "-"), ("±", "+-"), ("×", "x"), ("…", "...")):
+            text = text.replace(typographic, plain)
+    return one_line(text, glyphs)
+
+
+def phase(state: TuningState, *, chat_is_busy: bool) -> str:
+    """Return what the search is doing."""
+    if state.phase in {Phase.SEARCHING, Phase.CONFIRMING, Phase.STARTING}:
+        if state.paused:
+            return f"paused while {state.phase}"
+        if chat_is_busy:
+            return "held back by the chat"
+    if state.phase is Phase.IDLE:
+        return "not started"
+    if state.phase is Phase.FINISHED and state.result is not None and state.result.interrupted:
+        return "stopped early"
+    return str(state.phase)
+
+
+def progress(state: TuningState, ledger: Ledger) -> tuple[str, float]:
+    """Return how far it is, in words and as a fraction."""
+    if state.phase is Phase.CONFIRMING:
+        words = f"prompt {state.n_confirmed} of {state.n_to_confirm}"
+        return words, _fraction(state.n_confirmed, state.n_to_confirm)
+    words = f"{ledger.n_tried} of {state.n_trials} trials"
+    return words, _fraction(ledger.n_tried, state.n_trials)
+
+
+def headline(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> str:
+    """Return how far it is, how long it will take and which study it is."""
+    facts = [progress(state, ledger)[0]]
+    if state.is_running and state.seconds_left is not None:
+        facts.append(f"about {duration(state.seconds_left)} left")
+    if state.study is not None:
+        facts.append(f"study {one_line(state.study, glyphs)}")
+    return f" {glyphs.bullet} ".join(facts)
+
+
+def duration(seconds: float) -> str:
+    """Return seconds in the two units that matter."""
+    whole = max(0, round(seconds))
+    if whole < _MINUTE_S:
+        return f"{whole} s"
+    if whole < _HOUR_S:
+        return f"{whole // _MINUTE_S} min {whole % _MINUTE_S:02d} s"
+    return f"{whole // _HOUR_S} h {whole % _HOUR_S // _MINUTE_S:02d} min"
+
+
+def best(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> str | None:
+    """Return the best so far with its interval, None if nothing was measured."""
+    if ledger.best is None:
+        return None
+    label = one_line(ledger.best.record.arm.label, glyphs)
+    confirmed = None if state.result is None else state.result.speedup
+    if confirmed is not None:
+        return f"{_interval(confirmed, glyphs)} {glyphs.bullet} {label}"
+    estimate = ledger.speedup(ledger.best)
+    if estimate is None:
+        return f"{label} (no speedup yet: off was not measured)"
+    return f"about {estimate:.2f}{glyphs.times}, not confirmed yet {glyphs.bullet} {label}"
+
+
+def lossless(result: TuneResult, glyphs: Glyphs) -> str | None:
+    """Return whether speculation changed the output; None if there was no confirmation."""
+    if not result.pairs:
+        return None
+    if result.lossless is None:
+        return "not checked"
+    divergence = result.lossless.divergence
+    if divergence is None:
+        return "equal to the target's on every prompt"
+    where = f"at token {divergence.position} of prompt {one_line(divergence.prompt_id, glyphs)}"
+    if divergence.explained:
+        return f"equal but for rounding (two tokens as likely {where})"
+    return f"{glyphs.warning} differs from the target's {where}; rounding does not explain it"
+
+
+def trial(row: Row, ledger: Ledger, glyphs: Glyphs) -> str:
+    """Return a trial in one sentence: why it failed, or what it measured."""
+    record = row.record
+    head = f"trial {row.number}, {one_line(record.arm.label, glyphs)}: "
+    if record.state is not TrialState.COMPLETE:
+        words = "failed" if record.state is TrialState.FAIL else record.state.value
+        return head + words + (f": {own(record.error, glyphs)}" if record.error else "")
+    facts: Iterable[str] = (
+        measure(row.tokens_per_s, "{:.1f} tokens/s", glyphs),
+        measure(ledger.speedup(row), "{:.2f}" + glyphs.times + " of off", glyphs),
+        measure(row.acceptance_rate, "acceptance {:.0%}", glyphs),
+        f"{len(record.prompts)} prompts",
+        "noisy: the machine's speed changed meanwhile" if record.noisy else "",
+    )
+    return head + ", ".join(fact for fact in facts if fact not in {"", glyphs.none})
+
+
+def _interval(speedup: Speedup, glyphs: Glyphs) -> str:
+    times = glyphs.times
+    value = f"{speedup.estimate:.2f}{times}"
+    if speedup.low is None or speedup.high is None:
+        return f"{value}, no interval ({speedup.interval_reason})"
+    span = f"{speedup.low:.2f}{times} to {speedup.high:.2f}{times}"
+    return f"{value} ({100 * speedup.level:g} % interval {span}, {speedup.n_prompts} prompts)"
+
+
+def _fraction(done: int, total: int) -> float:
+    return min(1.0, done / total) if total else 0.0
+
+
+def _is_ascii(glyphs: Glyphs) -> bool:
+    return glyphs.times.isascii()

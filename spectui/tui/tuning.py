@@ -1,0 +1,107 @@
+"""The tune screen's place in the app: opened on demand, told every change, its wishes done."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spectui.errors import SpectuiError
+from spectui.prompts import Prompt, builtin_suite, load_prompts
+from spectui.tui.screens.live import Activity
+from spectui.tui.tune.source import PromptSource
+
+if TYPE_CHECKING:
+    from spectui.tui.app import SpectuiApp
+    from spectui.tui.screens.tune import TuneScreen
+    from spectui.tune.progress import TuningState
+    from spectui.tune.trials import Arm
+
+
+class Tuning:
+    """Connects the tune screen with the session's search."""
+
+    def __init__(self, app: "SpectuiApp") -> None:
+        """Nothing is open yet."""
+        self._app = app
+        self._screen: TuneScreen | None = None
+        self.state: TuningState | None = None
+
+    @property
+    def is_measuring(self) -> bool:
+        """Whether trials are being measured, so that the screen should be quiet."""
+        return self.state is not None and self.state.is_running and not self.state.paused
+
+    def open(self) -> None:
+        """Show the screen."""
+        # Imported here: plots and numpy are not needed to start.
+        from spectui.tui.screens.tune import TuneScreen  # noqa: PLC0415
+
+        if self._screen is not None:
+            return
+        self._screen = TuneScreen(self.state)
+        self.look_at_chat()
+        self._app.push_screen(self._screen, self._closed)
+
+    def show(self, state: "TuningState") -> None:
+        """Take a change of the search."""
+        self.state = state
+        self._app.live.tuning = _word(state)
+        if self._screen is not None:
+            self._screen.show(state)
+
+    def _closed(self, _result: None) -> None:
+        self._screen = None
+
+    def look_at_chat(self) -> None:
+        """Tell the screen whether a turn holds the search back, and how many there are."""
+        if self._screen is not None:
+            self._screen.chat_is_busy = self._app.live.activity is Activity.ANSWERING
+            self._screen.n_chat_turns = self._app.director.talk.chat.n_turns
+
+    def start(self, source: PromptSource, path: Path | None, n_trials: int) -> None:
+        """Begin a search on the prompts that the user chose."""
+        try:
+            prompts = self._prompts(source, path)
+        except SpectuiError as error:
+            self._app.warn(str(error))
+            return
+        if not prompts:
+            self._app.warn("This chat has no turns yet; ask something first, or choose others.")
+            return
+        self._app.director.start_tuning(prompts, n_trials)
+
+    def _prompts(self, source: PromptSource, path: Path | None) -> tuple[Prompt, ...]:
+        match source:
+            case PromptSource.BUILTIN:
+                return builtin_suite()
+            case PromptSource.FILES:
+                return load_prompts(path or Path())
+            case PromptSource.CHAT:
+                return self._app.director.talk.chat.prompts()
+
+    def toggle_pause(self) -> None:
+        """Pause or go on."""
+        session = self._app.backstage.session
+        if session is None or self.state is None:
+            return
+        if self.state.paused:
+            session.resume_tuning()
+        else:
+            session.pause_tuning()
+
+    def stop(self) -> None:
+        """End the search with what it has."""
+        if self._app.backstage.session is not None:
+            self._app.backstage.session.end_tuning()
+
+    def apply(self, arm: "Arm") -> None:
+        """Use a setting in the chat from the next answer on; the screen has said so."""
+        self._app.director.speculate(arm.speculation)
+
+
+def _word(state: "TuningState") -> str:
+    """Short enough for the status bar."""
+    if not state.is_running:
+        return ""
+    if state.paused:
+        return "tuning paused"
+    done = sum(record.tokens_per_s is not None for record in state.records)
+    return f"tuning {done}/{state.n_trials}"

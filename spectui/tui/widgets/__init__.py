@@ -1,0 +1,1 @@
+"""Widgets that screens and panels share."""

@@ -1,0 +1,145 @@
+"""What a search shall do: which prompts, how many trials."""
+
+import os.path
+from pathlib import Path
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.events import Click
+from textual.reactive import reactive
+from textual.widget import Widget
+from textual.widgets import Input, Label, Static
+
+from spectui.tui.glyphs import glyphs_of
+from spectui.tui.tune.messages import Started
+from spectui.tui.tune.source import PromptSource
+
+DEFAULT_TRIALS = 30
+MAX_TRIALS = 10_000
+_MARK = "(x) "
+
+
+class SourceChoice(Widget, can_focus=True):
+    """One of the sources of prompts."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "step(-1)", "Previous source", show=False, id="tune.previous_source"),
+        Binding("right", "step(1)", "Next source", show=False, id="tune.next_source"),
+    ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"source--chosen"}
+    DEFAULT_CSS = """
+    SourceChoice {
+        height: auto;
+        & > .source--chosen { text-style: bold; }
+        &:focus > .source--chosen { background: $block-cursor-background;
+            color: $block-cursor-foreground; }
+    }
+    """
+
+    source: reactive[PromptSource] = reactive(PromptSource.BUILTIN)
+
+    def render(self) -> Text:
+        """All sources, the chosen one marked."""
+        chosen = self.get_component_rich_style("source--chosen")
+        mark = glyphs_of(self).bullet
+        parts = [
+            Text(f"({mark}) {source}", chosen) if source is self.source else Text(f"( ) {source}")
+            for source in PromptSource
+        ]
+        return Text("   ").join(parts)
+
+    def action_step(self, n: int) -> None:
+        """Choose the next source, or the one before."""
+        sources = list(PromptSource)
+        self.source = sources[(sources.index(self.source) + n) % len(sources)]
+
+    def on_click(self, event: Click) -> None:
+        """Choose what was clicked."""
+        offset, x = event.get_content_offset(self), 0
+        for source in PromptSource:
+            x += len(_MARK) + len(source) + 3
+            if offset is not None and offset.x < x:
+                self.source = source
+                return
+
+
+class TuneSetup(Vertical):
+    """The form; what is wrong with it stands under it."""
+
+    DEFAULT_CSS = """
+    TuneSetup {
+        height: auto;
+        Horizontal { height: 1; }
+        Label { width: 9; color: $text-muted; }
+        Input { background: $panel; }
+        Input:focus { background: $primary-muted; }
+        #n-trials { width: 10; }
+        #path { width: 1fr; }
+        .hint { width: 1fr; color: $text-muted; padding-left: 1; }
+        #problem { color: $text-error; height: auto; }
+    }
+    """
+
+    n_chat_turns: int | None = None
+    """Turns that could be tuned on; None if that is not known."""
+
+    def compose(self) -> ComposeResult:
+        """Sources, the path that one of them needs, the number of trials."""
+        with Horizontal():
+            yield Label("prompts")
+            yield SourceChoice()
+        with Horizontal(id="path-row"):
+            yield Label("path")
+            yield Input(
+                placeholder="a .jsonl, a .txt, or a folder of them", id="path", compact=True
+            )
+        with Horizontal():
+            yield Label("trials")
+            yield Input(
+                str(DEFAULT_TRIALS),
+                id="n-trials",
+                type="integer",
+                compact=True,
+                max_length=len(str(MAX_TRIALS)),
+            )
+            yield Label("in all; those of an earlier search like this count", classes="hint")
+        yield Static(id="problem", markup=False)
+
+    def on_mount(self) -> None:
+        """The path belongs to one source."""
+        self.watch(self.query_one(SourceChoice), "source", self._on_source)
+
+    def read(self) -> Started | None:
+        """Return what was filled in; None if it cannot be used, and then say why."""
+        source = self.query_one(SourceChoice).source
+        # Not Path.expanduser and Path.exists: those raise for some paths that cannot be.
+        path = os.path.expanduser(self.query_one("#path", Input).value.strip())  # noqa: PTH111
+        trials = self.query_one("#n-trials", Input).value
+        problem = self._problem(source, path, trials)
+        self._tell(problem)
+        if problem is not None:
+            return None
+        return Started(source, Path(path) if source is PromptSource.FILES else None, int(trials))
+
+    def _problem(self, source: PromptSource, path: str, trials: str) -> str | None:
+        if source is PromptSource.CHAT and self.n_chat_turns == 0:
+            return "This chat has no turns yet; say something first, or choose other prompts."
+        if source is PromptSource.FILES and not path:
+            return "Which files? Give the path of a .jsonl, of a .txt, or of a folder of them."
+        if source is PromptSource.FILES and not os.path.exists(path):  # noqa: PTH110
+            return "There is nothing at this path; correct it, or choose other prompts."
+        if not (trials.isdecimal() and 1 <= int(trials) <= MAX_TRIALS):
+            return f"The number of trials must be 1 to {MAX_TRIALS}."
+        return None
+
+    def _tell(self, problem: str | None) -> None:
+        line = self.query_one("#problem", Static)
+        line.update("" if problem is None else f"{glyphs_of(self).warning} {problem}")
+        line.display = problem is not None
+
+    def _on_source(self, source: PromptSource) -> None:
+        self.query_one("#path-row").display = source is PromptSource.FILES
+        self._tell(None)
