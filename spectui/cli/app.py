@@ -6,11 +6,20 @@ import click
 
 from spectui import __version__
 
-_COMMANDS = ("bench", "models", "presets", "tune")
+_COMMANDS = ("cockpit", "bench", "models", "presets", "tune")
 """Each lives in the module of the same name, as ``command``."""
 
 
+_OF_THE_GROUP = ("-h", "--help", "--version")
+
+
 class _Commands(click.Group):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # Without a command it is the cockpit: `spectui`, `spectui --demo`, `spectui -m model.gguf`.
+        if not args or (args[0].startswith("-") and args[0] not in _OF_THE_GROUP):
+            args = ["cockpit", *args]
+        return super().parse_args(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(_COMMANDS)
 
@@ -30,6 +39,7 @@ class _Commands(click.Group):
 def app() -> None:
     """The cockpit for speculative decoding in llama.cpp.
 
-    Measures on this machine, with your models and prompts, whether a draft pays, and hands over
+    Without a command, it opens the interactive screen: a chat with your models, and beside it what
+    a draft does for it on this machine. The commands measure whether a draft pays, and hand over
     the flags that llama-server needs.
     """

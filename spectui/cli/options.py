@@ -1,6 +1,5 @@
 """Options shared by the commands that load models, under llama-server's own names."""
 
-import math
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
@@ -8,97 +7,18 @@ from typing import Any
 
 import click
 
+from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
+from spectui.cli.values import INT_MAX, Fraction, GpuLayers
 from spectui.config import FlashAttention, Schedule
-from spectui.errors import BadInputError
-from spectui.presets import Preset, find_preset
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 
 
-class _GpuLayers(click.ParamType[int]):
-    """A number of layers, or ``auto`` or ``all``."""
-
-    name = "N"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
-        if value in {"auto", "all"}:
-            return -1
-        try:
-            layers = int(str(value))
-        except ValueError:
-            layers = -2
-        if not -1 <= layers <= _INT_MAX:
-            self.fail(f"{value!r} is no number of layers, nor auto or all", param, ctx)
-        return layers
-
-
-class Fraction(click.FloatRange):
-    """A finite number in a range: click lets ``nan`` and ``inf`` through."""
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Parse, or fail with what is accepted."""
-        number = float(super().convert(value, param, ctx))  # type: ignore[arg-type]
-        if not math.isfinite(number):
-            self.fail(f"{value!r} is not a finite number", param, ctx)
-        return number
-
-
-_INT_MAX = 2**31 - 1
-"""llama.cpp's sizes and counts are 32-bit."""
 _MAX_THREADS = 512
 """``GGML_MAX_N_THREADS``: beyond it ggml crashes."""
 _MAX_LAYERS = 1024
-
-
-def _apply_preset(ctx: click.Context, preset: Preset) -> None:
-    """Make the preset's options the command's defaults; what the user types still wins.
-
-    Raises:
-        BadInputError: the preset names an option that the command lacks, or a wrong value.
-    """
-    by_name = {
-        name.lstrip("-"): param
-        for param in ctx.command.params
-        for name in param.opts
-        if name.startswith("--")
-    }
-    defaults: dict[str, Any] = dict(ctx.default_map or {})
-    for key, value in preset.options.items():
-        param = by_name.get(key)
-        if param is None or param.name is None:
-            raise BadInputError(
-                f"{preset.path}: unknown option {key} for {ctx.command.name}; "
-                f"spectui {ctx.command.name} --help lists what there is"
-            )
-        try:
-            param.type_cast_value(ctx, value)
-        except (click.BadParameter, AttributeError, TypeError, ValueError) as error:
-            reason = error.message if isinstance(error, click.BadParameter) else str(error)
-            raise BadInputError(f"{preset.path}: option {key}: {reason}; correct it") from error
-        defaults[param.name] = value
-    ctx.default_map = defaults
-
-
-def _preset_option(ctx: click.Context, _param: click.Parameter, name: str | None) -> str | None:
-    if name is not None:
-        _apply_preset(ctx, find_preset(name))
-    return name
-
-
-def _demo_option(
-    ctx: click.Context,
-    _param: click.Parameter,
-    wanted: bool,  # noqa: FBT001 - click passes values by position
-) -> bool:
-    if wanted and ctx.default_map is None:
-        _apply_preset(ctx, find_preset("demo"))
-    return wanted
 
 
 _MODELS: tuple[Decorator, ...] = (
@@ -115,7 +35,7 @@ _MODELS: tuple[Decorator, ...] = (
     click.option(
         "--preset",
         is_eager=True,
-        callback=_preset_option,
+        callback=preset_option,
         metavar="NAME",
         help="Take options from a preset (see: spectui presets list).",
     ),
@@ -123,7 +43,7 @@ _MODELS: tuple[Decorator, ...] = (
         "--demo",
         is_flag=True,
         is_eager=True,
-        callback=_demo_option,
+        callback=demo_option,
         help="Use the demo models; they are built on first use.",
     ),
     click.option(
@@ -141,7 +61,7 @@ _PLACEMENT: tuple[Decorator, ...] = (
         "--gpu-layers",
         "--n-gpu-layers",
         "gpu_layers",
-        type=_GpuLayers(),
+        type=GpuLayers(),
         default=-1,
         help="Layers of the target on the GPU (default: all).",
     ),
@@ -150,7 +70,7 @@ _PLACEMENT: tuple[Decorator, ...] = (
         "--gpu-layers-draft",
         "--spec-draft-ngl",
         "gpu_layers_draft",
-        type=_GpuLayers(),
+        type=GpuLayers(),
         default=-1,
         help="Layers of the draft on the GPU (default: all).",
     ),
@@ -194,7 +114,7 @@ _CONTEXT: tuple[Decorator, ...] = (
     click.option(
         "-c",
         "--ctx-size",
-        type=click.IntRange(1, _INT_MAX),
+        type=click.IntRange(1, INT_MAX),
         default=4096,
         show_default=True,
         metavar="N",
@@ -203,7 +123,7 @@ _CONTEXT: tuple[Decorator, ...] = (
     click.option(
         "-b",
         "--batch-size",
-        type=click.IntRange(1, _INT_MAX),
+        type=click.IntRange(1, INT_MAX),
         default=2048,
         show_default=True,
         metavar="N",
@@ -212,7 +132,7 @@ _CONTEXT: tuple[Decorator, ...] = (
     click.option(
         "-ub",
         "--ubatch-size",
-        type=click.IntRange(1, _INT_MAX),
+        type=click.IntRange(1, INT_MAX),
         default=512,
         show_default=True,
         metavar="N",
@@ -252,7 +172,7 @@ _SAMPLING: tuple[Decorator, ...] = (
         show_default=True,
         help="Temperature; 0 is greedy.",
     ),
-    click.option("--top-k", type=click.IntRange(0, _INT_MAX), default=40, show_default=True),
+    click.option("--top-k", type=click.IntRange(0, INT_MAX), default=40, show_default=True),
     click.option("--top-p", type=Fraction(0, 1), default=0.95, show_default=True),
     click.option("--min-p", type=Fraction(0, 1), default=0.05, show_default=True),
     click.option(
@@ -263,15 +183,16 @@ _SAMPLING: tuple[Decorator, ...] = (
         help="Of sampling, and of the search.",
     ),
     click.option("--ignore-eos", is_flag=True, help="Go on after the end of the text."),
-    click.option(
-        "-n",
-        "--n-predict",
-        type=click.IntRange(2, _INT_MAX),
-        default=64,
-        show_default=True,
-        metavar="N",
-        help="Tokens to generate per prompt.",
-    ),
+)
+
+_LENGTH: Decorator = click.option(
+    "-n",
+    "--n-predict",
+    type=click.IntRange(2, INT_MAX),
+    default=64,
+    show_default=True,
+    metavar="N",
+    help="Tokens to generate per prompt.",
 )
 
 SPECULATION: tuple[Decorator, ...] = (
@@ -281,7 +202,7 @@ SPECULATION: tuple[Decorator, ...] = (
         "--draft-n",
         "--spec-draft-n-max",
         "draft_max",
-        type=click.IntRange(1, _INT_MAX),
+        type=click.IntRange(1, INT_MAX),
         default=3,
         show_default=True,
         metavar="N",
@@ -292,7 +213,7 @@ SPECULATION: tuple[Decorator, ...] = (
         "--draft-n-min",
         "--spec-draft-n-min",
         "draft_min",
-        type=click.IntRange(0, _INT_MAX),
+        type=click.IntRange(0, INT_MAX),
         default=0,
         show_default=True,
         metavar="N",
@@ -310,14 +231,19 @@ SPECULATION: tuple[Decorator, ...] = (
     ),
 )
 
-_RUN: tuple[Decorator, ...] = (
-    click.option(
+
+def _schedule(default: Schedule) -> Decorator:
+    return click.option(
         "--schedule",
         type=click.Choice([str(s) for s in Schedule]),
-        default="server",
+        default=str(default),
         show_default=True,
         help="Work per round: as llama-server does it, or without its waste.",
-    ),
+    )
+
+
+_RUN: tuple[Decorator, ...] = (
+    _schedule(Schedule.SERVER),
     click.option(
         "--prompts",
         type=click.Path(path_type=Path),
@@ -335,9 +261,44 @@ _RUN: tuple[Decorator, ...] = (
 )
 
 
+COCKPIT: tuple[Decorator, ...] = (
+    _schedule(Schedule.FAST),
+    click.option(
+        "-n",
+        "--n-predict",
+        cls=FromUserOnly,
+        type=click.IntRange(-1, INT_MAX),
+        default=-1,
+        metavar="N",
+        help="Most tokens per answer (default: as many as the context holds).",
+    ),
+    click.option(
+        "--from",
+        "command_line",
+        metavar="COMMAND",
+        is_eager=True,
+        callback=from_option,
+        help='Take the options of an existing command: "llama-server -m ...".',
+    ),
+    click.option(
+        "--monitor-replay",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Show recorded readings of a machine instead of this one's.",
+    ),
+    click.option("--theme", metavar="NAME", help="Look; the command palette lists them."),
+    click.option("--ascii", is_flag=True, help="Draw with ASCII characters only."),
+)
+
+
+def cockpit_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of the interactive screen."""
+    return add_options(*_MODELS, *_PLACEMENT, *_CONTEXT, *_SAMPLING)(function)
+
+
 def shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add every shared option to a command."""
-    groups = (*_MODELS, *_PLACEMENT, *_CONTEXT, *_SAMPLING, *_RUN)
+    groups = (*_MODELS, *_PLACEMENT, *_CONTEXT, *_SAMPLING, _LENGTH, *_RUN)
     return add_options(*groups)(function)
 
 

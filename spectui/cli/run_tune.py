@@ -11,19 +11,18 @@ from spectui.cli.output import check_writable, write_result
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.session import model_paths, open_engine, read_prompts
-from spectui.cli.study_spec import study_name, study_spec
 from spectui.config import ModelOptions, Schedule
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.export import Dialect, server_arguments, server_command
 from spectui.monitor.machine import Machine, this_machine
-from spectui.paths import data_dir, ensure_dir
 from spectui.tune.measurement import Measurer
 from spectui.tune.search import Candidate, Limits, Search, TuneResult
-from spectui.tune.space import MAX_DRAFT, SERVER_DEFAULTS, Parameter, SearchSpace
+from spectui.tune.space import Parameter, SearchSpace, longest_draft
+from spectui.tune.spec import study_name, study_spec
 from spectui.tune.statistics import MIN_PROMPTS
-from spectui.tune.study import Sampler, TuningStudy
+from spectui.tune.study import Sampler, TuningStudy, own_storage
 from spectui.tune.trials import TrialRecord
 from spectui.tune.workload import Workload, tokenize
 
@@ -95,7 +94,7 @@ def tune(parsed: dict[str, Any]) -> None:
             target = engine.load_target(
                 shared.target_options(target_path),
                 shared.context_options(),
-                max_draft=_max_draft(shared),
+                max_draft=longest_draft(shared.context_options()),
             )
             candidates = _candidates(engine, shared, drafts)
             workload = tokenize(
@@ -129,13 +128,25 @@ def _prepare(
     workload: Workload,
 ) -> TuneRun:
     machine = this_machine()
-    spec = study_spec(shared, machine, target, candidates, workload)
+    spec = study_spec(
+        machine=machine,
+        options=shared.target_options(target.info.path),
+        target=target,
+        candidates=candidates,
+        context=shared.context_options(),
+        schedule=shared.schedule_kind(),
+        workload=workload,
+    )
     usable = tuple(c.name for c in candidates if c.reason is None)
     study = TuningStudy(
         name=options.study or study_name(target, spec),
-        storage=options.storage or _own_storage(),
+        storage=options.storage or own_storage(),
         spec=spec,
-        space=SearchSpace(drafts=usable, tuned=options.parameters(), max_draft=_max_draft(shared)),
+        space=SearchSpace(
+            drafts=usable,
+            tuned=options.parameters(),
+            max_draft=longest_draft(shared.context_options()),
+        ),
         sampler=Sampler(options.sampler),
         seed=shared.seed,
         must_exist=options.resume,
@@ -149,21 +160,6 @@ def _prepare(
         workload=workload,
         study=study,
     )
-
-
-def _max_draft(shared: SharedOptions) -> int:
-    """Longest draft to try: the verified batch holds the bonus token as well.
-
-    Raises:
-        UsageError: the batch has no room for a draft.
-    """
-    longest = min(MAX_DRAFT, shared.batch_size - 1, shared.ctx_size - 1)
-    if longest < SERVER_DEFAULTS.draft_max:
-        raise UsageError(
-            f"-b {shared.batch_size} and -c {shared.ctx_size} have no room for a draft of "
-            f"{SERVER_DEFAULTS.draft_max} tokens; raise them"
-        )
-    return longest
 
 
 def _search(engine: Engine, run: TuneRun, progress: Progress) -> TuneResult:
@@ -206,10 +202,6 @@ def _candidate(engine: Engine, name: str, options: ModelOptions) -> Candidate:
     finally:
         engine.unload_draft()
     return Candidate(name=name, options=options, loaded=loaded)
-
-
-def _own_storage() -> str:
-    return f"sqlite:///{ensure_dir(data_dir()) / 'studies.sqlite3'}"
 
 
 def _report(result: TuneResult, run: TuneRun) -> None:

@@ -11,8 +11,8 @@ from spectui.cli.request import SharedOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.driver import Engine
 from spectui.errors import UsageError
+from spectui.llama.files import check_file
 from spectui.llama.library import native_log
-from spectui.llama.model import check_file
 from spectui.prompts import Prompt, builtin_suite, load_prompts
 
 

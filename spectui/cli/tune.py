@@ -5,7 +5,8 @@ from typing import Any
 import click
 
 from spectui.cli.duration import DURATION
-from spectui.cli.options import Fraction, add_options, shared_options
+from spectui.cli.options import add_options, shared_options
+from spectui.cli.values import Fraction
 
 _TUNE = (
     click.option(

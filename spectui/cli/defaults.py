@@ -1,0 +1,90 @@
+"""Where the defaults of a command come from: a preset, the demo, an existing command."""
+
+from typing import Any
+
+import click
+
+from spectui.errors import BadInputError
+from spectui.presets import Preset, find_preset
+
+EXTRA = "spectui.extra"
+"""Key under which click's context keeps the arguments that ``--from`` did not know."""
+
+
+class FromUserOnly(click.Option):
+    """An option that a preset means otherwise: its n-predict is the length of a measurement."""
+
+
+def _apply_preset(ctx: click.Context, preset: Preset) -> None:
+    """Make the preset's options the command's defaults; what the user types still wins.
+
+    Raises:
+        BadInputError: the preset names an option that the command lacks, or a wrong value.
+    """
+    by_name = {
+        name.lstrip("-"): param
+        for param in ctx.command.params
+        for name in param.opts
+        if name.startswith("--")
+    }
+    defaults: dict[str, Any] = dict(ctx.default_map or {})
+    for key, value in preset.options.items():
+        param = by_name.get(key)
+        if param is None and key in _options_of_all_commands():
+            # A preset serves all commands: bench has a draft-max, tune looks for one.
+            continue
+        if param is None or param.name is None:
+            raise BadInputError(
+                f"{preset.path}: unknown option {key} for {ctx.command.name}; "
+                f"spectui {ctx.command.name} --help lists what there is"
+            )
+        if isinstance(param, FromUserOnly):
+            continue
+        try:
+            param.type_cast_value(ctx, value)
+        except (click.BadParameter, AttributeError, TypeError, ValueError) as error:
+            reason = error.message if isinstance(error, click.BadParameter) else str(error)
+            raise BadInputError(f"{preset.path}: option {key}: {reason}; correct it") from error
+        defaults[param.name] = value
+    ctx.default_map = defaults
+
+
+def _options_of_all_commands() -> set[str]:
+    """Long names of what any command that loads models takes."""
+    from spectui.cli import bench, cockpit, tune
+
+    return {
+        name.lstrip("-")
+        for module in (bench, cockpit, tune)
+        for param in module.command.params
+        for name in param.opts
+    }
+
+
+def preset_option(ctx: click.Context, _param: click.Parameter, name: str | None) -> str | None:
+    """Callback of ``--preset``."""
+    if name is not None:
+        _apply_preset(ctx, find_preset(name))
+    return name
+
+
+def demo_option(
+    ctx: click.Context,
+    _param: click.Parameter,
+    wanted: bool,  # noqa: FBT001 - click passes values by position
+) -> bool:
+    """Callback of ``--demo``: as ``--preset demo``, unless another preset is named."""
+    if wanted and ctx.default_map is None:
+        _apply_preset(ctx, find_preset("demo"))
+    return wanted
+
+
+def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -> str | None:
+    """Make an existing command's options the defaults; what the user types still wins."""
+    if text is not None:
+        from spectui.export.takeover import read_command
+
+        taken = read_command(text)
+        ctx.default_map = {**dict(ctx.default_map or {}), **taken.default_map()}
+        ctx.meta[EXTRA] = taken.extra
+    return text

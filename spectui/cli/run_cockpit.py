@@ -1,0 +1,183 @@
+"""What ``spectui`` does once its options are parsed."""
+
+import gc
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import psutil
+
+from spectui.cli.defaults import EXTRA
+from spectui.cli.guard import greet, in_child, take_back_greeting
+from spectui.cli.request import SharedOptions, speculation_config
+from spectui.config import SpeculationConfig
+from spectui.demo.models import DemoModel
+from spectui.errors import UsageError
+from spectui.live.launch import Launch, Pair
+from spectui.live.setup import LiveSetup
+from spectui.llama.files import check_file
+from spectui.paths import data_dir, ensure_dir
+from spectui.settings import Settings, read_settings
+
+_UNUSED: Mapping[str, Any] = {
+    "prompts": None,
+    "json_path": None,
+    "quiet": False,
+    "verbose": False,
+}
+"""Shared options that the screen does not have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CockpitOptions:
+    """The options that only the screen has, by click's parameter names."""
+
+    draft_max: int
+    draft_min: int
+    draft_p_min: float
+    command_line: str | None
+    monitor_replay: Path | None
+    theme: str | None
+    ascii: bool
+
+
+def run(parsed: dict[str, Any]) -> None:
+    """Show the screen until the user quits."""
+    settings = read_settings()
+    launch = make_launch(parsed, settings, extra=_extra())
+    log = ensure_dir(data_dir() / "logs") / "spectui.log"
+    if not in_child():
+        raise UsageError(
+            "the interactive screen needs a terminal; run spectui in one, or use spectui tune or "
+            "spectui bench in scripts"
+        )
+    greet()
+    try:
+        # Thousands of objects are made while importing, none of which is garbage.
+        gc.disable()
+        from spectui.tui.app import SpectuiApp
+        from spectui.tui.backstage import Backstage
+        from spectui.tui.terminal import private_terminal
+    except BaseException:
+        take_back_greeting()
+        raise
+
+    with private_terminal(log) as log_file:
+        app = SpectuiApp(launch, lambda mailbox: Backstage(mailbox, log_file))
+        gc.enable()
+        gc.freeze()
+        app.run()
+    app.backstage.close()
+    if app.crash is not None:
+        raise app.crash
+    # Native threads may still be inside a driver or a decode that nobody waits for any more.
+    os._exit(0)
+
+
+def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str, ...]) -> Launch:
+    """From parsed options to what the screen starts with.
+
+    Raises:
+        BadInputError: a model file is missing or no GGUF.
+        UsageError: options that contradict each other.
+    """
+    own = {field.name for field in fields(CockpitOptions)}
+    options = CockpitOptions(**{key: value for key, value in parsed.items() if key in own})
+    shared = SharedOptions(
+        **{key: value for key, value in parsed.items() if key not in own}, **_UNUSED
+    )
+    speculation = speculation_config(options.draft_max, options.draft_min, options.draft_p_min)
+
+    def make_setup(pair: Pair) -> LiveSetup:
+        return _setup(shared, speculation, pair, extra)
+
+    def with_preset(name: str) -> Launch:
+        return make_launch(_preset_options(name), settings, extra=())
+
+    pair, demo = _models(shared)
+    return Launch(
+        make_setup=make_setup,
+        with_preset=with_preset,
+        settings=settings,
+        n_ctx=shared.ctx_size,
+        pair=pair,
+        demo=demo,
+        monitor_replay=options.monitor_replay,
+        notice=_notice(shared.threads),
+        theme=options.theme,
+        ascii=options.ascii,
+    )
+
+
+def _models(shared: SharedOptions) -> tuple[Pair | None, DemoModel | None]:
+    if shared.demo:
+        if shared.model is not None:
+            raise UsageError("--demo brings its own target; leave out -m, or leave out --demo")
+        return None, DemoModel(shared.target)
+    if shared.model is None:
+        if shared.model_draft:
+            raise UsageError("-md names a draft, but there is no target; give one with -m")
+        return None, None
+    if len(shared.model_draft) > 1:
+        raise UsageError(
+            "the screen runs one draft at a time; give one -md, or compare them with spectui tune"
+        )
+    for path in (shared.model, *shared.model_draft):
+        check_file(path)
+    return Pair(target=shared.model, draft=next(iter(shared.model_draft), None)), None
+
+
+def _setup(
+    shared: SharedOptions, speculation: SpeculationConfig, pair: Pair, extra: tuple[str, ...]
+) -> LiveSetup:
+    context = shared.context_options()
+    if not context.threads:
+        context = replace(context, threads=threads_beside_a_screen())
+    return LiveSetup(
+        target=shared.target_options(pair.target),
+        draft=None if pair.draft is None else shared.draft_options(pair.draft),
+        context=context,
+        server_threads=shared.threads,
+        speculation=speculation if pair.draft is not None else None,
+        schedule=shared.schedule_kind(),
+        sampling=shared.sampling_config(),
+        n_predict=shared.n_predict,
+        extra=extra,
+    )
+
+
+def _cores() -> int:
+    return psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
+
+
+def threads_beside_a_screen() -> int:
+    """One compute thread fewer than cores.
+
+    With as many as cores, ggml's threads wait for the one that the screen has put off its core.
+    """
+    return max(1, _cores() - 1)
+
+
+def _notice(threads: int) -> str | None:
+    if threads < _cores() or threads <= threads_beside_a_screen():
+        return None
+    return (
+        f"{threads} compute threads leave no core to the screen: whatever it draws costs tokens/s. "
+        f"-t {threads_beside_a_screen()} leaves it one, and is the default here."
+    )
+
+
+def _preset_options(name: str) -> dict[str, Any]:
+    """Options as if only ``--preset NAME`` had been typed."""
+    from spectui.cli.cockpit import command
+
+    context = command.make_context("cockpit", ["--preset", name])
+    return dict(context.params)
+
+
+def _extra() -> tuple[str, ...]:
+    context = click.get_current_context(silent=True)
+    return () if context is None else tuple(context.meta.get(EXTRA, ()))

@@ -1,0 +1,41 @@
+"""Kinds of values that options take, besides click's own."""
+
+import math
+
+import click
+
+INT_MAX = 2**31 - 1
+"""llama.cpp's sizes and counts are 32-bit."""
+
+
+class GpuLayers(click.ParamType[int]):
+    """A number of layers, or ``auto`` or ``all``."""
+
+    name = "N"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Parse, or fail with what is accepted; -1 is all."""
+        if value in {"auto", "all"}:
+            return -1
+        try:
+            layers = int(str(value))
+        except ValueError:
+            layers = -2
+        if not -1 <= layers <= INT_MAX:
+            self.fail(f"{value!r} is no number of layers, nor auto or all", param, ctx)
+        return layers
+
+
+class Fraction(click.FloatRange):
+    """A finite number in a range: click lets ``nan`` and ``inf`` through."""
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Parse, or fail with what is accepted."""
+        number = float(super().convert(value, param, ctx))  # type: ignore[arg-type]
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return number
