@@ -1,0 +1,316 @@
+"""The app over a scripted engine: exact numbers, no threads, no waiting for time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from textual.message import Message
+from textual.pilot import Pilot
+
+from spectui.config import ContextOptions, ModelOptions, SpeculationConfig
+from spectui.demo import DemoModel
+from spectui.engine.events import (
+    EngineFailed,
+    GenerationFinished,
+    GenerationResult,
+    LoadProgress,
+    ModelLoaded,
+    PromptEvaluated,
+    Role,
+    Rollback,
+    RoundFinished,
+    TokenEmitted,
+)
+from spectui.errors import CancelledError
+from spectui.live.events import BaselineMeasured, TuningChanged
+from spectui.live.launch import Launch, Pair
+from spectui.live.session import LiveSession
+from spectui.live.setup import LiveSetup
+from spectui.llama.buffers import Buffer, BufferKind
+from spectui.llama.info import ModelInfo
+from spectui.llama.memory import ModelMemory, WeightTraffic
+from spectui.prompts import Prompt
+from spectui.settings import Settings
+from spectui.speculative.counters import Round, RoundEnd, RoundTimes, count
+from spectui.speculative.decoder import Stop
+from spectui.tui.app import SpectuiApp
+from spectui.tui.backstage import Backstage
+from spectui.tui.mailbox import Mailbox
+from spectui.tui.messages import EngineStarted
+from spectui.tui.screens.live import Activity
+from spectui.tune.progress import TuningState
+
+Post = Callable[[object], None]
+
+TARGET = Path("/models/Qwen3-30B-A3B-Q4_K_M.gguf")
+DRAFT = Path("/models/Qwen3-0.6B-Q8_0.gguf")
+GIB = 1 << 30
+
+
+def setup(pair: Pair) -> LiveSetup:
+    return LiveSetup(
+        target=ModelOptions(path=pair.target, cpu_moe=True),
+        draft=None if pair.draft is None else ModelOptions(path=pair.draft),
+        context=ContextOptions(ctx_size=16384, threads=7),
+        speculation=SpeculationConfig(draft_max=4) if pair.draft else None,
+    )
+
+
+def launch(**changes: Any) -> Launch:  # noqa: ANN401 - any field of a launch
+    made = Launch(
+        make_setup=setup,
+        with_preset=lambda name: launch(pair=Pair(target=Path(f"/{name}.gguf"), draft=None)),
+        settings=Settings(keep_sessions=False),
+        n_ctx=16384,
+        pair=Pair(target=TARGET, draft=DRAFT),
+    )
+    return replace(made, **changes)
+
+
+def memory(role: Role) -> ModelMemory:
+    if role is Role.DRAFT:
+        return ModelMemory(
+            buffers=(
+                Buffer(device="CUDA0", kind=BufferKind.WEIGHTS, size_bytes=GIB * 3 // 4),
+                Buffer(device="CUDA0", kind=BufferKind.KV, size_bytes=GIB // 4),
+            ),
+            traffic=None,
+        )
+    return ModelMemory(
+        buffers=(
+            Buffer(device="CUDA0", kind=BufferKind.WEIGHTS, size_bytes=GIB * 3 // 2),
+            Buffer(device="CPU_Mapped", kind=BufferKind.WEIGHTS, size_bytes=GIB * 16),
+            Buffer(device="CUDA0", kind=BufferKind.KV, size_bytes=GIB * 3 // 2),
+            Buffer(device="CUDA0", kind=BufferKind.COMPUTE, size_bytes=GIB // 3),
+        ),
+        traffic=WeightTraffic(
+            cpu_dense_bytes=0,
+            cpu_expert_bytes=16 * GIB,
+            gpu_dense_bytes=GIB * 3 // 2,
+            gpu_expert_bytes=0,
+            n_experts=128,
+            n_experts_used=8,
+        ),
+    )
+
+
+def loaded(role: Role, *, has_chat_template: bool = True) -> ModelLoaded:
+    path = TARGET if role is Role.TARGET else DRAFT
+    return ModelLoaded(
+        role=role,
+        info=ModelInfo(
+            path=path,
+            arch="qwen3moe",
+            name=path.stem,
+            n_params=30_000_000_000,
+            size_bytes=18 * GIB,
+            n_layers=48,
+            n_ctx_train=40960,
+            n_vocab=151936,
+            has_chat_template=has_chat_template,
+        ),
+        rollback=Rollback.TRUNCATE,
+        n_ctx=16384,
+        memory=memory(role),
+    )
+
+
+def answer_events(
+    words: Sequence[str], *, accepted: Sequence[int] = (3, 1, 4, 0, 2), draft_max: int = 4
+) -> list[object]:
+    """An answer of ``words``, drafted in rounds that accept as many as ``accepted`` says."""
+    pieces = [word.encode() for word in words]
+    events: list[object] = [
+        PromptEvaluated(n_tokens=42, seconds=0.5, n_reused=0),
+        TokenEmitted(token=0, piece=pieces[0], from_draft=False),
+    ]
+    rounds: list[Round] = []
+    at = 1
+    while at < len(pieces):
+        n_accepted = min(accepted[len(rounds) % len(accepted)], len(pieces) - at - 1)
+        emitted = pieces[at : at + n_accepted + 1]
+        rejected = (b" maybe", b" not")[: draft_max - n_accepted]
+        n_drafted = n_accepted + len(rejected)
+        finished = Round(
+            draft=tuple(range(n_drafted)),
+            probabilities=(0.9,) * n_drafted,
+            tokens=tuple(range(len(emitted))),
+            n_accepted=n_accepted,
+            end=RoundEnd.MISMATCH if rejected else RoundEnd.EXHAUSTED,
+            n_steps=n_drafted,
+            chain_s=0.006 * n_drafted,
+            times=RoundTimes(
+                draft_s=0.007 * n_drafted,
+                verify_s=0.05 + 0.01 * n_drafted,
+                sample_s=0.001,
+                rollback_s=0.0002,
+                other_s=0.0008,
+            ),
+        )
+        rounds.append(finished)
+        events += [
+            TokenEmitted(token=index, piece=piece, from_draft=index < n_accepted)
+            for index, piece in enumerate(emitted)
+        ]
+        events.append(RoundFinished(round=finished, rejected=rejected))
+        at += n_accepted + 1
+    events.append(GenerationFinished(result=result(words, rounds)))
+    return events
+
+
+def result(words: Sequence[str], rounds: Sequence[Round]) -> GenerationResult:
+    counters = count(rounds)
+    return GenerationResult(
+        tokens=tuple(range(len(words))),
+        text="".join(words),
+        n_prompt_tokens=42,
+        prompt_s=0.5,
+        decode_s=counters.times.total_s,
+        native_s=counters.times.total_s * 0.98,
+        counters=counters,
+        stop=Stop.END_OF_GENERATION,
+    )
+
+
+class ScriptedSession:
+    """Answers at once with what the test has laid out. Records what it was asked."""
+
+    def __init__(self, post: Post) -> None:
+        self._post = post
+        self.asked: list[tuple[str, object]] = []
+        self.answers: list[list[object]] = []
+        """Events of the answers to come; without one the answer stays open."""
+        self.load_events: list[list[object]] = [[loaded(Role.TARGET)], [loaded(Role.DRAFT)]]
+        self.tuning = TuningState()
+
+    def _note(self, what: str, value: object = None) -> None:
+        self.asked.append((what, value))
+
+    def names(self) -> list[str]:
+        return [name for name, _value in self.asked]
+
+    def _post_all(self, events: Sequence[object]) -> None:
+        for event in events:
+            self._post(event)
+
+    def load(self, wanted: LiveSetup) -> None:
+        self._note("load", wanted)
+        self._post(LoadProgress(role=Role.TARGET, path=wanted.target.path, fraction=0.4))
+        self._post_all(self.load_events[0])
+
+    def load_draft(self, options: ModelOptions) -> None:
+        self._note("load_draft", options)
+        self._post_all(self.load_events[1])
+
+    def measure_baseline(self) -> None:
+        self._note("measure_baseline")
+        self._post(BaselineMeasured(tokens_per_s=17.2, step_s=0.056))
+
+    def send(self, wanted: LiveSetup, messages: object, text: str | None = None) -> None:
+        self._note("send", (wanted, messages, text))
+        if self.answers:
+            self._post_all(self.answers.pop(0))
+
+    def stop(self) -> None:
+        self._note("stop")
+        self._post(EngineFailed(error=CancelledError("stopped"), trace=None))
+
+    def compare(self, target: Path, draft: Path) -> None:
+        self._note("compare", (target, draft))
+
+    def forget_comparisons(self) -> None:
+        self._note("forget_comparisons")
+
+    def start_tuning(self, wanted: LiveSetup, prompts: tuple[Prompt, ...], n_trials: int) -> None:
+        self._note("start_tuning", (wanted, prompts, n_trials))
+
+    def pause_tuning(self) -> None:
+        self._note("pause_tuning")
+
+    def resume_tuning(self) -> None:
+        self._note("resume_tuning")
+
+    def end_tuning(self) -> None:
+        self._note("end_tuning")
+
+    def close(self) -> None:
+        self._note("close")
+
+
+class ScriptedBackstage(Backstage):
+    """Starts a scripted session instead of an engine, and neither monitor nor scan."""
+
+    def __init__(self, mailbox: Mailbox[object]) -> None:
+        super().__init__(mailbox)
+        self.post = mailbox.put
+        self.script = ScriptedSession(mailbox.put)
+        self.found: list[object] = []
+        """What a scan finds."""
+        self.starts = True
+        self.built: list[DemoModel] = []
+        self.intervals_s: list[float] = []
+
+    def start(self, replay: Path | None, interval_s: float) -> None:
+        del replay, interval_s
+        if self.starts:
+            self.session = cast("LiveSession", self.script)
+            self.post(EngineStarted(session=self.session))
+
+    def build_demo(self, target: DemoModel) -> None:
+        self.built.append(target)
+
+    def scan(self, folders: Sequence[Path]) -> None:
+        del folders
+        for event in self.found:
+            self.post(event)
+
+    def sample_every(self, interval_s: float) -> None:
+        self.intervals_s.append(interval_s)
+
+
+class Cockpit:
+    """An app with its script."""
+
+    def __init__(self, wanted: Launch | None = None) -> None:
+        self.app = SpectuiApp(wanted or launch(), ScriptedBackstage)
+        self.backstage = cast("ScriptedBackstage", self.app.backstage)
+        self.script = self.backstage.script
+
+    def run(
+        self,
+        scenario: Callable[[Pilot[None]], Awaitable[None]],
+        size: tuple[int, int] = (120, 40),
+        message_hook: Callable[[Message], None] | None = None,
+    ) -> None:
+        """Drive it."""
+
+        async def drive() -> None:
+            async with self.app.run_test(size=size, message_hook=message_hook) as pilot:
+                await pilot.pause()
+                await scenario(pilot)
+
+        asyncio.run(drive())
+
+    def tuning(self, state: TuningState) -> None:
+        """Tell of a search."""
+        self.backstage.post(TuningChanged(state=state))
+
+
+async def settled(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
+    """Wait until ``condition`` holds: events are collected at the pace of the screen."""
+    async with asyncio.timeout(20):
+        while not condition():
+            await pilot.pause(0.02)
+    await pilot.pause()
+
+
+def setup_of(cockpit: Cockpit) -> LiveSetup:
+    found = cockpit.app.live.setup
+    assert found is not None
+    return found
+
+
+async def ready(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+    await settled(pilot, lambda: cockpit.app.live.activity is Activity.READY)

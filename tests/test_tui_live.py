@@ -1,0 +1,597 @@
+"""The live screen over a scripted engine: every action, every state, what is said and when."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.message import Message
+from textual.pilot import Pilot
+from textual.widgets import Checkbox, Input, Log, Select
+
+from spectui.config import Schedule, SpeculationConfig
+from spectui.demo import DemoModel
+from spectui.engine.events import (
+    EngineFailed,
+    GenerationFinished,
+    PromptEvaluated,
+    Role,
+    TokenEmitted,
+)
+from spectui.errors import BadInputError, SpectuiError
+from spectui.live.launch import Pair
+from spectui.sessions import (
+    AnswerEnd,
+    AnswerPart,
+    Header,
+    SettingsChange,
+    UserTurn,
+    now,
+    recent_sessions,
+)
+from spectui.sessions import Session as StoredSession
+from spectui.settings import Settings
+from spectui.tui.messages import DemoBuilt, EventsArrived, MonitorFailed, StartFailed
+from spectui.tui.screens.help import HelpScreen
+from spectui.tui.screens.live import Activity, LiveScreen
+from spectui.tui.screens.log import LogScreen
+from spectui.tui.screens.picker import PickerScreen
+from spectui.tui.screens.settings import SettingsScreen
+from spectui.tui.widgets.prompt_box import PromptBox
+from spectui.tui.widgets.status_bar import StatusBar
+from tests.support.cockpit import (
+    DRAFT,
+    TARGET,
+    Cockpit,
+    answer_events,
+    launch,
+    loaded,
+    ready,
+    settled,
+    setup_of,
+)
+
+WORDS = ("The", " sea", " is", " [bold]", "wide", "\x1b[31m", " and", " deep", ".")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
+    return tmp_path
+
+
+async def ask(cockpit: Cockpit, pilot: Pilot[None], text: str = "hello") -> None:
+    cockpit.app.live.query_one(PromptBox).text = text
+    await pilot.press("enter")
+    await pilot.pause()
+
+
+def toasts(cockpit: Cockpit) -> list[str]:
+    return [notification.message for notification in cockpit.app._notifications]
+
+
+def test_a_pair_is_loaded_and_a_question_answered() -> None:
+    cockpit = Cockpit()
+    cockpit.script.answers.append(answer_events(WORDS))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        assert cockpit.script.names() == ["load", "load_draft", "measure_baseline"]
+        await ask(cockpit, pilot)
+        await ready(cockpit, pilot)
+        transcript = cockpit.app.live.transcript
+        assert "hello" in transcript.plain_text
+        # As it came: neither markup nor escapes are interpreted.
+        assert transcript.last_answer.startswith("The sea is [bold]wide")
+        assert cockpit.app.director.talk.chat.messages()[-1] == ("assistant", "".join(WORDS))
+
+    cockpit.run(scenario)
+
+
+def test_the_story_is_told_in_messages() -> None:
+    cockpit = Cockpit()
+    cockpit.script.answers.append(answer_events(WORDS))
+    told: list[Message] = []
+
+    def hook(message: Message) -> None:
+        # Messages bubble: each is seen at every step of its way.
+        story = EventsArrived | PromptBox.Submitted | LiveScreen.Asked
+        if isinstance(message, story) and not any(message is other for other in told):
+            told.append(message)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await ask(cockpit, pilot)
+        await ready(cockpit, pilot)
+
+    cockpit.run(scenario, message_hook=hook)
+    # The start, then the question, then its answer.
+    names = [type(message).__name__ for message in told]
+    # Wake-ups come when they come; one is enough for many events.
+    assert [name for name in names if name != "EventsArrived"] == ["Submitted", "Asked"]
+    assert names[0] == "EventsArrived"
+
+
+def test_rejected_drafts_are_shown_on_demand() -> None:
+    cockpit = Cockpit()
+    cockpit.script.answers.append(answer_events(WORDS))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await ask(cockpit, pilot)
+        await ready(cockpit, pilot)
+        shown = [cockpit.app.live.transcript.show_rejected]
+        for _ in range(2):
+            await pilot.press("f2")
+            shown.append(cockpit.app.live.transcript.show_rejected)
+        assert shown == [False, True, False]
+
+    cockpit.run(scenario)
+
+
+def test_a_question_before_the_pair_is_ready_waits_for_it() -> None:
+    cockpit = Cockpit()
+    target_loaded = cockpit.script.load_events[0]
+    cockpit.script.load_events[0] = []
+    cockpit.script.answers.append(answer_events(WORDS))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOADING)
+        await ask(cockpit, pilot, "early")
+        await ask(cockpit, pilot, "too many")
+        assert cockpit.app.live.query_one(PromptBox).text == "too many"
+        assert "send" not in cockpit.script.names()
+        for event in target_loaded:
+            cockpit.backstage.post(event)
+        await settled(pilot, lambda: "send" in cockpit.script.names())
+        await ready(cockpit, pilot)
+        assert cockpit.app.director.talk.chat.questions == ["early"]
+
+    cockpit.run(scenario)
+
+
+def test_a_second_question_waits_for_the_answer() -> None:
+    cockpit = Cockpit()
+    first = answer_events(WORDS)
+    cockpit.script.answers += [first[:5], answer_events(WORDS)]
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await ask(cockpit, pilot, "one")
+        await ask(cockpit, pilot, "two")
+        assert cockpit.script.names().count("send") == 1
+        for event in first[5:]:
+            cockpit.backstage.post(event)
+        await settled(pilot, lambda: cockpit.script.names().count("send") == 2)
+        await ready(cockpit, pilot)
+        assert cockpit.app.director.talk.chat.questions == ["one", "two"]
+
+    cockpit.run(scenario)
+
+
+@pytest.mark.parametrize("key", ["escape", "ctrl+c"])
+def test_an_answer_is_stopped_and_the_chat_goes_on(key: str) -> None:
+    cockpit = Cockpit()
+    cockpit.script.answers.append(answer_events(WORDS)[:4])
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await ask(cockpit, pilot)
+        await settled(pilot, lambda: cockpit.app.live.activity is Activity.ANSWERING)
+        await pilot.press(key)
+        await ready(cockpit, pilot)
+        assert "stop" in cockpit.script.names()
+        assert not cockpit.app.director.talk.is_answering
+
+    cockpit.run(scenario)
+
+
+def test_an_engine_error_is_a_notice_in_the_transcript_and_the_chat_goes_on() -> None:
+    cockpit = Cockpit()
+    reason = "the prompt has 9000 tokens; raise -c or shorten the prompt"
+    failure = EngineFailed(error=BadInputError(reason), trace=None)
+    cockpit.script.answers += [[failure], answer_events(WORDS)]
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await ask(cockpit, pilot, "far too long")
+        await settled(pilot, lambda: reason in cockpit.app.live.transcript.plain_text)
+        await ready(cockpit, pilot)
+        await ask(cockpit, pilot, "short")
+        await ready(cockpit, pilot)
+        # The question that got no answer is not part of the conversation.
+        assert cockpit.app.director.talk.chat.questions == ["short"]
+
+    cockpit.run(scenario)
+
+
+def test_a_defect_points_to_the_log() -> None:
+    cockpit = Cockpit()
+    failure = EngineFailed(error=SpectuiError("KeyError: 3"), trace="Traceback ...")
+    cockpit.script.answers.append([failure])
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await ask(cockpit, pilot)
+        await settled(pilot, lambda: "defect" in cockpit.app.live.transcript.plain_text)
+
+    cockpit.run(scenario)
+
+
+def test_a_draft_that_fails_leaves_the_target() -> None:
+    cockpit = Cockpit()
+    reason = "token 9 differs; choose a draft of the same model family"
+    cockpit.script.load_events[1] = [EngineFailed(error=BadInputError(reason), trace=None)]
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        assert setup_of(cockpit).draft is None
+        assert reason in cockpit.app.live.transcript.plain_text
+        await ask(cockpit, pilot)
+        assert cockpit.script.names()[-1] == "send"
+
+    cockpit.run(scenario)
+
+
+def test_a_target_that_fails_opens_the_picker_with_the_reason() -> None:
+    cockpit = Cockpit()
+    reason = "notes.gguf is not a GGUF file; give the path of a GGUF model"
+    cockpit.script.load_events[0] = [EngineFailed(error=BadInputError(reason), trace=None)]
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
+        assert reason in toasts(cockpit)
+
+    cockpit.run(scenario)
+
+
+def test_a_load_can_be_cancelled() -> None:
+    cockpit = Cockpit()
+    cockpit.script.load_events[0] = []
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOADING)
+        assert cockpit.app.live.loading_bars.has_class("-busy")
+        await pilot.press("escape")
+        await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
+        assert not cockpit.app.live.loading_bars.has_class("-busy")
+
+    cockpit.run(scenario)
+
+
+def test_without_models_the_picker_opens() -> None:
+    cockpit = Cockpit(launch(pair=None))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
+        assert cockpit.script.names() == []
+
+    cockpit.run(scenario)
+
+
+def test_the_demo_models_are_built_before_they_are_loaded() -> None:
+    cockpit = Cockpit(launch(pair=None, demo=DemoModel.DENSE))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: cockpit.backstage.built == [DemoModel.DENSE])
+        assert cockpit.app.live.activity is Activity.LOADING
+        built = {DemoModel.DENSE: Path("/demo/dense.gguf"), DemoModel.DRAFT: Path("/demo/d.gguf")}
+        cockpit.backstage.post(DemoBuilt(paths=built))
+        await ready(cockpit, pilot)
+        assert setup_of(cockpit).target.path == Path("/demo/dense.gguf")
+
+    cockpit.run(scenario)
+
+
+def test_without_an_engine_the_reason_is_shown() -> None:
+    cockpit = Cockpit()
+    cockpit.backstage.starts = False
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        cockpit.backstage.post(StartFailed(reason="llama-cpp-python cannot be loaded (x)"))
+        await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
+        assert "llama-cpp-python cannot be loaded (x)" in toasts(cockpit)
+
+    cockpit.run(scenario)
+
+
+def test_a_monitor_that_fails_is_told_and_the_rest_goes_on() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        cockpit.backstage.post(MonitorFailed(reason="the recording x.jsonl holds no snapshot"))
+        await ready(cockpit, pilot)
+        assert "the recording x.jsonl holds no snapshot" in toasts(cockpit)
+
+    cockpit.run(scenario)
+
+
+def test_the_draft_is_switched_off_and_on_with_its_settings() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        before = setup_of(cockpit).speculation
+        await pilot.press("f4")
+        assert setup_of(cockpit).speculation is None
+        assert "draft off" in cockpit.app.live.query_one(StatusBar).left
+        await pilot.press("f4")
+        assert setup_of(cockpit).speculation == before
+
+    cockpit.run(scenario)
+
+
+def test_settings_are_applied_from_the_next_answer_on() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await pilot.press("f3")
+        screen = cockpit.app.screen
+        assert isinstance(screen, SettingsScreen)
+        screen.query_one("#draft_max", Input).value = "8"
+        screen.query_one("#draft_p_min", Input).value = "0.25"
+        screen.query_one("#temp", Input).value = "0.7"
+        screen.query_one("#system", Input).value = "Be brief."
+        screen.query_one("#schedule", Select).value = Schedule.SERVER
+        await pilot.press("enter")
+        await pilot.pause()
+        changed = setup_of(cockpit)
+        assert changed.speculation == SpeculationConfig(draft_max=8, draft_p_min=0.25)
+        assert changed.sampling.temp == 0.7
+        assert changed.schedule is Schedule.SERVER
+        await ask(cockpit, pilot)
+        (sent,) = [value for name, value in cockpit.script.asked if name == "send"]
+        assert isinstance(sent, tuple)
+        assert sent[1] == (("system", "Be brief."), ("user", "hello"))
+
+    cockpit.run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("draft_max", "0", "draft_max must be 1 to 16"),
+        ("draft_max", "many", "draft_max must be 1 to 16"),
+        ("draft_min", "9", "draft_min above draft_max"),
+        ("draft_p_min", "1.5", "draft_p_min must be 0 to 1"),
+        ("draft_p_min", "nan", "draft_p_min must be 0 to 1"),
+        ("n_predict", "0", "0 tokens would be no answer"),
+        ("seed", "-1", "seed must be 0"),
+    ],
+)
+def test_wrong_settings_are_explained_and_change_nothing(
+    field: str, value: str, reason: str
+) -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        before = setup_of(cockpit)
+        await pilot.press("f3")
+        screen = cockpit.app.screen
+        screen.query_one(f"#{field}", Input).value = value
+        await pilot.press("enter")
+        assert cockpit.app.screen is screen
+        assert reason in str(screen.query_one("#error").render())
+        await pilot.press("escape")
+        assert setup_of(cockpit) == before
+
+    cockpit.run(scenario)
+
+
+def test_settings_can_switch_the_draft_off() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await pilot.press("f3")
+        cockpit.app.screen.query_one("#draft", Checkbox).value = False
+        await pilot.press("enter")
+        assert setup_of(cockpit).speculation is None
+
+    cockpit.run(scenario)
+
+
+def test_a_new_chat_forgets_the_old_one() -> None:
+    cockpit = Cockpit()
+    cockpit.script.answers += [answer_events(WORDS), answer_events(WORDS)[:3]]
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await ask(cockpit, pilot)
+        await ready(cockpit, pilot)
+        await pilot.press("ctrl+n")
+        assert cockpit.app.director.talk.chat.messages() == ()
+        assert "hello" not in cockpit.app.live.transcript.plain_text
+        await ask(cockpit, pilot, "again")
+        await pilot.press("ctrl+n")
+        # Not while an answer is being written.
+        assert cockpit.app.director.talk.chat.questions == ["again"]
+
+    cockpit.run(scenario)
+
+
+def test_the_answer_is_copied() -> None:
+    cockpit = Cockpit()
+    cockpit.script.answers.append(answer_events(WORDS))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await pilot.press("f9")
+        assert cockpit.app.clipboard == ""
+        await ask(cockpit, pilot)
+        await ready(cockpit, pilot)
+        await pilot.press("f9")
+        assert cockpit.app.clipboard == "".join(WORDS)
+
+    cockpit.run(scenario)
+
+
+def test_a_model_without_a_template_continues_the_text() -> None:
+    cockpit = Cockpit()
+    cockpit.script.load_events[0] = [loaded(Role.TARGET, has_chat_template=False)]
+    cockpit.script.answers.append(answer_events(WORDS))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await ask(cockpit, pilot, "Once upon a time")
+        await ready(cockpit, pilot)
+        await ask(cockpit, pilot, " Then")
+        sent = [value for name, value in cockpit.script.asked if name == "send"]
+        texts = [value[2] for value in sent if isinstance(value, tuple)]
+        assert texts == ["Once upon a time", "Once upon a time" + "".join(WORDS) + " Then"]
+
+    cockpit.run(scenario)
+
+
+def test_help_lists_every_action_with_its_id_and_key() -> None:
+    keys = {"live.rejected": "ctrl+r"}
+    cockpit = Cockpit(launch(settings=Settings(keys=keys, keep_sessions=False)))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        # The key of the user's settings works, too.
+        await pilot.press("ctrl+r")
+        assert cockpit.app.live.transcript.show_rejected
+        await pilot.press("f1")
+        assert isinstance(cockpit.app.screen, HelpScreen)
+        actions = {action.id: action for action in cockpit.app.screen._actions}
+        for name in ("app.quit", "live.stop", "prompt.submit", "tune.start", "export.copy"):
+            assert name in actions
+        assert actions["live.rejected"].keys == "^r"
+        await pilot.press("escape")
+        assert len(cockpit.app.screen_stack) == 2
+
+    cockpit.run(scenario)
+
+
+def test_the_command_palette_offers_the_actions_of_the_screen() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        titles = [c.title for c in cockpit.app.get_system_commands(cockpit.app.screen)]
+        assert any(title.startswith("Rejected") for title in titles)
+        assert any(title.startswith("Export") for title in titles)
+        # Nothing runs, so there is nothing to stop.
+        assert not any(title.startswith("Stop (") for title in titles)
+
+    cockpit.run(scenario)
+
+
+def test_the_log_screen_follows_the_log() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        cockpit.backstage.log.add("llama_model_loader: loaded [meta] data")
+        await pilot.press("f8")
+        screen = cockpit.app.screen
+        assert isinstance(screen, LogScreen)
+        assert "llama_model_loader: loaded [meta] data" in screen.query_one(Log).lines
+        await pilot.press("escape")
+        assert cockpit.app.screen is cockpit.app.live
+
+    cockpit.run(scenario)
+
+
+def test_sessions_are_stored_as_they_happen() -> None:
+    cockpit = Cockpit(launch(settings=Settings()))
+    cockpit.script.answers.append(answer_events(WORDS))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        assert recent_sessions(1) == ()
+        await ask(cockpit, pilot)
+        await ready(cockpit, pilot)
+        (stored,) = recent_sessions(1)
+        assert stored.header.target == str(TARGET)
+        parts = [entry for entry in stored.entries if isinstance(entry, AnswerPart)]
+        assert "".join(part.text for part in parts) == "".join(WORDS)
+
+    cockpit.run(scenario)
+
+
+def test_a_stored_session_is_taken_up() -> None:
+    cockpit = Cockpit(launch(pair=None, settings=Settings()))
+    stored = StoredSession(
+        path=Path("session.jsonl"),
+        header=Header(started=now(), target=str(TARGET), draft=str(DRAFT)),
+        entries=(
+            UserTurn(text="2+2?"),
+            AnswerPart(text="It is 4.", drafted=((2, 5),)),
+            AnswerEnd(note="4 tokens"),
+            SettingsChange(draft_max=7, draft_p_min=0.5),
+        ),
+    )
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
+        cockpit.app.pop_screen()
+        cockpit.app.director.resume(stored, Pair(target=TARGET, draft=DRAFT))
+        await ready(cockpit, pilot)
+        assert cockpit.app.live.transcript.last_answer == "It is 4."
+        assert setup_of(cockpit).speculation == SpeculationConfig(draft_max=7, draft_p_min=0.5)
+        assert recent_sessions(1) == ()
+        await ask(cockpit, pilot, "And 3+3?")
+        # With what follows, the past is stored again: the next start offers all of it.
+        (kept,) = recent_sessions(1)
+        assert kept.entries[: len(stored.entries)] == stored.entries
+        assert cockpit.app.director.talk.chat.messages() == (
+            ("user", "2+2?"),
+            ("assistant", "It is 4."),
+            ("user", "And 3+3?"),
+        )
+
+    cockpit.run(scenario)
+
+
+def test_the_first_token_is_shown_before_its_round_ends() -> None:
+    cockpit = Cockpit()
+    cockpit.script.answers.append(
+        [
+            PromptEvaluated(n_tokens=3, seconds=0.1, n_reused=0),
+            TokenEmitted(token=1, piece=b"Soon", from_draft=False),
+        ]
+    )
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await ask(cockpit, pilot)
+        await settled(pilot, lambda: "Soon" in cockpit.app.live.transcript.plain_text)
+
+    cockpit.run(scenario)
+
+
+def test_an_answer_without_tokens_ends_as_well() -> None:
+    cockpit = Cockpit()
+    events = answer_events(("one",))
+    finished = events[-1]
+    assert isinstance(finished, GenerationFinished)
+    empty = replace(finished, result=replace(finished.result, tokens=(), text=""))
+    cockpit.script.answers.append([events[0], empty])
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await ask(cockpit, pilot)
+        await ready(cockpit, pilot)
+        assert cockpit.app.director.talk.chat.messages() == ()
+
+    cockpit.run(scenario)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60), (40, 12)])
+def test_every_size_works(size: tuple[int, int]) -> None:
+    cockpit = Cockpit()
+    cockpit.script.answers.append(answer_events(WORDS))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await ask(cockpit, pilot)
+        await ready(cockpit, pilot)
+        await pilot.resize_terminal(100, 30)
+        await pilot.resize_terminal(*size)
+        await pilot.pause()
+        assert cockpit.app.live.transcript.size.width > 0
+
+    cockpit.run(scenario, size)

@@ -1,0 +1,316 @@
+"""The live panels: what they show at which size, in both sets of characters."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import cache, partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.app import App, ComposeResult
+from textual.geometry import Region
+from textual.strip import Strip
+
+from spectui.live.state import LiveState
+from spectui.live.tally import LiveTally
+from spectui.tui import units
+from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
+from spectui.tui.panels import Panels
+from spectui.tui.panels.base import Panel
+from spectui.tui.panels.blocks import Line, block, cells, charted, crop, fit, growing, spread
+from spectui.tui.widgets.charts import bar, spark, stacked
+from tests.support.live import NO_GPU, cpu_machine, gpu_machine, make_round
+
+SIZES = {"narrow": (31, 22), "usual": (48, 38), "wide": (92, 58), "tiny": (12, 7)}
+
+
+def without_draft() -> LiveState:
+    tally = cpu_machine()
+    tally.generation_started(None)
+    tally.round_finished(make_round(0, 0))
+    return tally.state()
+
+
+STATES: dict[str, Callable[[], LiveState]] = {
+    "gpu": lambda: gpu_machine().state(),
+    "cpu": lambda: cpu_machine().state(),
+    "empty": lambda: LiveTally().state(),
+    "off": without_draft,
+}
+GLYPHS = {"unicode": UNICODE, "ascii": ASCII}
+
+glyph_sets = st.sampled_from([UNICODE, ASCII])
+samples = st.lists(st.none() | st.floats(0, 1e12), max_size=40)
+
+
+class PanelsApp(App[None]):
+    """Nothing but panels, that fill the screen."""
+
+    CSS = "Panels { width: 1fr; height: 1fr; }"
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__()
+        self.glyphs = glyphs
+
+    def compose(self) -> ComposeResult:
+        yield Panels()
+
+    def screen_lines(self) -> list[str]:
+        """Return what the terminal shows."""
+        lines = self.screen._compositor.render_strips(self.size)
+        return [strip.text for strip in lines]
+
+
+def with_panels(
+    size: tuple[int, int], glyphs: Glyphs, check: Callable[[PanelsApp, Panels], Awaitable[None]]
+) -> None:
+    async def scenario() -> None:
+        app = PanelsApp(glyphs)
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            await check(app, app.query_one(Panels))
+
+    asyncio.run(scenario())
+
+
+def shown(state: LiveState, size: tuple[int, int], glyphs: Glyphs = UNICODE) -> list[str]:
+    lines: list[str] = []
+
+    async def show(app: PanelsApp, panels: Panels) -> None:
+        panels.show(state)
+        for panel in panels.query(Panel):
+            lines.extend(panel.render_line(y).text for y in range(panel.size.height))
+        lines.extend(app.screen_lines())
+
+    with_panels(size, glyphs, show)
+    return lines
+
+
+# Charts
+
+
+@given(fraction=st.floats(-1, 2), width=st.integers(0, 60), glyphs=glyph_sets)
+def test_a_bar_is_as_wide_as_told(fraction: float, width: int, glyphs: Glyphs) -> None:
+    assert len(bar(fraction, width, glyphs)) == width
+
+
+def test_a_bar_fills_its_share() -> None:
+    assert bar(0.5, 8, UNICODE) == "████    "
+    assert bar(0.25, 2, UNICODE) == "▌ "
+    assert bar(1.0, 3, ASCII) == "###"
+
+
+@given(values=samples, width=st.integers(0, 60), height=st.integers(1, 5), glyphs=glyph_sets)
+def test_a_sparkline_fills_its_box(
+    values: list[float | None], width: int, height: int, glyphs: Glyphs
+) -> None:
+    lines = spark(values, width, glyphs, height=height)
+    assert [len(line) for line in lines] == [width] * height
+
+
+def test_a_sparkline_ends_with_the_last_sample_and_keeps_gaps() -> None:
+    assert spark([9, 0, None, 4, 8], 4, UNICODE) == ["▁ ▄█"]
+    assert spark([8], 3, UNICODE, maximum=16) == ["  ▄"]
+    assert spark([4, 8], 2, UNICODE, height=2) == [" █", "██"]
+
+
+@given(
+    parts=st.lists(st.floats(0, 1e12), max_size=6),
+    extra=st.floats(0, 1e12),
+    width=st.integers(0, 60),
+    glyphs=glyph_sets,
+)
+def test_a_stacked_bar_never_grows_beyond_its_width(
+    parts: list[float], extra: float, width: int, glyphs: Glyphs
+) -> None:
+    bars = stacked(parts, sum(parts) + extra, width, glyphs)
+    assert len(bars) == len(parts)
+    assert sum(map(len, bars)) <= width
+
+
+def test_parts_of_a_stacked_bar_differ_without_colour() -> None:
+    assert stacked([2, 1, 1], 8, 8, ASCII) == ["##", "=", "+"]
+
+
+# Units
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (units.tokens_per_s(18.44, UNICODE), "18.4 tokens/s"),
+        (units.tokens_per_s(118.4, UNICODE), "118 tokens/s"),
+        (units.tokens_per_s(None, UNICODE), "– tokens/s"),
+        (units.speedup(1.625, ASCII), "1.62x"),
+        (units.duration(0.0612, UNICODE), "61.2 ms"),
+        (units.duration(1.84, UNICODE), "1.84 s"),
+        (units.duration(12.34, UNICODE), "12.3 s"),
+        (units.rate(41.2e9, UNICODE), "41.2 GB/s"),
+        (units.percent(0.003, UNICODE), "0.3 %"),
+        (units.percent(0.424, UNICODE), "42 %"),
+        (units.used_of(21.7e9, 25.8e9, UNICODE), "21.7 / 25.8 GB"),
+        (units.used_of(None, 25.8e9, ASCII), "- / 25.8 GB"),
+    ],
+)
+def test_numbers_carry_their_unit(text: str, expected: str) -> None:
+    assert text == expected
+
+
+# Levels of detail
+
+ONE: Line = (("one", ""),)
+TWO: Line = (("two", ""),)
+
+
+def test_what_is_important_comes_first_and_the_order_stays() -> None:
+    blocks = [block((1, (ONE,))), block((0, (TWO,)))]
+    assert fit(blocks, 1) == [TWO]
+    assert fit(blocks, 2) == [ONE, TWO]
+
+
+def test_a_more_detailed_form_takes_the_place_of_the_short_one_if_there_is_room() -> None:
+    blocks = [growing(0, ((ONE,), (ONE, ONE)), step=5), block((1, (TWO,)))]
+    assert fit(blocks, 2) == [ONE, TWO]
+    assert fit(blocks, 3) == [ONE, ONE, TWO]
+
+
+def test_only_what_is_shown_is_drawn() -> None:
+    drawn: list[int] = []
+
+    def draw(height: int) -> tuple[Line, ...]:
+        drawn.append(height)
+        return (ONE,) * height
+
+    forms = [(height, partial(draw, height)) for height in (1, 2, 3)]
+    assert len(fit([charted(0, 1, forms)], 2)) == 2
+    assert drawn == [2]
+
+
+def test_lines_are_cropped_with_an_ellipsis() -> None:
+    assert crop((("abc", ""), ("def", "")), 4, "...") == (("a", ""), ("", ""), ("...", ""))
+    assert cells(crop(ONE, 2, "...")) == 2
+    assert crop(ONE, 3, "...") == ONE
+
+
+def test_the_right_side_gives_way() -> None:
+    assert cells(spread(ONE, TWO, 9)) == 9
+    assert spread(ONE, TWO, 6) == ONE
+
+
+# Panels
+
+
+@pytest.mark.parametrize("glyphs", GLYPHS)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("state", STATES)
+def test_every_state_fits_every_size_in_the_characters_of_the_terminal(
+    state: str, size: str, glyphs: str
+) -> None:
+    lines = shown(STATES[state](), SIZES[size], GLYPHS[glyphs])
+    assert lines
+    assert all(len(line) <= SIZES[size][0] for line in lines)
+    # Around panels that do not fit there are Textual's scrollbars.
+    if glyphs == "ascii" and size != "tiny":
+        assert all(line.isascii() for line in lines)
+
+
+@cache
+def text_of(state: str, size: str) -> str:
+    return "\n".join(shown(STATES[state](), SIZES[size]))
+
+
+@pytest.mark.parametrize("size", ["narrow", "usual", "wide"])
+@pytest.mark.parametrize(
+    "word",
+    [
+        "tokens/s now",
+        "16.5 tokens/s",
+        "rate 0.",
+        "tokens/round",
+        "α 0.",
+        "limited by DRAM",
+        "V(6)/V(1) 1.43",
+        "VRAM",
+        "RAM",
+        "GB/s",
+        "Leviathan",
+        "measured",
+        "verify cost",
+    ],
+)
+def test_what_matters_is_there_at_every_size(size: str, word: str) -> None:
+    assert word in text_of("gpu", size)
+
+
+def test_a_wide_screen_tells_all() -> None:
+    text = text_of("gpu", "wide")
+    for word in ("rollback", "V(n)/V(1)", "free", "gen 4 x16", "drafted per round", "prompt 412"):
+        assert word in text
+
+
+def test_without_a_gpu_two_panels_say_why() -> None:
+    words = NO_GPU.split()
+    text = text_of("cpu", "wide")
+    assert text.count(words[0] + " " + words[1]) >= 2
+
+
+def test_a_turn_without_the_draft_says_so() -> None:
+    assert "this turn runs without the draft" in text_of("off", "usual")
+
+
+@pytest.mark.parametrize("size", ["narrow", "usual", "wide"])
+def test_a_warning_is_seen_at_every_size_with_a_sign(size: str) -> None:
+    state = gpu_machine().state()
+    warned = replace(state.memory.pools[0], warning="VRAM is 95% full: the driver may spill")
+    memory = replace(state.memory, pools=(warned, *state.memory.pools[1:]))
+    lines = shown(replace(state, memory=memory), SIZES[size], ASCII)
+    assert any("! VRAM is 95% full" in line for line in lines)
+    assert all(line.isascii() for line in lines)
+
+
+def test_only_the_line_that_differs_is_repainted() -> None:
+    state = gpu_machine().state()
+    other = replace(state.throughput, now_tokens_per_s=1.0)
+    painted: list[tuple[str, int]] = []
+
+    async def watch(_app: PanelsApp, panels: Panels) -> None:
+        panels.show(state)
+        for panel in panels.query(Panel):
+            paint = panel.render_line
+            area = Region(0, 0, *panel.outer_size)
+            panel.render_lines(area)
+
+            def spy(
+                y: int, panel: Panel[object] = panel, paint: Callable[[int], Strip] = paint
+            ) -> Strip:
+                painted.append((panel.heading, y))
+                return paint(y)
+
+            panel.render_line = spy  # type: ignore[method-assign]
+        panels.show(replace(state, throughput=other))
+        for panel in panels.query(Panel):
+            panel.render_lines(Region(0, 0, *panel.outer_size))
+
+    with_panels(SIZES["usual"], UNICODE, watch)
+    assert painted == [("Throughput", 0)]
+
+
+def test_a_resize_changes_the_detail() -> None:
+    state = gpu_machine().state()
+    heights: list[int] = []
+
+    async def scenario() -> None:
+        app = PanelsApp(UNICODE)
+        async with app.run_test(size=SIZES["narrow"]) as pilot:
+            panels = app.query_one(Panels)
+            panels.show(state)
+            for size in ("narrow", "wide", "usual", "narrow"):
+                await pilot.resize_terminal(*SIZES[size])
+                await pilot.pause()
+                heights.append(sum(len(panel.lines()) for panel in panels.query(Panel)))
+
+    asyncio.run(scenario())
+    narrow, wide, usual, again = heights
+    assert narrow < usual < wide
+    assert narrow == again

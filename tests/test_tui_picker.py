@@ -1,0 +1,816 @@
+"""The picker: what can be chosen, how, and why not; every action by keyboard and by mouse."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from textual.app import App
+from textual.containers import Vertical
+from textual.message import Message
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+
+from spectui.models.discovery import Scan
+from spectui.models.files import FoundModel
+from spectui.models.ranking import Budget, ModelFacts, ModelInspected
+from spectui.presets import Preset
+from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
+from spectui.tui.screens.picker import PickerScreen
+from spectui.tui.widgets.picker_choices import (
+    Choice,
+    DemoChoice,
+    PairChoice,
+    PresetChoice,
+    RecentChoice,
+    RecentPair,
+)
+from spectui.tui.widgets.picker_drafts import DraftList
+from spectui.tui.widgets.picker_folder import FolderScreen
+from spectui.tui.widgets.picker_list import PickerList
+from spectui.tui.widgets.picker_rows import Cell, Row
+from spectui.tui.widgets.picker_targets import TargetList
+from spectui.tui.widgets.picker_text import clip, fit, short_folder, visible
+from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, write_tiny
+
+GB = 10**9
+SIZES = ((80, 24), (120, 40), (200, 60))
+LONG_REASON = (
+    "the vocabularies differ in size: 151936 (target), 49152 (draft), at most 128 apart is allowed"
+)
+
+
+def found(name: str, size_bytes: int, missing: tuple[str, ...] = ()) -> FoundModel:
+    return FoundModel(
+        path=Path(f"/models/{name}.gguf"),
+        name=name,
+        size_bytes=size_bytes,
+        n_shards=1 + len(missing),
+        missing=missing,
+    )
+
+
+BIG = found("Big-30B-Q4_K_M", 18 * GB)
+GOOD = found("Good-1B-Q8_0", GB)
+LARGER_DRAFT = found("Other-3B-Q8_0", 3 * GB)
+BROKEN = found("Broken-70B-Q2_K", 40 * GB, missing=("Broken-70B-Q2_K-00002-of-00002.gguf",))
+MODELS = (BIG, GOOD, LARGER_DRAFT, BROKEN)
+
+RECENT = RecentPair(
+    target=BIG.path, draft=GOOD.path, when=datetime(2026, 5, 3, 14, 2, tzinfo=UTC), n_turns=12
+)
+PRESET = Preset(name="mine", path=Path("mine.toml"), description="Two of mine.", options={})
+
+
+def facts(model: FoundModel) -> ModelFacts:
+    return ModelFacts(
+        path=model.path,
+        arch="llama",
+        name=model.name,
+        n_params=1_000_000_000,
+        size_bytes=model.size_bytes,
+        n_layers=16,
+        n_ctx_train=8192,
+        n_vocab=32_000,
+        kv_bytes_per_token=1000,
+        n_experts=0,
+    )
+
+
+def inspected(
+    draft: FoundModel, reason: str | None = None, target: FoundModel = BIG
+) -> ModelInspected:
+    return ModelInspected(target=target.path, path=draft.path, facts=facts(draft), reason=reason)
+
+
+class PickerApp(App[None]):
+    """A picker, and a record of what it told."""
+
+    def __init__(self, picker: PickerScreen, glyphs: Glyphs) -> None:
+        super().__init__()
+        self.animation_level = "none"
+        self.glyphs = glyphs
+        self.picker = picker
+        self.told: list[Message] = []
+        self.n_bells = 0
+
+    def on_mount(self) -> None:
+        self.push_screen(self.picker)
+
+    def bell(self) -> None:
+        self.n_bells += 1
+
+    def on_picker_screen_target_highlighted(self, message: Message) -> None:
+        self.told.append(message)
+
+    def on_picker_screen_inspection_wanted(self, message: Message) -> None:
+        self.told.append(message)
+
+    def on_picker_screen_folder_opened(self, message: Message) -> None:
+        self.told.append(message)
+
+    def on_picker_screen_chosen(self, message: Message) -> None:
+        self.told.append(message)
+
+
+class Stage:
+    """The picker as a user and its owner see it."""
+
+    def __init__(self, app: PickerApp, pilot: Pilot[None]) -> None:
+        self.app = app
+        self.pilot = pilot
+        self.picker = app.picker
+
+    @property
+    def targets(self) -> TargetList:
+        return self.picker.query_one(TargetList)
+
+    @property
+    def drafts(self) -> DraftList:
+        return self.picker.query_one(DraftList)
+
+    @property
+    def detail(self) -> str:
+        return str(self.picker.query_one("#detail", Static).content)
+
+    @property
+    def status(self) -> str:
+        return str(self.picker.query_one("#status", Static).content)
+
+    @property
+    def choices(self) -> list[Choice]:
+        return [m.choice for m in self.app.told if isinstance(m, PickerScreen.Chosen)]
+
+    def lines(self) -> list[str]:
+        strips = self.app.screen._compositor.render_strips()
+        return ["".join(segment.text for segment in strip) for strip in strips]
+
+    def text(self) -> str:
+        return "\n".join(line.rstrip() for line in self.lines())
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+    async def show(self, *models: FoundModel) -> None:
+        for model in models:
+            self.picker.add_model(model)
+        self.picker.scan_finished(())
+        await self.pilot.pause()
+
+    async def inspect(self, *results: ModelInspected) -> None:
+        for result in results:
+            self.picker.show_inspection(result)
+        await self.pilot.pause()
+
+    async def look_at(self, model: FoundModel) -> None:
+        self.targets.highlight_model(model.path)
+        await self.pilot.pause()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            await self.pilot.pause()
+
+    async def open_folder_dialog(self) -> FolderScreen:
+        await self.press("o")
+        await self.until(lambda: isinstance(self.app.screen, FolderScreen))
+        await self.pilot.pause()
+        assert isinstance(self.app.screen, FolderScreen)
+        return self.app.screen
+
+
+def play(
+    scenario: Callable[[Stage], Awaitable[None]],
+    *,
+    folders: Sequence[Path] = (Path("/models"),),
+    recent: Sequence[RecentPair] = (),
+    presets: Sequence[Preset] = (),
+    budget: Budget | None = None,
+    can_close: bool = False,
+    glyphs: Glyphs = UNICODE,
+    size: tuple[int, int] = (120, 40),
+) -> None:
+    async def main() -> None:
+        picker = PickerScreen(
+            folders=folders, recent=recent, presets=presets, budget=budget, can_close=can_close
+        )
+        app = PickerApp(picker, glyphs)
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            async with asyncio.timeout(60):
+                await scenario(Stage(app, pilot))
+
+    asyncio.run(main())
+
+
+class TestChoosingAPair:
+    def test_from_the_first_look_to_the_choice_with_enter_alone(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.show(*MODELS)
+            await stage.look_at(BIG)
+            await stage.inspect(inspected(GOOD), inspected(LARGER_DRAFT))
+            await stage.press("enter")
+            assert stage.drafts.has_focus
+            await stage.press("enter")
+            highlighted, wanted, chosen = stage.app.told
+            assert isinstance(highlighted, PickerScreen.TargetHighlighted)
+            assert highlighted.path == BIG.path
+            assert isinstance(wanted, PickerScreen.InspectionWanted)
+            assert (wanted.target, wanted.drafts) == (BIG, (GOOD, LARGER_DRAFT))
+            assert isinstance(chosen, PickerScreen.Chosen)
+            assert chosen.choice == PairChoice(target=BIG.path, draft=GOOD.path)
+
+        play(scenario)
+
+    def test_without_a_draft(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.show(*MODELS)
+            await stage.look_at(BIG)
+            await stage.inspect(inspected(GOOD))
+            await stage.press("enter", "home", "enter")
+            assert stage.choices == [PairChoice(target=BIG.path, draft=None)]
+
+        play(scenario)
+
+    def test_a_draft_that_is_still_being_checked_can_be_chosen(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.show(*MODELS)
+            await stage.look_at(BIG)
+            await stage.press("enter", "down")
+            assert "checking" in stage.text()
+            assert stage.detail.startswith("Is being checked.")
+            await stage.press("enter")
+            assert stage.choices == [PairChoice(target=BIG.path, draft=GOOD.path)]
+
+        play(scenario)
+
+    @pytest.mark.parametrize("size", SIZES)
+    def test_an_unfit_draft_cannot_be_chosen_and_its_reason_is_read_in_full(
+        self, size: tuple[int, int]
+    ) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.show(*MODELS)
+            await stage.look_at(BIG)
+            await stage.inspect(inspected(GOOD, LONG_REASON), inspected(LARGER_DRAFT))
+            await stage.press("right", "down")
+            await stage.until(lambda: stage.drafts.key == str(GOOD.path))
+            assert "unfit" in stage.text()
+            shown = " ".join(stage.text().split())
+            assert f"Cannot be the draft: {LONG_REASON}." in shown
+            await stage.press("enter")
+            assert stage.choices == []
+            assert stage.app.n_bells == 1
+
+        play(scenario, size=size)
+
+    def test_too_little_memory_is_a_reason(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.show(*MODELS)
+            await stage.look_at(BIG)
+            await stage.inspect(inspected(GOOD), inspected(LARGER_DRAFT))
+            await stage.press("right", "end", "up")
+            assert stage.detail == (
+                "Cannot be the draft: would not fit: needs 3 GB, 2 GB are free."
+            )
+
+        play(scenario, budget=Budget(n_ctx=2000, free_bytes=2 * GB))
+
+    def test_a_fitting_draft_shows_its_memory_and_what_its_file_says(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.show(*MODELS)
+            await stage.look_at(BIG)
+            await stage.inspect(inspected(GOOD))
+            await stage.press("enter")
+            assert stage.detail == (
+                "Fits: 1.1 GB of memory with its cache, llama, 1B parameters, 16 layers, "
+                "trained for 8192 tokens"
+            )
+
+        play(scenario, budget=Budget(n_ctx=100_000))
+
+    def test_an_incomplete_target_cannot_be_chosen(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.show(*MODELS)
+            await stage.look_at(BROKEN)
+            await stage.press("enter")
+            assert stage.targets.has_focus
+            assert stage.app.n_bells == 1
+            assert stage.detail == (
+                "Cannot be the target: is incomplete: of its 2 files "
+                "Broken-70B-Q2_K-00002-of-00002.gguf cannot be found."
+            )
+            await stage.press("right", "home", "enter")
+            assert stage.choices == []
+
+        play(scenario)
+
+    def test_a_target_whose_inspection_failed_cannot_be_chosen(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.show(*MODELS)
+            await stage.look_at(BIG)
+            await stage.inspect(inspected(BIG, "it is no language model"))
+            assert stage.detail == "Cannot be the target: it is no language model."
+            await stage.press("enter")
+            assert stage.targets.has_focus
+
+        play(scenario)
+
+
+class TestHighlight:
+    def test_the_best_draft_is_highlighted_as_results_arrive(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.show(*MODELS)
+            await stage.look_at(BIG)
+            assert stage.drafts.key == "alone"
+            await stage.inspect(inspected(LARGER_DRAFT))
+            assert stage.drafts.key == str(LARGER_DRAFT.path)
+            await stage.inspect(inspected(GOOD))
+            assert stage.drafts.key == str(GOOD.path)
+
+        play(scenario)
+
+    def test_it_stays_under_the_user_s_hands(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.show(*MODELS)
+            await stage.look_at(BIG)
+            await stage.inspect(inspected(LARGER_DRAFT))
+            await stage.press("enter")
+            await stage.inspect(inspected(GOOD))
+            assert stage.drafts.key == str(LARGER_DRAFT.path)
+            stage.picker.add_model(found("Smaller-1B-Q4_0", GB // 2))
+            await stage.pilot.pause()
+            assert stage.drafts.key == str(LARGER_DRAFT.path)
+
+        play(scenario)
+
+    def test_results_for_another_target_change_nothing_here_and_are_kept(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.show(*MODELS)
+            await stage.look_at(LARGER_DRAFT)
+            await stage.inspect(inspected(GOOD))
+            assert stage.drafts.key == "alone"
+            await stage.look_at(BIG)
+            assert stage.drafts.key == str(GOOD.path)
+            last = stage.app.told[-1]
+            assert isinstance(last, PickerScreen.InspectionWanted)
+            assert last.drafts == (LARGER_DRAFT,)
+
+        play(scenario)
+
+    def test_models_that_arrive_move_nothing(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            stage.picker.add_model(BIG)
+            await stage.pilot.pause()
+            await stage.look_at(BIG)
+            for index in range(100):
+                stage.picker.add_model(found(f"m{index}", GB))
+            await stage.pilot.pause()
+            stage.picker.scan_finished(())
+            await stage.pilot.pause()
+            assert stage.targets.key == str(BIG.path)
+            assert f"> {BIG.name}" in stage.text()
+
+        play(scenario, size=(80, 24))
+
+    def test_a_model_found_twice_is_one_row(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.show(BIG, BIG)
+            assert stage.targets.models == (BIG,)
+            assert stage.status == "1 model"
+
+        play(scenario)
+
+    def test_a_model_that_arrives_before_the_first_paint_is_not_lost(self) -> None:
+        async def main() -> None:
+            picker = PickerScreen(folders=())
+            picker.add_model(BIG)
+            picker.scan_finished(())
+            app = PickerApp(picker, UNICODE)
+            async with app.run_test(size=(80, 24)) as pilot:
+                await pilot.pause()
+                assert BIG.name in Stage(app, pilot).text()
+
+        asyncio.run(main())
+
+
+class TestOtherChoices:
+    @pytest.mark.parametrize(
+        ("n_down", "choice"),
+        [
+            (0, RecentChoice(recent=RECENT)),
+            (1, PresetChoice(name="mine")),
+            (2, DemoChoice()),
+        ],
+    )
+    def test_earlier_pairs_presets_and_the_demo_are_one_key_away(
+        self, n_down: int, choice: Choice
+    ) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.press(*["down"] * n_down, "enter")
+            assert stage.choices == [choice]
+            assert "Brings its own draft." in stage.text()
+
+        play(scenario, recent=[RECENT], presets=[PRESET])
+
+    def test_an_earlier_pair_shows_both_its_files_and_how_long_it_was(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            text = stage.text()
+            assert "Big-30B-Q4_K_M" in text
+            assert "with Good-1B-Q8_0" in text
+            assert "12 turns" in text
+            assert f"{BIG.path} + {GOOD.path}" in text
+
+        play(scenario, recent=[RECENT])
+
+    def test_the_row_below_opens_a_folder(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.press("end", "enter")
+            await stage.until(lambda: isinstance(stage.app.screen, FolderScreen))
+
+        play(scenario)
+
+
+class TestMouse:
+    def test_a_click_looks_and_a_second_one_chooses(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.show(*MODELS)
+            await stage.inspect(inspected(GOOD))
+
+            async def click(list_: PickerList, key: str) -> None:
+                index = list_.get_option_index(key)
+                await stage.pilot.click(list_, offset=(4, list_._index_to_line[index]))
+                await stage.pilot.pause()
+
+            await click(stage.targets, str(BIG.path))
+            assert stage.targets.key == str(BIG.path)
+            await click(stage.drafts, str(LARGER_DRAFT.path))
+            assert stage.drafts.key == str(LARGER_DRAFT.path)
+            assert stage.choices == []
+            await click(stage.drafts, str(LARGER_DRAFT.path))
+            assert stage.choices == [PairChoice(target=BIG.path, draft=LARGER_DRAFT.path)]
+
+        play(scenario)
+
+    def test_a_click_on_a_heading_does_nothing(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            before = stage.targets.key
+            await stage.pilot.click(stage.targets, offset=(2, 0))
+            await stage.pilot.pause()
+            assert stage.targets.key == before
+            assert stage.app.told == []
+
+        play(scenario)
+
+
+class TestFilter:
+    def test_typing_leaves_what_contains_every_word_and_escape_restores_all(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.show(*MODELS)
+            await stage.press("slash", *"q8", "space", *"goo")
+            assert [e.id for e in stage.targets.entries] == ["folder", str(GOOD.path)]
+            await stage.press("escape")
+            assert stage.targets.has_focus
+            assert len(stage.targets.entries) == 2 + len(MODELS)
+
+        play(scenario)
+
+    @pytest.mark.parametrize("key", ["enter", "down"])
+    def test_enter_and_down_go_on_to_the_list(self, key: str) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.show(*MODELS)
+            await stage.press("slash", *"broken", key)
+            assert stage.targets.has_focus
+            await stage.press("down")
+            assert stage.targets.key == str(BROKEN.path)
+
+        play(scenario)
+
+    def test_nothing_left_says_how_to_get_all_back(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.show(*MODELS)
+            await stage.press("slash", *"zzz")
+            assert "Escape shows all again." in stage.text()
+
+        play(scenario)
+
+    def test_a_model_that_arrives_obeys_the_filter(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.press("slash", *"good")
+            stage.picker.add_model(BIG)
+            stage.picker.add_model(GOOD)
+            assert [entry.value for entry in stage.targets.entries[1:]] == [GOOD]
+
+        play(scenario)
+
+
+class TestLeaving:
+    def test_escape_leads_from_the_drafts_to_the_targets(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.show(*MODELS)
+            assert "Back" not in stage.lines()[-1]
+            await stage.press("right")
+            assert "Back" in stage.lines()[-1]
+            await stage.press("escape")
+            assert stage.targets.has_focus
+            await stage.press("right", "left")
+            assert stage.targets.has_focus
+            await stage.press("escape")
+            assert stage.app.screen is stage.picker
+
+        play(scenario)
+
+    def test_where_it_can_be_closed_escape_closes_it(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.press("escape")
+            assert stage.app.screen is not stage.picker
+
+        play(scenario, can_close=True)
+
+    def test_q_quits_but_not_inside_the_filter(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.press("slash", "q")
+            assert stage.picker.query_one("#filter", Input).value == "q"
+            await stage.press("escape", "q")
+            assert stage.app._exit
+
+        play(scenario)
+
+
+def folder_names(dialog: FolderScreen) -> list[str | None]:
+    return [entry.id for entry in dialog.query_one(PickerList).entries]
+
+
+class TestOpeningAFolder:
+    @pytest.fixture(autouse=True)
+    def _home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("alpha", "beta", ".hidden", "alpha/inner"):
+            (tmp_path / name).mkdir()
+        (tmp_path / "file.txt").touch()
+        monkeypatch.setenv("HOME", str(tmp_path))
+
+    def test_its_models_are_found_and_the_first_is_highlighted(self, tmp_path: Path) -> None:
+        write_tiny(TARGET, tmp_path / "alpha" / "tiny.gguf")
+
+        async def scenario(stage: Stage) -> None:
+            await stage.show()
+            await stage.open_folder_dialog()
+            await stage.press(*"alpha", "enter")
+            await stage.until(lambda: len(stage.app.told) == 1)
+            (opened,) = stage.app.told
+            assert isinstance(opened, PickerScreen.FolderOpened)
+            assert opened.path == tmp_path / "alpha"
+            assert stage.status == "looking… 0 models"
+            await stage.show(*Scan((opened.path,)))
+            assert stage.targets.key == str(tmp_path / "alpha" / "tiny.gguf")
+            assert stage.status == "1 model"
+
+        play(scenario)
+
+    def test_a_folder_without_models_is_said_to_be_one(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.show(*MODELS)
+            await stage.open_folder_dialog()
+            await stage.press(*"beta", "enter")
+            await stage.until(lambda: len(stage.app.told) == 1)
+            await stage.show()
+            assert stage.status == "no GGUF file in ~/beta"
+
+        play(scenario)
+
+    def test_what_is_typed_is_completed_with_tab(self, tmp_path: Path) -> None:
+        async def scenario(stage: Stage) -> None:
+            dialog = await stage.open_folder_dialog()
+            await stage.until(lambda: folder_names(dialog) == ["alpha", "beta"])
+            await stage.press("a")
+            await stage.until(lambda: folder_names(dialog) == ["alpha"])
+            await stage.press("tab")
+            await stage.until(lambda: folder_names(dialog) == ["inner"])
+            assert dialog.query_one(Input).value == f"{tmp_path}/alpha/"
+            await stage.press("tab")
+            await stage.until(lambda: "No folder below this one." in stage.text())
+
+        play(scenario)
+
+    def test_the_list_leads_into_folders(self, tmp_path: Path) -> None:
+        async def scenario(stage: Stage) -> None:
+            dialog = await stage.open_folder_dialog()
+            await stage.until(lambda: folder_names(dialog) == ["alpha", "beta"])
+            await stage.press("down", "down", "enter")
+            await stage.until(lambda: dialog.query_one(Input).value == f"{tmp_path}/beta/")
+            assert isinstance(dialog.focused, Input)
+            await stage.pilot.click("#folder-open")
+            await stage.until(lambda: len(stage.app.told) == 1)
+
+        play(scenario)
+
+    @pytest.mark.parametrize(
+        ("typed", "sentence"),
+        [
+            ("nowhere", "nowhere cannot be opened (No such file or directory)"),
+            ("file.txt", "file.txt is a file, not a folder"),
+            ("a" * 300, "cannot be opened (File name too long)"),
+        ],
+    )
+    def test_a_mistake_is_said_in_a_sentence_and_can_be_corrected(
+        self, typed: str, sentence: str
+    ) -> None:
+        async def scenario(stage: Stage) -> None:
+            dialog = await stage.open_folder_dialog()
+            dialog.query_one(Input).value += typed
+            await stage.press("enter")
+            error = dialog.query_one("#folder-error", Static)
+            await stage.until(lambda: sentence in str(error.content))
+            assert stage.app.screen is dialog
+            await stage.press("x")
+            await stage.until(lambda: not str(error.content))
+
+        play(scenario)
+
+    def test_the_file_of_a_model_stands_for_its_folder(self, tmp_path: Path) -> None:
+        (tmp_path / "beta" / "m.gguf").touch()
+
+        async def scenario(stage: Stage) -> None:
+            dialog = await stage.open_folder_dialog()
+            dialog.query_one(Input).value = "~/beta/m.gguf"
+            await stage.press("enter")
+            await stage.until(lambda: len(stage.app.told) == 1)
+            (opened,) = stage.app.told
+            assert isinstance(opened, PickerScreen.FolderOpened)
+            assert opened.path == tmp_path / "beta"
+
+        play(scenario)
+
+    @pytest.mark.parametrize("way", ["key", "mouse"])
+    def test_it_can_be_left_without_a_folder(self, way: str) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.open_folder_dialog()
+            if way == "key":
+                await stage.press("escape")
+            else:
+                await stage.pilot.click("#folder-cancel")
+            await stage.until(lambda: stage.app.screen is stage.picker)
+            assert stage.app.told == []
+
+        play(scenario)
+
+
+class TestStates:
+    @pytest.mark.parametrize("size", SIZES)
+    def test_without_models_it_says_where_it_looked_and_what_to_do(
+        self, size: tuple[int, int]
+    ) -> None:
+        async def scenario(stage: Stage) -> None:
+            assert stage.status == "looking… 0 models"
+            await stage.show()
+            text = " ".join(stage.text().split())
+            assert "No GGUF file was found. Looked in /models, /srv/gguf." in text
+            assert "take the demo pair" in text
+
+        play(scenario, size=size, folders=[Path("/models"), Path("/srv/gguf")])
+
+    def test_without_folders_it_says_so(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.show()
+            assert "none of the folders exists in which models usually lie" in stage.text()
+
+        play(scenario, folders=())
+
+    def test_what_could_not_be_read_is_said_once(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            stage.picker.add_model(BIG)
+            stage.picker.scan_finished(("/secret cannot be read (Permission denied)",))
+            stage.picker.scan_finished(("/secret cannot be read (Permission denied)",))
+            await stage.pilot.pause()
+            assert stage.text().count("/secret cannot be read (Permission denied)") == 1
+
+        play(scenario)
+
+    @pytest.mark.parametrize("size", SIZES)
+    def test_names_that_look_like_markup_or_worse_are_shown_and_obeyed_by_no_one(
+        self, size: tuple[int, int], tmp_path: Path
+    ) -> None:
+        names = (b"[bold]m[$x] [@a=q]-7B", b"\x1b[31mred\nline", b"caf\xe9\xff", "模型".encode())
+        for name in names:
+            path = os.fsencode(tmp_path) + b"/" + name + b".gguf"
+            write_tiny(Tiny(), Path(os.fsdecode(path)))
+
+        async def scenario(stage: Stage) -> None:
+            await stage.show(*Scan((tmp_path,)))
+            await stage.press("end")
+            text = stage.text()
+            for shown in ("[bold]m[$x] [@a=q]-7B", "␛[31mred␊line", "caf\\xe9\\xff", "模型"):
+                assert shown in text
+            assert "\x1b" not in text
+            text.encode()
+
+        play(scenario, size=size)
+
+    @pytest.mark.parametrize("size", SIZES)
+    def test_names_of_any_length_leave_the_columns_where_they_are(
+        self, size: tuple[int, int]
+    ) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.show(found("short-Q8_0", GB), found("x" * 300 + "-Q4_K_M", GB))
+            ends = {line.index("1 GB") for line in stage.lines() if "1 GB" in line}
+            rows = [line for line in stage.lines() if "Q4_K_M" in line]
+            assert len(ends) == 1
+            assert "…" in rows[0]
+
+        play(scenario, size=size)
+
+    def test_in_ascii_nothing_of_ours_is_anything_else(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            assert stage.text().isascii()
+            await stage.show(*MODELS, found("y" * 300, GB // 3))
+            await stage.look_at(BIG)
+            await stage.inspect(inspected(GOOD), inspected(LARGER_DRAFT, LONG_REASON))
+            assert stage.text().isascii()
+            await stage.open_folder_dialog()
+            assert stage.text().isascii()
+
+        play(scenario, glyphs=ASCII, recent=[RECENT], presets=[PRESET])
+
+    def test_a_resize_keeps_the_highlighted_rows_in_view(self) -> None:
+        models = [found(f"m{index}-7B", GB * (index + 1)) for index in range(40)]
+
+        async def scenario(stage: Stage) -> None:
+            await stage.show(*models)
+            await stage.look_at(models[-1])
+            for width, height in ((80, 24), (200, 60), (60, 20), (120, 40)):
+                await stage.pilot.resize_terminal(width, height)
+                await stage.pilot.pause()
+                assert "> m39-7B" in stage.text()
+                panes = [
+                    stage.picker.query_one(name, Vertical).region
+                    for name in ("#target-pane", "#draft-pane")
+                ]
+                assert (panes[0].y == panes[1].y) == (width >= 150)
+
+        play(scenario)
+
+    def test_real_models_are_offered_as_they_lie_on_disk(self, tmp_path: Path) -> None:
+        write_tiny(TARGET, tmp_path / "target.gguf")
+        write_tiny(Tiny(n_experts=4), tmp_path / "larger.gguf")
+        write_tiny(CLOSE_DRAFT, tmp_path / "same-size.gguf")
+
+        async def scenario(stage: Stage) -> None:
+            models = {model.name: model for model in Scan((tmp_path,))}
+            await stage.show(*models.values())
+            await stage.look_at(models["larger"])
+            await stage.press("enter", "end")
+            assert stage.drafts.value is not None
+            await stage.look_at(models["target"])
+            reasons = {option.model.name: option.reason for option in stage.drafts.ranked}
+            assert reasons == {
+                "larger": "is larger than the target",
+                "same-size": "is as large as the target",
+            }
+
+        play(scenario)
+
+
+TEXTS = st.text(st.characters(blacklist_categories=["Cs"]), max_size=40).map(
+    lambda text: visible(text, UNICODE)
+)
+
+
+class TestText:
+    @given(TEXTS, st.integers(0, 60), st.sampled_from([fit, clip]))
+    def test_what_was_cut_is_never_wider_than_its_room(
+        self, text: str, width: int, cut: Callable[[str, int, str], str]
+    ) -> None:
+        assert cell_len(cut(text, width, "…")) <= width
+
+    @given(TEXTS, st.sampled_from([fit, clip]))
+    def test_what_fits_is_left_alone(self, text: str, cut: Callable[[str, int, str], str]) -> None:
+        assert cut(text, cell_len(text), "…") == text
+
+    def test_both_ends_of_a_name_stay(self) -> None:
+        assert fit("Qwen3-30B-A3B-Instruct-Q4_K_M", 15, "…") == "Qwen3-3…-Q4_K_M"
+        assert clip("a sentence that goes on", 11, "...") == "a senten..."
+
+    @given(TEXTS, st.lists(TEXTS, max_size=3), st.integers(22, 200))
+    def test_a_row_is_as_wide_as_its_room(self, name: str, texts: list[str], width: int) -> None:
+        cells = [Cell(text=text, cells=8, share=index) for index, text in enumerate(texts)]
+        assert cell_len(Row(name, cells, ellipsis="…").text(width)) <= width
+
+    @given(st.text(max_size=40))
+    def test_visible_text_is_one_printable_line(self, text: str) -> None:
+        shown = visible(text, UNICODE)
+        assert "\n" not in shown
+        assert "\x1b" not in shown
+        shown.encode()
+
+    def test_folders_are_called_as_people_call_them(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", "/home/me")
+        snapshot = f"/x/hub/models--unsloth--Qwen3-GGUF/snapshots/{'a' * 40}"
+        assert short_folder(Path("/home/me/models")) == "~/models"
+        assert short_folder(Path("/home/me")) == "~"
+        assert short_folder(Path("/home/meyer")) == "/home/meyer"
+        assert short_folder(Path(snapshot)) == "hub: unsloth/Qwen3-GGUF"
+        assert short_folder(Path(snapshot) / "Q4") == "hub: unsloth/Qwen3-GGUF/Q4"

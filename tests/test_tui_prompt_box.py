@@ -1,0 +1,251 @@
+"""The prompt box: what sends, what starts a line, what is recalled, and how large texts behave."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+from textual import events
+from textual.app import App, ComposeResult
+from textual.pilot import Pilot
+
+from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
+from spectui.tui.widgets.prompt_box import MAX_EDITED_CHARS, PromptBox
+
+
+class BoxApp(App[None]):
+    """Nothing but a box, and what it has sent."""
+
+    def __init__(self, history: Sequence[str], glyphs: Glyphs) -> None:
+        super().__init__()
+        self.glyphs = glyphs
+        self.box = PromptBox(history=history, placeholder="Type [here]")
+        self.sent: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.box
+
+    def on_prompt_box_submitted(self, event: PromptBox.Submitted) -> None:
+        assert event.control is self.box
+        self.sent.append(event.text)
+
+
+def run(
+    scenario: Callable[[BoxApp, Pilot[None]], Awaitable[None]],
+    history: Sequence[str] = (),
+    glyphs: Glyphs = UNICODE,
+) -> None:
+    async def main() -> None:
+        app = BoxApp(history, glyphs)
+        async with app.run_test(size=(40, 20)) as pilot:
+            app.box.focus()
+            await pilot.pause()
+            await scenario(app, pilot)
+
+    asyncio.run(main())
+
+
+async def paste(app: BoxApp, pilot: Pilot[None], text: str) -> None:
+    app.post_message(events.Paste(text))
+    await pilot.pause()
+
+
+def rows(box: PromptBox) -> list[str]:
+    return [box.render_line(y).text.rstrip() for y in range(box.size.height)]
+
+
+def test_enter_sends_and_empties_the_box() -> None:
+    async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
+        await pilot.press("h", "i", "enter")
+        assert (app.sent, app.box.text, app.box.prompts) == (["hi"], "", ["hi"])
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("keys", [[], ["space", "space"], ["ctrl+j", "space"]])
+def test_blank_text_is_not_sent(keys: list[str]) -> None:
+    async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
+        await pilot.press(*keys, "enter")
+        assert app.sent == []
+        assert app.box.prompts == []
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("key", ["ctrl+j", "shift+enter", "alt+enter"])
+def test_a_new_line_is_started_by(key: str) -> None:
+    async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
+        await pilot.press("a", key, "b", "enter")
+        assert app.sent == ["a\nb"]
+
+    run(scenario)
+
+
+def test_fast_keys_act_in_the_order_they_were_pressed() -> None:
+    async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
+        keys = ("x", "ctrl+j", "y", "z", "backspace", "left", "1", "enter", "up", "!", "enter")
+        for key in keys:
+            app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await pilot.pause()
+        assert app.sent == ["x\n1y", "x\n1y!"]
+
+    run(scenario)
+
+
+def test_keys_can_be_bound_anew() -> None:
+    async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
+        app.set_keymap({"prompt.submit": "ctrl+s", "prompt.newline": "enter"})
+        await pilot.press("a", "enter", "b", "ctrl+s")
+        assert app.sent == ["a\nb"]
+
+    run(scenario)
+
+
+def test_a_new_line_takes_the_place_of_what_is_selected() -> None:
+    async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
+        await pilot.press("a", "b", "c", "shift+left", "ctrl+j", "d")
+        assert app.box.text == "ab\nd"
+
+    run(scenario)
+
+
+def test_the_box_grows_to_six_lines_and_then_scrolls() -> None:
+    async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
+        heights = [app.box.size.height]
+        for _ in range(8):
+            await pilot.press("x", "ctrl+j")
+            await pilot.pause()
+            heights.append(app.box.size.height)
+        assert heights == [1, 2, 3, 4, 5, 6, 6, 6, 6]
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.box.size.height == 1
+
+    run(scenario)
+
+
+def test_up_and_down_walk_through_earlier_prompts_and_back_to_the_current_one() -> None:
+    async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
+        await pilot.press("n", "e", "w")
+        seen = []
+        for key in ("up", "up", "up", "down", "down", "down"):
+            await pilot.press(key)
+            seen.append(app.box.text)
+        assert seen == ["second", "first", "first", "second", "new", "new"]
+
+    run(scenario, ["first", "second"])
+
+
+def test_up_moves_inside_a_prompt_of_several_lines_before_it_recalls() -> None:
+    async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
+        seen = []
+        for key in ("up", "up", "up", "down", "down"):
+            await pilot.press(key)
+            seen.append((app.box.text, app.box.cursor_location[0]))
+        assert seen == [("a\nb", 1), ("a\nb", 0), ("old", 0), ("a\nb", 1), ("", 0)]
+
+    run(scenario, ["old", "a\nb"])
+
+
+def test_a_wrapped_line_counts_as_several() -> None:
+    async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
+        await paste(app, pilot, "word " * 12)
+        await pilot.press("up")
+        assert app.box.text == "word " * 12
+        await pilot.press("up")
+        assert app.box.text == "old"
+
+    run(scenario, ["old"])
+
+
+def test_changes_to_a_recalled_prompt_last_while_walking_but_not_in_the_history() -> None:
+    async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
+        await pilot.press("up", "!", "up", "down")
+        assert app.box.text == "second!"
+        await pilot.press("enter", "up", "up")
+        assert app.sent == ["second!"]
+        assert app.box.text == "second"
+        assert app.box.prompts == ["first", "second", "second!"]
+
+    run(scenario, ["first", "second"])
+
+
+def test_the_same_prompt_sent_twice_is_remembered_once() -> None:
+    async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
+        await pilot.press("a", "enter", "up", "enter")
+        assert app.sent == ["a", "a"]
+        assert app.box.prompts == ["a"]
+
+    run(scenario)
+
+
+def test_shift_and_up_selects_and_recalls_nothing() -> None:
+    async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
+        await pilot.press("a", "shift+up")
+        assert app.box.text == "a"
+        assert app.box.selected_text == "a"
+
+    run(scenario, ["old"])
+
+
+def test_several_pasted_lines_are_not_sent() -> None:
+    async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
+        await paste(app, pilot, "one\ntwo\r\nthree\n")
+        assert app.sent == []
+        assert app.box.text.splitlines() == ["one", "two", "three"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("long", ["x" * 200_000, "some words\n" * 20_000])
+def test_a_long_paste_stands_as_a_label_and_is_sent_whole(long: str) -> None:
+    async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
+        await pilot.press("a", "space")
+        await paste(app, pilot, long)
+        assert app.box.text == f"a [long text 1: {len(long):,} characters]"
+        await paste(app, pilot, "y" * (MAX_EDITED_CHARS + 1))
+        await pilot.press("enter", "up")
+        assert app.sent == ["a " + long + "y" * (MAX_EDITED_CHARS + 1)]
+        assert app.box.text.startswith("[long text 1: ")
+        await pilot.press("enter")
+        assert app.sent[0] == app.sent[1]
+
+    run(scenario)
+
+
+def test_a_prompt_that_is_put_back_does_not_overwrite_a_new_one() -> None:
+    async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
+        app.box.put_back("declined")
+        assert app.box.text == "declined"
+        await pilot.press("!")
+        app.box.put_back("declined again")
+        assert app.box.text == "declined!"
+
+    run(scenario)
+
+
+def test_one_can_type_and_send_while_an_answer_is_written() -> None:
+    async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
+        app.box.busy = True
+        await pilot.press("a", "enter")
+        assert app.sent == ["a"]
+        borders = [app.box.styles.border_top[0]]
+        app.box.busy = False
+        await pilot.pause()
+        borders.append(app.box.styles.border_top[0])
+        assert borders == ["dashed", "round"]
+
+    run(scenario)
+
+
+def test_an_empty_box_shows_its_placeholder_as_plain_text() -> None:
+    async def scenario(app: BoxApp, _: Pilot[None]) -> None:
+        assert rows(app.box) == ["Type [here]"]
+
+    run(scenario)
+
+
+def test_ascii_mode_draws_the_border_in_ascii() -> None:
+    async def scenario(app: BoxApp, _: Pilot[None]) -> None:
+        assert app.box.styles.border_top[0] == "ascii"
+
+    run(scenario, glyphs=ASCII)

@@ -1,0 +1,314 @@
+"""The transcript on screen: who said what, where the view is, and what a resize may cost."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import count
+
+import pytest
+from textual.app import App, ComposeResult
+from textual.pilot import Pilot
+
+from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
+from spectui.tui.widgets.transcript import Transcript, TranscriptToken
+
+NUMBERED = "\n".join(f"line {i} with several words in it, so that it wraps" for i in range(400))
+
+
+class TranscriptApp(App[None]):
+    """Nothing but a transcript."""
+
+    def __init__(self, transcript: Transcript, glyphs: Glyphs = UNICODE) -> None:
+        super().__init__()
+        self.animation_level = "none"
+        self.glyphs = glyphs
+        self.transcript = transcript
+
+    def compose(self) -> ComposeResult:
+        yield self.transcript
+
+
+def run(
+    scenario: Callable[[Transcript, Pilot[None]], Awaitable[None]],
+    *,
+    glyphs: Glyphs = UNICODE,
+    transcript: Callable[[], Transcript] = Transcript,
+    size: tuple[int, int] = (60, 12),
+) -> None:
+    async def main() -> None:
+        app = TranscriptApp(transcript(), glyphs)
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            await scenario(app.transcript, pilot)
+
+    asyncio.run(main())
+
+
+def rows(transcript: Transcript) -> list[str]:
+    return [transcript.render_line(y).text.rstrip() for y in range(transcript.size.height)]
+
+
+def tokens(*texts: str, from_draft: bool = False) -> list[TranscriptToken]:
+    return [TranscriptToken(text.encode(), from_draft) for text in texts]
+
+
+def say(transcript: Transcript, text: str) -> None:
+    transcript.start_turn("user")
+    transcript.append_text(text)
+    transcript.end_turn("")
+
+
+async def renewed(transcript: Transcript, pilot: Pilot[None]) -> None:
+    await pilot.pause()
+    while transcript.renewing:
+        await pilot.pause()
+
+
+def test_turns_are_marked_and_notes_stand_below_them() -> None:
+    async def scenario(transcript: Transcript, _: Pilot[None]) -> None:
+        say(transcript, "What is\nthis?")
+        transcript.append_tokens(tokens("An", " answer"))
+        transcript.end_turn("2 tokens, 24.1 tokens/s, stopped")
+        transcript.start_turn("notice")
+        transcript.append_text("The draft is gone.")
+        assert rows(transcript)[:8] == [
+            "> What is",
+            "  this?",
+            "",
+            "• An answer",
+            "  2 tokens, 24.1 tokens/s, stopped",
+            "",
+            "▲ The draft is gone.",
+            "",
+        ]
+        assert transcript.last_answer == "An answer"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("theme", ["textual-dark", "textual-light", "ansi-dark", "ansi-light"])
+def test_a_token_of_the_draft_differs_by_colour_and_underline(theme: str) -> None:
+    async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
+        transcript.append_tokens(tokens("target"))
+        pilot.app.theme = theme
+        await pilot.pause()
+        transcript.append_tokens(tokens(" draft", from_draft=True))
+        styles = {part.text: part.style for part in transcript.render_line(0)}
+        target, draft = styles["target"], styles["draft"]
+        assert target is not None
+        assert draft is not None
+        assert (bool(target.underline), bool(draft.underline)) == (False, True)
+        assert target.color != draft.color
+
+    run(scenario)
+
+
+def test_rejected_drafts_appear_on_demand_struck_out_between_brackets() -> None:
+    async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
+        transcript.append_tokens(tokens("one"))
+        transcript.append_rejected([b" three", b" four"])
+        transcript.append_tokens(tokens(" two"))
+        assert rows(transcript)[0] == "• one two"
+        transcript.show_rejected = True
+        await renewed(transcript, pilot)
+        assert rows(transcript)[0] == "• one⟨ three four⟩ two"
+        styles = {part.text: part.style for part in transcript.render_line(0)}
+        rejected = styles["⟨ three four⟩"]
+        assert rejected is not None
+        assert rejected.strike
+        assert transcript.last_answer == "one two"
+        transcript.show_rejected = False
+        await renewed(transcript, pilot)
+        assert rows(transcript)[0] == "• one two"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("[/INST] [bold red]x[/]", "• [/INST] [bold red]x[/]"),
+        ("\x1b[2J\x1b]0;title\x07", "• ␛[2J␛]0;title␇"),
+        ("e\u0301 推測 👩\u200d🔬 ❤\ufe0f", "• e\u0301 推測 👩\u200d🔬 ❤\ufe0f"),
+        ("\u202egnp.exe", "• <U+202E>gnp.exe"),
+    ],
+)
+def test_what_a_model_says_is_shown_and_never_obeyed(said: str, expected: str) -> None:
+    async def scenario(transcript: Transcript, _: Pilot[None]) -> None:
+        data = said.encode()
+        transcript.append_tokens(
+            [TranscriptToken(data[i : i + 1], from_draft=i % 2 == 0) for i in range(len(data))]
+        )
+        assert rows(transcript)[0] == expected
+        scrollbar_cells = 1
+        assert transcript.render_line(0).cell_length == transcript.size.width - scrollbar_cells
+        assert transcript.last_answer == said
+
+    run(scenario)
+
+
+def test_characters_split_between_tokens_are_painted_whole() -> None:
+    async def scenario(transcript: Transcript, _: Pilot[None]) -> None:
+        for part, from_draft in (("ae", False), ("\u0301b👩", True), ("\u200d🔬", False)):
+            transcript.append_tokens(tokens(part, from_draft=from_draft))
+        texts = [part.text for part in transcript.render_line(0)]
+        assert texts[1:4] == ["a", "e\u0301b", "👩\u200d🔬"]
+
+    run(scenario)
+
+
+def test_ascii_mode_adds_no_other_characters() -> None:
+    async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
+        say(transcript, "a\x1bb")
+        transcript.append_tokens([TranscriptToken(b"bad \xff\x9b", from_draft=True)])
+        transcript.append_rejected([b"no\n"])
+        transcript.end_turn("2 tokens")
+        transcript.start_turn("notice")
+        transcript.append_text("gone")
+        transcript.show_rejected = True
+        await renewed(transcript, pilot)
+        painted = "\n".join(rows(transcript))
+        assert painted.isascii()
+        assert "> a^[b" in painted
+        assert "* bad ??[-no^J-]" in painted
+        assert "! gone" in painted
+
+    run(scenario, glyphs=ASCII)
+
+
+def test_an_empty_transcript_shows_its_placeholder_as_plain_text() -> None:
+    async def scenario(transcript: Transcript, _: Pilot[None]) -> None:
+        assert rows(transcript)[:3] == ["", "  Ask [something].", ""]
+        say(transcript, "hello")
+        assert rows(transcript)[0] == "> hello"
+        transcript.clear()
+        assert rows(transcript)[1] == "  Ask [something]."
+        assert transcript.plain_text == ""
+
+    run(scenario, transcript=lambda: Transcript(placeholder="Ask [something]."))
+
+
+def test_what_was_said_before_the_screen_was_there_is_kept() -> None:
+    def filled() -> Transcript:
+        transcript = Transcript()
+        say(transcript, "early")
+        return transcript
+
+    async def scenario(transcript: Transcript, _: Pilot[None]) -> None:
+        assert rows(transcript)[0] == "> early"
+
+    run(scenario, transcript=filled)
+
+
+def test_the_view_follows_the_end_until_the_user_scrolls_up_and_again_after_end() -> None:
+    async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
+        transcript.append_tokens(tokens(NUMBERED))
+        transcript.focus()
+        await pilot.pause()
+        assert rows(transcript)[-1].startswith("  line 399")
+        await pilot.press("pageup")
+        await pilot.pause()
+        assert not transcript.following
+        before = rows(transcript)
+        transcript.append_tokens(tokens("\nmore"))
+        await pilot.pause()
+        assert rows(transcript) == before
+        await pilot.press("end")
+        await pilot.pause()
+        transcript.append_tokens(tokens("\nand more"))
+        await pilot.pause()
+        assert rows(transcript)[-2:] == ["  more", "  and more"]
+
+    run(scenario)
+
+
+def test_scrolling_back_down_to_the_end_follows_again() -> None:
+    async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
+        transcript.append_tokens(tokens(NUMBERED))
+        await pilot.pause()
+        transcript.focus()
+        steps = []
+        for key in ("up", "up", "down", "down"):
+            await pilot.press(key)
+            steps.append(transcript.following)
+        assert steps == [False, False, False, True]
+        await pilot.press("home")
+        assert rows(transcript)[0] == "• line 0 with several words in it, so that it wraps"
+
+    run(scenario)
+
+
+def test_text_that_arrives_does_not_hold_up_a_user_who_scrolls() -> None:
+    async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
+        pilot.app.animation_level = "full"
+        transcript.append_tokens(tokens(NUMBERED))
+        await pilot.pause()
+        transcript.scroll_page_up()
+        transcript.append_tokens(tokens("\nmore"))
+        assert not transcript.following
+        assert pilot.app.animator.is_being_animated(transcript, "scroll_y")
+
+    run(scenario)
+
+
+def test_the_text_at_the_top_stays_there_through_changes_of_width() -> None:
+    async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
+        transcript.append_tokens(tokens(NUMBERED))
+        await pilot.pause()
+        transcript.scroll_to(y=200, animate=False)
+        for width in (30, 97, 20, 60):
+            await pilot.resize_terminal(width, 12)
+            await renewed(transcript, pilot)
+            assert "line 200" in rows(transcript)[0]
+        assert not transcript.following
+
+    run(scenario)
+
+
+def test_the_end_stays_visible_through_changes_of_size() -> None:
+    async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
+        transcript.append_tokens(tokens(NUMBERED))
+        await pilot.pause()
+        for size in ((30, 12), (97, 30), (97, 5), (60, 12)):
+            await pilot.resize_terminal(*size)
+            await renewed(transcript, pilot)
+            assert "399" in "".join(rows(transcript)[-2:])
+            assert transcript.scroll_offset.y == transcript.max_scroll_y
+
+    run(scenario)
+
+
+def test_a_long_transcript_is_laid_out_in_slices_what_is_visible_first() -> None:
+    ticks: Iterator[int] = count()
+
+    async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
+        transcript.append_tokens(tokens(NUMBERED))
+        await pilot.pause()
+        transcript.scroll_to(y=200, animate=False)
+        transcript.renew(width=26, with_rejected=False)
+        assert transcript.renewing
+        seen = rows(transcript)
+        assert seen[:3] == ["  line 200 with several", "  words in it, so that it", "  wraps"]
+        transcript.scroll_to(y=300, animate=False)
+        assert rows(transcript)[0] == "  line 300 with several"
+        transcript.append_tokens(tokens("\nmore"))
+        transcript.action_scroll_end()
+        assert rows(transcript)[-2:] == ["  wraps", "  more"]
+        await renewed(transcript, pilot)
+        assert rows(transcript)[-2:] == ["  wraps", "  more"]
+
+    # Time is up at every look at this clock.
+    run(scenario, transcript=lambda: Transcript(clock=lambda: float(next(ticks))))
+
+
+def test_a_change_of_width_during_another_wins() -> None:
+    ticks: Iterator[int] = count()
+
+    async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
+        transcript.append_tokens(tokens(NUMBERED))
+        transcript.renew(width=26, with_rejected=False)
+        transcript.renew(width=58, with_rejected=False)
+        await renewed(transcript, pilot)
+        assert rows(transcript)[-1] == "  line 399 with several words in it, so that it wraps"
+        assert transcript.virtual_size.height == 400
+
+    run(scenario, transcript=lambda: Transcript(clock=lambda: float(next(ticks))))
