@@ -299,9 +299,10 @@ class Cockpit:
 
 
 async def settled(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
-    """Wait until ``condition`` holds: events are collected at the pace of the screen."""
-    async with asyncio.timeout(20):
-        while not condition():
+    """Wait until every event is collected, at the pace of the screen, and ``condition`` holds."""
+    mailbox = cast("SpectuiApp", pilot.app)._mailbox
+    async with asyncio.timeout(60):
+        while mailbox._is_awake or not condition():
             await pilot.pause(0.02)
     await pilot.pause()
 
