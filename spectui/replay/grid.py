@@ -1,0 +1,243 @@
+"""Replay of a draft model: what every setting of a grid would have drafted and had accepted.
+
+The whole grid walks along the output together. At each position the settings that stand there do
+their round, and the others wait. Counts are small integers in arrays, so that a position costs
+some nanoseconds per setting.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from spectui.config import SpeculationConfig
+from spectui.errors import UsageError
+from spectui.replay.prices import Prices
+from spectui.replay.trace import Chains, Recording, spread
+from spectui.speculative.decoder import Stop, draft_cap
+
+Counts = npt.NDArray[np.uint32]
+"""[n_p_min, n_max, n_min]"""
+Seconds = npt.NDArray[np.float64]
+"""[n_p_min, n_max, n_min]"""
+_Flags = npt.NDArray[np.bool_]
+_Small = npt.NDArray[np.uint8]
+
+MAX_DEPTH = 254
+"""Longest draft that a replay takes: its lengths are bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """Every combination of three lists."""
+
+    draft_max: tuple[int, ...]
+    draft_min: tuple[int, ...] = (0,)
+    draft_p_min: tuple[float, ...] = (0.0,)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(n_p_min, n_max, n_min), as all arrays of a replay."""
+        return len(self.draft_p_min), len(self.draft_max), len(self.draft_min)
+
+    @property
+    def settings(self) -> Iterator[SpeculationConfig]:
+        """In the order of the flattened arrays."""
+        for p_min, longest, shortest in product(self.draft_p_min, self.draft_max, self.draft_min):
+            yield SpeculationConfig(draft_max=longest, draft_min=shortest, draft_p_min=p_min)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """What a grid would have done on one recording. All arrays are [n_p_min, n_max, n_min]."""
+
+    n_rounds: Counts
+    n_drafted: Counts
+    n_accepted: Counts
+    n_rejections: Counts
+    """Rounds that ended in a mismatch."""
+    n_steps: Counts
+    """Decodes of the draft chain."""
+    batches: Counts | None
+    """[depth + 1, n_p_min, n_max, n_min]: rounds by drafted tokens; None if not asked for."""
+    seconds: Seconds | None
+    """None without prices."""
+
+
+def replay_grid(
+    recording: Recording,
+    chains: Chains,
+    grid: Grid,
+    *,
+    prices: Prices | None = None,
+    batches: bool = False,
+) -> Replayed:
+    """Replay every setting of ``grid``.
+
+    Counts are exact: those of ``Decoder`` over the same tokens, on either schedule.
+
+    Args:
+        recording: the target's output.
+        chains: of the draft, for this output.
+        grid: what to try.
+        prices: what a round costs, for ``seconds``.
+        batches: also count rounds by the length of their draft.
+
+    Raises:
+        UsageError: a ``draft_max`` is longer than the chains.
+        ValueError: the chains belong to another output.
+    """
+    if not grid.draft_max or min(grid.draft_max) < 1:
+        raise UsageError("draft_max must be at least 1; to run without a draft, give no draft")
+    if max(grid.draft_max) > chains.depth:
+        raise UsageError(
+            f"draft_max {max(grid.draft_max)} is longer than the {chains.depth} tokens that this "
+            "trace was recorded for; record it again with a larger --draft-max"
+        )
+    return _Walk(recording, chains, grid, prices, with_batches=batches).run()
+
+
+class _Chain(NamedTuple):
+    """[n_p_min, n_max, 1]: what the draft does in a round that begins here."""
+
+    steps: _Small
+    """Decodes."""
+    is_full: _Flags
+    """Whether it ended at its longest, not at the floor."""
+
+
+class _Outcome(NamedTuple):
+    """[n_p_min, n_max, n_min]: what a round that begins here does; 0 for those that wait."""
+
+    drafted: _Small
+    accepted: _Small
+    emitted: _Small
+
+
+class _Walk:
+    """One grid on its way along one output."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        chains: Chains,
+        grid: Grid,
+        prices: Prices | None,
+        *,
+        with_batches: bool,
+    ) -> None:
+        self._recording = recording
+        self._prices = prices
+        proposals = spread(recording.output, chains)
+        self._runs = proposals.runs
+        self._floors = _ascending_floors(proposals.probabilities, chains.depth)
+        self._depth = chains.depth
+        self._p_min = np.asarray(grid.draft_p_min, np.float32)
+        self._max = np.asarray(grid.draft_max, np.uint8)[None, :, None]
+        self._min = np.asarray(grid.draft_min, np.uint32).clip(0, 255).astype(np.uint8)
+        # Sixteen bits where they suffice: twice as many settings per instruction.
+        enough = len(recording.output) * (chains.depth + 1) < np.iinfo(np.uint16).max
+        dtype = np.uint16 if enough else np.uint32
+        self._next, self._rounds, self._drafted, self._accepted, self._rejections, self._steps = (
+            np.zeros(grid.shape, dtype) for _ in range(6)
+        )
+        self._batches = np.zeros((chains.depth + 1, *grid.shape), dtype) if with_batches else None
+        self._seconds = None if prices is None else np.zeros(grid.shape)
+        self._lacks = np.zeros(grid.shape, np.bool_)
+        """Whether the draft lacks the last accepted token: it catches up with two at once."""
+
+    def run(self) -> Replayed:
+        for position in range(len(self._recording.output) - 1):
+            self._step(position)
+        return Replayed(
+            n_rounds=self._rounds.astype(np.uint32),
+            n_drafted=self._drafted.astype(np.uint32),
+            n_accepted=self._accepted.astype(np.uint32),
+            n_rejections=self._rejections.astype(np.uint32),
+            n_steps=self._steps.astype(np.uint32),
+            batches=None if self._batches is None else self._batches.astype(np.uint32),
+            seconds=self._seconds,
+        )
+
+    def _step(self, position: int) -> None:
+        here: _Flags = self._next == position
+        cap = self._cap(position)
+        longest = np.minimum(self._max, max(0, min(cap, self._depth))).astype(np.uint8)
+        confident = self._depth - np.searchsorted(self._floors[position], self._p_min)
+        chain = np.minimum(confident.astype(np.uint8)[:, None, None], longest)
+        steps = (chain + (chain < longest)).astype(np.uint8) if cap > 0 else np.zeros_like(chain)
+        drafted = chain * (chain >= self._min) * here
+        outcome = self._count(position, here, drafted)
+        self._steps += steps * here
+        self._pay(position, here, _Chain(steps, chain == longest), outcome)
+
+    def _cap(self, position: int) -> int:
+        recording = self._recording
+        n_output = len(recording.output)
+        # An output that was cut off is replayed as if no more had been asked for.
+        n_predict = n_output if recording.stop is Stop.CANCELLED else recording.n_predict
+        return draft_cap(
+            n_ctx=recording.n_ctx,
+            n_past=len(recording.prompt) + position,
+            n_remaining=n_predict - (position + 1),
+        )
+
+    def _count(self, position: int, here: _Flags, drafted: _Small) -> _Outcome:
+        run = min(self._runs[position], self._depth)
+        accepted = np.minimum(drafted, np.uint8(run))
+        emitted = accepted + here
+        wrong = accepted < drafted
+        if self._ends_inside(position):
+            # As ``accept``: the end of the text counts as accepted in the last place only, and
+            # nothing is emitted after it.
+            at_end = (drafted >= run) & here
+            emitted -= at_end
+            accepted -= (drafted > run) & here
+            wrong &= ~at_end
+        self._rounds += here
+        self._drafted += drafted
+        self._accepted += accepted
+        self._rejections += wrong
+        self._next += emitted
+        if self._batches is not None:
+            for length in range(self._depth + 1):
+                self._batches[length] += here & (drafted == length)
+        return _Outcome(drafted, accepted, emitted)
+
+    def _ends_inside(self, position: int) -> bool:
+        """Whether a long enough draft from here would hold the end of the text, and be right."""
+        recording = self._recording
+        n_left = len(recording.output) - 1 - position
+        ends = recording.stop is Stop.END_OF_GENERATION
+        return ends and self._runs[position] == n_left <= self._depth
+
+    def _pay(self, position: int, here: _Flags, chain: _Chain, outcome: _Outcome) -> None:
+        if self._prices is None or self._seconds is None:
+            return
+        price = self._prices.at(len(self._recording.prompt) + position)
+        drafted, accepted, emitted = outcome
+        seconds = price.batch[drafted] + price.chain[chain.steps]
+        seconds += price.fixed + price.token * emitted
+        seconds += price.rollback * (accepted < drafted)
+        seconds += price.catch_up * (self._lacks & (chain.steps > 0))
+        self._seconds += seconds * here
+        # Fully accepted, and the last token of the chain was drafted but never decoded.
+        lacks = (accepted == drafted) & (drafted > 0) & chain.is_full
+        self._lacks = np.where(here, lacks, self._lacks)
+
+
+def _ascending_floors(
+    probabilities: tuple[tuple[float, ...], ...], depth: int
+) -> npt.NDArray[np.float32]:
+    """[n_output, depth]: lowest probability up to each place of a chain, longest chain first.
+
+    A chain goes on as long as no token is below the floor, so its length under ``draft_p_min`` is
+    the number of entries that are not below it.
+    """
+    rows = np.full((len(probabilities), depth), -1.0, np.float32)
+    for row, values in zip(rows, probabilities, strict=True):
+        row[: len(values)] = values
+    return np.ascontiguousarray(np.minimum.accumulate(rows, axis=1)[:, ::-1])

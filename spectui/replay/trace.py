@@ -1,0 +1,100 @@
+"""What a recording holds: the target's own output, and what the draft would say anywhere in it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from spectui.speculative.decoder import Stop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tail:
+    """How a draft goes on after its first wrong token, most probable token by token."""
+
+    tokens: tuple[int, ...]
+    probabilities: tuple[float, ...]
+    """Of each token, under the draft's top-10 softmax; single precision."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chains:
+    """What one draft would propose after every token of an output.
+
+    A chain whose first token is right goes on as the next position's chain does, so only the
+    positions where the draft errs need a tail: together they answer for every ``draft_max`` up to
+    ``depth``, every ``draft_min`` and every ``draft_p_min``.
+    """
+
+    depth: int
+    """Longest draft that the chains can answer for."""
+    tokens: tuple[int, ...]
+    """[n_output]: the draft's top token after output token i."""
+    probabilities: tuple[float, ...]
+    """[n_output]: of that token."""
+    tails: tuple[Tail, ...]
+    """For each position whose token is not the output's next one, in order; the last position,
+    which has no next one, always has a tail. Shorter than ``depth`` - 1 only where the context
+    ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """One prompt's output, and the bounds under which it was made."""
+
+    id: str
+    category: str
+    prompt: tuple[int, ...]
+    output: tuple[int, ...]
+    """The first token comes from the prompt's logits; every other one from a round."""
+    stop: Stop
+    n_predict: int
+    """Tokens that were asked for, -1 for no bound."""
+    n_ctx: int
+    chains: dict[str, Chains]
+    """By the name of the draft."""
+
+    @property
+    def n_decoded(self) -> int:
+        """Tokens that rounds emit: all but the first."""
+        return max(0, len(self.output) - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposals:
+    """The chains of one draft, spread out: position by position."""
+
+    runs: tuple[int, ...]
+    """[n_output]: how many tokens in a row the draft has right after output token i."""
+    probabilities: tuple[tuple[float, ...], ...]
+    """[n_output][at most depth]: of the chain's tokens."""
+
+
+def mismatches(output: Sequence[int], tokens: Sequence[int]) -> Iterator[int]:
+    """Positions where the draft's top token is not the output's next one, the last included."""
+    for position, token in enumerate(tokens):
+        if position + 1 == len(output) or token != output[position + 1]:
+            yield position
+
+
+def spread(output: Sequence[int], chains: Chains) -> Proposals:
+    """Spread chains out.
+
+    Raises:
+        ValueError: the numbers of tokens and tails do not fit the output.
+    """
+    wrong = [] if len(chains.tokens) != len(output) else list(mismatches(output, chains.tokens))
+    if len(wrong) != len(chains.tails):
+        raise ValueError("these chains belong to another output")
+    runs: list[int] = []
+    rows: list[tuple[float, ...]] = []
+    tails = dict(zip(wrong, chains.tails, strict=True))
+    ahead: tuple[float, ...] = ()
+    run = 0
+    for position in reversed(range(len(output))):
+        if position in tails:
+            run, ahead = 0, tails[position].probabilities
+        else:
+            run += 1
+        ahead = (chains.probabilities[position], *ahead)[: chains.depth]
+        runs.append(run)
+        rows.append(ahead)
+    return Proposals(runs=tuple(reversed(runs)), probabilities=tuple(reversed(rows)))

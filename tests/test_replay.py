@@ -1,0 +1,218 @@
+"""Replay against the loop itself: same tokens, same counts, same seconds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spectui.config import Schedule, SpeculationConfig
+from spectui.errors import UsageError
+from spectui.replay.grid import Grid, replay_grid
+from spectui.replay.prices import Prices, RoundPrices
+from spectui.replay.recorder import record_chains
+from spectui.replay.trace import Chains, Recording
+from spectui.speculative.counters import Counters, Round, count
+from spectui.speculative.decoder import Decoder
+from spectui.speculative.drafters import NoDrafter, model_drafter
+from spectui.speculative.models import Outputs
+from tests.support.scripted import (
+    EOG,
+    Choose,
+    Propose,
+    ScriptedDraft,
+    ScriptedTarget,
+    Stream,
+    hashed_draft,
+    hashed_target,
+)
+
+DEPTH = 6
+GRID = Grid(
+    draft_max=tuple(range(1, DEPTH + 1)),
+    draft_min=(0, 1, 2, 4),
+    draft_p_min=(0.0, 0.25, 0.5, 1 / 3, 0.75, 1.0),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """A scripted pair and what is asked of it."""
+
+    choose: Choose
+    propose: Propose
+    prompt: tuple[int, ...]
+    n_ctx: int
+    n_predict: int
+    seed: int | None
+    """Of the target's sampling, None for greedy."""
+
+    def target(self) -> ScriptedTarget:
+        stream = None if self.seed is None else Stream(self.choose, self.seed)
+        return ScriptedTarget(self.n_ctx, self.choose, eog=EOG, stream=stream)
+
+    def draft(self) -> ScriptedDraft:
+        return ScriptedDraft(self.n_ctx, self.propose)
+
+
+SCENE = Scene(
+    choose=hashed_target(1),
+    propose=hashed_draft(hashed_target(1), 1, agreement=0.5),
+    prompt=(1, 2),
+    n_ctx=60,
+    n_predict=10,
+    seed=None,
+)
+
+
+@st.composite
+def scenes(draw: st.DrawFn) -> Scene:
+    choose = hashed_target(draw(st.integers(0, 999)), eog_rate=draw(st.sampled_from([0.0, 0.05])))
+    n_prompt = draw(st.integers(1, 6))
+    return Scene(
+        choose=choose,
+        propose=hashed_draft(
+            choose, draw(st.integers(0, 999)), agreement=draw(st.sampled_from([0.0, 0.6, 0.9, 1.0]))
+        ),
+        prompt=tuple(range(1, n_prompt + 1)),
+        n_ctx=draw(st.integers(n_prompt + 2, 60)),
+        n_predict=draw(st.sampled_from([-1, 1, 2, 5, 24, 40])),
+        seed=draw(st.none() | st.integers(0, 99)),
+    )
+
+
+def record(scene: Scene) -> tuple[Recording, Chains]:
+    target = scene.target()
+    decoder = Decoder(target, NoDrafter(), n_predict=scene.n_predict, clock=lambda: 0.0)
+    output = [decoder.start(scene.prompt)]
+    for finished in decoder.rounds(output[0]):
+        output += finished.tokens
+    chains = record_chains(scene.draft(), scene.prompt, output, depth=DEPTH)
+    assert chains is not None
+    assert decoder.stop is not None
+    recording = Recording(
+        id="x",
+        category="code",
+        prompt=scene.prompt,
+        output=tuple(output),
+        stop=decoder.stop,
+        n_predict=scene.n_predict,
+        n_ctx=scene.n_ctx,
+        chains={"draft": chains},
+    )
+    return recording, chains
+
+
+def run(scene: Scene, config: SpeculationConfig, schedule: Schedule) -> list[Round]:
+    drafter = model_drafter(scene.draft(), config, schedule, lambda: 0.0)
+    decoder = Decoder(scene.target(), drafter, n_predict=scene.n_predict, clock=lambda: 0.0)
+    return list(decoder.rounds(decoder.start(scene.prompt)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(scene=scenes(), schedule=st.sampled_from(Schedule))
+def test_every_setting_is_replayed_exactly(scene: Scene, schedule: Schedule) -> None:
+    recording, chains = record(scene)
+    replayed = replay_grid(recording, chains, GRID, batches=True)
+    assert replayed.batches is not None
+    for index, config in enumerate(GRID.settings):
+        rounds = run(scene, config, schedule)
+        counted: Counters = count(rounds)
+        assert replayed.n_rounds.flat[index] == counted.n_rounds
+        assert replayed.n_drafted.flat[index] == counted.n_drafted
+        assert replayed.n_accepted.flat[index] == counted.n_accepted
+        assert replayed.n_rejections.flat[index] == counted.n_rejections
+        assert replayed.n_steps.flat[index] == counted.n_steps
+        lengths = np.bincount([r.n_drafted for r in rounds], minlength=DEPTH + 1)
+        assert replayed.batches.reshape(DEPTH + 1, -1)[:, index].tolist() == lengths.tolist()
+
+
+class Wages:
+    """A clock that models advance by what their decodes cost."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+TARGET_S = (0.0, 8.0, 9.0, 11.0, 16.0, 17.0, 32.0, 64.0)
+DRAFT_S = (0.0, 1.0, 1.5, 2.0, 2.25, 2.5, 4.0, 4.5)
+"""Seconds of a decode of n tokens; sums are exact in binary."""
+
+
+class PricedTarget(ScriptedTarget):
+    wages: Wages
+
+    def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
+        super().decode(tokens, outputs)
+        if outputs is Outputs.ALL:
+            self.wages.now += TARGET_S[len(tokens)]
+
+    def sample(self, output: int) -> int:
+        self.wages.now += 0.5
+        return super().sample(output)
+
+
+class PricedDraft(ScriptedDraft):
+    wages: Wages
+
+    def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
+        super().decode(tokens, outputs)
+        self.wages.now += DRAFT_S[min(len(tokens), DEPTH + 1)]
+
+
+def prices_of(schedule: Schedule) -> Prices:
+    again = np.array(DRAFT_S[1:]) if schedule is Schedule.SERVER else np.zeros(DEPTH + 1)
+    return Prices(
+        depths=(0,),
+        rounds=(
+            RoundPrices(
+                chain=DRAFT_S[1] * np.arange(DEPTH + 1.0),
+                catch_up=DRAFT_S[2] - DRAFT_S[1] if schedule is Schedule.FAST else 0.0,
+                batch=np.array(TARGET_S[1:]) + again,
+                token=0.5,
+                fixed=0.0,
+                rollback=0.0,
+            ),
+        ),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(scene=scenes(), schedule=st.sampled_from(Schedule))
+def test_the_seconds_of_a_replay_are_those_of_the_loop(scene: Scene, schedule: Schedule) -> None:
+    recording, chains = record(scene)
+    replayed = replay_grid(recording, chains, GRID, prices=prices_of(schedule))
+    assert replayed.seconds is not None
+    for index, config in enumerate(GRID.settings):
+        wages = Wages()
+        stream = None if scene.seed is None else Stream(scene.choose, scene.seed)
+        target = PricedTarget(scene.n_ctx, scene.choose, eog=EOG, stream=stream)
+        draft = PricedDraft(scene.n_ctx, scene.propose)
+        target.wages = draft.wages = wages
+        drafter = model_drafter(draft, config, schedule, wages)
+        decoder = Decoder(target, drafter, n_predict=scene.n_predict, clock=wages)
+        first = decoder.start(scene.prompt)
+        began = wages.now
+        total = count(decoder.rounds(first)).times.total_s
+        assert total == wages.now - began
+        assert replayed.seconds.flat[index] == total
+
+
+def test_a_draft_longer_than_the_trace_is_refused() -> None:
+    recording, chains = record(SCENE)
+    with pytest.raises(UsageError, match="recorded for"):
+        replay_grid(recording, chains, Grid(draft_max=(DEPTH + 1,)))
+    with pytest.raises(UsageError, match="at least 1"):
+        replay_grid(recording, chains, Grid(draft_max=(0, 3)))
+
+
+def test_chains_of_another_output_are_refused() -> None:
+    _recording, chains = record(SCENE)
+    other, _chains = record(replace(SCENE, prompt=(5, 6, 7), n_predict=9))
+    with pytest.raises(ValueError, match="another output"):
+        replay_grid(other, chains, GRID)
