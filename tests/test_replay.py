@@ -1,7 +1,7 @@
 """Replay against the loop itself: same tokens, same counts, same seconds."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,97 +12,18 @@ from spectui.config import Schedule, SpeculationConfig
 from spectui.errors import UsageError
 from spectui.replay.grid import Grid, replay_grid
 from spectui.replay.prices import Prices, RoundPrices
-from spectui.replay.recorder import record_chains
-from spectui.replay.trace import Chains, Recording
 from spectui.speculative.counters import Counters, Round, count
 from spectui.speculative.decoder import Decoder
-from spectui.speculative.drafters import NoDrafter, model_drafter
+from spectui.speculative.drafters import model_drafter
 from spectui.speculative.models import Outputs
-from tests.support.scripted import (
-    EOG,
-    Choose,
-    Propose,
-    ScriptedDraft,
-    ScriptedTarget,
-    Stream,
-    hashed_draft,
-    hashed_target,
-)
+from tests.support.replay import DEPTH, SCENE, Scene, record, scenes
+from tests.support.scripted import EOG, ScriptedDraft, ScriptedTarget, Stream
 
-DEPTH = 6
 GRID = Grid(
     draft_max=tuple(range(1, DEPTH + 1)),
     draft_min=(0, 1, 2, 4),
     draft_p_min=(0.0, 0.25, 0.5, 1 / 3, 0.75, 1.0),
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scene:
-    """A scripted pair and what is asked of it."""
-
-    choose: Choose
-    propose: Propose
-    prompt: tuple[int, ...]
-    n_ctx: int
-    n_predict: int
-    seed: int | None
-    """Of the target's sampling, None for greedy."""
-
-    def target(self) -> ScriptedTarget:
-        stream = None if self.seed is None else Stream(self.choose, self.seed)
-        return ScriptedTarget(self.n_ctx, self.choose, eog=EOG, stream=stream)
-
-    def draft(self) -> ScriptedDraft:
-        return ScriptedDraft(self.n_ctx, self.propose)
-
-
-SCENE = Scene(
-    choose=hashed_target(1),
-    propose=hashed_draft(hashed_target(1), 1, agreement=0.5),
-    prompt=(1, 2),
-    n_ctx=60,
-    n_predict=10,
-    seed=None,
-)
-
-
-@st.composite
-def scenes(draw: st.DrawFn) -> Scene:
-    choose = hashed_target(draw(st.integers(0, 999)), eog_rate=draw(st.sampled_from([0.0, 0.05])))
-    n_prompt = draw(st.integers(1, 6))
-    return Scene(
-        choose=choose,
-        propose=hashed_draft(
-            choose, draw(st.integers(0, 999)), agreement=draw(st.sampled_from([0.0, 0.6, 0.9, 1.0]))
-        ),
-        prompt=tuple(range(1, n_prompt + 1)),
-        n_ctx=draw(st.integers(n_prompt + 2, 60)),
-        n_predict=draw(st.sampled_from([-1, 1, 2, 5, 24, 40])),
-        seed=draw(st.none() | st.integers(0, 99)),
-    )
-
-
-def record(scene: Scene) -> tuple[Recording, Chains]:
-    target = scene.target()
-    decoder = Decoder(target, NoDrafter(), n_predict=scene.n_predict, clock=lambda: 0.0)
-    output = [decoder.start(scene.prompt)]
-    for finished in decoder.rounds(output[0]):
-        output += finished.tokens
-    chains = record_chains(scene.draft(), scene.prompt, output, depth=DEPTH)
-    assert chains is not None
-    assert decoder.stop is not None
-    recording = Recording(
-        id="x",
-        category="code",
-        prompt=scene.prompt,
-        output=tuple(output),
-        stop=decoder.stop,
-        n_predict=scene.n_predict,
-        n_ctx=scene.n_ctx,
-        chains={"draft": chains},
-    )
-    return recording, chains
 
 
 def run(scene: Scene, config: SpeculationConfig, schedule: Schedule) -> list[Round]:

@@ -1,8 +1,9 @@
-"""What a recording holds: the target's own output, and what the draft would say anywhere in it."""
+"""What a trace holds: outputs of a target, and what its drafts would say anywhere in them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from spectui.config import SamplingConfig
 from spectui.speculative.decoder import Stop
 
 
@@ -56,6 +57,39 @@ class Recording:
     def n_decoded(self) -> int:
         """Tokens that rounds emit: all but the first."""
         return max(0, len(self.output) - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelIdentity:
+    """A model by its content's outline: it may move to another folder."""
+
+    file: str
+    arch: str
+    n_params: int
+    size_bytes: int
+    """Of the weights."""
+    n_vocab: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """Recordings of one target with its drafts."""
+
+    spectui: str
+    """Version that recorded it."""
+    recorded: str
+    """When, ISO 8601 in UTC."""
+    machine: str
+    """Fingerprint."""
+    llama_cpp: tuple[str, ...]
+    """Versions of the binding and of llama.cpp."""
+    target: ModelIdentity
+    drafts: dict[str, ModelIdentity]
+    sampling: SamplingConfig
+    has_text: bool
+    """Whether tokens are those of the vocabulary. If not, each recording numbers its own by first
+    appearance: enough for a replay, which only compares tokens."""
+    recordings: tuple[Recording, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,157 @@
+"""Trace files: gzipped JSON, versioned, with a digest. ``docs/trace-format.md`` describes them."""
+
+import gzip
+import hashlib
+import os
+import zlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from spectui.errors import BadInputError
+from spectui.paths import ensure_dir
+from spectui.replay.trace import Chains, ModelIdentity, Recording, Tail, Trace, spread
+
+SUFFIX = ".trace.json.gz"
+_SCHEMA: Literal["spectui.trace/1"] = "spectui.trace/1"
+_KIND = "spectui.trace/"
+
+
+class _Envelope(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    schema: str
+    sha256: str
+    """Of the bytes of ``trace`` as they stand in the file."""
+    trace: msgspec.Raw
+
+
+_encoder = msgspec.json.Encoder()
+_envelope_decoder = msgspec.json.Decoder(_Envelope)
+_trace_decoder = msgspec.json.Decoder(Trace)
+
+
+def write_trace(trace: Trace, path: Path) -> None:
+    """Write ``trace`` in one go: a kill leaves the old file or the new one.
+
+    Raises:
+        BadInputError: the folder or the file cannot be written.
+    """
+    payload = _encoder.encode(trace)
+    envelope = _Envelope(
+        schema=_SCHEMA, sha256=hashlib.sha256(payload).hexdigest(), trace=msgspec.Raw(payload)
+    )
+    ensure_dir(path.parent)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        # No time stamp: the same trace gives the same bytes.
+        partial.write_bytes(gzip.compress(_encoder.encode(envelope), mtime=0))
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise BadInputError(f"{path} cannot be written ({error.strerror})") from error
+
+
+def read_trace(path: Path) -> Trace:
+    """Read a trace.
+
+    Raises:
+        BadInputError: missing, cut off, edited, of another version, or no trace at all.
+    """
+    try:
+        content = gzip.decompress(path.read_bytes())
+    except OSError as error:
+        reason = error.strerror or "it is not gzipped"
+        raise BadInputError(f"{path} cannot be read as a trace: {reason}") from error
+    except (EOFError, zlib.error) as error:
+        raise BadInputError(
+            f"{path} is cut off or damaged ({error}); record it again with spectui trace"
+        ) from error
+    return _decode(content, path)
+
+
+def _decode(content: bytes, path: Path) -> Trace:
+    try:
+        envelope = _envelope_decoder.decode(content)
+    except msgspec.MsgspecError as error:
+        raise BadInputError(f"{path} is no trace of spectui's ({error})") from error
+    if envelope.schema != _SCHEMA:
+        what = "another version's trace" if envelope.schema.startswith(_KIND) else "no trace"
+        raise BadInputError(
+            f"{path} is {what} ({envelope.schema}, but this spectui reads {_SCHEMA}); "
+            "record it again with spectui trace"
+        )
+    payload = bytes(envelope.trace)
+    if hashlib.sha256(payload).hexdigest() != envelope.sha256:
+        raise BadInputError(
+            f"{path} was changed after it was recorded (its digest does not fit); "
+            "record it again with spectui trace"
+        )
+    try:
+        trace = _trace_decoder.decode(payload)
+        _check(trace)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise BadInputError(f"{path} contradicts itself ({error}); record it again") from error
+    return trace
+
+
+def _check(trace: Trace) -> None:
+    """Raise ``ValueError`` where chains and outputs do not fit together."""
+    for recording in trace.recordings:
+        if set(recording.chains) != set(trace.drafts):
+            raise ValueError(f"recording {recording.id} lacks a draft")
+        for chains in recording.chains.values():
+            spread(recording.output, chains)
+
+
+def check_pair(trace: Trace, target: ModelIdentity, drafts: dict[str, ModelIdentity]) -> None:
+    """Refuse a trace that another pair of models made.
+
+    Raises:
+        BadInputError: says which model differs, and how.
+    """
+    _check_same("target", trace.target, target)
+    for name, draft in drafts.items():
+        if name not in trace.drafts:
+            known = ", ".join(trace.drafts) or "none"
+            raise BadInputError(
+                f"the trace knows no draft {name} (it has {known}); record it again with this one"
+            )
+        _check_same(f"draft {name}", trace.drafts[name], draft)
+
+
+def _check_same(role: str, recorded: ModelIdentity, given: ModelIdentity) -> None:
+    if recorded != given:
+        raise BadInputError(
+            f"the trace was recorded with another {role} ({_describe(recorded)}, not "
+            f"{_describe(given)}); record it again with these models"
+        )
+
+
+def _describe(model: ModelIdentity) -> str:
+    return f"{model.file}, {model.n_params} parameters, {model.size_bytes} bytes"
+
+
+def without_text(recording: Recording) -> Recording:
+    """Number the tokens by first appearance: what was equal stays equal, and nothing can be read.
+
+    A token that stands for a word becomes a number that stands for nothing but itself.
+    """
+    numbers: dict[int, int] = {}
+
+    def number(tokens: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(numbers.setdefault(token, len(numbers)) for token in tokens)
+
+    def renumber(chains: Chains) -> Chains:
+        tails = tuple(
+            Tail(tokens=number(tail.tokens), probabilities=tail.probabilities)
+            for tail in chains.tails
+        )
+        return replace(chains, tokens=number(chains.tokens), tails=tails)
+
+    return replace(
+        recording,
+        prompt=number(recording.prompt),
+        output=number(recording.output),
+        chains={name: renumber(chains) for name, chains in recording.chains.items()},
+    )

@@ -1,0 +1,110 @@
+"""Scripted pairs, and their traces."""
+
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from spectui.config import SamplingConfig
+from spectui.replay.recorder import record_chains
+from spectui.replay.trace import Chains, ModelIdentity, Recording, Trace
+from spectui.speculative.decoder import Decoder
+from spectui.speculative.drafters import NoDrafter
+from tests.support.scripted import (
+    EOG,
+    Choose,
+    Propose,
+    ScriptedDraft,
+    ScriptedTarget,
+    Stream,
+    hashed_draft,
+    hashed_target,
+)
+
+DEPTH = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """A scripted pair and what is asked of it."""
+
+    choose: Choose
+    propose: Propose
+    prompt: tuple[int, ...]
+    n_ctx: int
+    n_predict: int
+    seed: int | None
+    """Of the target's sampling, None for greedy."""
+
+    def target(self) -> ScriptedTarget:
+        stream = None if self.seed is None else Stream(self.choose, self.seed)
+        return ScriptedTarget(self.n_ctx, self.choose, eog=EOG, stream=stream)
+
+    def draft(self) -> ScriptedDraft:
+        return ScriptedDraft(self.n_ctx, self.propose)
+
+
+SCENE = Scene(
+    choose=hashed_target(1),
+    propose=hashed_draft(hashed_target(1), 1, agreement=0.5),
+    prompt=(1, 2),
+    n_ctx=60,
+    n_predict=10,
+    seed=None,
+)
+
+
+@st.composite
+def scenes(draw: st.DrawFn) -> Scene:
+    choose = hashed_target(draw(st.integers(0, 999)), eog_rate=draw(st.sampled_from([0.0, 0.05])))
+    n_prompt = draw(st.integers(1, 6))
+    return Scene(
+        choose=choose,
+        propose=hashed_draft(
+            choose, draw(st.integers(0, 999)), agreement=draw(st.sampled_from([0.0, 0.6, 0.9, 1.0]))
+        ),
+        prompt=tuple(range(1, n_prompt + 1)),
+        n_ctx=draw(st.integers(n_prompt + 2, 60)),
+        n_predict=draw(st.sampled_from([-1, 1, 2, 5, 24, 40])),
+        seed=draw(st.none() | st.integers(0, 99)),
+    )
+
+
+def record(scene: Scene) -> tuple[Recording, Chains]:
+    target = scene.target()
+    decoder = Decoder(target, NoDrafter(), n_predict=scene.n_predict, clock=lambda: 0.0)
+    output = [decoder.start(scene.prompt)]
+    for finished in decoder.rounds(output[0]):
+        output += finished.tokens
+    chains = record_chains(scene.draft(), scene.prompt, output, depth=DEPTH)
+    assert chains is not None
+    assert decoder.stop is not None
+    recording = Recording(
+        id="x",
+        category="code",
+        prompt=scene.prompt,
+        output=tuple(output),
+        stop=decoder.stop,
+        n_predict=scene.n_predict,
+        n_ctx=scene.n_ctx,
+        chains={"draft": chains},
+    )
+    return recording, chains
+
+
+TARGET = ModelIdentity(file="target.gguf", arch="llama", n_params=10, size_bytes=40, n_vocab=24)
+DRAFT = ModelIdentity(file="draft.gguf", arch="llama", n_params=1, size_bytes=4, n_vocab=24)
+
+
+def trace_of(*recordings: Recording) -> Trace:
+    """A trace as a run would store it."""
+    return Trace(
+        spectui="0.1.0",
+        recorded="2026-11-21T10:00:00Z",
+        machine="m",
+        llama_cpp=("0.3.36", "b1"),
+        target=TARGET,
+        drafts={"draft": DRAFT},
+        sampling=SamplingConfig(),
+        has_text=True,
+        recordings=recordings,
+    )
