@@ -1,13 +1,15 @@
 """One engine, several clients: who goes first, what gives way, and what the chat's caches cost."""
 
 import queue
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from spectui.config import ModelOptions
-from spectui.engine.commands import ComparePair, Generate, LoadDraft, ProbeMargin
+from spectui.engine.commands import ComparePair, Generate, LoadDraft, ProbeMargin, Tokenize
+from spectui.engine.conversation import Conversation
 from spectui.engine.driver import Engine
 from spectui.engine.events import (
     TERMINAL,
@@ -21,9 +23,11 @@ from spectui.engine.events import (
     PairCompared,
     PromptEvaluated,
     RoundFinished,
+    Tokenized,
 )
 from spectui.engine.thread import EngineClient, EngineThread, Priority
 from spectui.errors import CancelledError, UsageError
+from spectui.llama.context import Context
 from spectui.speculative.decoder import Stop
 from tests.support.engine import ENDLESS, load_target, speculation
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath, write_empty
@@ -59,10 +63,11 @@ class Client:
 
 
 class Shared:
-    """A loaded pair with a chat and a measurement as its clients."""
+    """A loaded pair with a chat and a measurement as its clients; its clock is set by hand."""
 
     def __init__(self, tiny: TinyPath) -> None:
-        self.engine = EngineThread()
+        self.now_s = 0.0
+        self.engine = EngineThread(clock=lambda: self.now_s)
         self.chat = Client(self.engine, Priority.INTERACTIVE)
         self.background = Client(self.engine, Priority.BACKGROUND)
         self.chat.client.submit(load_target(tiny(TARGET)))
@@ -206,6 +211,123 @@ def test_a_shared_driver_gives_way_and_does_not_notice(shared: Shared) -> None:
     assert len(shared.chat.result().tokens) == 4
 
 
+# What it costs to give way
+
+
+def test_who_is_alone_neither_waits_nor_is_interrupted(shared: Shared) -> None:
+    def work(_event: Event) -> None:
+        shared.now_s += 3
+
+    before = shared.background.client.n_interruptions
+    shared.background.hook = work
+    shared.background.client.submit(request())
+    shared.background.result()
+    assert shared.background.client.waited_s == 0
+    assert shared.background.client.n_interruptions == before
+
+
+def test_queueing_work_in_vain_and_the_others_turn_are_waited_for(shared: Shared) -> None:
+    def give_way() -> None:
+        shared.now_s += 5
+        shared.chat.client.submit(request(4))
+
+    def answered() -> None:
+        shared.now_s += 30
+
+    before = shared.background.client.n_interruptions
+    shared.background.hook = once(RoundFinished, give_way)
+    shared.chat.hook = once(GenerationFinished, answered)
+    shared.background.client.hold()
+    shared.background.client.submit(request())
+    shared.now_s += 7
+    shared.background.client.release()
+    shared.chat.result()
+    shared.background.result()
+    assert shared.background.client.waited_s == 7 + 5 + 30
+    # Held, and the chat's turn.
+    assert shared.background.client.n_interruptions == before + 2
+    assert shared.chat.client.waited_s == 0
+
+
+def test_a_turn_between_two_commands_interrupts_as_well(shared: Shared) -> None:
+    with Engine(shared=shared.engine) as engine:
+        engine.generate(request(4))
+        before = engine.n_interruptions
+        shared.chat.client.submit(request(4))
+        shared.chat.result()
+        engine.generate(request(4))
+        assert engine.n_interruptions == before + 1
+
+
+def test_being_held_interrupts_and_is_waited_for(shared: Shared) -> None:
+    with Engine(shared=shared.engine) as engine:
+        before = engine.n_interruptions
+        engine.client.hold()
+        engine.client.submit(request(4))
+        shared.now_s += 100
+        engine.client.release()
+        engine.generate(request(4))
+        assert engine.waited_s == 100
+        assert engine.n_interruptions == before + 1
+
+
+# Sinks
+
+
+def fail() -> None:
+    raise ValueError("on purpose")
+
+
+@pytest.mark.parametrize("kind", [RoundFinished, GenerationFinished])
+def test_a_sink_that_raises_is_told_so(shared: Shared, kind: type[Event]) -> None:
+    shared.chat.hook = once(kind, fail)
+    shared.chat.client.submit(request(4))
+    answer = shared.chat.answer()
+    assert isinstance(answer, EngineFailed)
+    assert str(answer.error) == "ValueError: on purpose"
+    assert answer.trace is not None
+    assert "in fail" in answer.trace
+    shared.chat.client.submit(request(4))
+    assert len(shared.chat.result().tokens) == 4
+
+
+def test_a_sink_that_takes_nothing_is_reported_and_harms_nobody_else(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reported: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", reported.append)
+    other = Client(shared.engine, Priority.BACKGROUND)
+    shared.background.hook = lambda _event: fail()
+    shared.background.client.submit(request(4))
+    other.client.submit(request(4))
+    assert len(other.result().tokens) == 4
+    shared.engine.close()
+    assert other.events[-1] == EngineClosed()
+    # The answer, and the end of the engine.
+    assert [str(args.exc_value) for args in reported] == ["on purpose"] * 2
+    assert {args.thread and args.thread.name for args in reported} == {"spectui-engine"}
+
+
+def test_what_a_sink_submits_while_the_engine_closes_is_cancelled(shared: Shared) -> None:
+    closing = threading.Thread(target=shared.engine.close)
+
+    def submit_while_closing() -> None:
+        closing.start()
+        with shared.engine._changed:
+            assert shared.engine._changed.wait_for(lambda: shared.engine._is_closing, 30)
+        shared.background.client.submit(request(4))
+
+    shared.background.hook = once(Tokenized, submit_while_closing)
+    shared.background.client.submit(Tokenize(text="in the"))
+    assert isinstance(shared.background.answer(), Tokenized)
+    answer = shared.background.answer()
+    assert isinstance(answer, EngineFailed)
+    assert isinstance(answer.error, CancelledError)
+    assert shared.background.answer() == EngineClosed()
+    closing.join(30)
+    assert not closing.is_alive()
+
+
 # The chat's caches
 
 
@@ -264,6 +386,33 @@ def test_a_measurement_between_two_turns_costs_the_chat_nothing(
     shared.chat.client.submit(turn((*PROMPT, *first.tokens, 70)))
     shared.chat.result()
     assert n_reused(shared.chat) == len(PROMPT) + len(first.tokens) - 1
+
+
+@pytest.mark.parametrize("n_bytes_missing", [0, 1])
+def test_a_chat_that_is_too_large_to_keep_is_not_copied(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch, n_bytes_missing: int
+) -> None:
+    shared.chat.client.submit(turn(PROMPT))
+    first = shared.chat.result()
+    models = shared.engine._models
+    n_bytes = sum(len(context.save()) for context in models.contexts)
+    models.conversation = Conversation(n_bytes - n_bytes_missing)
+    models.conversation.take_up(())
+    copied: list[Context] = []
+    save = Context.save
+
+    def watched_save(context: Context) -> bytes:
+        copied.append(context)
+        return save(context)
+
+    monkeypatch.setattr(Context, "save", watched_save)
+    shared.background.client.submit(request(4))
+    shared.background.result()
+    shared.chat.client.submit(turn((*PROMPT, *first.tokens, 70)))
+    shared.chat.result()
+    fits = not n_bytes_missing
+    assert copied == (list(models.contexts) if fits else [])
+    assert n_reused(shared.chat) == (len(PROMPT) + len(first.tokens) - 1 if fits else 0)
 
 
 def test_a_turn_without_the_draft_does_not_confuse_the_next_one_with_it(shared: Shared) -> None:

@@ -1,6 +1,7 @@
 """The engine as the screen uses it: load, chat, baseline, comparisons, and tuning beside a chat."""
 
 import queue
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,18 +12,25 @@ import pytest
 from spectui.config import ContextOptions, ModelOptions, SamplingConfig
 from spectui.engine.events import (
     EngineFailed,
+    Event,
     GenerationFinished,
+    LoadProgress,
     ModelLoaded,
     PairCompared,
     PromptEvaluated,
     Role,
+    TokenEmitted,
+    Tokenized,
 )
+from spectui.engine.thread import EngineThread
 from spectui.errors import BadInputError, CancelledError
 from spectui.live.events import BaselineMeasured, TuningChanged
 from spectui.live.session import LiveSession
 from spectui.live.setup import LiveSetup
 from spectui.prompts import ChatMessage, Prompt
 from spectui.speculative.decoder import Stop
+from spectui.tune.background import BackgroundTuning, TuningRequest
+from spectui.tune.measurement import Measurer
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.trials import TrialState
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
@@ -31,6 +39,8 @@ pytest_plugins = ["tests.support.fixtures"]
 
 Kind = TypeVar("Kind")
 QUESTION = (("user", "in the on"),)
+PATIENCE_S = 30.0
+"""After which a thread counts as stuck."""
 
 
 @pytest.fixture(autouse=True)
@@ -174,6 +184,85 @@ def test_drafts_are_compared_while_nothing_is_loaded(watched: Watched, tiny: Tin
     assert watched.wait(PairCompared).reason is not None
 
 
+@pytest.mark.parametrize("generation_submitted", [False, True])
+def test_a_stop_between_the_tokens_and_their_generation_ends_the_turn(
+    watched: Watched, setup: LiveSetup, *, generation_submitted: bool
+) -> None:
+    watched.load(setup)
+    chat = watched.session._chat
+    handle = chat.sink
+
+    def stop_in_between(event: Event) -> None:
+        chat.sink = handle
+        assert isinstance(event, Tokenized)
+        if generation_submitted:
+            handle(event)
+        watched.session.stop()
+        if not generation_submitted:
+            handle(event)
+
+    chat.sink = stop_in_between
+    watched.session.send(setup, QUESTION)
+    assert isinstance(watched.wait(EngineFailed).error, CancelledError)
+    assert not any(isinstance(event, PromptEvaluated) for event in watched.events)
+    # Exactly one answer: the next one is the next turn's.
+    watched.session.send(setup, QUESTION)
+    assert watched.wait(GenerationFinished).result.stop is Stop.LENGTH
+
+
+def test_after_another_load_nothing_is_told_of_the_old_pair(
+    watched: Watched, setup: LiveSetup, tiny: TinyPath
+) -> None:
+    watched.load(setup)
+    answering, loading = threading.Event(), threading.Event()
+    chat = watched.session._chat
+    handle = chat.sink
+    void: list[Event] = []
+
+    def load_in_between(event: Event) -> None:
+        if isinstance(event, TokenEmitted) and not answering.is_set():
+            answering.set()
+            assert loading.wait(PATIENCE_S)
+        if loading.is_set():
+            void.append(event)
+        handle(event)
+
+    chat.sink = load_in_between
+    watched.session.send(replace(setup, n_predict=-1), QUESTION)
+    assert answering.wait(PATIENCE_S)
+    other = replace(setup, target=ModelOptions(path=tiny(OTHER)), draft=None)
+    watched.session.load(other)
+    n_told = len(watched.events)
+    loading.set()
+    watched.wait(ModelLoaded, lambda event: event.info.path == other.target.path)
+    # The old answer went on to its end, but unheard.
+    assert isinstance(void[0], TokenEmitted)
+    assert isinstance(void[-1], GenerationFinished)
+    told = watched.events[n_told:]
+    assert {type(event) for event in told} == {LoadProgress, ModelLoaded}
+    assert {e.path for e in told if isinstance(e, LoadProgress)} == {other.target.path}
+
+
+@pytest.mark.parametrize("kind", [PromptEvaluated, GenerationFinished])
+def test_a_sink_that_raises_is_told_so_and_the_session_goes_on(
+    watched: Watched, setup: LiveSetup, kind: type[Event]
+) -> None:
+    watched.load(setup)
+
+    def fail(event: object) -> None:
+        if isinstance(event, kind):
+            raise OSError("on purpose")
+
+    watched.on_event = fail
+    watched.session.send(setup, QUESTION)
+    failed = watched.wait(EngineFailed)
+    assert str(failed.error) == "OSError: on purpose"
+    assert failed.trace is not None
+    watched.on_event = lambda _event: None
+    watched.session.send(setup, QUESTION)
+    assert len(watched.wait(GenerationFinished).result.tokens) == 12
+
+
 def is_finished(event: TuningChanged) -> bool:
     return not event.state.is_running
 
@@ -231,6 +320,40 @@ def test_a_paused_search_waits_while_the_chat_goes_on(watched: Watched, setup: L
     assert watched.wait(TuningChanged, is_finished).state.phase is Phase.FINISHED
 
 
+def test_a_trial_after_a_pause_begins_with_an_anchor_of_its_own(
+    watched: Watched, setup: LiveSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.load(setup)
+    measured: list[str] = []
+    for name in ("anchor", "decode"):
+        monkeypatch.setattr(Measurer, name, noted(measured, name, getattr(Measurer, name)))
+
+    def pause_between_trials(event: object) -> None:
+        match event:
+            case TuningChanged(state=state) if "pause" not in measured:
+                if len(state.records) == 1 and state.current is None:
+                    measured.append("pause")
+                    watched.session.pause_tuning()
+            case _:
+                pass
+
+    watched.on_event = pause_between_trials
+    watched.session.start_tuning(setup, prompts(6), 2)
+    watched.wait(TuningChanged, lambda event: event.state.paused)
+    watched.session.resume_tuning()
+    assert watched.wait(TuningChanged, is_finished).state.phase is Phase.FINISHED
+    at = measured.index("pause")
+    assert measured[at - 1 : at + 3] == ["anchor", "pause", "anchor", "decode"]
+
+
+def noted(names: list[str], name: str, method: Callable[..., object]) -> Callable[..., object]:
+    def call(*args: object) -> object:
+        names.append(name)
+        return method(*args)
+
+    return call
+
+
 @pytest.mark.parametrize("paused", [False, True])
 def test_a_stopped_search_keeps_what_it_has_and_is_taken_up(
     watched: Watched, setup: LiveSetup, *, paused: bool
@@ -273,6 +396,47 @@ def test_loading_another_pair_ends_the_search(
     assert not watched.session.tuning.is_running
     watched.session.send(other, QUESTION)
     assert len(watched.wait(GenerationFinished).result.tokens) == 4
+
+
+def test_a_load_while_the_search_tells_of_a_change_does_not_deadlock(
+    setup: LiveSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    telling, stopping = threading.Event(), threading.Event()
+
+    class HeldUp(BackgroundTuning):
+        """Tells of its first trial when somebody is about to stop it, not before."""
+
+        def __init__(
+            self,
+            engine: EngineThread,
+            request: TuningRequest,
+            sink: Callable[[TuningState], None],
+        ) -> None:
+            def tell(state: TuningState) -> None:
+                if state.current is not None and not telling.is_set():
+                    telling.set()
+                    assert stopping.wait(PATIENCE_S)
+                sink(state)
+
+            super().__init__(engine, request, tell)
+
+        def stop(self) -> None:
+            stopping.set()
+            super().stop()
+
+    monkeypatch.setattr("spectui.live.session.BackgroundTuning", HeldUp)
+    # Not the fixture: closing a session that is stuck would wait for ever.
+    watched = Watched()
+    watched.load(setup)
+    watched.session.start_tuning(setup, prompts(6), 50)
+    assert telling.wait(PATIENCE_S)
+    loading = threading.Thread(target=watched.session.load, args=(setup,), daemon=True)
+    loading.start()
+    loading.join(PATIENCE_S)
+    assert not loading.is_alive(), "the search and the load wait for each other"
+    watched.wait(ModelLoaded)
+    assert not watched.session.tuning.is_running
+    watched.session.close()
 
 
 def test_closing_ends_everything_at_once(setup: LiveSetup) -> None:

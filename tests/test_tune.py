@@ -1,7 +1,8 @@
 """The search and its study, on a measurer whose speeds are known."""
 
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -14,12 +15,20 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, MarginProbed
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.tune.measurement import Measurer, Pair
-from spectui.tune.search import Candidate, Limits, Search, TrialFinished, TuneEvent, TuneResult
+from spectui.tune.search import (
+    Candidate,
+    Limits,
+    PromptMeasured,
+    Search,
+    TrialFinished,
+    TuneEvent,
+    TuneResult,
+)
 from spectui.tune.space import OLD_DEFAULTS, SERVER_DEFAULTS, Parameter, SearchSpace
 from spectui.tune.study import Proposal, Sampler, TuningStudy
 from spectui.tune.trials import OFF, TrialRecord, TrialState, best_trial, off_level
 from spectui.tune.workload import WorkItem, Workload
-from tests.support.search import ScriptedMeasurer, items
+from tests.support.search import OFF_TOKENS_PER_S, ScriptedMeasurer, items
 
 SPEC: dict[str, Any] = {"machine": "m", "target": {"file": "t.gguf"}}
 
@@ -47,10 +56,12 @@ def open_study(
 
 
 class Drafts:
-    """Stands where a search loads drafts; one name cannot be loaded."""
+    """Stands where a search loads drafts and gives way; one name cannot be loaded."""
 
     def __init__(self) -> None:
         self.loaded: list[str] = []
+        self.n_interruptions = 0
+        self.waited_s = 0.0
 
     def load_draft(self, options: ModelOptions) -> None:
         if options.path.stem == "broken":
@@ -69,8 +80,10 @@ def run(
     n_prompts: int = 16,
     min_gain: float = 0.02,
     drafts: tuple[str, ...] = ("good",),
-    events: list[TuneEvent] | None = None,
+    on_event: Callable[[TuneEvent], None] = lambda _event: None,
     engine: Drafts | None = None,
+    time_budget_s: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> TuneResult:
     workload = Workload(items=items(n_prompts), n_predict=33, sampling=SamplingConfig())
     search = Search(
@@ -82,8 +95,9 @@ def run(
             Candidate(name=name, options=ModelOptions(path=Path(f"{name}.gguf")), loaded=None)
             for name in drafts
         ],
-        limits=Limits(n_trials=n_trials),
-        on_event=(events if events is not None else []).append,
+        limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s),
+        on_event=on_event,
+        clock=clock,
     )
     with study:
         return search.run(min_gain=min_gain)
@@ -140,6 +154,89 @@ def test_a_trial_between_disagreeing_anchors_is_repeated_and_marked(tmp_path: Pa
     result = run(open_study(tmp_path), measurer, n_trials=1)
     assert result.trials[0].noisy
     assert measurer.n_runs == 2 * 8
+
+
+class ChangingMeasurer(ScriptedMeasurer):
+    """On a machine that becomes half as fast when it is told to."""
+
+    is_slow = False
+    n_anchors = 0
+
+    def anchor(self) -> float:
+        self.n_anchors += 1
+        return super().anchor()
+
+    def _machine(self) -> float:
+        return 0.5 if self.is_slow else 1.0
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_an_anchor_from_before_an_interruption_begins_no_trial(
+    tmp_path: Path, *, interrupted: bool
+) -> None:
+    engine, measurer = Drafts(), ChangingMeasurer()
+
+    def interrupt(event: TuneEvent) -> None:
+        if interrupted and isinstance(event, TrialFinished) and event.record.number == 0:
+            engine.n_interruptions += 1
+            measurer.is_slow = True
+
+    result = run(
+        open_study(tmp_path), measurer, n_trials=3, n_prompts=8, on_event=interrupt, engine=engine
+    )
+    slow = OFF_TOKENS_PER_S / 2 if interrupted else OFF_TOKENS_PER_S
+    anchors = [record.anchor_tokens_per_s for record in result.trials]
+    assert anchors == [OFF_TOKENS_PER_S, slow, slow]
+    # One ends each trial, and one more begins the first and what follows an interruption.
+    assert measurer.n_anchors == (5 if interrupted else 4)
+    # No trial was repeated: three of 8 prompts, and 8 confirming pairs.
+    assert measurer.n_runs == 3 * 8 + 2 * 8
+
+
+def test_an_interruption_while_an_anchor_is_measured_makes_it_stale(tmp_path: Path) -> None:
+    engine = Drafts()
+
+    class Interrupted(ChangingMeasurer):
+        def anchor(self) -> float:
+            engine.n_interruptions += 1
+            return super().anchor()
+
+    measurer = Interrupted()
+    run(open_study(tmp_path), measurer, n_trials=3, engine=engine)
+    assert measurer.n_anchors == 2 * 3
+
+
+def test_time_that_others_have_the_engine_is_no_work(tmp_path: Path) -> None:
+    def searched(name: str, pause_s: float) -> tuple[int, list[float | None]]:
+        engine, now_s, told = Drafts(), [0.0], list[float | None]()
+
+        class Timed(ScriptedMeasurer):
+            def decode(
+                self, item: WorkItem, speculation: SpeculationConfig | None
+            ) -> GenerationResult:
+                # A turn of the chat or a pause, and then 2 s of work.
+                now_s[0] += pause_s + 2
+                engine.waited_s += pause_s
+                return super().decode(item, speculation)
+
+        def on_event(event: TuneEvent) -> None:
+            if isinstance(event, PromptMeasured):
+                told.append(event.seconds_left)
+
+        result = run(
+            open_study(tmp_path, name=name),
+            Timed(),
+            engine=engine,
+            on_event=on_event,
+            time_budget_s=120,
+            clock=lambda: now_s[0],
+        )
+        return len(result.trials), told
+
+    n_trials, told = searched("alone", 0)
+    # A trial takes 16 s, and to confirm eight prompts some 45.
+    assert n_trials == 4
+    assert searched("interrupted", 1000) == (n_trials, told)
 
 
 def test_a_second_run_resumes(tmp_path: Path) -> None:
@@ -250,7 +347,7 @@ def test_a_draft_that_fails_is_a_failed_trial_and_the_search_goes_on(tmp_path: P
         ScriptedMeasurer(),
         n_trials=8,
         drafts=drafts,
-        events=events,
+        on_event=events.append,
     )
     failed = [record for record in result.trials if record.state is TrialState.FAIL]
     assert failed

@@ -24,9 +24,8 @@ class Conversation:
         if not self._is_present:
             return
         self._is_present = False
-        saved = {context: (context.save(), context.tokens.copy()) for context in contexts}
-        if sum(len(state) for state, _tokens in saved.values()) <= self._capacity_bytes:
-            self._aside = saved
+        if sum(context.state_bytes for context in contexts) <= self._capacity_bytes:
+            self._aside = {context: (context.save(), context.tokens.copy()) for context in contexts}
 
     def take_up(self, contexts: Sequence[Context]) -> None:
         """Make the contexts hold the chat, or nothing."""

@@ -2,9 +2,9 @@
 
 import queue
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
+from spectui.closing import Closing
 from spectui.config import ContextOptions, ModelOptions
 from spectui.engine.commands import (
     Command,
@@ -30,7 +30,7 @@ from spectui.engine.thread import EngineThread, Priority
 Answer = TypeVar("Answer")
 
 
-class Engine:
+class Engine(Closing):
     """Drives an ``EngineThread`` from one caller. Events pass by ``on_event`` on the way.
 
     An interrupt (Ctrl-C) while a call waits, or an exception of ``on_event``, stops the engine's
@@ -85,6 +85,16 @@ class Engine:
         """How clear the target's choice after a text is."""
         return self._call(command, MarginProbed)
 
+    @property
+    def n_interruptions(self) -> int:
+        """How often others had the engine, or this driver was held."""
+        return self.client.n_interruptions
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds that the calls so far waited for others or were held, work in vain included."""
+        return self.client.waited_s
+
     def stop(self) -> None:
         """Cancel the running call. May be called from another thread or a signal handler."""
         self.client.stop()
@@ -132,14 +142,3 @@ class Engine:
         """Wait out a call that was left early: its events must not answer the next one."""
         while self._n_unanswered:
             self._next()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -67,6 +68,10 @@ class EngineClient:
         self.held = False
         self.n_stopped = 0
         """Commands up to this number are cancelled."""
+        self.n_interruptions = 0
+        """How often another client's command began, or this client was held."""
+        self.waited_s = 0.0
+        """Seconds that its commands waited for their turn, runs that gave way included."""
 
     def submit(self, command: Command) -> None:
         """Queue ``command``.
@@ -92,12 +97,28 @@ class EngineClient:
         """Go on."""
         self._engine.hold(self, held=False)
 
+    def tell(self, event: Event) -> None:
+        """Call the sink. One that raises is told so, and the engine lives on for the others."""
+        try:
+            self.sink(event)
+        except Exception as error:  # noqa: BLE001 - the thread must live on; the event tells all
+            self._tell_defect(error)
+
+    def _tell_defect(self, error: Exception) -> None:
+        try:
+            self.sink(_defect(error))
+        except Exception:  # noqa: BLE001 - it takes nothing any more
+            args = (*sys.exc_info(), threading.current_thread())
+            threading.excepthook(threading.ExceptHookArgs(args))
+
 
 @dataclass(slots=True, kw_only=True)
 class _Job:
     number: int
     command: Command
     client: EngineClient
+    since_s: float
+    """When it was submitted or, once it runs, began."""
     preempted: bool = False
     """It gives way to another client, or to its own being held."""
 
@@ -118,8 +139,9 @@ class _Job:
 class EngineThread:
     """Owns every native object, and lets one client at a time use them."""
 
-    def __init__(self) -> None:
-        """Start the thread."""
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Start the thread; ``clock`` times how long commands wait."""
+        self._clock = clock
         self._abort = AbortFlag()
         self._models = LoadedModels(self._abort)
         self._inspector = Inspector()
@@ -128,6 +150,7 @@ class EngineThread:
         self._running: _Job | None = None
         self._clients: list[EngineClient] = []
         self._n_submitted = 0
+        self._is_closing = False
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="spectui-engine", daemon=True)
         self._thread.start()
@@ -154,11 +177,17 @@ class EngineThread:
         with self._changed:
             if self._closed:
                 raise UsageError("the engine is closed; start another one")
+            if self._is_closing:
+                # Answered as cancelled: who submits it, a sink perhaps, cannot know yet.
+                self.stop(client, for_good=True)
             self._enqueue(client, command)
 
     def _enqueue(self, client: EngineClient, command: Command) -> None:
         self._n_submitted += 1
-        self._pending.append(_Job(number=self._n_submitted, command=command, client=client))
+        now_s = self._clock()
+        self._pending.append(
+            _Job(number=self._n_submitted, command=command, client=client, since_s=now_s)
+        )
         running = self._running
         if running is not None and client.priority < running.client.priority and not client.held:
             self._preempt(running)
@@ -177,6 +206,8 @@ class EngineThread:
         """Let ``client``'s commands wait, or go on."""
         with self._changed:
             client.held = held
+            if held:
+                client.n_interruptions += 1
             if held and self._running is not None and self._running.client is client:
                 self._preempt(self._running)
             self._changed.notify()
@@ -188,8 +219,8 @@ class EngineThread:
     def close(self) -> None:
         """Cancel everything, free the models, wait for the thread."""
         with self._changed:
-            if not self._closed:
-                self._closed = True
+            if not self._is_closing:
+                self._is_closing = True
                 clients = tuple(self._clients)
                 for client in clients:
                     self.stop(client)
@@ -207,7 +238,7 @@ class EngineThread:
                 if restart:
                     job.preempted = False
                     self._pending.append(job)
-            job.client.sink(CommandRestarted() if restart else event)
+            job.client.tell(CommandRestarted() if restart else event)
             if isinstance(job.command, Shutdown):
                 return
 
@@ -217,12 +248,23 @@ class EngineThread:
                 self._changed.wait()
             job = min(runnable, key=lambda job: (job.client.priority, job.number))
             self._pending.remove(job)
-            self._running = job
-            if job.cancelled:
-                self._abort.set()
-            else:
-                self._abort.clear()
+            self._begin(job)
             return job
+
+    def _begin(self, job: _Job) -> None:
+        self._running = job
+        if isinstance(job.command, Shutdown):
+            self._closed = True
+        now_s = self._clock()
+        job.client.waited_s += now_s - job.since_s
+        job.since_s = now_s
+        for client in self._clients:
+            if client is not job.client:
+                client.n_interruptions += 1
+        if job.cancelled:
+            self._abort.set()
+        else:
+            self._abort.clear()
 
     def _answer(self, job: _Job) -> Event:
         try:
@@ -232,8 +274,7 @@ class EngineThread:
         except SpectuiError as error:
             return EngineFailed(error=error, trace=None)
         except Exception as error:  # noqa: BLE001 - the thread must live on; the event tells all
-            message = f"{type(error).__name__}: {error}"
-            return EngineFailed(error=SpectuiError(message), trace=traceback.format_exc())
+            return _defect(error)
 
     def _execute(self, job: _Job) -> Event:
         models, command = self._models, job.command
@@ -290,6 +331,12 @@ class EngineThread:
         return Tokenized(tokens=model.vocabulary.tokenize(text))
 
 
+def _defect(error: Exception) -> EngineFailed:
+    message = f"{type(error).__name__}: {error}"
+    trace = "".join(traceback.format_exception(error))
+    return EngineFailed(error=SpectuiError(message), trace=trace)
+
+
 def _was_cut(event: Event) -> bool:
     """Whether an answer tells of a cancellation rather than of a result."""
     match event:
@@ -306,6 +353,6 @@ def _tell(clients: tuple[EngineClient, ...]) -> Sink:
 
     def tell(event: Event) -> None:
         for client in clients:
-            client.sink(event)
+            client.tell(event)
 
     return tell

@@ -3,13 +3,13 @@
 import ctypes
 import time
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import psutil
 
+from spectui.closing import Closing
 from spectui.config import ContextOptions, FlashAttention
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.batch import Batch
@@ -74,7 +74,7 @@ class AbortFlag:
         self._text[0] = b"\0"
 
 
-class Context:
+class Context(Closing):
     """Owns a ``llama_context`` with one sequence; implements ``SequenceModel``.
 
     ``native_s`` adds up the seconds inside llama.cpp, so that what is ours can be told apart.
@@ -260,9 +260,14 @@ class Context:
         self.tokens.clear()
         self._n_outputs = 0
 
+    @property
+    def state_bytes(self) -> int:
+        """Size of what ``save`` would return now."""
+        return int(C.llama_state_seq_get_size(self._ctx, _SEQUENCE))
+
     def save(self) -> bytes:
         """Return the cache of the sequence, for ``restore`` on this same context."""
-        size = C.llama_state_seq_get_size(self._ctx, _SEQUENCE)
+        size = self.state_bytes
         buffer = (ctypes.c_uint8 * size)()
         written = C.llama_state_seq_get_data(self._ctx, buffer, size, _SEQUENCE)
         return bytes(memoryview(buffer)[:written])
@@ -281,17 +286,6 @@ class Context:
             self._batch.close()
             C.llama_free(self._ctx)
             self._ctx = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _cache_type(option: str, name: str) -> int:

@@ -7,9 +7,8 @@ import re
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from spectui.closing import Closing
 from spectui.config import ModelOptions
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.c import C
@@ -40,7 +39,7 @@ def file_size(path: Path) -> int:
     return sum(shard.stat().st_size for shard in shards)
 
 
-class Model:
+class Model(Closing):
     """Owns a ``llama_model``. Close it, or use it as a context manager."""
 
     def __init__(
@@ -158,17 +157,6 @@ class Model:
         if self._model:
             C.llama_model_free(self._model)
             self._model = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def ran_out_of_memory() -> bool:

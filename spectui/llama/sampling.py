@@ -1,11 +1,10 @@
 """The target's sampler chain, and the draft's top token."""
 
 import ctypes
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
+from spectui.closing import Closing
 from spectui.config import SamplingConfig
 from spectui.llama.c import C
 from spectui.llama.context import Logits
@@ -20,7 +19,7 @@ DRAFT_TOP_K = 10
 _BLOCK = 64
 
 
-class SamplerChain:
+class SamplerChain(Closing):
     """llama.cpp's samplers over a candidate array that is allocated once."""
 
     def __init__(self, config: SamplingConfig, vocabulary: Vocabulary) -> None:
@@ -64,17 +63,6 @@ class SamplerChain:
         if self._chain:
             C.llama_sampler_free(self._chain)
             self._chain = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _forbid(vocabulary: Vocabulary) -> object:

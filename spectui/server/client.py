@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self, TypedDict, TypeVar
+from typing import TypedDict, TypeVar
 
 import httpx
 import msgspec
 
+from spectui.closing import Closing
 from spectui.errors import ServerError
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class _ErrorReply(msgspec.Struct):
     error: _Fault
 
 
-class LlamaClient:
+class LlamaClient(Closing):
     """Talks to a llama-server that is already running."""
 
     def __init__(
@@ -84,17 +84,6 @@ class LlamaClient:
             timeout=request_timeout_s,
             trust_env=False,  # a configured proxy cannot reach this machine's loopback
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connection."""

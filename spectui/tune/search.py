@@ -56,6 +56,7 @@ class Limits:
 
     n_trials: int
     time_budget_s: float | None = None
+    """Of the search's own work: pauses and turns of the chat do not count."""
     n_trial_prompts: int = 8
     """Prompts per trial; the confirmation uses all that there is time for."""
     n_confirmations: int = 1
@@ -121,6 +122,13 @@ class TuneResult:
     """What ended the search early, besides an interrupt."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Anchor:
+    tokens_per_s: float
+    n_interruptions: int
+    """Of the engine, before it was measured: it is stale as soon as there are more."""
+
+
 class Search:
     """Runs a study on the engine. Use it once."""
 
@@ -135,6 +143,7 @@ class Search:
         limits: Limits,
         on_event: Callable[[TuneEvent], None],
         loaded: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare; nothing is measured yet.
 
@@ -147,6 +156,7 @@ class Search:
             limits: when to stop.
             on_event: told what happens, on the caller's thread.
             loaded: the candidate that the engine has loaded already.
+            clock: seconds; what the engine gave to others meanwhile is taken off.
         """
         self._engine = engine
         self._workload = workload
@@ -158,8 +168,9 @@ class Search:
         self._records = {record.number: record for record in study.records()}
         """Kept here too: a storage that fails must not take the result with it."""
         self._loaded = loaded
-        self._anchor: float | None = None
-        self._began = time.monotonic()
+        self._clock = clock
+        self._anchor: _Anchor | None = None
+        self._began_s = self._now_s()
         self._trial_s: list[float] = []
 
     def run(self, *, min_gain: float) -> TuneResult:
@@ -201,9 +212,13 @@ class Search:
     def _search(self) -> None:
         self._measurer.warm_up(None)
         while self._n_tried() < self._limits.n_trials and self._has_time():
-            began = time.monotonic()
+            began_s = self._now_s()
             self._run_trial(self._study.ask())
-            self._trial_s.append(time.monotonic() - began)
+            self._trial_s.append(self._now_s() - began_s)
+
+    def _now_s(self) -> float:
+        """Clock of this search's own work: it stands still while others have the engine."""
+        return self._clock() - self._engine.waited_s
 
     def _n_tried(self) -> int:
         """Trials that were measured or cannot be, earlier sessions' included."""
@@ -231,9 +246,9 @@ class Search:
         items = self._workload.items[: self._limits.n_trial_prompts]
         self._measurer.warm_up(proposal.arm.speculation)
         for _attempt in range(2):
-            before = self._anchor or self._measurer.anchor()
+            before = self._last_anchor()
             scores = tuple(score(item, self._decode(item, proposal.arm)) for item in items)
-            after = self._anchor = self._measurer.anchor()
+            after = self._measure_anchor()
             noisy = drift((before, after)) > MAX_DRIFT
             if not noisy:
                 break
@@ -245,6 +260,19 @@ class Search:
             anchor_tokens_per_s=(before + after) / 2,
             noisy=noisy,
         )
+
+    def _last_anchor(self) -> float:
+        """Tokens/s of the last anchor, or of a new one if something has come between."""
+        anchor = self._anchor
+        if anchor is None or anchor.n_interruptions != self._engine.n_interruptions:
+            return self._measure_anchor()
+        return anchor.tokens_per_s
+
+    def _measure_anchor(self) -> float:
+        n_interruptions = self._engine.n_interruptions
+        tokens_per_s = self._measurer.anchor()
+        self._anchor = _Anchor(tokens_per_s=tokens_per_s, n_interruptions=n_interruptions)
+        return tokens_per_s
 
     def _decode(self, item: WorkItem, arm: Arm) -> GenerationResult:
         result = self._measurer.decode(item, arm.speculation)
@@ -285,7 +313,7 @@ class Search:
         items = self._workload.items
         if self._limits.time_budget_s is None:
             return items
-        left = self._limits.time_budget_s - (time.monotonic() - self._began)
+        left = self._limits.time_budget_s - self._spent_s()
         n = max(_MIN_CONFIRMATION, int(left / self._pair_s())) if self._pair_s() else len(items)
         return items[:n]
 
@@ -295,8 +323,10 @@ class Search:
         if budget is None or not self._trial_s:
             return True
         confirmation = self._pair_s() * _MIN_CONFIRMATION
-        spent = time.monotonic() - self._began
-        return spent + max(self._trial_s) + confirmation < budget
+        return self._spent_s() + max(self._trial_s) + confirmation < budget
+
+    def _spent_s(self) -> float:
+        return self._now_s() - self._began_s
 
     def _pair_s(self) -> float:
         """Seconds that one prompt of the confirmation will take, from the trials so far."""
@@ -319,7 +349,7 @@ class Search:
         left = n_left * mean + self._pair_s() * len(self._workload.items)
         if self._limits.time_budget_s is None:
             return left
-        return max(0.0, min(left, self._limits.time_budget_s - (time.monotonic() - self._began)))
+        return max(0.0, min(left, self._limits.time_budget_s - self._spent_s()))
 
 
 def _is_defect(error: SpectuiError) -> bool:

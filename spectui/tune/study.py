@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 import optuna
 import psutil
 from sqlalchemy.exc import SQLAlchemyError
 
+from spectui.closing import Closing
 from spectui.config import SpeculationConfig
 from spectui.errors import BadInputError, UsageError
 from spectui.paths import data_dir, ensure_dir
@@ -57,7 +57,7 @@ class Proposal:
     arm: Arm
 
 
-class TuningStudy:
+class TuningStudy(Closing):
     """One study in one storage. Close it, or use it as a context manager."""
 
     def __init__(
@@ -277,17 +277,6 @@ class TuningStudy:
         """Let go of the storage."""
         self._storage.remove_session()
         self._storage.engine.dispose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def own_storage() -> str:

@@ -3,9 +3,8 @@
 import queue
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from spectui.closing import Closing
 from spectui.config import ContextOptions, ModelOptions, SamplingConfig, SpeculationConfig
 from spectui.engine.commands import Command, Generate, LoadTarget, ProbeMargin
 from spectui.engine.driver import Engine
@@ -45,7 +44,7 @@ def assert_lossless(
     assert probed.margin <= 2 * probed.noise, f"lost at token {position}: {probed}"
 
 
-class HookedEngine:
+class HookedEngine(Closing):
     """An ``EngineThread`` whose every event passes ``hook`` on the engine's thread.
 
     While the hook runs the engine stands still, so that a test can act at a known moment.
@@ -71,13 +70,5 @@ class HookedEngine:
     def answer(self) -> Event:
         return self._answers.get(timeout=60)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self.thread.close()
