@@ -8,10 +8,44 @@ from pathlib import Path
 
 import pytest
 
+from spectui.sessions import AnswerPart, SettingsChange, UserTurn, recent_sessions
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 from tests.support.terminal import Terminal
 
 pytest_plugins = ["tests.support.fixtures"]
+
+CTRL_Q = "\x11"
+F5 = "\x1b[15~"
+F8 = "\x1b[19~"
+
+ENDLESS = ["-n", "-1", "-c", "4096"]
+
+DEFECTIVE = """
+from spectui.cli import main
+from spectui.tui.app import SpectuiApp
+
+def broken(self):
+    raise ZeroDivisionError("on purpose")
+
+SpectuiApp.action_log = broken
+main()
+"""
+"""spectui with a defect in what F8 does."""
+
+HELD_AT_ITS_START = """
+import sys
+from signal import pause
+from spectui.cli import main
+
+class Hold:
+    def find_spec(self, name, path, target=None):
+        if name == "spectui.tui.app":
+            pause()
+
+sys.meta_path.insert(0, Hold())
+main()
+"""
+"""spectui that never gets further than to import its screen."""
 
 
 @pytest.fixture
@@ -27,7 +61,7 @@ def test_a_chat_in_a_terminal(arguments: list[str], tmp_path: Path) -> None:
         terminal.see("12 tokens")
         terminal.resize(24, 80)
         terminal.see("12 tokens")
-        terminal.press("\x11")
+        terminal.press(CTRL_Q)
         rest = terminal.end()
         assert terminal.exit_code == 0
         terminal.assert_restored(rest)
@@ -36,14 +70,61 @@ def test_a_chat_in_a_terminal(arguments: list[str], tmp_path: Path) -> None:
     assert "hello there" in sessions[0].read_text()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_it_and_restores_the_terminal(
+ENDING = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_the_guard_passes_a_signal_on_and_everything_is_stored(
+    arguments: list[str], tmp_path: Path, number: signal.Signals
+) -> None:
+    with Terminal([*arguments, *ENDLESS], tmp_path) as terminal:
+        terminal.see("ready")
+        terminal.press("hello there\r")
+        # Of the rounds' times: the answer has begun.
+        terminal.see("verify")
+        program = terminal.program
+        os.kill(terminal.child.pid, number)
+        terminal.assert_restored(terminal.end())
+        assert terminal.exit_code == 128 + number
+        assert not program.is_running()
+    (session,) = recent_sessions(2, tmp_path / "data" / "sessions")
+    said, *answer = (entry for entry in session.entries if not isinstance(entry, SettingsChange))
+    assert said == UserTurn(text="hello there")
+    assert answer
+    assert all(isinstance(entry, AnswerPart) for entry in answer)
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_a_signal_to_the_program_itself_ends_it_too(
     arguments: list[str], tmp_path: Path, number: signal.Signals
 ) -> None:
     with Terminal(arguments, tmp_path) as terminal:
         terminal.see("ready")
-        os.kill(terminal.program.pid, number)
+        terminal.program.send_signal(number)
         terminal.assert_restored(terminal.end())
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_a_signal_before_the_screen_is_there_ends_it(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with Terminal([], tmp_path, program=["-c", HELD_AT_ITS_START]) as terminal:
+        terminal.see("starting")
+        os.kill(terminal.child.pid, number)
+        rest = terminal.end()
+        assert terminal.exit_code == 128 + number
+        terminal.assert_restored(rest)
+        assert "error" not in rest
+
+
+def test_stopped_by_job_control_it_goes_on(arguments: list[str], tmp_path: Path) -> None:
+    with Terminal(arguments, tmp_path) as terminal:
+        terminal.see("ready")
+        terminal.program.suspend()
+        terminal.wait_until_stopped()
+        os.kill(terminal.child.pid, signal.SIGCONT)
+        terminal.press("hello there\r")
+        terminal.see("12 tokens")
 
 
 def test_ctrl_c_quits_when_nothing_runs(arguments: list[str], tmp_path: Path) -> None:
@@ -68,34 +149,145 @@ def test_a_native_crash_leaves_a_usable_terminal_and_a_sentence(
         assert terminal.exit_code == 1
 
 
+@pytest.mark.parametrize("moment", ["idle", "answer"])
+def test_a_defect_leaves_a_usable_terminal_and_a_traceback_in_the_log(
+    arguments: list[str], tmp_path: Path, moment: str
+) -> None:
+    with Terminal([*arguments, *ENDLESS], tmp_path, program=["-c", DEFECTIVE]) as terminal:
+        terminal.see("ready")
+        if moment == "answer":
+            terminal.press("hello there\r")
+            terminal.see("answering")
+        terminal.press(F8)
+        rest = terminal.end()
+        assert terminal.exit_code == 1
+        terminal.assert_restored(rest)
+    log = tmp_path / "data" / "logs" / "spectui.log"
+    # What comes after the alternate screen stays on the terminal.
+    left = rest[rest.rindex("error: ") :]
+    assert left.startswith("error: ZeroDivisionError: on purpose; ")
+    assert left.endswith(f"{log}\r\n")
+    assert rest.count("on purpose") == 1
+    assert "ZeroDivisionError: on purpose" in log.read_text()
+
+
 def test_nothing_native_is_ever_drawn(arguments: list[str], tmp_path: Path) -> None:
     with Terminal(arguments, tmp_path) as terminal:
         terminal.see("ready")
-        terminal.press("\x11")
+        terminal.press(CTRL_Q)
         assert "llama_" not in terminal.end()
     log = (tmp_path / "data" / "logs" / "spectui.log").read_text()
     assert "llama_" in log
 
 
-@pytest.mark.parametrize("moment", ["answer", "trial"])
+def at(moment: str, terminal: Terminal) -> None:
+    """Bring the program to a moment."""
+    if moment == "start":
+        terminal.see("Enter sends")
+    elif moment == "load":
+        terminal.see("loading")
+    else:
+        terminal.see("ready")
+    if moment == "answer":
+        terminal.press("hello there\r")
+        terminal.see("verify")
+    elif moment == "trial":
+        terminal.press(F5)
+        terminal.see("Press s to start")
+        terminal.press("s")
+        terminal.see("earching")
+
+
+@pytest.mark.parametrize("moment", ["start", "load", "answer", "trial"])
 def test_quitting_in_the_middle_leaves_nothing_behind(
     arguments: list[str], tmp_path: Path, moment: str
 ) -> None:
-    endless = [*arguments, "-n", "-1", "-c", "4096"]
-    with Terminal(endless, tmp_path) as terminal:
+    with Terminal([*arguments, *ENDLESS], tmp_path) as terminal:
+        at(moment, terminal)
+        assert_quits(terminal)
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("moment", ["load", "answer", "trial"])
+def test_quitting_a_real_model_in_the_middle_leaves_nothing_behind(
+    smollm2: Path, tmp_path: Path, moment: str
+) -> None:
+    pair = ["-m", str(smollm2), "-md", str(smollm2), "-c", "4096", "-t", "1", "--ignore-eos"]
+    with Terminal(pair, tmp_path) as terminal:
+        at(moment, terminal)
+        assert_quits(terminal)
+
+
+@pytest.mark.models
+def test_quitting_while_the_demo_is_built_leaves_nothing_behind(tmp_path: Path) -> None:
+    with Terminal(["--demo"], tmp_path) as terminal:
+        terminal.see("demo dense")
+        assert_quits(terminal)
+    assert not list(tmp_path.rglob("*.gguf"))
+
+
+def assert_quits(terminal: Terminal) -> None:
+    """Two seconds are the aim, and ``benchmarks/tui_latency.py`` measures them."""
+    program = terminal.program
+    terminal.press(CTRL_Q)
+    terminal.assert_restored(terminal.end(within_s=20))
+    assert terminal.exit_code == 0
+    assert not program.is_running()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot read the recording r.jsonl"),
+        ("", "r.jsonl holds no snapshot"),
+        ("not a recording\nat all", "r.jsonl, line 1"),
+    ],
+)
+def test_a_bad_recording_is_named_and_the_rest_goes_on(
+    arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    content: str | None,
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if content is not None:
+        Path("r.jsonl").write_text(content)
+    with Terminal([*arguments, "--monitor-replay", "r.jsonl"], tmp_path) as terminal:
+        terminal.see(message)
+        terminal.press("hello there\r")
+        terminal.see("12 tokens")
+        assert_quits(terminal)
+
+
+def test_an_unknown_look_is_named_and_the_default_taken(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    with Terminal([*arguments, "--theme", "nope"], tmp_path) as terminal:
+        terminal.see("There is no look nope")
         terminal.see("ready")
-        if moment == "answer":
-            terminal.press("hello there\r")
-            terminal.see("answering")
-        else:
-            terminal.press("\x1b[15~")
-            terminal.see("Start")
-            terminal.press("s")
-            terminal.press("s")
-            terminal.see("earching")
-        terminal.press("\x11")
-        terminal.assert_restored(terminal.end())
-        assert terminal.exit_code == 0
+        assert_quits(terminal)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--preset", "none"], "no preset none"),
+        (["--preset", "bad.toml"], "bad.toml"),
+        (["-m", "missing.gguf"], "missing.gguf: no such file"),
+        (["-md", "draft.gguf"], "-md names a draft"),
+    ],
+)
+def test_what_cannot_be_used_is_said_before_the_screen_is_touched(
+    tmp_path: Path, options: list[str], message: str
+) -> None:
+    with Terminal(options, tmp_path) as terminal:
+        rest = terminal.end()
+        assert terminal.exit_code in {2, 3}
+    assert message in rest
+    assert rest.startswith("error: ")
+    assert "\x1b" not in rest
+    assert rest.count("\n") == 1
 
 
 def test_without_a_terminal_it_says_so(arguments: list[str], tmp_path: Path) -> None:

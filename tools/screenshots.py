@@ -3,49 +3,57 @@
     python tools/screenshots.py
 
 A pilot types into the app; the engine, the models and the tuner are the real ones. One picture
-replays tests/data/monitor-gpu.jsonl, whose header says whether a machine or a program made it.
+replays tests/data/monitor-gpu.jsonl, whose header says whether a machine or a program made it. The
+app runs in an empty folder, in which the models lie in models/, for a user whose home is /home/you:
+no path of the machine that draws is shown.
 """
 
 import asyncio
+import faulthandler
+import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
-from os import environ
+from dataclasses import dataclass
 from pathlib import Path
 
 from textual.pilot import Pilot
 
 from spectui.cli.cockpit import command
 from spectui.cli.run_cockpit import make_launch
-from spectui.paths import HOME_VARIABLE, cache_dir
+from spectui.demo import DemoModel, ensure_demo_models
+from spectui.paths import HOME_VARIABLE
 from spectui.prompts import builtin_suite
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
 from spectui.tui.screens.live import Activity
 from spectui.tui.widgets.prompt_box import PromptBox
+from spectui.tune.progress import Phase, TuningState
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "screenshots"
 RECORDING = ROOT / "tests" / "data" / "monitor-gpu.jsonl"
 QUESTION = "Write a short story about a lighthouse keeper."
-_WAIT_S = 900.0
+HOME = Path("/home/you")
 _LOOK_S = 0.1
+_GRACE_S = 60.0
+"""How long the app may take to end, once its time is over."""
 
 
 class Session:
     """The app with a pilot at the keyboard."""
 
-    def __init__(self, app: SpectuiApp, pilot: Pilot[None]) -> None:
-        """Drive ``app``."""
+    def __init__(self, app: SpectuiApp, pilot: Pilot[None], private: tuple[Path, ...]) -> None:
+        """Drive ``app``; no picture may show one of the paths ``private``."""
         self.app = app
         self.pilot = pilot
+        self._private = private
 
     async def wait(self, condition: Callable[[], bool]) -> None:
         """Wait for the engine, which takes its time."""
-        async with asyncio.timeout(_WAIT_S):
-            while not condition():
-                await self.pilot.pause(_LOOK_S)
+        while not condition():
+            await self.pilot.pause(_LOOK_S)
 
     async def ready(self) -> None:
         """Wait until the pair is loaded, and idle."""
@@ -63,10 +71,53 @@ class Session:
         await self.wait(lambda: self.app.live.activity is Activity.ANSWERING)
         await self.ready()
 
+    async def start_search(self) -> None:
+        """Start a short one."""
+        self.app.director.start_tuning(builtin_suite()[:6], n_trials=6)
+        # The state of before is idle, as that of a search that has ended without a trial.
+        tuning = self.app.tuning
+        await self.wait(lambda: tuning.state is not None and tuning.state.phase is not Phase.IDLE)
+
+    async def searched(self, n_trials: int | None) -> None:
+        """Wait until so many trials are measured, None for the verdict.
+
+        Raises:
+            RuntimeError: the search has ended before that.
+        """
+        tuning = self.app.tuning
+
+        def is_enough(state: TuningState) -> bool:
+            if n_trials is None:
+                return state.result is not None
+            return len(state.records) >= n_trials
+
+        await self.wait(
+            lambda: (
+                tuning.state is not None
+                and (is_enough(tuning.state) or not tuning.state.is_running)
+            )
+        )
+        if tuning.state is None or not is_enough(tuning.state):
+            raise RuntimeError(f"the search has ended too early: {tuning.state}")
+
+    def text(self) -> str:
+        """What is on the screen."""
+        strips = self.app.screen._compositor.render_strips()  # noqa: SLF001 - nothing public has it
+        return "\n".join(strip.text.rstrip() for strip in strips)
+
     def save(self, name: str) -> None:
-        """Write the picture."""
+        """Write the picture.
+
+        Raises:
+            RuntimeError: it shows where this machine keeps its files.
+        """
+        text = self.text()
+        shown = [str(path) for path in self._private if str(path) in text]
+        if shown:
+            raise RuntimeError(f"{name} shows {shown[0]}:\n{text}")
+        size = self.app.size
+        path = FOLDER / f"{name}-{size.width}x{size.height}.svg"
         FOLDER.mkdir(exist_ok=True)
-        path = FOLDER / f"{name}.svg"
         path.write_text(self.app.export_screenshot(simplify=True), encoding="utf-8")
         print(path.relative_to(ROOT))
 
@@ -79,9 +130,9 @@ async def live(session: Session) -> None:
     await session.ready()
     await session.measured()
     await session.ask(QUESTION)
-    session.save(f"live-{_size(session)}")
+    session.save("live")
     await session.pilot.press("f2")
-    session.save(f"rejected-{_size(session)}")
+    session.save("rejected")
 
 
 async def gpu(session: Session) -> None:
@@ -89,7 +140,23 @@ async def gpu(session: Session) -> None:
     await session.ready()
     await session.measured()
     await session.ask(QUESTION)
-    session.save(f"gpu-{_size(session)}")
+    session.save("gpu")
+
+
+async def export(session: Session) -> None:
+    """The flags of the pair as it runs."""
+    await session.ready()
+    await session.pilot.press("f6")
+    await session.pilot.pause(_LOOK_S)
+    session.save("export")
+
+
+async def help_(session: Session) -> None:
+    """Keys and actions."""
+    await session.ready()
+    await session.pilot.press("f1")
+    await session.pilot.pause(_LOOK_S)
+    session.save("help")
 
 
 async def tune(session: Session) -> None:
@@ -97,60 +164,100 @@ async def tune(session: Session) -> None:
     await session.ready()
     await session.pilot.press("f5")
     await session.pilot.pause(_LOOK_S)
-    session.save(f"tune-start-{_size(session)}")
-    session.app.director.start_tuning(builtin_suite()[:6], n_trials=6)
-    state = session.app.tuning
-    await session.wait(lambda: state.state is not None and len(state.state.records) >= 4)  # noqa: PLR2004 - half of it
-    session.save(f"tuning-{_size(session)}")
-    await session.wait(lambda: state.state is not None and not state.state.is_running)
+    session.save("tune-start")
+    await session.start_search()
+    await session.searched(4)
+    session.save("tuning")
+    await session.searched(None)
     await session.pilot.pause(_LOOK_S)
-    session.save(f"tune-{_size(session)}")
+    session.save("tune")
 
 
-def _size(session: Session) -> str:
-    size = session.app.size
-    return f"{size.width}x{size.height}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """How pictures are made."""
+
+    scenario: Scenario
+    arguments: tuple[str, ...] = ()
+    longest_s: float = 600.0
+    """A run that takes longer is stuck."""
 
 
-def run(arguments: list[str], size: tuple[int, int], scenario: Scenario) -> None:
-    """Start the app with ``arguments`` and play ``scenario``."""
+PICTURES = {
+    "live": Picture(scenario=live),
+    "gpu": Picture(scenario=gpu, arguments=("--monitor-replay", str(RECORDING))),
+    "export": Picture(scenario=export),
+    "help": Picture(scenario=help_),
+    "tune": Picture(scenario=tune, longest_s=3600.0),
+}
+ALL = (
+    ("live", 80, 24),
+    ("live", 120, 40),
+    ("gpu", 200, 60),
+    ("export", 120, 40),
+    ("help", 120, 40),
+    ("tune", 120, 40),
+)
+
+
+def run(
+    arguments: list[str], size: tuple[int, int], picture: Picture, private: tuple[Path, ...]
+) -> None:
+    """Start the app with ``arguments`` and play the scenario.
+
+    Raises:
+        RuntimeError: it is stuck.
+    """
     parsed = dict(command.make_context("cockpit", arguments).params)
     app = SpectuiApp(make_launch(parsed, Settings(keep_sessions=False), extra=()))
 
     async def play() -> None:
         async with app.run_test(size=size) as pilot:
-            await scenario(Session(app, pilot))
+            session = Session(app, pilot, private)
+            try:
+                async with asyncio.timeout(picture.longest_s):
+                    await picture.scenario(session)
+            except TimeoutError as error:
+                raise RuntimeError(
+                    f"stuck for {picture.longest_s:g} s on this screen:\n{session.text()}"
+                ) from error
 
+    # Should the loop itself be stuck, every thread says where, and the process ends.
+    faulthandler.dump_traceback_later(picture.longest_s + _GRACE_S, exit=True)
     try:
         asyncio.run(play())
     finally:
         app.backstage.close()
+    faulthandler.cancel_dump_traceback_later()
 
 
-SCENARIOS: dict[str, tuple[list[str], Scenario]] = {
-    "live": ([], live),
-    "gpu": (["--monitor-replay", str(RECORDING)], gpu),
-    "tune": ([], tune),
-}
-PICTURES = (("live", 80, 24), ("live", 120, 40), ("gpu", 200, 60), ("tune", 120, 40))
+def draw(name: str, size: tuple[int, int]) -> None:
+    """Run the app in a folder that tells nothing of this machine, and draw it."""
+    demo = ensure_demo_models((DemoModel.DENSE, DemoModel.DRAFT))
+    private = (Path.home(), ROOT, *(path.parent for path in demo.values()))
+    with tempfile.TemporaryDirectory() as folder:
+        # Studies of this machine's user are not to be shown, nor is anything to be left in them.
+        os.environ.pop(HOME_VARIABLE, None)
+        os.environ |= {"HOME": str(HOME), "XDG_DATA_HOME": folder}
+        os.environ.pop("XDG_CONFIG_HOME", None)
+        os.chdir(folder)
+        Path("models").mkdir()
+        target, draft = (Path("models") / path.name for path in demo.values())
+        for path in demo.values():
+            (Path("models") / path.name).symlink_to(path)
+        options = ["-m", str(target), "-md", str(draft), "-c", "2048", "-n", "96"]
+        picture = PICTURES[name]
+        run([*options, *picture.arguments], size, picture, (*private, Path(folder)))
 
 
 def main() -> None:
     """Draw all pictures, each run in a process of its own; or the one that is named."""
     if len(sys.argv) == 1:
-        for name, width, height in PICTURES:
-            command = [sys.executable, __file__, name, str(width), str(height)]
-            subprocess.run(command, check=True)
+        for name, width, height in ALL:
+            subprocess.run([sys.executable, __file__, name, str(width), str(height)], check=True)
         return
     name, n_columns, n_rows = sys.argv[1:]
-    options, scenario = SCENARIOS[name]
-    models = cache_dir() / "demo"
-    with tempfile.TemporaryDirectory() as home:
-        # Studies of this machine's user are not to be shown, nor is anything to be left in them.
-        environ[HOME_VARIABLE] = home
-        (Path(home) / "cache").mkdir()
-        (Path(home) / "cache" / "demo").symlink_to(models)
-        run(["--demo", "-n", "96", *options], (int(n_columns), int(n_rows)), scenario)
+    draw(name, (int(n_columns), int(n_rows)))
 
 
 if __name__ == "__main__":

@@ -8,9 +8,20 @@ import os
 import signal
 import termios
 from contextlib import suppress
-from types import FrameType
+from typing import Any
 
 from spectui.paths import data_dir
+
+_Modes = list[Any]
+"""What termios knows of a terminal."""
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+"""Signals that ask a program to end."""
+
+_WATCHED = (*_ENDING, signal.SIGCHLD)
+
+_BY_SIGNAL = 128
+"""A shell's exit code of a program that a signal ended, less the signal's number."""
 
 _RESET = (
     "\x1b[?1049l"  # leave the alternate screen
@@ -42,48 +53,70 @@ def take_back_greeting(stderr: int = 2) -> None:
 def in_child(stdin: int = 0, stderr: int = 2) -> bool:
     """Fork; return True in the child, and False where there is no terminal to guard.
 
-    The parent never returns: it exits as the child did, after it has put the terminal right.
+    The parent never returns: it passes on what asks the program to end, exits as the child did, and
+    puts the terminal right where the child could not.
     """
     if not (os.isatty(stdin) and os.isatty(stderr)):
         return False
     modes = termios.tcgetattr(stdin)
+    # From now on they wait for the parent to look, so that none is lost.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
     child = os.fork()
     if child == 0:
+        _let_signals_end()
         return True
-    _forward_signals(child)
-    status = _wait(child)
+    status, asked = _watch(child)
     if os.WIFEXITED(status):
-        os._exit(os.WEXITSTATUS(status))
-    # The terminal itself may be gone.
-    with suppress(termios.error):
-        termios.tcsetattr(stdin, termios.TCSAFLUSH, modes)
-    name = signal.Signals(os.WTERMSIG(status)).name
-    os.write(stderr, f"{_RESET}{_sentence(name)}\n".encode())
-    os._exit(1)
+        os._exit(os.WEXITSTATUS(status) or (_BY_SIGNAL + asked if asked else 0))
+    number = os.WTERMSIG(status)
+    wanted = number in _ENDING
+    _restore(stdin, stderr, modes, "" if wanted else _sentence(number))
+    os._exit(_BY_SIGNAL + number if wanted else 1)
 
 
-def _sentence(name: str) -> str:
-    return (
-        f"error: spectui was ended by {name}; llama.cpp's last words are in "
-        f"{data_dir() / 'logs' / 'spectui.log'}, and the next start offers the session again"
-    )
+def let_end() -> None:
+    """Ignore further signals in the child: what remains takes a moment and keeps nothing."""
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
 
 
-def _forward_signals(child: int) -> None:
-    def forward(number: int, _frame: FrameType | None) -> None:
-        os.kill(child, number)
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, forward)
-    # Ctrl-C reaches both: it is the child's to handle.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _let_signals_end() -> None:
+    """Until the screen is there and handles them itself, there is nothing to keep."""
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
 
 
-def _wait(child: int) -> int:
-    """Wait for the child's end; stop and go on as it does (Ctrl-Z)."""
+def _watch(child: int) -> tuple[int, int]:
+    """Wait for the child's end; pass on what asks it to end, stop and go on as it does (Ctrl-Z).
+
+    Returns:
+        The child's status, and the first signal that was passed on, 0 for none.
+    """
+    asked = 0
     while True:
-        _pid, status = os.waitpid(child, os.WUNTRACED)
-        if not os.WIFSTOPPED(status):
-            return status
-        os.kill(os.getpid(), signal.SIGSTOP)
-        os.kill(child, signal.SIGCONT)
+        number = signal.sigwait(_WATCHED)
+        if number != signal.SIGCHLD:
+            asked = asked or number
+            os.kill(child, number)
+            continue
+        pid, status = os.waitpid(child, os.WNOHANG | os.WUNTRACED)
+        if pid and os.WIFSTOPPED(status):
+            os.kill(os.getpid(), signal.SIGSTOP)
+            os.kill(child, signal.SIGCONT)
+        elif pid:
+            return status, asked
+
+
+def _restore(stdin: int, stderr: int, modes: _Modes, last_words: str) -> None:
+    # The terminal itself may be gone.
+    with suppress(termios.error, OSError):
+        termios.tcsetattr(stdin, termios.TCSAFLUSH, modes)
+        os.write(stderr, f"{_RESET}{last_words}".encode())
+
+
+def _sentence(number: int) -> str:
+    return (
+        f"error: spectui was ended by {signal.Signals(number).name}; llama.cpp's last words are in "
+        f"{data_dir() / 'logs' / 'spectui.log'}, and the next start offers the session again\n"
+    )

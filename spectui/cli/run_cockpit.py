@@ -11,7 +11,8 @@ import click
 import psutil
 
 from spectui.cli.defaults import EXTRA
-from spectui.cli.guard import greet, in_child, take_back_greeting
+from spectui.cli.failure import report_failure
+from spectui.cli.guard import greet, in_child, let_end, take_back_greeting
 from spectui.cli.request import SharedOptions, speculation_config
 from spectui.config import SpeculationConfig
 from spectui.demo.models import DemoModel
@@ -70,11 +71,11 @@ def run(parsed: dict[str, Any]) -> None:
         gc.enable()
         gc.freeze()
         app.run()
+    let_end()
     app.backstage.close()
-    if app.crash is not None:
-        raise app.crash
+    code = 0 if app.crash is None else report_failure(app.crash)
     # Native threads may still be inside a driver or a decode that nobody waits for any more.
-    os._exit(0)
+    os._exit(code)
 
 
 def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str, ...]) -> Launch:

@@ -4,6 +4,7 @@ import os
 import re
 import sys
 import termios
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -28,32 +29,39 @@ class Terminal:
         home: Path,
         *,
         size: tuple[int, int] = (40, 120),
-        environment: dict[str, str] | None = None,
+        program: Sequence[str] = ("-m", "spectui"),
     ) -> None:
-        """Start it with ``size`` rows and columns."""
+        """Start ``program``, Python's arguments, with ``size`` rows and columns."""
         self._read = ""
         env = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
-        env |= {"SPECTUI_HOME": str(home), "TERM": "xterm-256color", **(environment or {})}
+        env |= {"SPECTUI_HOME": str(home), "TERM": "xterm-256color"}
         self.child: Any = pexpect.spawn(
             sys.executable,
-            ["-m", "spectui", *arguments],
+            [*program, *arguments],
             env=env,
             dimensions=size,
             encoding="utf-8",
             codec_errors="replace",
-            timeout=TIMEOUT_S,
         )
         self.child.delaybeforesend = None
         self.modes_before = termios.tcgetattr(self.child.child_fd)
 
     def see(self, text: str) -> None:
         """Wait until ``text`` is drawn, after what was seen before."""
+        deadline_s = time.monotonic() + TIMEOUT_S
         while (at := self._drawn().find(text)) < 0:
-            try:
-                self._read += self.child.read_nonblocking(65536, TIMEOUT_S)
-            except pexpect.EOF as error:
-                raise AssertionError(f"{text!r} never came:\n{self._drawn()[-2000:]}") from error
+            if not self._receive(deadline_s):
+                raise AssertionError(f"{text!r} never came:\n{self._drawn()[-2000:]}")
         self._read = self._drawn()[at + len(text) :]
+
+    def _receive(self, deadline_s: float) -> bool:
+        """Take what is written next; return False at the end of the program or of the time."""
+        left_s = deadline_s - time.monotonic()
+        try:
+            self._read += self.child.read_nonblocking(65536, max(0.0, left_s))
+        except (pexpect.EOF, pexpect.TIMEOUT):
+            return False
+        return left_s > 0
 
     def _drawn(self) -> str:
         """What came, without the terminal's language; a sequence cut at the end stays."""
@@ -73,16 +81,20 @@ class Terminal:
         (program,) = psutil.Process(self.child.pid).children()
         return program
 
-    def end(self) -> str:
+    def end(self, within_s: float = TIMEOUT_S) -> str:
         """Wait for the end; return everything that was written since the last look."""
-        rest = self._read
-        try:
-            while True:
-                rest += self.child.read_nonblocking(65536, TIMEOUT_S)
-        except pexpect.EOF:
+        deadline_s = time.monotonic() + within_s
+        while self._receive(deadline_s):
             pass
+        if not self.child.flag_eof:
+            raise AssertionError(f"still there after {within_s:g} s:\n{self._drawn()[-2000:]}")
         self.child.wait()
-        return rest
+        return self._read
+
+    def wait_until_stopped(self) -> None:
+        """Wait until the guarding process has stopped, as by Ctrl-Z."""
+        _pid, status = os.waitpid(self.child.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
 
     def assert_restored(self, rest: str) -> None:
         """Require that every mode that was switched on in ``rest`` was switched off again."""
