@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 from spectui.cli import documents
@@ -10,11 +9,11 @@ from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.session import model_paths, open_engine, read_prompts
-from spectui.config import ModelOptions, Schedule
+from spectui.cli.session import load_candidates, model_paths, open_engine, read_prompts
+from spectui.config import Schedule
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
-from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
+from spectui.errors import CancelledError, UsageError
 from spectui.export import Dialect, server_arguments, server_command
 from spectui.monitor.machine import Machine, this_machine
 from spectui.tune.measurement import Measurer
@@ -96,7 +95,7 @@ def tune(parsed: dict[str, Any]) -> None:
                 shared.context_options(),
                 max_draft=longest_draft(shared.context_options()),
             )
-            candidates = _candidates(engine, shared, drafts)
+            candidates = load_candidates(engine, shared, drafts)
             workload = tokenize(
                 engine,
                 prompts,
@@ -177,31 +176,6 @@ def _search(engine: Engine, run: TuneRun, progress: Progress) -> TuneResult:
         on_event=progress.on_tune,
     )
     return search.run(min_gain=run.options.min_gain)
-
-
-def _candidates(
-    engine: Engine, shared: SharedOptions, drafts: dict[str, Path]
-) -> tuple[Candidate, ...]:
-    """Load every draft once: which fit the target, and why the others do not.
-
-    Raises:
-        SpectuiError: none does; why the first does not.
-    """
-    found = [_candidate(engine, name, shared.draft_options(path)) for name, path in drafts.items()]
-    first = found[0].error
-    if first is not None and all(candidate.error is not None for candidate in found):
-        raise first
-    return tuple(found)
-
-
-def _candidate(engine: Engine, name: str, options: ModelOptions) -> Candidate:
-    try:
-        loaded = engine.load_draft(options)
-    except (BadInputError, DoesNotFitError) as error:
-        return Candidate(name=name, options=options, loaded=None, error=error)
-    finally:
-        engine.unload_draft()
-    return Candidate(name=name, options=options, loaded=loaded)
 
 
 def _report(result: TuneResult, run: TuneRun) -> None:

@@ -1,4 +1,4 @@
-"""What ``bench`` and ``tune`` do before they measure: models, prompts, engine."""
+"""What ``bench``, ``tune`` and ``trace`` do before they measure: models, prompts, engine."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,12 +8,14 @@ import click
 
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
+from spectui.config import ModelOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.driver import Engine
-from spectui.errors import UsageError
+from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.files import check_file
 from spectui.llama.library import native_log
 from spectui.prompts import Prompt, builtin_suite, load_prompts
+from spectui.tune.search import Candidate
 
 
 @contextmanager
@@ -67,3 +69,28 @@ def named(paths: Sequence[Path]) -> dict[str, Path]:
         stem if stems.count(stem) == 1 else f"{stem}#{index}": path
         for index, (stem, path) in enumerate(zip(stems, paths, strict=True), start=1)
     }
+
+
+def load_candidates(
+    engine: Engine, shared: SharedOptions, drafts: dict[str, Path]
+) -> tuple[Candidate, ...]:
+    """Load every draft once: which fit the target, and why the others do not.
+
+    Raises:
+        SpectuiError: none does; why the first does not.
+    """
+    found = [_candidate(engine, name, shared.draft_options(path)) for name, path in drafts.items()]
+    first = found[0].error
+    if first is not None and all(candidate.error is not None for candidate in found):
+        raise first
+    return tuple(found)
+
+
+def _candidate(engine: Engine, name: str, options: ModelOptions) -> Candidate:
+    try:
+        loaded = engine.load_draft(options)
+    except (BadInputError, DoesNotFitError) as error:
+        return Candidate(name=name, options=options, loaded=None, error=error)
+    finally:
+        engine.unload_draft()
+    return Candidate(name=name, options=options, loaded=loaded)

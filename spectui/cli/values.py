@@ -1,6 +1,7 @@
 """Kinds of values that options take, besides click's own."""
 
 import math
+from typing import Any
 
 import click
 
@@ -39,3 +40,22 @@ class Fraction(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number", param, ctx)
         return number
+
+
+class ListOf(click.ParamType[tuple[Any, ...]]):
+    """Values of another type, separated by commas; each counts once."""
+
+    def __init__(self, item: click.ParamType[Any]) -> None:
+        self._item = item
+        self.name = f"{item.name},..."
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Any, ...]:
+        """Parse every item, or fail with what is accepted."""
+        if isinstance(value, tuple):
+            return value
+        parts = [part.strip() for part in str(value).split(",")]
+        if not all(parts):
+            self.fail(f"{value!r} has an empty place; write 1,2,3", param, ctx)
+        return tuple(dict.fromkeys(self._item.convert(part, param, ctx) for part in parts))

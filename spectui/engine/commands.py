@@ -73,6 +73,20 @@ class ProbeMargin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordChains:
+    """Ask the draft for its chain at every position of an output.
+
+    Answered by ``ChainsRecorded``.
+    """
+
+    prompt: tuple[int, ...]
+    output: tuple[int, ...]
+    """What the target continued the prompt with."""
+    depth: int
+    """Longest draft that the chains shall answer for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparePair:
     """Find out, without loading weights, whether a draft fits. Answered by ``PairCompared``."""
 
@@ -92,6 +106,7 @@ Command = (
     | Tokenize
     | Generate
     | ProbeMargin
+    | RecordChains
     | ComparePair
     | Shutdown
 )

@@ -12,11 +12,13 @@ from spectui.engine.commands import (
     LoadDraft,
     LoadTarget,
     ProbeMargin,
+    RecordChains,
     Tokenize,
     UnloadDraft,
 )
 from spectui.engine.events import (
     TERMINAL,
+    ChainsRecorded,
     EngineFailed,
     Event,
     GenerationFinished,
@@ -84,6 +86,10 @@ class Engine(Closing):
     def probe_margin(self, command: ProbeMargin) -> MarginProbed:
         """How clear the target's choice after a text is."""
         return self._call(command, MarginProbed)
+
+    def record_chains(self, command: RecordChains) -> ChainsRecorded:
+        """What the draft would say at every position of an output."""
+        return self._call(command, ChainsRecorded)
 
     @property
     def n_interruptions(self) -> int:

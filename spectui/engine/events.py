@@ -8,6 +8,7 @@ from spectui.errors import SpectuiError
 from spectui.llama.info import ModelInfo
 from spectui.llama.memory import ModelMemory
 from spectui.models.ranking import ModelFacts
+from spectui.replay.trace import Chains
 from spectui.speculative.counters import Counters, Round
 from spectui.speculative.decoder import Stop
 
@@ -131,6 +132,15 @@ class MarginProbed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChainsRecorded:
+    """What the draft would say."""
+
+    chains: Chains
+    seconds: float
+    """Of the draft's work, the prompt left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PairCompared:
     """Whether a draft can serve a target, as far as their files tell."""
 
@@ -167,6 +177,7 @@ TERMINAL = (
     Tokenized,
     GenerationFinished,
     MarginProbed,
+    ChainsRecorded,
     PairCompared,
     EngineFailed,
     EngineClosed,
@@ -183,6 +194,7 @@ Event = (
     | RoundFinished
     | GenerationFinished
     | MarginProbed
+    | ChainsRecorded
     | PairCompared
     | CommandRestarted
     | EngineFailed

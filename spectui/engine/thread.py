@@ -16,6 +16,7 @@ from spectui.engine.commands import (
     LoadDraft,
     LoadTarget,
     ProbeMargin,
+    RecordChains,
     Shutdown,
     Tokenize,
     UnloadDraft,
@@ -36,6 +37,7 @@ from spectui.engine.events import (
 from spectui.engine.generation import Generation, probe_margin
 from spectui.engine.inspection import Inspector
 from spectui.engine.models import LoadedModels
+from spectui.engine.recording import record
 from spectui.errors import CancelledError, SpectuiError, UsageError
 from spectui.llama.chat import render_chat
 from spectui.llama.context import AbortFlag
@@ -296,6 +298,8 @@ class EngineThread:
                 return Generation(models, command, job.client.sink, cancelled).run()
             case ProbeMargin():
                 return probe_margin(models, command)
+            case RecordChains():
+                return record(models, command, cancelled)
             case Shutdown():
                 self._inspector.close()
                 models.close()

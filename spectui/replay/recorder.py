@@ -46,7 +46,7 @@ def record_chains(
         model.decode((token,), Outputs.LAST)
         top, probability = model.top()
         tokens.append(top)
-        probabilities.append(probability)
+        probabilities.append(_short(probability))
         if position + 1 == len(output) or top != output[position + 1]:
             cap = draft_cap(n_ctx=model.n_ctx, n_past=n_past, n_remaining=0)
             tails.append(_tail(model, top, min(depth, cap) - 1))
@@ -66,5 +66,10 @@ def _tail(model: DraftModel, token: int, length: int) -> Tail:
         model.decode((token,), Outputs.LAST)
         token, probability = model.top()
         tokens.append(token)
-        probabilities.append(probability)
+        probabilities.append(_short(probability))
     return Tail(tokens=tuple(tokens), probabilities=tuple(probabilities))
+
+
+def _short(probability: float) -> float:
+    """Nine digits name a number of single precision, and no two of them are named alike."""
+    return float(f"{probability:.9g}")

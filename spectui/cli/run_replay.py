@@ -1,0 +1,108 @@
+"""What ``spectui replay`` does once its options are parsed."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from spectui import __version__
+from spectui.cli.output import check_writable, write_result
+from spectui.errors import UsageError
+from spectui.replay.file import read_trace
+from spectui.replay.grid import Grid
+from spectui.replay.totals import Total, replay_trace
+from spectui.replay.trace import Trace
+
+_WIDTH = 100
+"""Of the table where stdout is no terminal."""
+
+
+def replay(
+    path: Path,
+    *,
+    draft_max: tuple[int, ...] | None,
+    draft_min: tuple[int, ...],
+    draft_p_min: tuple[float, ...],
+    drafts: tuple[str, ...],
+    json_path: str | None,
+) -> None:
+    """Read, replay, print."""
+    check_writable(json_path, (path,))
+    trace = read_trace(path)
+    totals: list[Total] = []
+    for name in _chosen(trace, drafts):
+        depth = min(recording.chains[name].depth for recording in trace.recordings)
+        longest = draft_max or tuple(range(1, depth + 1))
+        grid = Grid(draft_max=longest, draft_min=draft_min, draft_p_min=draft_p_min)
+        totals += replay_trace(trace.recordings, name, grid)
+    document = {
+        "schema": "spectui.replay/1",
+        "spectui": __version__,
+        "trace": str(path),
+        "configs": [_config(total) for total in totals],
+    }
+    write_result(document, _table(totals, len(trace.recordings)), json_path)
+
+
+def _chosen(trace: Trace, wanted: Sequence[str]) -> Iterator[str]:
+    if not trace.recordings or not trace.drafts:
+        raise UsageError("the trace holds nothing to replay; record one with spectui trace")
+    for name in wanted:
+        if Path(name).stem not in trace.drafts and name not in trace.drafts:
+            raise UsageError(f"-md {name}: the trace knows {', '.join(trace.drafts)}")
+    stems = {*wanted, *(Path(name).stem for name in wanted)}
+    yield from (name for name in trace.drafts if not wanted or name in stems)
+
+
+def _config(total: Total) -> dict[str, Any]:
+    setting = total.speculation
+    document: dict[str, Any] = {
+        "draft": total.draft,
+        "draft_max": setting.draft_max,
+        "draft_min": setting.draft_min,
+        "draft_p_min": setting.draft_p_min,
+        "n_rounds": total.n_rounds,
+        "n_drafted": total.n_drafted,
+        "n_accepted": total.n_accepted,
+        "n_rejections": total.n_rejections,
+        "acceptance_rate": total.acceptance_rate,
+        "mean_accepted_length": total.mean_accepted_length,
+        "tokens_per_s": None,
+        "tokens_per_s_reason": "the trace holds no costs",
+        "rounds_by_n_drafted": list(total.batches),
+    }
+    for name in ("acceptance_rate", "mean_accepted_length"):
+        if document[name] is None:
+            document[f"{name}_reason"] = "nothing was drafted"
+    return document
+
+
+def _table(totals: Sequence[Total], n_prompts: int) -> str:
+    table = Table(box=None, header_style="bold")
+    table.add_column("draft")
+    for heading in ("max", "min", "p_min", "rounds", "drafted", "accepted", "rate", "per round"):
+        table.add_column(heading, justify="right")
+    for total in totals:
+        setting, rate, length = (
+            total.speculation,
+            total.acceptance_rate,
+            total.mean_accepted_length,
+        )
+        table.add_row(
+            total.draft,
+            str(setting.draft_max),
+            str(setting.draft_min),
+            f"{setting.draft_p_min:g}",
+            str(total.n_rounds),
+            str(total.n_drafted),
+            str(total.n_accepted),
+            "–" if rate is None else f"{rate:.1%}",
+            "–" if length is None else f"{length:.2f}",
+        )
+    console = Console(width=_WIDTH, highlight=False)
+    with console.capture() as captured:
+        console.print(table)
+    prompts = "1 prompt" if n_prompts == 1 else f"{n_prompts} prompts"
+    return f"{captured.get()}\n{len(totals)} settings replayed on {prompts}; counts are exact"

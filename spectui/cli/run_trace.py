@@ -1,0 +1,130 @@
+"""What ``spectui trace`` does once its options are parsed."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from spectui.cli.interrupts import interrupts
+from spectui.cli.output import check_writable, write_result
+from spectui.cli.progress import open_progress
+from spectui.cli.request import SharedOptions
+from spectui.cli.session import load_candidates, model_paths, open_engine, read_prompts
+from spectui.errors import CancelledError
+from spectui.monitor.machine import this_machine
+from spectui.paths import data_dir
+from spectui.replay.file import SUFFIX, without_text, write_trace
+from spectui.replay.trace import Trace
+from spectui.tune.tracing import (
+    DraftRecorded,
+    OutputRecorded,
+    Tracer,
+    Tracing,
+    TracingEvent,
+    trace_of,
+)
+from spectui.tune.workload import tokenize
+
+
+def trace(shared: dict[str, Any], *, depth: int, out: Path | None, keep_text: bool) -> None:
+    """Load, record, write.
+
+    Raises:
+        CancelledError: it was interrupted; what was complete has been written.
+    """
+    options = SharedOptions(**shared)
+    check_writable(options.json_path, options.input_files())
+    if out is not None:
+        check_writable(str(out), options.input_files())
+    prompts = read_prompts(options)
+    progress = open_progress(quiet=options.quiet, verbose=options.verbose)
+    try:
+        target_path, drafts = model_paths(options, progress)
+        with open_engine(options, progress) as engine:
+            target = engine.load_target(
+                options.target_options(target_path), options.context_options(), max_draft=1
+            )
+            found = load_candidates(engine, options, drafts)
+            candidates = tuple(c for c in found if c.error is None)
+            for candidate in found:
+                if candidate.reason is not None:
+                    progress.say(f"left out {candidate.name}: {candidate.reason}")
+            workload = tokenize(
+                engine,
+                prompts,
+                n_predict=options.n_predict,
+                sampling=options.sampling_config(),
+                n_ctx=target.n_ctx,
+            )
+            tracing = Tracer(
+                engine,
+                workload,
+                candidates,
+                depth=depth,
+                n_ctx=target.n_ctx,
+                on_event=lambda event: progress.say(_line(event)),
+            ).run()
+            interrupts.hold()
+    finally:
+        progress.close()
+    recorded = trace_of(
+        tracing,
+        machine=this_machine(),
+        target=target,
+        candidates=candidates,
+        workload=workload,
+    )
+    _write(recorded, tracing, out or _new_file(recorded), keep_text=keep_text, options=options)
+
+
+def _write(
+    recorded: Trace, tracing: Tracing, path: Path, *, keep_text: bool, options: SharedOptions
+) -> None:
+    if not tracing.recordings:
+        raise CancelledError("interrupted before a recording was complete; nothing was written")
+    if not keep_text:
+        bare = tuple(map(without_text, recorded.recordings))
+        recorded = replace(recorded, recordings=bare, has_text=False)
+    write_trace(recorded, path)
+    n_tokens = sum(recording.n_decoded for recording in tracing.recordings)
+    document = {
+        "schema": "spectui.recorded/1",
+        "spectui": recorded.spectui,
+        "trace": str(path),
+        "n_prompts": len(recorded.recordings),
+        "n_tokens": n_tokens,
+        "drafts": list(recorded.drafts),
+        "has_text": recorded.has_text,
+        "baseline_s": tracing.baseline_s,
+        "draft_s": tracing.draft_s,
+        "interrupted": tracing.interrupted,
+    }
+    write_result(document, f"{_summary(tracing, n_tokens)}\n{path}", options.json_path)
+    if tracing.interrupted:
+        raise CancelledError(
+            f"interrupted; {len(tracing.recordings)} prompts are complete and were written; "
+            "run the command again for all"
+        )
+
+
+def _summary(tracing: Tracing, n_tokens: int) -> str:
+    cost = tracing.draft_s / tracing.baseline_s if tracing.baseline_s else 0.0
+    return (
+        f"{len(tracing.recordings)} prompts, {n_tokens} tokens: the target took "
+        f"{tracing.baseline_s:.1f} s, the drafts {tracing.draft_s:.1f} s ({cost:.2f} of that)"
+    )
+
+
+def _new_file(recorded: Trace) -> Path:
+    stamp = "".join(digit for digit in recorded.recorded[:19] if digit.isdigit())
+    stem = Path(recorded.target.file).stem
+    # The process id keeps two that end in the same second apart.
+    return data_dir() / "traces" / f"{stem}-{stamp}-{os.getpid()}{SUFFIX}"
+
+
+def _line(event: TracingEvent) -> str:
+    match event:
+        case OutputRecorded(prompt_id=prompt, result=result):
+            return f"{prompt}: {len(result.tokens)} tokens of the target"
+        case DraftRecorded(prompt_id=prompt, draft=draft, n_tokens=n, seconds=seconds):
+            return f"{prompt}: {draft} along {n} tokens in {seconds:.1f} s"

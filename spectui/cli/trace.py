@@ -1,0 +1,47 @@
+"""``spectui trace``: record once what any setting can be predicted from."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from spectui.cli.options import add_options, shared_options
+
+_TRACE = (
+    click.option(
+        "--draft-max",
+        "--spec-draft-n-max",
+        "depth",
+        type=click.IntRange(1, 254),
+        default=16,
+        show_default=True,
+        metavar="N",
+        help="Longest draft that the trace can answer for.",
+    ),
+    click.option(
+        "--out",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Where to write it (default: a new file in spectui's data folder).",
+    ),
+    click.option(
+        "--keep-text",
+        is_flag=True,
+        help="Store the tokens as they are. Without it they are numbered by first appearance, "
+        "which predicts as well and cannot be read.",
+    ),
+)
+
+
+@click.command(name="trace")
+@shared_options
+@add_options(*_TRACE)
+def command(*, depth: int, out: Path | None, keep_text: bool, **shared: Any) -> None:
+    """Record what settings can be predicted from, without measuring each.
+
+    The target continues every prompt once, then every draft goes along its output. Ends with the
+    path of the trace, for spectui replay.
+    """
+    from spectui.cli.run_trace import trace
+
+    trace(shared, depth=depth, out=out, keep_text=keep_text)

@@ -1,0 +1,177 @@
+"""Recording a trace: every prompt continued by the target once, then every draft along it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from spectui import __version__
+from spectui.engine.commands import Generate, RecordChains
+from spectui.engine.driver import Engine
+from spectui.engine.events import GenerationResult, ModelLoaded
+from spectui.errors import CancelledError
+from spectui.llama.library import binding_version, llama_cpp_version
+from spectui.monitor.machine import Machine
+from spectui.replay.trace import ModelIdentity, Recording, Trace
+from spectui.speculative.decoder import Stop
+from spectui.tune.search import Candidate
+from spectui.tune.workload import WorkItem, Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputRecorded:
+    """The target has continued a prompt."""
+
+    prompt_id: str
+    result: GenerationResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftRecorded:
+    """A draft has gone along an output."""
+
+    prompt_id: str
+    draft: str
+    n_tokens: int
+    seconds: float
+
+
+TracingEvent = OutputRecorded | DraftRecorded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracing:
+    """What was recorded, and what that cost."""
+
+    recordings: tuple[Recording, ...]
+    """Those that have the chains of every draft."""
+    baseline_s: float
+    """Of the target's decoding, prompts left out."""
+    draft_s: float
+    """Of all drafts' recordings, prompts left out."""
+    interrupted: bool
+
+
+class Tracer:
+    """Records a workload on an engine that has loaded the target. Use it once."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        workload: Workload,
+        candidates: Sequence[Candidate],
+        *,
+        depth: int,
+        n_ctx: int,
+        on_event: Callable[[TracingEvent], None],
+    ) -> None:
+        """Prepare; nothing runs yet.
+
+        Args:
+            engine: has loaded the target.
+            workload: what to record.
+            candidates: drafts that can be loaded.
+            depth: longest draft that the trace shall answer for.
+            n_ctx: of the target.
+            on_event: told what happens, on the caller's thread.
+        """
+        self._engine = engine
+        self._workload = workload
+        self._candidates = candidates
+        self._depth = depth
+        self._n_ctx = n_ctx
+        self._on_event = on_event
+        self._recordings: list[Recording] = []
+        self._baseline_s = 0.0
+        self._draft_s = 0.0
+
+    def run(self) -> Tracing:
+        """Record everything. An interrupt ends it early with what is complete."""
+        interrupted = False
+        try:
+            for item in self._workload.items:
+                self._record_output(item)
+            for candidate in self._candidates:
+                self._record_draft(candidate)
+        except (KeyboardInterrupt, CancelledError):
+            interrupted = True
+        names = {candidate.name for candidate in self._candidates}
+        return Tracing(
+            recordings=tuple(r for r in self._recordings if set(r.chains) == names),
+            baseline_s=self._baseline_s,
+            draft_s=self._draft_s,
+            interrupted=interrupted,
+        )
+
+    def _record_output(self, item: WorkItem) -> None:
+        workload = self._workload
+        result = self._engine.generate(
+            Generate(prompt=item.tokens, n_predict=workload.n_predict, sampling=workload.sampling)
+        )
+        if result.stop is Stop.CANCELLED:
+            raise CancelledError("the recording was cancelled")
+        self._baseline_s += result.decode_s
+        self._recordings.append(
+            Recording(
+                id=item.id,
+                category=item.category,
+                prompt=item.tokens,
+                output=result.tokens,
+                stop=result.stop,
+                n_predict=workload.n_predict,
+                n_ctx=self._n_ctx,
+                chains={},
+            )
+        )
+        self._on_event(OutputRecorded(prompt_id=item.id, result=result))
+
+    def _record_draft(self, candidate: Candidate) -> None:
+        self._engine.load_draft(candidate.options)
+        for index, recording in enumerate(self._recordings):
+            told = self._engine.record_chains(
+                RecordChains(prompt=recording.prompt, output=recording.output, depth=self._depth)
+            )
+            self._draft_s += told.seconds
+            chains = {**recording.chains, candidate.name: told.chains}
+            self._recordings[index] = replace(recording, chains=chains)
+            self._on_event(
+                DraftRecorded(
+                    prompt_id=recording.id,
+                    draft=candidate.name,
+                    n_tokens=len(recording.output),
+                    seconds=told.seconds,
+                )
+            )
+
+
+def identity(loaded: ModelLoaded) -> ModelIdentity:
+    """A loaded model by its content's outline."""
+    info = loaded.info
+    return ModelIdentity(
+        file=info.path.name,
+        arch=info.arch,
+        n_params=info.n_params,
+        size_bytes=info.size_bytes,
+        n_vocab=info.n_vocab,
+    )
+
+
+def trace_of(
+    tracing: Tracing,
+    *,
+    machine: Machine,
+    target: ModelLoaded,
+    candidates: Sequence[Candidate],
+    workload: Workload,
+) -> Trace:
+    """What was recorded, as it is stored; with text."""
+    return Trace(
+        spectui=__version__,
+        recorded=datetime.now(UTC).isoformat(timespec="seconds"),
+        machine=machine.fingerprint,
+        llama_cpp=(binding_version(), llama_cpp_version()),
+        target=identity(target),
+        drafts={c.name: identity(c.loaded) for c in candidates if c.loaded is not None},
+        sampling=workload.sampling,
+        has_text=True,
+        recordings=tracing.recordings,
+    )
