@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count as counter
+from itertools import cycle
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from spectui.speculative.decoder import Decoder, Stop, draft_cap
 from spectui.speculative.drafters import (
     Drafter,
     NoDrafter,
+    VariedDrafter,
     draft_chain,
     float32,
     model_drafter,
@@ -113,12 +115,15 @@ def run(
     case: Case,
     schedule: Schedule | None,
     after_round: Callable[[Run], None] = lambda _run: None,
+    lengths: Sequence[int] = (),
 ) -> Run:
-    """Generate; ``schedule`` None runs without a draft."""
+    """Generate; ``schedule`` None runs without a draft; ``lengths`` vary the rounds' drafts."""
     target, draft, clock = case.target(), case.draft(), FakeClock()
     drafter: Drafter = NoDrafter()
     if schedule is not None:
         drafter = model_drafter(draft, case.config, schedule, clock)
+    if lengths:
+        drafter = VariedDrafter(drafter, lengths)
     decoder = Decoder(target, drafter, n_predict=case.n_predict, clock=clock)
     first = decoder.start(case.prompt)
     tokens, rounds = [first], list[Round]()
@@ -164,6 +169,18 @@ def test_output_and_stop_equal_the_targets_own_for_any_draft(
 ) -> None:
     speculative = run(case, schedule)
     assert (speculative.tokens, speculative.stop) == target_only(case)
+
+
+@given(
+    case=cases(), schedule=schedules, lengths=st.lists(st.integers(0, 9), min_size=1, max_size=9)
+)
+def test_drafts_of_varied_lengths_change_no_output(
+    case: Case, schedule: Schedule, lengths: list[int]
+) -> None:
+    found = run(case, schedule, lengths=lengths)
+    assert (found.tokens, found.stop) == target_only(case)
+    for finished, length in zip(found.rounds, cycle(lengths), strict=False):
+        assert finished.n_drafted <= min(length, case.config.draft_max)
 
 
 @given(case=cases())

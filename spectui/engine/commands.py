@@ -54,6 +54,9 @@ class Generate:
     speculation: SpeculationConfig | None = None
     """None runs the target alone."""
     schedule: Schedule = Schedule.SERVER
+    draft_lengths: tuple[int, ...] = ()
+    """Bounds of the drafts, one per round and over again, beside those of ``speculation``: for
+    measuring what rounds of every length cost. Empty for none."""
     reuse_prompt: bool = False
     """Keep the evaluated prompt and take it up again when the same prompt comes back."""
     conversation: bool = False

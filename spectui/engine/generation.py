@@ -21,7 +21,7 @@ from spectui.llama.context import Context
 from spectui.llama.sampling import SamplerChain
 from spectui.speculative.counters import Counters, Round, count
 from spectui.speculative.decoder import Decoder, Stop
-from spectui.speculative.drafters import Drafter, NoDrafter, model_drafter
+from spectui.speculative.drafters import Drafter, NoDrafter, VariedDrafter, model_drafter
 from spectui.speculative.models import Outputs
 
 Emit = Callable[[Event], None]
@@ -86,9 +86,10 @@ class Generation:
         if command.speculation is None:
             return NoDrafter()
         self._contexts.append(self._models.draft)
-        return model_drafter(
+        drafter = model_drafter(
             self._models.draft, command.speculation, command.schedule, time.perf_counter
         )
+        return VariedDrafter(drafter, command.draft_lengths) if command.draft_lengths else drafter
 
     def run(self) -> GenerationFinished:
         """Generate to the end, emitting on the way."""

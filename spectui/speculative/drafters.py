@@ -7,6 +7,7 @@ The four verbs are those of llama.cpp's ``common_speculative_impl``: begin, draf
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Protocol
 
 from spectui.config import Schedule, SpeculationConfig
@@ -191,3 +192,33 @@ def model_drafter(
     """The drafter of ``schedule`` over a draft model."""
     drafter = ServerModelDrafter if schedule is Schedule.SERVER else FastModelDrafter
     return drafter(model, config, clock)
+
+
+class VariedDrafter:
+    """A drafter whose longest draft changes from round to round.
+
+    For measuring what rounds of every length cost, one beside the other in a real generation. The
+    output is the target's own, as always.
+    """
+
+    def __init__(self, drafter: Drafter, lengths: Sequence[int]) -> None:
+        """Let ``drafter`` draft at most ``lengths``, one per round and over again; 0 is none."""
+        self._drafter = drafter
+        self._lengths = cycle(lengths)
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """As the drafter."""
+        self._drafter.begin(prompt)
+
+    def draft(self, last: int, n_max: int) -> Draft:
+        """Draft at most this round's length."""
+        length = min(next(self._lengths), n_max)
+        return self._drafter.draft(last, length) if length > 0 else Draft()
+
+    def verified(self, batch: Sequence[int]) -> None:
+        """As the drafter."""
+        self._drafter.verified(batch)
+
+    def accept(self, n_accepted: int) -> None:
+        """As the drafter."""
+        self._drafter.accept(n_accepted)
