@@ -1,5 +1,6 @@
 """What ``spectui replay`` does once its options are parsed."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ def replay(
         depth = min(recording.chains[name].depth for recording in trace.recordings)
         longest = draft_max or tuple(range(1, depth + 1))
         grid = Grid(draft_max=longest, draft_min=draft_min, draft_p_min=draft_p_min)
-        totals += replay_trace(trace.recordings, name, grid)
+        totals += replay_trace(trace.recordings, name, grid, trace.costs.get(name))
     document = {
         "schema": "spectui.replay/1",
         "spectui": __version__,
@@ -69,40 +70,58 @@ def _config(total: Total) -> dict[str, Any]:
         "n_rejections": total.n_rejections,
         "acceptance_rate": total.acceptance_rate,
         "mean_accepted_length": total.mean_accepted_length,
-        "tokens_per_s": None,
-        "tokens_per_s_reason": "the trace holds no costs",
+        "tokens_per_s": total.tokens_per_s,
+        "speedup": total.speedup,
         "rounds_by_n_drafted": list(total.batches),
     }
-    for name in ("acceptance_rate", "mean_accepted_length"):
+    no_costs = "the trace holds no costs; record it with --costs"
+    reasons = {
+        "acceptance_rate": "nothing was drafted",
+        "mean_accepted_length": "no round was run",
+        "tokens_per_s": no_costs,
+        "speedup": no_costs,
+    }
+    for name, reason in reasons.items():
         if document[name] is None:
-            document[f"{name}_reason"] = "nothing was drafted"
+            document[f"{name}_reason"] = reason
     return document
 
 
 def _table(totals: Sequence[Total], n_prompts: int) -> str:
     table = Table(box=None, header_style="bold")
     table.add_column("draft")
-    for heading in ("max", "min", "p_min", "rounds", "drafted", "accepted", "rate", "per round"):
+    for heading in ("max", "min", "p_min", "drafted", "accepted", "rate", "per round", "tokens/s"):
         table.add_column(heading, justify="right")
+    table.add_column("speedup", justify="right")
+    best = max(totals, key=lambda total: total.speedup or 0.0)
     for total in totals:
-        setting, rate, length = (
-            total.speculation,
-            total.acceptance_rate,
-            total.mean_accepted_length,
-        )
+        setting = total.speculation
         table.add_row(
             total.draft,
             str(setting.draft_max),
             str(setting.draft_min),
             f"{setting.draft_p_min:g}",
-            str(total.n_rounds),
             str(total.n_drafted),
             str(total.n_accepted),
-            "–" if rate is None else f"{rate:.1%}",
-            "–" if length is None else f"{length:.2f}",
+            _number(total.acceptance_rate, ".1%"),
+            _number(total.mean_accepted_length, ".2f"),
+            _number(total.tokens_per_s, ".2f"),
+            _number(total.speedup, ".2f"),
+            style="bold green" if total is best and total.speedup else "",
         )
-    console = Console(width=_WIDTH, highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
     with console.capture() as captured:
         console.print(table)
     prompts = "1 prompt" if n_prompts == 1 else f"{n_prompts} prompts"
-    return f"{captured.get()}\n{len(totals)} settings replayed on {prompts}; counts are exact"
+    lines = [f"{len(totals)} settings replayed on {prompts}. Counts are exact."]
+    if best.speedup:
+        lines.append(
+            f"Predicted best: {best.draft}, draft_max {best.speculation.draft_max}, draft_min "
+            f"{best.speculation.draft_min}, draft_p_min {best.speculation.draft_p_min:g}: "
+            f"{best.speedup:.2f}× the target alone; spectui tune measures it."
+        )
+    return f"{captured.get()}\n" + "\n".join(lines)
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)

@@ -16,6 +16,7 @@ from spectui.paths import data_dir
 from spectui.replay.file import SUFFIX, without_text, write_trace
 from spectui.replay.trace import Trace
 from spectui.tune.tracing import (
+    CostsMeasured,
     DraftRecorded,
     OutputRecorded,
     Tracer,
@@ -26,7 +27,9 @@ from spectui.tune.tracing import (
 from spectui.tune.workload import tokenize
 
 
-def trace(shared: dict[str, Any], *, depth: int, out: Path | None, keep_text: bool) -> None:
+def trace(
+    shared: dict[str, Any], *, depth: int, out: Path | None, costs: bool, keep_text: bool
+) -> None:
     """Load, record, write.
 
     Raises:
@@ -42,7 +45,7 @@ def trace(shared: dict[str, Any], *, depth: int, out: Path | None, keep_text: bo
         target_path, drafts = model_paths(options, progress)
         with open_engine(options, progress) as engine:
             target = engine.load_target(
-                options.target_options(target_path), options.context_options(), max_draft=1
+                options.target_options(target_path), options.context_options(), max_draft=depth
             )
             found = load_candidates(engine, options, drafts)
             candidates = tuple(c for c in found if c.error is None)
@@ -62,6 +65,7 @@ def trace(shared: dict[str, Any], *, depth: int, out: Path | None, keep_text: bo
                 candidates,
                 depth=depth,
                 n_ctx=target.n_ctx,
+                schedule=options.schedule_kind() if costs else None,
                 on_event=lambda event: progress.say(_line(event)),
             ).run()
             interrupts.hold()
@@ -73,6 +77,7 @@ def trace(shared: dict[str, Any], *, depth: int, out: Path | None, keep_text: bo
         target=target,
         candidates=candidates,
         workload=workload,
+        schedule=options.schedule_kind(),
     )
     _write(recorded, tracing, out or _new_file(recorded), keep_text=keep_text, options=options)
 
@@ -128,3 +133,9 @@ def _line(event: TracingEvent) -> str:
             return f"{prompt}: {len(result.tokens)} tokens of the target"
         case DraftRecorded(prompt_id=prompt, draft=draft, n_tokens=n, seconds=seconds):
             return f"{prompt}: {draft} along {n} tokens in {seconds:.1f} s"
+        case CostsMeasured(draft=draft, costs=costs):
+            first, last = costs.verify_s[0], costs.verify_s[-1]
+            return (
+                f"{draft}: a step {1000 * costs.step_s:.1f} ms, verifying {1000 * first:.1f} to "
+                f"{1000 * last:.1f} ms, the machine unsteady by {costs.spread:.0%}"
+            )

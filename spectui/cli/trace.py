@@ -25,6 +25,12 @@ _TRACE = (
         help="Where to write it (default: a new file in spectui's data folder).",
     ),
     click.option(
+        "--costs/--no-costs",
+        default=True,
+        show_default=True,
+        help="Also measure what rounds cost, to predict tokens per second.",
+    ),
+    click.option(
         "--keep-text",
         is_flag=True,
         help="Store the tokens as they are. Without it they are numbered by first appearance, "
@@ -36,7 +42,7 @@ _TRACE = (
 @click.command(name="trace")
 @shared_options
 @add_options(*_TRACE)
-def command(*, depth: int, out: Path | None, keep_text: bool, **shared: Any) -> None:
+def command(*, depth: int, out: Path | None, costs: bool, keep_text: bool, **shared: Any) -> None:
     """Record what settings can be predicted from, without measuring each.
 
     The target continues every prompt once, then every draft goes along its output. Ends with the
@@ -44,4 +50,4 @@ def command(*, depth: int, out: Path | None, keep_text: bool, **shared: Any) -> 
     """
     from spectui.cli.run_trace import trace
 
-    trace(shared, depth=depth, out=out, keep_text=keep_text)
+    trace(shared, depth=depth, out=out, costs=costs, keep_text=keep_text)

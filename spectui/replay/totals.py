@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spectui.config import SpeculationConfig
-from spectui.replay.grid import Counts, Grid, Replayed, replay_grid
+from spectui.replay.costs import Costs
+from spectui.replay.grid import Counts, Grid, Replayed, Seconds, replay_grid
 from spectui.replay.trace import Recording
 
 
@@ -23,6 +24,12 @@ class Total:
     """Rounds that ended in a mismatch."""
     batches: tuple[int, ...]
     """[depth + 1]: rounds by the length of their draft."""
+    n_decoded: int
+    """Tokens that rounds emit."""
+    seconds: float | None
+    """Of all rounds; None without costs."""
+    off_s: float | None
+    """Of the target alone; None without costs."""
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -34,9 +41,27 @@ class Total:
         """Tokens per round, the bonus token included. None before the first round."""
         return 1 + self.n_accepted / self.n_rounds if self.n_rounds else None
 
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Predicted decode throughput, None without costs."""
+        return self.n_decoded / self.seconds if self.seconds else None
 
-def replay_trace(recordings: Sequence[Recording], draft: str, grid: Grid) -> tuple[Total, ...]:
+    @property
+    def speedup(self) -> float | None:
+        """Predicted throughput over the target's alone, None without costs."""
+        return self.off_s / self.seconds if self.off_s and self.seconds else None
+
+
+def replay_trace(
+    recordings: Sequence[Recording], draft: str, grid: Grid, costs: Costs | None = None
+) -> tuple[Total, ...]:
     """Replay ``grid`` with one draft on every recording.
+
+    Args:
+        recordings: of a trace, all with this draft's chains.
+        draft: its name.
+        grid: what to try.
+        costs: what rounds with this draft cost, for the seconds.
 
     Returns:
         A total per setting, in the order of ``grid.settings``.
@@ -44,10 +69,14 @@ def replay_trace(recordings: Sequence[Recording], draft: str, grid: Grid) -> tup
     Raises:
         UsageError: a ``draft_max`` is longer than the chains.
     """
+    depth = max(grid.draft_max)
+    prices = None if costs is None else costs.prices(depth)
     replays = [
-        replay_grid(recording, recording.chains[draft], grid, batches=True)
+        replay_grid(recording, recording.chains[draft], grid, prices=prices, batches=True)
         for recording in recordings
     ]
+    seconds = None if costs is None else _seconds(replays)
+    off_s = None if costs is None else sum(costs.off_seconds(r) for r in map(_span, recordings))
     counts = [_flat(replays, name) for name in ("n_rounds", "n_drafted", "n_accepted")]
     rejections, batches = _flat(replays, "n_rejections"), _batches(replays)
     rows = zip(*counts, rejections, strict=True)
@@ -60,6 +89,9 @@ def replay_trace(recordings: Sequence[Recording], draft: str, grid: Grid) -> tup
             n_accepted=int(n_accepted),
             n_rejections=int(n_rejections),
             batches=tuple(map(int, batches[:, index])),
+            n_decoded=sum(recording.n_decoded for recording in recordings),
+            seconds=None if seconds is None else float(seconds[index]),
+            off_s=off_s,
         )
         for index, (speculation, (n_rounds, n_drafted, n_accepted, n_rejections)) in enumerate(
             zip(grid.settings, rows, strict=True)
@@ -70,6 +102,18 @@ def replay_trace(recordings: Sequence[Recording], draft: str, grid: Grid) -> tup
 def _flat(replays: Sequence[Replayed], name: str) -> Counts:
     total: Counts = np.sum([getattr(replay, name) for replay in replays], axis=0).ravel()
     return total
+
+
+def _seconds(replays: Sequence[Replayed]) -> Seconds:
+    found = [replay.seconds for replay in replays if replay.seconds is not None]
+    total: Seconds = np.sum(found, axis=0).ravel()
+    return total
+
+
+def _span(recording: Recording) -> range:
+    """Depths at which the tokens of a recording are decoded."""
+    first = len(recording.prompt)
+    return range(first, first + recording.n_decoded)
 
 
 def _batches(replays: Sequence[Replayed]) -> Counts:

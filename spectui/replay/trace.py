@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from spectui.config import SamplingConfig
+from spectui.config import SamplingConfig, Schedule
+from spectui.replay.costs import Costs
 from spectui.speculative.decoder import Stop
 
 
@@ -86,6 +87,10 @@ class Trace:
     target: ModelIdentity
     drafts: dict[str, ModelIdentity]
     sampling: SamplingConfig
+    schedule: Schedule
+    """The work per round that ``costs`` are of; counts do not depend on it."""
+    costs: dict[str, Costs]
+    """What rounds cost, by draft; without those that were not measured."""
     has_text: bool
     """Whether tokens are those of the vocabulary. If not, each recording numbers its own by first
     appearance: enough for a replay, which only compares tokens."""

@@ -5,16 +5,22 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from spectui import __version__
+from spectui.config import Schedule
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, ModelLoaded
 from spectui.errors import CancelledError
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.monitor.machine import Machine
+from spectui.replay.costs import Costs
 from spectui.replay.trace import ModelIdentity, Recording, Trace
 from spectui.speculative.decoder import Stop
+from spectui.tune.probing import CostProbe
 from spectui.tune.search import Candidate
 from spectui.tune.workload import WorkItem, Workload
+
+_COST_PROMPTS = 8
+"""Prompts that costs are measured on: lengths are compared within each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +41,15 @@ class DraftRecorded:
     seconds: float
 
 
-TracingEvent = OutputRecorded | DraftRecorded
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostsMeasured:
+    """What rounds with a draft cost."""
+
+    draft: str
+    costs: Costs
+
+
+TracingEvent = OutputRecorded | DraftRecorded | CostsMeasured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +62,8 @@ class Tracing:
     """Of the target's decoding, prompts left out."""
     draft_s: float
     """Of all drafts' recordings, prompts left out."""
+    costs: dict[str, Costs]
+    """By draft."""
     interrupted: bool
 
 
@@ -62,6 +78,7 @@ class Tracer:
         *,
         depth: int,
         n_ctx: int,
+        schedule: Schedule | None,
         on_event: Callable[[TracingEvent], None],
     ) -> None:
         """Prepare; nothing runs yet.
@@ -72,6 +89,7 @@ class Tracer:
             candidates: drafts that can be loaded.
             depth: longest draft that the trace shall answer for.
             n_ctx: of the target.
+            schedule: the work per round whose costs are measured as well; None for counts only.
             on_event: told what happens, on the caller's thread.
         """
         self._engine = engine
@@ -79,10 +97,12 @@ class Tracer:
         self._candidates = candidates
         self._depth = depth
         self._n_ctx = n_ctx
+        self._schedule = schedule
         self._on_event = on_event
         self._recordings: list[Recording] = []
         self._baseline_s = 0.0
         self._draft_s = 0.0
+        self._costs: dict[str, Costs] = {}
 
     def run(self) -> Tracing:
         """Record everything. An interrupt ends it early with what is complete."""
@@ -92,6 +112,7 @@ class Tracer:
                 self._record_output(item)
             for candidate in self._candidates:
                 self._record_draft(candidate)
+                self._measure_costs(candidate)
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
         names = {candidate.name for candidate in self._candidates}
@@ -99,6 +120,7 @@ class Tracer:
             recordings=tuple(r for r in self._recordings if set(r.chains) == names),
             baseline_s=self._baseline_s,
             draft_s=self._draft_s,
+            costs=self._costs,
             interrupted=interrupted,
         )
 
@@ -142,6 +164,22 @@ class Tracer:
                 )
             )
 
+    def _measure_costs(self, candidate: Candidate) -> None:
+        if self._schedule is None:
+            return
+        probe = CostProbe(self._engine, self._workload, self._schedule, depth=self._depth)
+        costs = probe.run(spread_out(self._workload.items, _COST_PROMPTS))
+        if costs is not None:
+            self._costs[candidate.name] = costs
+            self._on_event(CostsMeasured(draft=candidate.name, costs=costs))
+
+
+def spread_out(items: Sequence[WorkItem], n: int) -> tuple[WorkItem, ...]:
+    """``n`` items, as far apart as they are: neighbours are of one category."""
+    if len(items) <= n:
+        return tuple(items)
+    return tuple(items[index * len(items) // n] for index in range(n))
+
 
 def identity(loaded: ModelLoaded) -> ModelIdentity:
     """A loaded model by its content's outline."""
@@ -162,6 +200,7 @@ def trace_of(
     target: ModelLoaded,
     candidates: Sequence[Candidate],
     workload: Workload,
+    schedule: Schedule,
 ) -> Trace:
     """What was recorded, as it is stored; with text."""
     return Trace(
@@ -172,6 +211,8 @@ def trace_of(
         target=identity(target),
         drafts={c.name: identity(c.loaded) for c in candidates if c.loaded is not None},
         sampling=workload.sampling,
+        schedule=schedule,
+        costs=tracing.costs,
         has_text=True,
         recordings=tracing.recordings,
     )

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from spectui.config import SamplingConfig
+from spectui.config import SamplingConfig, Schedule
+from spectui.replay.costs import Costs
 from spectui.replay.recorder import record_chains
 from spectui.replay.trace import Chains, ModelIdentity, Recording, Trace
 from spectui.speculative.decoder import Decoder
@@ -93,6 +94,20 @@ def record(scene: Scene) -> tuple[Recording, Chains]:
 
 TARGET = ModelIdentity(file="target.gguf", arch="llama", n_params=10, size_bytes=40, n_vocab=24)
 DRAFT = ModelIdentity(file="draft.gguf", arch="llama", n_params=1, size_bytes=4, n_vocab=24)
+COSTS = Costs(
+    n_past=100,
+    lengths=(0, 1, 2, 4, 6),
+    verify_s=(0.05, 0.052, 0.055, 0.06, 0.08),
+    again_s=(0.004, 0.005, 0.006, 0.007, 0.008),
+    step_s=0.005,
+    catch_up_s=0.001,
+    token_s=0.0005,
+    fixed_s=0.0002,
+    off_s=0.049,
+    rollback_s=0.0001,
+    growth=0.0001,
+    spread=0.02,
+)
 
 
 def trace_of(*recordings: Recording) -> Trace:
@@ -105,6 +120,8 @@ def trace_of(*recordings: Recording) -> Trace:
         target=TARGET,
         drafts={"draft": DRAFT},
         sampling=SamplingConfig(),
+        schedule=Schedule.SERVER,
+        costs={"draft": COSTS},
         has_text=True,
         recordings=recordings,
     )

@@ -1,0 +1,141 @@
+"""The cost model on rounds whose costs are known."""
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.replay.costs import Costs, Observed, along, fit_costs, rising
+from spectui.speculative.counters import Round, RoundEnd, RoundTimes
+
+LENGTHS = (0, 1, 2, 4, 8, 16)
+STEP_S, CATCH_UP_S, TOKEN_S, FIXED_S, ROLLBACK_S = 0.004, 0.001, 0.0004, 0.0003, 0.0002
+
+
+def verify_s(n: int) -> float:
+    return 0.05 + 0.006 * n
+
+
+def again_s(n: int) -> float:
+    return 0.003 + 0.001 * n
+
+
+def observed(
+    n: int, *, group: int, n_past: int, scale: float = 1.0, catches_up: bool = False
+) -> Observed:
+    n_accepted = n // 2
+    chain_s = scale * (STEP_S * n + CATCH_UP_S * catches_up)
+    return Observed(
+        group=group,
+        n_past=n_past,
+        catches_up=catches_up,
+        round=Round(
+            draft=(1,) * n,
+            probabilities=(0.5,) * n,
+            tokens=(1,) * (n_accepted + 1),
+            n_accepted=n_accepted,
+            end=RoundEnd.MISMATCH if n else RoundEnd.EXHAUSTED,
+            n_steps=n,
+            chain_s=chain_s,
+            times=RoundTimes(
+                draft_s=chain_s + scale * again_s(n),
+                verify_s=scale * verify_s(n),
+                sample_s=TOKEN_S * (n_accepted + 1),
+                rollback_s=ROLLBACK_S * (n > 0),
+                other_s=FIXED_S,
+            ),
+        ),
+    )
+
+
+def rounds(
+    levels: Sequence[float], depths: Sequence[int], *, noise: float = 0.0, n_each: int = 3
+) -> list[Observed]:
+    dice = random.Random(1)  # noqa: S311 - a test needs no secrets
+    return [
+        observed(
+            n,
+            group=group,
+            n_past=depth + index,
+            scale=level * (1 + noise * dice.uniform(-1, 1)),
+            catches_up=n > 0 and index % 3 == 2,
+        )
+        for group, (level, depth) in enumerate(zip(levels, depths, strict=True))
+        for index, n in enumerate(LENGTHS * n_each)
+    ]
+
+
+def assert_costs(costs: Costs, tolerance: float) -> None:
+    assert costs.lengths == LENGTHS
+    assert costs.verify_s == pytest.approx([verify_s(n) for n in LENGTHS], rel=tolerance)
+    assert costs.again_s == pytest.approx([again_s(n) for n in LENGTHS], rel=tolerance)
+    assert costs.step_s == pytest.approx(STEP_S, rel=tolerance)
+    assert costs.token_s == pytest.approx(TOKEN_S)
+    assert costs.fixed_s == pytest.approx(FIXED_S)
+    assert costs.rollback_s == pytest.approx(ROLLBACK_S)
+
+
+def test_known_costs_are_found() -> None:
+    costs = fit_costs(rounds([1.0] * 5, [100] * 5), dict.fromkeys(range(5), 0.049))
+    assert_costs(costs, 1e-9)
+    assert costs.catch_up_s == pytest.approx(CATCH_UP_S)
+    assert costs.off_s == pytest.approx(0.049)
+    assert costs.spread == pytest.approx(0.0, abs=1e-9)
+    assert costs.growth == 0.0
+
+
+def test_the_drift_of_the_machine_is_taken_out() -> None:
+    levels = [0.7, 0.9, 1.0, 1.2, 1.6]
+    off_s = {group: 0.049 * level for group, level in enumerate(levels)}
+    costs = fit_costs(rounds(levels, [100] * 5, noise=0.05), off_s)
+    assert_costs(costs, 0.05)
+    assert costs.off_s == pytest.approx(0.049, rel=0.05)
+    assert costs.spread == pytest.approx(0.27, abs=0.1)
+
+
+def test_growth_with_depth_is_found() -> None:
+    depths = [100, 400, 900, 1600, 2500]
+    levels = [1 + 2e-4 * (depth - 900) for depth in depths]
+    costs = fit_costs(rounds(levels, depths), {})
+    assert costs.growth == pytest.approx(2e-4, rel=0.15)
+    near, far = costs.prices(4).at(900), costs.prices(4).at(1900)
+    assert far.batch[0] / near.batch[0] == pytest.approx(1.2, rel=0.05)
+
+
+def test_prices_reach_between_and_beyond_what_was_measured() -> None:
+    price = fit_costs(rounds([1.0] * 3, [100] * 3), {}).prices(20).at(100)
+    expected = [verify_s(n) + again_s(n) for n in range(21)]
+    assert price.batch.tolist() == pytest.approx(expected)
+    assert price.chain.tolist() == pytest.approx([STEP_S * n for n in range(21)])
+
+
+def test_a_cliff_is_named() -> None:
+    def steep(one: Observed) -> Observed:
+        return observed(one.round.n_drafted, group=one.group, n_past=one.n_past, scale=3.0)
+
+    smooth = rounds([1.0] * 3, [100] * 3)
+    assert fit_costs(smooth, {}).cliffs == ()
+    cliff = [steep(one) if one.round.n_drafted == 16 else one for one in smooth]
+    assert fit_costs(cliff, {}).cliffs == (16,)
+
+
+def test_nothing_drafted_has_no_costs() -> None:
+    with pytest.raises(ValueError, match="no round drafted"):
+        fit_costs([observed(0, group=0, n_past=5)], {})
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 10), st.floats(0.5, 9)), min_size=1, max_size=12))
+def test_rising_never_falls_and_keeps_the_mean(pairs: list[tuple[float, float]]) -> None:
+    values, weights = (np.array(column) for column in zip(*pairs, strict=True))
+    found = rising(values, weights)
+    assert (np.diff(found) >= -1e-12).all()
+    assert np.dot(found, weights) == pytest.approx(np.dot(values, weights))
+    if (np.diff(values) >= 0).all():
+        assert found.tolist() == pytest.approx(values.tolist())
+
+
+def test_one_known_value_holds_everywhere() -> None:
+    assert along((3,), (7.0,), np.array([0.0, 3.0, 9.0])).tolist() == [7.0, 7.0, 7.0]
