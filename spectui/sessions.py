@@ -5,7 +5,7 @@ at any moment costs at most the line that was being written.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Literal
@@ -73,9 +73,9 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     entries: tuple[Entry, ...]
 
     @property
-    def n_turns(self) -> int:
-        """Turns of the user."""
-        return sum(isinstance(entry, UserTurn) for entry in self.entries)
+    def prompts(self) -> tuple[str, ...]:
+        """What the user said, oldest first."""
+        return tuple(entry.text for entry in self.entries if isinstance(entry, UserTurn))
 
     @property
     def settings(self) -> SettingsChange | None:
@@ -193,6 +193,16 @@ def recent_sessions(n: int, folder: Path | None = None) -> tuple[Session, ...]:
             # One damaged file must not keep the others from being offered.
             continue
     return tuple(found)
+
+
+def earlier_prompts(sessions: Sequence[Session]) -> tuple[str, ...]:
+    """Return what the user said in ``sessions``, the newest of which comes first.
+
+    The oldest prompt comes first, and what was said several times stands where it was said last: a
+    conversation that is taken up again is stored again, too.
+    """
+    newest_first = (text for session in sessions for text in reversed(session.prompts))
+    return tuple(reversed(dict.fromkeys(newest_first)))
 
 
 def now() -> datetime:

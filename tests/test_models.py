@@ -22,7 +22,7 @@ from spectui.models.ranking import (
     assess,
     rank,
 )
-from spectui.models.sizes import bytes_text, count_text
+from spectui.models.sizes import bytes_text, count_text, counted
 from tests.support.models import TARGET, write_tiny
 
 NOBODY = 65_534
@@ -286,6 +286,11 @@ class TestUsualFolders:
 )
 def test_a_name_tells_parameters_and_quantisation(name: str, label: str) -> None:
     assert FoundModel(path=Path(name), name=name, size_bytes=1).label == label
+
+
+@pytest.mark.parametrize(("n", "text"), [(0, "0 prompts"), (1, "1 prompt"), (24, "24 prompts")])
+def test_one_thing_is_singular(n: int, text: str) -> None:
+    assert counted(n, "prompt") == text
 
 
 def test_sizes_are_written_with_three_digits_at_most() -> None:

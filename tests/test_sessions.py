@@ -15,9 +15,11 @@ from spectui.sessions import (
     AnswerPart,
     Entry,
     Header,
+    Session,
     SessionLog,
     SettingsChange,
     UserTurn,
+    earlier_prompts,
     now,
     read_session,
     recent_sessions,
@@ -55,7 +57,7 @@ def test_a_session_is_read_back_as_it_was_written() -> None:
     session = read_session(log.path)
     assert session.header == HEADER
     assert session.entries == ENTRIES
-    assert session.n_turns == 1
+    assert len(session.prompts) == 1
     log.close()
 
 
@@ -101,6 +103,17 @@ def test_recent_sessions_come_newest_first_and_leave_damaged_ones_out(home: Path
     (folder / "20260104T000000-1.jsonl").write_text("not json\n")
     found = recent_sessions(2)
     assert [session.path.stem for session in found] == ["20260103T000000-1", "20260102T000000-1"]
+
+
+def test_earlier_prompts_come_oldest_first_each_where_it_was_said_last() -> None:
+    def session(*prompts: str) -> Session:
+        entries = tuple(UserTurn(text=text) for text in prompts)
+        return Session(path=Path("x.jsonl"), header=HEADER, entries=entries)
+
+    # The newer session has taken the older one up.
+    newer, older = session("one", "two", "three"), session("one", "two", "other")
+    assert earlier_prompts((newer, older)) == ("other", "one", "two", "three")
+    assert earlier_prompts(()) == ()
 
 
 def test_what_is_no_session_is_refused(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """How the app connects its screens: tuning, export and picking over a scripted engine."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from textual.message import Message
 from textual.pilot import Pilot
-from textual.widgets import TextArea
+from textual.widgets import Input, TextArea
+from textual.widgets._footer import FooterKey
 
 from spectui.engine.events import PairCompared
 from spectui.live.launch import Pair
@@ -20,12 +23,16 @@ from spectui.tui.screens.live import Activity
 from spectui.tui.screens.picker import PickerScreen
 from spectui.tui.screens.tune import TuneScreen
 from spectui.tui.tune.source import PromptSource
+from spectui.tui.widgets.choice_row import ChoiceRow
 from spectui.tui.widgets.picker_choices import (
     DemoChoice,
     PairChoice,
     PresetChoice,
     RecentChoice,
 )
+from spectui.tui.widgets.picker_targets import TargetList
+from spectui.tui.widgets.prompt_box import PromptBox
+from spectui.tui.widgets.save_bar import SaveBar
 from spectui.tui.widgets.status_bar import StatusBar
 from spectui.tune.progress import Phase, TuningState
 from tests.support.cockpit import (
@@ -33,13 +40,16 @@ from tests.support.cockpit import (
     TARGET,
     Cockpit,
     answer_events,
+    handled,
     launch,
+    press_keys,
     ready,
     settled,
     setup_of,
 )
 from tests.test_tui_tune import SEARCHING, TURN_OFF, USE_IT
 
+LOADED = ["load", "load_draft", "measure_baseline"]
 WORDS = ("The", " sea", " is", " wide", ".")
 
 
@@ -68,10 +78,9 @@ def test_tuning_is_started_on_the_built_in_prompts() -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
-        await pilot.press("f5")
+        await press_keys(pilot, "f5")
         assert isinstance(cockpit.app.screen, TuneScreen)
-        await pilot.press("s")
-        await pilot.pause()
+        await press_keys(pilot, "s")
         prompts, n_trials = started_with(cockpit)
         assert prompts == builtin_suite()
         assert n_trials > 0
@@ -120,7 +129,7 @@ def test_prompts_that_cannot_be_read_start_nothing(tmp_path: Path, content: str 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
         cockpit.app.tuning.start(PromptSource.FILES, path, 5)
-        await pilot.pause()
+        await handled(pilot)
         assert "start_tuning" not in cockpit.script.names()
         assert any("mine.jsonl" in toast.message for toast in cockpit.app._notifications)
 
@@ -135,7 +144,7 @@ def test_tuning_needs_turns_and_a_draft(source: PromptSource) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
         cockpit.app.tuning.start(source, None, 5)
-        await pilot.pause()
+        await handled(pilot)
         assert "start_tuning" not in cockpit.script.names()
         assert len(cockpit.app._notifications) == 1
 
@@ -147,16 +156,48 @@ def test_the_search_is_paused_resumed_and_stopped() -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
-        await pilot.press("f5")
+        await press_keys(pilot, "f5")
         await tell(cockpit, pilot, SEARCHING)
-        await pilot.press("space")
+        await press_keys(pilot, "space")
         await tell(cockpit, pilot, replace(SEARCHING, paused=True))
-        await pilot.press("space")
+        await press_keys(pilot, "space")
         await tell(cockpit, pilot, SEARCHING)
-        await pilot.press("x")
-        await pilot.pause()
+        await press_keys(pilot, "x")
         steps = [name for name in cockpit.script.names() if name.endswith("tuning")]
         assert steps == ["pause_tuning", "resume_tuning", "end_tuning"]
+
+    cockpit.run(scenario)
+
+
+def test_ctrl_c_ends_the_search_and_then_the_app() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await tell(cockpit, pilot, SEARCHING)
+        await press_keys(pilot, "ctrl+c")
+        assert cockpit.script.names()[-1] == "end_tuning"
+        assert "stopping the search" in cockpit.app.live.query_one(StatusBar).right
+        assert cockpit.app.is_running
+        # The search tells of a prompt that it has measured, before it hears of the end.
+        await tell(cockpit, pilot, replace(SEARCHING, n_measured=3))
+        await pilot.press("ctrl+c")
+        assert not cockpit.app.is_running
+
+    cockpit.run(scenario)
+    assert cockpit.script.names().count("end_tuning") == 1
+
+
+def test_a_search_that_follows_a_stopped_one_is_stopped_by_ctrl_c_too() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        for _ in range(2):
+            await tell(cockpit, pilot, SEARCHING)
+            await press_keys(pilot, "ctrl+c")
+            await tell(cockpit, pilot, USE_IT)
+        assert cockpit.script.names().count("end_tuning") == 2
 
     cockpit.run(scenario)
 
@@ -198,10 +239,9 @@ def test_one_key_applies_the_best_to_the_chat(state: TuningState) -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
-        await pilot.press("f5")
+        await press_keys(pilot, "f5")
         await tell(cockpit, pilot, state)
-        await pilot.press("a")
-        await pilot.pause()
+        await press_keys(pilot, "a")
         speculation = setup_of(cockpit).speculation
         if state is TURN_OFF:
             assert speculation is None
@@ -217,11 +257,11 @@ def test_a_failed_search_says_why() -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
-        await pilot.press("f5")
+        await press_keys(pilot, "f5")
         await tell(cockpit, pilot, TuningState(phase=Phase.FAILED, error="the disk is full"))
         lines = cockpit.app.screen._compositor.render_strips()
         assert any("the disk is full" in line.text for line in lines)
-        await pilot.press("escape")
+        await press_keys(pilot, "escape")
         # What the search still tells is nobody's to show: the screen is closed.
         await tell(cockpit, pilot, SEARCHING)
         assert cockpit.app.screen is cockpit.app.live
@@ -233,8 +273,7 @@ def test_a_failed_search_says_why() -> None:
 
 
 async def exported(cockpit: Cockpit, pilot: Pilot[None]) -> str:
-    await pilot.press("f6")
-    await pilot.pause()
+    await press_keys(pilot, "f6")
     assert isinstance(cockpit.app.screen, ExportScreen)
     return cockpit.app.screen.query_one(TextArea).text
 
@@ -249,7 +288,7 @@ def test_the_live_settings_are_exported() -> None:
         assert "--cpu-moe" in text
         # The core that is left to the screen is no business of the server's.
         assert "-t 7" not in text
-        await pilot.press("c")
+        await press_keys(pilot, "c")
         assert cockpit.app.clipboard == text
 
     cockpit.run(scenario)
@@ -282,7 +321,7 @@ def test_before_a_pair_there_is_nothing_to_export() -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
-        await pilot.press("f6")
+        await press_keys(pilot, "f6")
         assert isinstance(cockpit.app.screen, PickerScreen)
         assert any("nothing to export" in toast.message for toast in cockpit.app._notifications)
 
@@ -294,6 +333,21 @@ def test_before_a_pair_there_is_nothing_to_export() -> None:
 
 def found(path: Path, size_bytes: int = 1000) -> FoundModel:
     return FoundModel(path=path, name=path.stem, size_bytes=size_bytes, n_shards=1, missing=())
+
+
+def facts(path: Path) -> ModelFacts:
+    return ModelFacts(
+        path=path,
+        arch="qwen3",
+        name=path.stem,
+        n_params=None,
+        size_bytes=1000,
+        n_layers=2,
+        n_ctx_train=100,
+        n_vocab=100,
+        kv_bytes_per_token=16,
+        n_experts=0,
+    )
 
 
 async def picker(cockpit: Cockpit, pilot: Pilot[None]) -> PickerScreen:
@@ -317,20 +371,9 @@ def test_models_are_found_compared_and_loaded() -> None:
         screen = await picker(cockpit, pilot)
         cockpit.app.picking.compare(found(TARGET, 20_000), (found(DRAFT),))
         assert ("compare", (TARGET, DRAFT)) in cockpit.script.asked
-        facts = ModelFacts(
-            path=DRAFT,
-            arch="qwen3",
-            name="draft",
-            n_params=None,
-            size_bytes=1000,
-            n_layers=2,
-            n_ctx_train=100,
-            n_vocab=100,
-            kv_bytes_per_token=16,
-            n_experts=0,
-        )
-        cockpit.backstage.post(PairCompared(target=TARGET, draft=DRAFT, facts=facts, reason=None))
-        await pilot.pause()
+        fits = PairCompared(target=TARGET, draft=DRAFT, facts=facts(DRAFT), reason=None)
+        cockpit.backstage.post(fits)
+        await settled(pilot)
         screen.post_message(PickerScreen.Chosen(PairChoice(target=TARGET, draft=DRAFT)))
         await ready(cockpit, pilot)
         assert cockpit.app.screen is cockpit.app.live
@@ -385,10 +428,37 @@ def test_the_last_session_is_offered_and_taken_up() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         screen = await picker(cockpit, pilot)
         (recent,) = cockpit.app.picking._recent
-        assert recent.pair.n_turns == 1
+        assert (recent.pair.n_turns, recent.pair.said) == (1, "2+2?")
         screen.post_message(PickerScreen.Chosen(RecentChoice(recent=recent.pair)))
         await ready(cockpit, pilot)
         assert cockpit.app.live.transcript.last_answer == "4"
+
+    cockpit.run(scenario)
+
+
+def test_prompts_of_earlier_sessions_are_recalled_once_and_before_those_of_this_one() -> None:
+    for prompts in (("old", "both"), ("both", "new")):
+        log = SessionLog(Header(started=now(), target=str(TARGET), draft=None))
+        for prompt in prompts:
+            log.append(UserTurn(text=prompt))
+        log.close()
+        assert log.path is not None
+        log.path.rename(log.path.with_stem(prompts[0]))
+    cockpit = Cockpit(launch(settings=Settings()))
+    cockpit.script.answers.append(answer_events(WORDS))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        box = cockpit.app.live.query_one(PromptBox)
+        await press_keys(pilot, "m", "e", "enter")
+        await ready(cockpit, pilot)
+        # The picker looks again at what is stored, which adds nothing.
+        await press_keys(pilot, "f7", "escape")
+        seen = []
+        for _ in range(5):
+            await press_keys(pilot, "up")
+            seen.append(box.text)
+        assert seen == ["me", "both", "old", "new", "new"]
 
     cockpit.run(scenario)
 
@@ -398,13 +468,204 @@ def test_over_a_loaded_pair_the_picker_can_be_left() -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
-        await pilot.press("f7")
+        await press_keys(pilot, "f7")
         await picker(cockpit, pilot)
-        await pilot.press("escape")
+        await press_keys(pilot, "escape")
         await settled(pilot, lambda: cockpit.app.screen is cockpit.app.live)
         # What a scan still finds is nobody's business any more.
         cockpit.backstage.post(found(TARGET))
-        await pilot.pause()
+        await settled(pilot)
         assert cockpit.app.live.activity is Activity.READY
 
     cockpit.run(scenario)
+
+
+# Every screen
+
+SCREENS: dict[str, tuple[str, ...]] = {
+    "live": (),
+    "help": ("f1",),
+    "settings": ("f3",),
+    "choices of the settings": ("f3", "shift+tab"),
+    "tune": ("f5",),
+    "export": ("f6",),
+    "file of the export": ("f6", "s"),
+    "picker": ("f7",),
+    "filter of the picker": ("f7", "slash"),
+    "drafts of the picker": ("f7", "right"),
+    "folder": ("f7", "o"),
+    "log": ("f8",),
+    "palette": ("ctrl+p",),
+}
+SEARCHES = {"none": TuningState(), "searching": SEARCHING, "use it": USE_IT}
+
+
+async def visit(cockpit: Cockpit, pilot: Pilot[None], *keys: str) -> None:
+    """Go to a screen, while an answer is written."""
+    await ready(cockpit, pilot)
+    cockpit.app.director.ask("hello")
+    await settled(pilot)
+    await press_keys(pilot, *keys)
+
+
+def screen_lines(cockpit: Cockpit) -> list[str]:
+    return [line.text for line in cockpit.app.screen._compositor.render_strips()]
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_in_ascii_every_character_of_every_screen_is(screen: str) -> None:
+    cockpit = Cockpit(launch(ascii=True, notice="Something that is worth a toast."))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await visit(cockpit, pilot, *SCREENS[screen])
+        lines = screen_lines(cockpit)
+        assert any(line.strip() for line in lines)
+        assert [line for line in lines if not line.isascii()] == []
+
+    cockpit.run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("screen", "search"),
+    [*((screen, "none") for screen in SCREENS), ("tune", "searching"), ("tune", "use it")],
+)
+def test_all_keys_of_the_footer_fit_80_columns(screen: str, search: str) -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await tell(cockpit, pilot, SEARCHES[search])
+        await visit(cockpit, pilot, *SCREENS[screen])
+        keys = list(cockpit.app.screen.query("FooterKey"))
+        assert keys or screen == "palette"
+        assert all(key.region.right <= 80 for key in keys)
+
+    cockpit.run(scenario, size=(80, 24))
+
+
+def test_the_footer_is_built_anew_only_when_it_shows_something_else() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        before = list(cockpit.app.screen.query("FooterKey"))
+        cockpit.app.screen.refresh_bindings()
+        await handled(pilot)
+        assert list(cockpit.app.screen.query("FooterKey")) == before
+        cockpit.app.director.ask("hello")
+        await settled(pilot, lambda: cockpit.app.live.activity is Activity.ANSWERING)
+        shown = [key.description for key in cockpit.app.screen.query(FooterKey)]
+        assert "Stop" in shown
+
+    cockpit.run(scenario)
+
+
+def test_in_the_tune_screen_its_key_is_not_offered() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f5", "f5")
+        assert "Tune" not in [key.description for key in cockpit.app.screen.query(FooterKey)]
+        await press_keys(pilot, "escape")
+        assert "Tune" in [key.description for key in cockpit.app.screen.query(FooterKey)]
+
+    cockpit.run(scenario)
+
+
+# What the screens tell
+
+
+def recorder(*kinds: type[Message]) -> tuple[list[Message], Callable[[Message], None]]:
+    """A list, and a hook that fills it with messages of some kinds."""
+    told: list[Message] = []
+
+    def hook(message: Message) -> None:
+        # Messages bubble: each is seen at every step of its way.
+        if isinstance(message, kinds) and not any(message is other for other in told):
+            told.append(message)
+
+    return told, hook
+
+
+def test_choosing_a_pair_is_told_in_messages() -> None:
+    cockpit = Cockpit(launch(pair=None))
+    target, draft = found(TARGET, 20_000), found(DRAFT)
+    cockpit.backstage.found = [target, draft, ScanFinished(reasons=())]
+    told, hook = recorder(
+        PickerScreen.TargetHighlighted, PickerScreen.InspectionWanted, PickerScreen.Chosen
+    )
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        screen = await picker(cockpit, pilot)
+        screen.query_one(TargetList).highlight_model(TARGET)
+        await handled(pilot)
+        fits = PairCompared(target=TARGET, draft=DRAFT, facts=facts(DRAFT), reason=None)
+        cockpit.backstage.post(fits)
+        await settled(pilot)
+        await press_keys(pilot, "enter", "enter")
+        await ready(cockpit, pilot)
+
+    cockpit.run(scenario, message_hook=hook)
+    highlighted, wanted, chosen = told
+    assert isinstance(highlighted, PickerScreen.TargetHighlighted)
+    assert highlighted.path == TARGET
+    assert isinstance(wanted, PickerScreen.InspectionWanted)
+    assert (wanted.target, wanted.drafts) == (target, (draft,))
+    assert isinstance(chosen, PickerScreen.Chosen)
+    assert chosen.choice == PairChoice(target=TARGET, draft=DRAFT)
+    steps = [name for name in cockpit.script.names() if name != "forget_comparisons"]
+    assert steps == ["compare", *LOADED]
+
+
+def test_tuning_is_told_in_messages() -> None:
+    cockpit = Cockpit()
+    told, hook = recorder(
+        TuneScreen.Started,
+        TuneScreen.PauseToggled,
+        TuneScreen.Stopped,
+        TuneScreen.Applied,
+        TuneScreen.ExportRequested,
+    )
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f5", "s")
+        await tell(cockpit, pilot, SEARCHING)
+        await press_keys(pilot, "space")
+        await tell(cockpit, pilot, replace(SEARCHING, paused=True))
+        await press_keys(pilot, "space", "x")
+        await tell(cockpit, pilot, USE_IT)
+        await press_keys(pilot, "a", "e")
+        assert isinstance(cockpit.app.screen, ExportScreen)
+
+    cockpit.run(scenario, message_hook=hook)
+    assert [type(message) for message in told] == [
+        TuneScreen.Started,
+        TuneScreen.PauseToggled,
+        TuneScreen.PauseToggled,
+        TuneScreen.Stopped,
+        TuneScreen.Applied,
+        TuneScreen.ExportRequested,
+    ]
+    steps = ["start_tuning", "pause_tuning", "resume_tuning", "end_tuning"]
+    assert cockpit.script.names() == [*LOADED, *steps]
+
+
+def test_exporting_is_told_in_messages(tmp_path: Path) -> None:
+    cockpit = Cockpit()
+    told, hook = recorder(ChoiceRow.Changed, SaveBar.Saved)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f6", "down", "down", "right", "s")
+        cockpit.app.screen.query_one(SaveBar).query_one(Input).value = str(tmp_path / "flags")
+        await press_keys(pilot, "enter")
+
+    cockpit.run(scenario, message_hook=hook)
+    changed, saved = told
+    assert isinstance(changed, ChoiceRow.Changed)
+    assert (changed.row.id, changed.index) == ("format", 1)
+    assert isinstance(saved, SaveBar.Saved)
+    assert saved.path == tmp_path / "flags"
+    assert saved.path.read_text("utf-8")

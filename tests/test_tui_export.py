@@ -21,6 +21,7 @@ from spectui.tui.screens.export import ExportChoice, ExportScreen
 from spectui.tui.theme import THEMES
 from spectui.tui.widgets.choice_row import ChoiceRow
 from spectui.tui.widgets.save_bar import SaveBar
+from tests.support.cockpit import handled, press_keys, resize
 
 SIZES = [(40, 20), (80, 24), (120, 40), (200, 60)]
 ON = ExportSetup(
@@ -86,7 +87,7 @@ def drive(
     async def run() -> None:
         app = Host(choices, glyphs)
         async with app.run_test(size=size) as pilot:
-            await pilot.pause()
+            await handled(pilot)
             await scenario(app, pilot)
 
     asyncio.run(run())
@@ -103,8 +104,7 @@ def on_screen(app: App[None]) -> str:
 
 async def press(app: Host, pilot: Pilot[None], *keys: str) -> None:
     del app
-    await pilot.press(*keys)
-    await pilot.pause()
+    await press_keys(pilot, *keys)
 
 
 def rendered(choice: int, dialect: Dialect, format_: Format) -> str:
@@ -142,10 +142,10 @@ def test_an_option_is_chosen_by_a_click() -> None:
     async def scenario(app: Host, pilot: Pilot[None]) -> None:
         column = lines(app)[2].index(" compose ")
         await pilot.click("#format", offset=(column + 2, 0))
-        await pilot.pause()
+        await handled(pilot)
         assert app.export.text == rendered(0, Dialect.LLAMA_CPP, Format.COMPOSE)
         await pilot.click("#format", offset=(1, 0))
-        await pilot.pause()
+        await handled(pilot)
         assert app.export.text == rendered(0, Dialect.LLAMA_CPP, Format.COMPOSE)
 
     drive(scenario)
@@ -277,7 +277,7 @@ def test_another_choice_closes_the_question() -> None:
     async def scenario(app: Host, pilot: Pilot[None]) -> None:
         await press(app, pilot, "s")
         await pilot.click("#format", offset=(28, 0))
-        await pilot.pause()
+        await handled(pilot)
         assert app.export.query_one("#format", ChoiceRow).index != 0
         assert not app.bar.display
 
@@ -287,7 +287,7 @@ def test_another_choice_closes_the_question() -> None:
 @pytest.mark.parametrize("size", SIZES)
 def test_everything_is_in_sight_at_every_size(size: tuple[int, int]) -> None:
     async def scenario(app: Host, pilot: Pilot[None]) -> None:
-        await pilot.pause()
+        await handled(pilot)
         screen = on_screen(app)
         options = (*(c.label for c in CHOICES), *Dialect, *Format)
         assert [option for option in options if option not in screen] == []
@@ -312,8 +312,7 @@ def test_long_lines_wrap_and_stay_readable_to_their_end() -> None:
 def test_a_live_resize_keeps_the_choice() -> None:
     async def scenario(app: Host, pilot: Pilot[None]) -> None:
         await press(app, pilot, "down", "down", "right")
-        await pilot.resize_terminal(40, 20)
-        await pilot.pause()
+        await resize(pilot, 40, 20)
         assert "[args]" in on_screen(app)
         assert app.export.text == rendered(0, Dialect.LLAMA_CPP, Format.ARGS)
 

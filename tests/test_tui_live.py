@@ -1,12 +1,16 @@
 """The live screen over a scripted engine: every action, every state, what is said and when."""
 
+import threading
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 from textual.message import Message
 from textual.pilot import Pilot
-from textual.widgets import Checkbox, Input, Log, Select
+from textual.strip import Strip
+from textual.widget import Widget
+from textual.widgets import Input, Log
 
 from spectui.config import Schedule, SpeculationConfig
 from spectui.demo import DemoModel
@@ -19,6 +23,7 @@ from spectui.engine.events import (
 )
 from spectui.errors import BadInputError, SpectuiError
 from spectui.live.launch import Pair
+from spectui.paths import cache_dir
 from spectui.sessions import (
     AnswerEnd,
     AnswerPart,
@@ -30,14 +35,21 @@ from spectui.sessions import (
 )
 from spectui.sessions import Session as StoredSession
 from spectui.settings import Settings
-from spectui.tui.messages import DemoBuilt, EventsArrived, MonitorFailed, StartFailed
+from spectui.tui.backstage import Backstage
+from spectui.tui.mailbox import Mailbox
+from spectui.tui.messages import DemoBuilding, DemoBuilt, EventsArrived, MonitorFailed, StartFailed
+from spectui.tui.panels import Panels
+from spectui.tui.panels.base import Panel
 from spectui.tui.screens.help import HelpScreen
 from spectui.tui.screens.live import Activity, LiveScreen
 from spectui.tui.screens.log import LogScreen
 from spectui.tui.screens.picker import PickerScreen
 from spectui.tui.screens.settings import SettingsScreen
+from spectui.tui.widgets.choice_row import ChoiceRow
+from spectui.tui.widgets.key_bar import KeyBar
 from spectui.tui.widgets.prompt_box import PromptBox
 from spectui.tui.widgets.status_bar import StatusBar
+from spectui.tui.widgets.transcript import Transcript
 from tests.support.cockpit import (
     DRAFT,
     TARGET,
@@ -45,12 +57,15 @@ from tests.support.cockpit import (
     answer_events,
     launch,
     loaded,
+    press_keys,
     ready,
+    resize,
     settled,
     setup_of,
 )
 
 WORDS = ("The", " sea", " is", " [bold]", "wide", "\x1b[31m", " and", " deep", ".")
+DEMO = {DemoModel.DENSE: Path("/demo/dense.gguf"), DemoModel.DRAFT: Path("/demo/d.gguf")}
 
 
 @pytest.fixture(autouse=True)
@@ -61,8 +76,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 async def ask(cockpit: Cockpit, pilot: Pilot[None], text: str = "hello") -> None:
     cockpit.app.live.query_one(PromptBox).text = text
-    await pilot.press("enter")
-    await pilot.pause()
+    await press_keys(pilot, "enter")
+
+
+def strips(cockpit: Cockpit) -> list[Strip]:
+    return cockpit.app.screen._compositor.render_strips()
 
 
 def toasts(cockpit: Cockpit) -> list[str]:
@@ -121,7 +139,7 @@ def test_rejected_drafts_are_shown_on_demand() -> None:
         await ready(cockpit, pilot)
         shown = [cockpit.app.live.transcript.show_rejected]
         for _ in range(2):
-            await pilot.press("f2")
+            await press_keys(pilot, "f2")
             shown.append(cockpit.app.live.transcript.show_rejected)
         assert shown == [False, True, False]
 
@@ -177,7 +195,7 @@ def test_an_answer_is_stopped_and_the_chat_goes_on(key: str) -> None:
         await ready(cockpit, pilot)
         await ask(cockpit, pilot)
         await settled(pilot, lambda: cockpit.app.live.activity is Activity.ANSWERING)
-        await pilot.press(key)
+        await press_keys(pilot, key)
         await ready(cockpit, pilot)
         assert "stop" in cockpit.script.names()
         assert not cockpit.app.director.talk.is_answering
@@ -251,7 +269,7 @@ def test_a_load_can_be_cancelled() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOADING)
         assert cockpit.app.live.loading_bars.has_class("-busy")
-        await pilot.press("escape")
+        await press_keys(pilot, "escape")
         await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
         assert not cockpit.app.live.loading_bars.has_class("-busy")
 
@@ -274,12 +292,59 @@ def test_the_demo_models_are_built_before_they_are_loaded() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await settled(pilot, lambda: cockpit.backstage.built == [DemoModel.DENSE])
         assert cockpit.app.live.activity is Activity.LOADING
-        built = {DemoModel.DENSE: Path("/demo/dense.gguf"), DemoModel.DRAFT: Path("/demo/d.gguf")}
-        cockpit.backstage.post(DemoBuilt(paths=built))
+        cockpit.backstage.post(DemoBuilt(paths=DEMO))
         await ready(cockpit, pilot)
         assert setup_of(cockpit).target.path == Path("/demo/dense.gguf")
 
     cockpit.run(scenario)
+
+
+@pytest.mark.parametrize("key", ["escape", "ctrl+c"])
+def test_the_build_of_the_demo_models_can_be_cancelled(key: str) -> None:
+    cockpit = Cockpit(launch(pair=None, demo=DemoModel.DENSE))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: bool(cockpit.backstage.built))
+        await press_keys(pilot, key)
+        await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
+        assert cockpit.backstage.n_stopped_builds == 1
+        assert toasts(cockpit) == ["The build of the demo models was cancelled."]
+        assert not cockpit.app.live.loading_bars.has_class("-busy")
+        # What the build has told meanwhile starts nothing any more.
+        cockpit.backstage.post(DemoBuilt(paths=DEMO))
+        await settled(pilot)
+        assert cockpit.script.names() == []
+
+    cockpit.run(scenario)
+
+
+def test_another_pair_ends_the_build_of_the_demo_models() -> None:
+    cockpit = Cockpit(launch(pair=None, demo=DemoModel.DENSE))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: bool(cockpit.backstage.built))
+        cockpit.app.director.load(Pair(target=TARGET, draft=DRAFT))
+        assert cockpit.backstage.n_stopped_builds == 1
+        cockpit.backstage.post(DemoBuilt(paths=DEMO))
+        await ready(cockpit, pilot)
+        assert setup_of(cockpit).target.path == TARGET
+
+    cockpit.run(scenario)
+
+
+def test_a_build_that_is_stopped_leaves_no_model_and_tells_nothing_more() -> None:
+    told: SimpleQueue[object] = SimpleQueue()
+    backstage = Backstage(Mailbox(lambda: None))
+    backstage._post = told.put
+    backstage.build_demo(DemoModel.DENSE)
+    assert isinstance(told.get(timeout=60), DemoBuilding)
+    backstage.stop_demo()
+    for thread in threading.enumerate():
+        if thread.name == "spectui-demo":
+            thread.join()
+    rest = [told.get() for _ in range(told.qsize())]
+    assert all(isinstance(event, DemoBuilding) for event in rest)
+    assert list((cache_dir() / "demo").glob("*.gguf*")) == []
 
 
 def test_without_an_engine_the_reason_is_shown() -> None:
@@ -311,10 +376,10 @@ def test_the_draft_is_switched_off_and_on_with_its_settings() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
         before = setup_of(cockpit).speculation
-        await pilot.press("f4")
+        await press_keys(pilot, "f4")
         assert setup_of(cockpit).speculation is None
         assert "draft off" in cockpit.app.live.query_one(StatusBar).left
-        await pilot.press("f4")
+        await press_keys(pilot, "f4")
         assert setup_of(cockpit).speculation == before
 
     cockpit.run(scenario)
@@ -325,16 +390,17 @@ def test_settings_are_applied_from_the_next_answer_on() -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
-        await pilot.press("f3")
+        await press_keys(pilot, "f3")
         screen = cockpit.app.screen
         assert isinstance(screen, SettingsScreen)
         screen.query_one("#draft_max", Input).value = "8"
         screen.query_one("#draft_p_min", Input).value = "0.25"
         screen.query_one("#temp", Input).value = "0.7"
         screen.query_one("#system", Input).value = "Be brief."
-        screen.query_one("#schedule", Select).value = Schedule.SERVER
-        await pilot.press("enter")
-        await pilot.pause()
+        screen.query_one("#schedule", ChoiceRow).focus()
+        await press_keys(pilot, "right")
+        screen.query_one("#system", Input).focus()
+        await press_keys(pilot, "enter")
         changed = setup_of(cockpit)
         assert changed.speculation == SpeculationConfig(draft_max=8, draft_p_min=0.25)
         assert changed.sampling.temp == 0.7
@@ -350,7 +416,8 @@ def test_settings_are_applied_from_the_next_answer_on() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "reason"),
     [
-        ("draft_max", "0", "draft_max must be 1 to 16"),
+        ("draft_max", "0", "draft_max must be 1 to 16, which is what the pair was loaded for"),
+        ("draft_max", "17", "draft_max must be 1 to 16"),
         ("draft_max", "many", "draft_max must be 1 to 16"),
         ("draft_min", "9", "draft_min above draft_max"),
         ("draft_p_min", "1.5", "draft_p_min must be 0 to 1"),
@@ -367,13 +434,13 @@ def test_wrong_settings_are_explained_and_change_nothing(
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
         before = setup_of(cockpit)
-        await pilot.press("f3")
+        await press_keys(pilot, "f3")
         screen = cockpit.app.screen
         screen.query_one(f"#{field}", Input).value = value
-        await pilot.press("enter")
+        await press_keys(pilot, "enter")
         assert cockpit.app.screen is screen
         assert reason in str(screen.query_one("#error").render())
-        await pilot.press("escape")
+        await press_keys(pilot, "escape")
         assert setup_of(cockpit) == before
 
     cockpit.run(scenario)
@@ -384,9 +451,9 @@ def test_settings_can_switch_the_draft_off() -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
-        await pilot.press("f3")
-        cockpit.app.screen.query_one("#draft", Checkbox).value = False
-        await pilot.press("enter")
+        await press_keys(pilot, "f3")
+        # From the first field up to the choices.
+        await press_keys(pilot, "shift+tab", "shift+tab", "right", "ctrl+s")
         assert setup_of(cockpit).speculation is None
 
     cockpit.run(scenario)
@@ -400,11 +467,11 @@ def test_a_new_chat_forgets_the_old_one() -> None:
         await ready(cockpit, pilot)
         await ask(cockpit, pilot)
         await ready(cockpit, pilot)
-        await pilot.press("ctrl+n")
+        await press_keys(pilot, "ctrl+n")
         assert cockpit.app.director.talk.chat.messages() == ()
         assert "hello" not in cockpit.app.live.transcript.plain_text
         await ask(cockpit, pilot, "again")
-        await pilot.press("ctrl+n")
+        await press_keys(pilot, "ctrl+n")
         # Not while an answer is being written.
         assert cockpit.app.director.talk.chat.questions == ["again"]
 
@@ -417,11 +484,11 @@ def test_the_answer_is_copied() -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
-        await pilot.press("f9")
+        await press_keys(pilot, "f9")
         assert cockpit.app.clipboard == ""
         await ask(cockpit, pilot)
         await ready(cockpit, pilot)
-        await pilot.press("f9")
+        await press_keys(pilot, "f9")
         assert cockpit.app.clipboard == "".join(WORDS)
 
     cockpit.run(scenario)
@@ -451,15 +518,15 @@ def test_help_lists_every_action_with_its_id_and_key() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
         # The key of the user's settings works, too.
-        await pilot.press("ctrl+r")
+        await press_keys(pilot, "ctrl+r")
         assert cockpit.app.live.transcript.show_rejected
-        await pilot.press("f1")
+        await press_keys(pilot, "f1")
         assert isinstance(cockpit.app.screen, HelpScreen)
         actions = {action.id: action for action in cockpit.app.screen._actions}
         for name in ("app.quit", "live.stop", "prompt.submit", "tune.start", "export.copy"):
             assert name in actions
         assert actions["live.rejected"].keys == "^r"
-        await pilot.press("escape")
+        await press_keys(pilot, "escape")
         assert len(cockpit.app.screen_stack) == 2
 
     cockpit.run(scenario)
@@ -485,11 +552,11 @@ def test_the_log_screen_follows_the_log() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
         cockpit.backstage.log.add("llama_model_loader: loaded [meta] data")
-        await pilot.press("f8")
+        await press_keys(pilot, "f8")
         screen = cockpit.app.screen
         assert isinstance(screen, LogScreen)
         assert "llama_model_loader: loaded [meta] data" in screen.query_one(Log).lines
-        await pilot.press("escape")
+        await press_keys(pilot, "escape")
         assert cockpit.app.screen is cockpit.app.live
 
     cockpit.run(scenario)
@@ -580,18 +647,34 @@ def test_an_answer_without_tokens_ends_as_well() -> None:
     cockpit.run(scenario)
 
 
+def in_view(cockpit: Cockpit, kind: type[Widget]) -> bool:
+    """Whether the whole widget is on the screen."""
+    region = cockpit.app.live.query_one(kind).region
+    return bool(region) and cockpit.app.live.region.contains_region(region)
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60), (40, 12)])
-def test_every_size_works(size: tuple[int, int]) -> None:
+def test_at_every_size_what_matters_is_in_view(size: tuple[int, int]) -> None:
     cockpit = Cockpit()
     cockpit.script.answers.append(answer_events(WORDS))
+
+    def check() -> None:
+        for kind in (StatusBar, Transcript, PromptBox, KeyBar):
+            assert in_view(cockpit, kind)
+        width = cockpit.app.size.width
+        assert in_view(cockpit, Panels) == (width >= 64)
+        if width >= 120:
+            panels = cockpit.app.live.query(Panel)
+            assert all(cockpit.app.live.region.contains_region(panel.region) for panel in panels)
+        assert "The sea is" in "".join(strip.text for strip in strips(cockpit))
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
         await ask(cockpit, pilot)
         await ready(cockpit, pilot)
-        await pilot.resize_terminal(100, 30)
-        await pilot.resize_terminal(*size)
-        await pilot.pause()
-        assert cockpit.app.live.transcript.size.width > 0
+        check()
+        for other in ((100, 30), (30, 10), size):
+            await resize(pilot, *other)
+            check()
 
     cockpit.run(scenario, size)

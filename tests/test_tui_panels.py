@@ -20,6 +20,7 @@ from spectui.tui.panels import Panels
 from spectui.tui.panels.base import Panel
 from spectui.tui.panels.blocks import Line, block, cells, charted, crop, fit, growing, spread
 from spectui.tui.widgets.charts import bar, spark, stacked
+from tests.support.cockpit import handled, resize
 from tests.support.live import NO_GPU, cpu_machine, gpu_machine, make_round
 
 SIZES = {"narrow": (31, 22), "usual": (48, 38), "wide": (92, 58), "tiny": (12, 7)}
@@ -68,7 +69,7 @@ def with_panels(
     async def scenario() -> None:
         app = PanelsApp(glyphs)
         async with app.run_test(size=size) as pilot:
-            await pilot.pause()
+            await handled(pilot)
             await check(app, app.query_one(Panels))
 
     asyncio.run(scenario())
@@ -306,8 +307,7 @@ def test_a_resize_changes_the_detail() -> None:
             panels = app.query_one(Panels)
             panels.show(state)
             for size in ("narrow", "wide", "usual", "narrow"):
-                await pilot.resize_terminal(*SIZES[size])
-                await pilot.pause()
+                await resize(pilot, *SIZES[size])
                 heights.append(sum(len(panel.lines()) for panel in panels.query(Panel)))
 
     asyncio.run(scenario())

@@ -1,6 +1,7 @@
 """The picker: what can be chosen, how, and why not; every action by keyboard and by mouse."""
 
 import asyncio
+import dataclasses
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
@@ -36,6 +37,7 @@ from spectui.tui.widgets.picker_list import PickerList
 from spectui.tui.widgets.picker_rows import Cell, Row
 from spectui.tui.widgets.picker_targets import TargetList
 from spectui.tui.widgets.picker_text import clip, fit, short_folder, visible
+from tests.support.cockpit import handled, press_keys, resize
 from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, write_tiny
 
 GB = 10**9
@@ -62,7 +64,11 @@ BROKEN = found("Broken-70B-Q2_K", 40 * GB, missing=("Broken-70B-Q2_K-00002-of-00
 MODELS = (BIG, GOOD, LARGER_DRAFT, BROKEN)
 
 RECENT = RecentPair(
-    target=BIG.path, draft=GOOD.path, when=datetime(2026, 5, 3, 14, 2, tzinfo=UTC), n_turns=12
+    target=BIG.path,
+    draft=GOOD.path,
+    when=datetime(2026, 5, 3, 14, 2, tzinfo=UTC),
+    n_turns=12,
+    said="What does the keeper of the lighthouse see at night?",
 )
 PRESET = Preset(name="mine", path=Path("mine.toml"), description="Two of mine.", options={})
 
@@ -154,32 +160,31 @@ class Stage:
         return "\n".join(line.rstrip() for line in self.lines())
 
     async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
-        await self.pilot.pause()
+        await press_keys(self.pilot, *keys)
 
     async def show(self, *models: FoundModel) -> None:
         for model in models:
             self.picker.add_model(model)
         self.picker.scan_finished(())
-        await self.pilot.pause()
+        await handled(self.pilot)
 
     async def inspect(self, *results: ModelInspected) -> None:
         for result in results:
             self.picker.show_inspection(result)
-        await self.pilot.pause()
+        await handled(self.pilot)
 
     async def look_at(self, model: FoundModel) -> None:
         self.targets.highlight_model(model.path)
-        await self.pilot.pause()
+        await handled(self.pilot)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         while not condition():
-            await self.pilot.pause()
+            await handled(self.pilot)
 
     async def open_folder_dialog(self) -> FolderScreen:
         await self.press("o")
         await self.until(lambda: isinstance(self.app.screen, FolderScreen))
-        await self.pilot.pause()
+        await handled(self.pilot)
         assert isinstance(self.app.screen, FolderScreen)
         return self.app.screen
 
@@ -201,7 +206,7 @@ def play(
         )
         app = PickerApp(picker, glyphs)
         async with app.run_test(size=size) as pilot:
-            await pilot.pause()
+            await handled(pilot)
             async with asyncio.timeout(60):
                 await scenario(Stage(app, pilot))
 
@@ -224,6 +229,20 @@ class TestChoosingAPair:
             assert (wanted.target, wanted.drafts) == (BIG, (GOOD, LARGER_DRAFT))
             assert isinstance(chosen, PickerScreen.Chosen)
             assert chosen.choice == PairChoice(target=BIG.path, draft=GOOD.path)
+
+        play(scenario)
+
+    def test_the_list_that_has_the_keys_is_marked(self) -> None:
+        def marked(stage: Stage) -> list[str]:
+            titles = stage.picker.query(".title").results(Static)
+            return [str(title.content) for title in titles if title.rich_style.reverse]
+
+        async def scenario(stage: Stage) -> None:
+            seen = [marked(stage)]
+            for key in ("right", "left"):
+                await stage.press(key)
+                seen.append(marked(stage))
+            assert seen == [["Target"], ["Draft"], ["Target"]]
 
         play(scenario)
 
@@ -343,7 +362,7 @@ class TestHighlight:
             await stage.inspect(inspected(GOOD))
             assert stage.drafts.key == str(LARGER_DRAFT.path)
             stage.picker.add_model(found("Smaller-1B-Q4_0", GB // 2))
-            await stage.pilot.pause()
+            await handled(stage.pilot)
             assert stage.drafts.key == str(LARGER_DRAFT.path)
 
         play(scenario)
@@ -365,13 +384,13 @@ class TestHighlight:
     def test_models_that_arrive_move_nothing(self) -> None:
         async def scenario(stage: Stage) -> None:
             stage.picker.add_model(BIG)
-            await stage.pilot.pause()
+            await handled(stage.pilot)
             await stage.look_at(BIG)
             for index in range(100):
                 stage.picker.add_model(found(f"m{index}", GB))
-            await stage.pilot.pause()
+            await handled(stage.pilot)
             stage.picker.scan_finished(())
-            await stage.pilot.pause()
+            await handled(stage.pilot)
             assert stage.targets.key == str(BIG.path)
             assert f"> {BIG.name}" in stage.text()
 
@@ -392,7 +411,7 @@ class TestHighlight:
             picker.scan_finished(())
             app = PickerApp(picker, UNICODE)
             async with app.run_test(size=(80, 24)) as pilot:
-                await pilot.pause()
+                await handled(pilot)
                 assert BIG.name in Stage(app, pilot).text()
 
         asyncio.run(main())
@@ -417,15 +436,33 @@ class TestOtherChoices:
 
         play(scenario, recent=[RECENT], presets=[PRESET])
 
-    def test_an_earlier_pair_shows_both_its_files_and_how_long_it_was(self) -> None:
+    @pytest.mark.parametrize("size", SIZES)
+    def test_an_earlier_pair_shows_its_files_its_first_line_and_when_it_was(
+        self, size: tuple[int, int]
+    ) -> None:
         async def scenario(stage: Stage) -> None:
-            text = stage.text()
-            assert "Big-30B-Q4_K_M" in text
-            assert "with Good-1B-Q8_0" in text
-            assert "12 turns" in text
-            assert f"{BIG.path} + {GOOD.path}" in text
+            (row,) = (line for line in stage.lines() if "> Big-30B-Q4_K_M" in line)
+            assert "with Good-1B-Q8_0" in row
+            assert "What does the" in row
+            when = RECENT.when.astimezone()
+            assert f"{when:%m-%d %H:%M}" in row
+            assert stage.detail.startswith(f"{when:%Y-%m-%d %H:%M}, 12 turns.")
+            assert f"{BIG.path} + {GOOD.path}" in stage.text()
 
-        play(scenario, recent=[RECENT])
+        play(scenario, recent=[RECENT], size=size)
+
+    def test_earlier_pairs_that_come_late_take_the_first_row(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            seen = [stage.targets.value]
+            stage.picker.show_recent([RECENT])
+            seen.append(stage.targets.value)
+            await stage.press("down")
+            stage.picker.show_recent([RECENT, dataclasses.replace(RECENT, n_turns=1)])
+            # Not where someone has gone elsewhere.
+            seen.append(stage.targets.value)
+            assert seen == [DemoChoice(), RecentChoice(recent=RECENT), DemoChoice()]
+
+        play(scenario)
 
     def test_the_row_below_opens_a_folder(self) -> None:
         async def scenario(stage: Stage) -> None:
@@ -444,7 +481,7 @@ class TestMouse:
             async def click(list_: PickerList, key: str) -> None:
                 index = list_.get_option_index(key)
                 await stage.pilot.click(list_, offset=(4, list_._index_to_line[index]))
-                await stage.pilot.pause()
+                await handled(stage.pilot)
 
             await click(stage.targets, str(BIG.path))
             assert stage.targets.key == str(BIG.path)
@@ -460,7 +497,7 @@ class TestMouse:
         async def scenario(stage: Stage) -> None:
             before = stage.targets.key
             await stage.pilot.click(stage.targets, offset=(2, 0))
-            await stage.pilot.pause()
+            await handled(stage.pilot)
             assert stage.targets.key == before
             assert stage.app.told == []
 
@@ -685,7 +722,7 @@ class TestStates:
             stage.picker.add_model(BIG)
             stage.picker.scan_finished(("/secret cannot be read (Permission denied)",))
             stage.picker.scan_finished(("/secret cannot be read (Permission denied)",))
-            await stage.pilot.pause()
+            await handled(stage.pilot)
             assert stage.text().count("/secret cannot be read (Permission denied)") == 1
 
         play(scenario)
@@ -742,8 +779,7 @@ class TestStates:
             await stage.show(*models)
             await stage.look_at(models[-1])
             for width, height in ((80, 24), (200, 60), (60, 20), (120, 40)):
-                await stage.pilot.resize_terminal(width, height)
-                await stage.pilot.pause()
+                await resize(stage.pilot, width, height)
                 assert "> m39-7B" in stage.text()
                 panes = [
                     stage.picker.query_one(name, Vertical).region

@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.widgets.prompt_box import MAX_EDITED_CHARS, PromptBox
+from tests.support.cockpit import handled, press_keys
 
 
 class BoxApp(App[None]):
@@ -18,7 +19,8 @@ class BoxApp(App[None]):
     def __init__(self, history: Sequence[str], glyphs: Glyphs) -> None:
         super().__init__()
         self.glyphs = glyphs
-        self.box = PromptBox(history=history, placeholder="Type [here]")
+        self.box = PromptBox(placeholder="Type [here]")
+        self.box.remember(history)
         self.sent: list[str] = []
 
     def compose(self) -> ComposeResult:
@@ -38,7 +40,7 @@ def run(
         app = BoxApp(history, glyphs)
         async with app.run_test(size=(40, 20)) as pilot:
             app.box.focus()
-            await pilot.pause()
+            await handled(pilot)
             await scenario(app, pilot)
 
     asyncio.run(main())
@@ -46,7 +48,7 @@ def run(
 
 async def paste(app: BoxApp, pilot: Pilot[None], text: str) -> None:
     app.post_message(events.Paste(text))
-    await pilot.pause()
+    await handled(pilot)
 
 
 def rows(box: PromptBox) -> list[str]:
@@ -55,7 +57,7 @@ def rows(box: PromptBox) -> list[str]:
 
 def test_enter_sends_and_empties_the_box() -> None:
     async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
-        await pilot.press("h", "i", "enter")
+        await press_keys(pilot, "h", "i", "enter")
         assert (app.sent, app.box.text, app.box.prompts) == (["hi"], "", ["hi"])
 
     run(scenario)
@@ -64,7 +66,7 @@ def test_enter_sends_and_empties_the_box() -> None:
 @pytest.mark.parametrize("keys", [[], ["space", "space"], ["ctrl+j", "space"]])
 def test_blank_text_is_not_sent(keys: list[str]) -> None:
     async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
-        await pilot.press(*keys, "enter")
+        await press_keys(pilot, *keys, "enter")
         assert app.sent == []
         assert app.box.prompts == []
 
@@ -74,7 +76,7 @@ def test_blank_text_is_not_sent(keys: list[str]) -> None:
 @pytest.mark.parametrize("key", ["ctrl+j", "shift+enter", "alt+enter"])
 def test_a_new_line_is_started_by(key: str) -> None:
     async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
-        await pilot.press("a", key, "b", "enter")
+        await press_keys(pilot, "a", key, "b", "enter")
         assert app.sent == ["a\nb"]
 
     run(scenario)
@@ -85,7 +87,7 @@ def test_fast_keys_act_in_the_order_they_were_pressed() -> None:
         keys = ("x", "ctrl+j", "y", "z", "backspace", "left", "1", "enter", "up", "!", "enter")
         for key in keys:
             app.post_message(events.Key(key, key if len(key) == 1 else None))
-        await pilot.pause()
+        await handled(pilot)
         assert app.sent == ["x\n1y", "x\n1y!"]
 
     run(scenario)
@@ -94,7 +96,7 @@ def test_fast_keys_act_in_the_order_they_were_pressed() -> None:
 def test_keys_can_be_bound_anew() -> None:
     async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
         app.set_keymap({"prompt.submit": "ctrl+s", "prompt.newline": "enter"})
-        await pilot.press("a", "enter", "b", "ctrl+s")
+        await press_keys(pilot, "a", "enter", "b", "ctrl+s")
         assert app.sent == ["a\nb"]
 
     run(scenario)
@@ -102,7 +104,7 @@ def test_keys_can_be_bound_anew() -> None:
 
 def test_a_new_line_takes_the_place_of_what_is_selected() -> None:
     async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
-        await pilot.press("a", "b", "c", "shift+left", "ctrl+j", "d")
+        await press_keys(pilot, "a", "b", "c", "shift+left", "ctrl+j", "d")
         assert app.box.text == "ab\nd"
 
     run(scenario)
@@ -112,12 +114,10 @@ def test_the_box_grows_to_six_lines_and_then_scrolls() -> None:
     async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
         heights = [app.box.size.height]
         for _ in range(8):
-            await pilot.press("x", "ctrl+j")
-            await pilot.pause()
+            await press_keys(pilot, "x", "ctrl+j")
             heights.append(app.box.size.height)
         assert heights == [1, 2, 3, 4, 5, 6, 6, 6, 6]
-        await pilot.press("enter")
-        await pilot.pause()
+        await press_keys(pilot, "enter")
         assert app.box.size.height == 1
 
     run(scenario)
@@ -125,10 +125,10 @@ def test_the_box_grows_to_six_lines_and_then_scrolls() -> None:
 
 def test_up_and_down_walk_through_earlier_prompts_and_back_to_the_current_one() -> None:
     async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
-        await pilot.press("n", "e", "w")
+        await press_keys(pilot, "n", "e", "w")
         seen = []
         for key in ("up", "up", "up", "down", "down", "down"):
-            await pilot.press(key)
+            await press_keys(pilot, key)
             seen.append(app.box.text)
         assert seen == ["second", "first", "first", "second", "new", "new"]
 
@@ -139,7 +139,7 @@ def test_up_moves_inside_a_prompt_of_several_lines_before_it_recalls() -> None:
     async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
         seen = []
         for key in ("up", "up", "up", "down", "down"):
-            await pilot.press(key)
+            await press_keys(pilot, key)
             seen.append((app.box.text, app.box.cursor_location[0]))
         assert seen == [("a\nb", 1), ("a\nb", 0), ("old", 0), ("a\nb", 1), ("", 0)]
 
@@ -149,9 +149,9 @@ def test_up_moves_inside_a_prompt_of_several_lines_before_it_recalls() -> None:
 def test_a_wrapped_line_counts_as_several() -> None:
     async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
         await paste(app, pilot, "word " * 12)
-        await pilot.press("up")
+        await press_keys(pilot, "up")
         assert app.box.text == "word " * 12
-        await pilot.press("up")
+        await press_keys(pilot, "up")
         assert app.box.text == "old"
 
     run(scenario, ["old"])
@@ -159,9 +159,9 @@ def test_a_wrapped_line_counts_as_several() -> None:
 
 def test_changes_to_a_recalled_prompt_last_while_walking_but_not_in_the_history() -> None:
     async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
-        await pilot.press("up", "!", "up", "down")
+        await press_keys(pilot, "up", "!", "up", "down")
         assert app.box.text == "second!"
-        await pilot.press("enter", "up", "up")
+        await press_keys(pilot, "enter", "up", "up")
         assert app.sent == ["second!"]
         assert app.box.text == "second"
         assert app.box.prompts == ["first", "second", "second!"]
@@ -171,7 +171,7 @@ def test_changes_to_a_recalled_prompt_last_while_walking_but_not_in_the_history(
 
 def test_the_same_prompt_sent_twice_is_remembered_once() -> None:
     async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
-        await pilot.press("a", "enter", "up", "enter")
+        await press_keys(pilot, "a", "enter", "up", "enter")
         assert app.sent == ["a", "a"]
         assert app.box.prompts == ["a"]
 
@@ -180,7 +180,7 @@ def test_the_same_prompt_sent_twice_is_remembered_once() -> None:
 
 def test_shift_and_up_selects_and_recalls_nothing() -> None:
     async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
-        await pilot.press("a", "shift+up")
+        await press_keys(pilot, "a", "shift+up")
         assert app.box.text == "a"
         assert app.box.selected_text == "a"
 
@@ -199,14 +199,14 @@ def test_several_pasted_lines_are_not_sent() -> None:
 @pytest.mark.parametrize("long", ["x" * 200_000, "some words\n" * 20_000])
 def test_a_long_paste_stands_as_a_label_and_is_sent_whole(long: str) -> None:
     async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
-        await pilot.press("a", "space")
+        await press_keys(pilot, "a", "space")
         await paste(app, pilot, long)
         assert app.box.text == f"a [long text 1: {len(long):,} characters]"
         await paste(app, pilot, "y" * (MAX_EDITED_CHARS + 1))
-        await pilot.press("enter", "up")
+        await press_keys(pilot, "enter", "up")
         assert app.sent == ["a " + long + "y" * (MAX_EDITED_CHARS + 1)]
         assert app.box.text.startswith("[long text 1: ")
-        await pilot.press("enter")
+        await press_keys(pilot, "enter")
         assert app.sent[0] == app.sent[1]
 
     run(scenario)
@@ -216,7 +216,7 @@ def test_a_prompt_that_is_put_back_does_not_overwrite_a_new_one() -> None:
     async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
         app.box.put_back("declined")
         assert app.box.text == "declined"
-        await pilot.press("!")
+        await press_keys(pilot, "!")
         app.box.put_back("declined again")
         assert app.box.text == "declined!"
 
@@ -226,11 +226,11 @@ def test_a_prompt_that_is_put_back_does_not_overwrite_a_new_one() -> None:
 def test_one_can_type_and_send_while_an_answer_is_written() -> None:
     async def scenario(app: BoxApp, pilot: Pilot[None]) -> None:
         app.box.busy = True
-        await pilot.press("a", "enter")
+        await press_keys(pilot, "a", "enter")
         assert app.sent == ["a"]
         borders = [app.box.styles.border_top[0]]
         app.box.busy = False
-        await pilot.pause()
+        await handled(pilot)
         borders.append(app.box.styles.border_top[0])
         assert borders == ["dashed", "round"]
 

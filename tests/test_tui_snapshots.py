@@ -1,21 +1,30 @@
 """Pictures of the screens. ``pytest --snapshot-update`` renews them: look at what changed."""
 
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Protocol
 
 import pytest
 from textual.app import App
 from textual.pilot import Pilot
 
-from spectui.engine.events import EngineFailed
+from spectui.engine.events import EngineFailed, PairCompared
 from spectui.errors import BadInputError
 from spectui.live.launch import Launch
+from spectui.models.files import FoundModel
+from spectui.models.ranking import ModelFacts
 from spectui.monitor.readings import HostReading, Reading, Snapshot
 from spectui.monitor.recording import load
+from spectui.sessions import Header, SessionLog, UserTurn
+from spectui.tui.messages import ScanFinished
 from spectui.tui.screens.live import Activity
-from tests.support.cockpit import Cockpit, answer_events, launch, settled
+from spectui.tui.screens.picker import PickerScreen
+from spectui.tui.widgets.picker_targets import TargetList
+from tests.support.cockpit import Cockpit, answer_events, launch, press_keys, settled
 from tests.test_tui_tune import SEARCHING, TURN_OFF, USE_IT
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -103,7 +112,7 @@ def check(
         # A blinking cursor would be in one picture and not in the next.
         cockpit.app.animation_level = "none"
         await scenario(cockpit, pilot)
-        await pilot.pause()
+        await settled(pilot)
 
     assert snap_compare(cockpit.app, terminal_size=size, run_before=run)
 
@@ -158,7 +167,7 @@ def test_a_long_text(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
 def test_rejected_drafts(snap_compare: SnapCompare) -> None:
     async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         await talk(cockpit, pilot)
-        await pilot.press("f2")
+        await press_keys(pilot, "f2")
 
     check(snap_compare, (120, 40), scenario)
 
@@ -186,7 +195,7 @@ def test_other_looks(snap_compare: SnapCompare, theme: str) -> None:
 def test_help_and_settings(snap_compare: SnapCompare, size: tuple[int, int], key: str) -> None:
     async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         await talk(cockpit, pilot)
-        await pilot.press(key)
+        await press_keys(pilot, key)
 
     check(snap_compare, size, scenario)
 
@@ -201,7 +210,7 @@ def test_tuning(snap_compare: SnapCompare, size: tuple[int, int], name: str) -> 
         if name in states:
             cockpit.tuning(states[name])
             await settled(pilot, lambda: cockpit.app.tuning.state == states[name])
-        await pilot.press("f5")
+        await press_keys(pilot, "f5")
 
     check(snap_compare, size, scenario)
 
@@ -212,6 +221,85 @@ def test_export_and_log(snap_compare: SnapCompare, size: tuple[int, int], key: s
     async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         cockpit.backstage.log.add("llama_model_loader: loaded [meta] data")
         await talk(cockpit, pilot, 0)
-        await pilot.press(key)
+        await press_keys(pilot, key)
 
     check(snap_compare, size, scenario)
+
+
+def model(name: str, size_bytes: int) -> FoundModel:
+    path = Path(f"/models/{name}.gguf")
+    return FoundModel(path=path, name=name, size_bytes=size_bytes)
+
+
+def compared(target: FoundModel, draft: FoundModel, reason: str | None = None) -> PairCompared:
+    facts = ModelFacts(
+        path=draft.path,
+        arch="qwen3",
+        name=draft.name,
+        n_params=draft.size_bytes,
+        size_bytes=draft.size_bytes,
+        n_layers=28,
+        n_ctx_train=40960,
+        n_vocab=151936,
+        kv_bytes_per_token=28_672,
+        n_experts=0,
+    )
+    return PairCompared(target=target.path, draft=draft.path, facts=facts, reason=reason)
+
+
+@pytest.fixture
+def steady() -> Iterator[None]:
+    """No folders of this machine, and its memory and time zone always the same."""
+    memory = SimpleNamespace(available=24 * GIB)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("spectui.tui.picking.psutil.virtual_memory", lambda: memory)
+        patch.setattr("spectui.tui.picking.usual_folders", lambda: (Path("/models"),))
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("steady")
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_picker_without_models(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+        cockpit.backstage.found = [ScanFinished(reasons=())]
+        await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
+
+    check(snap_compare, size, scenario, started=launch(pair=None))
+
+
+@pytest.mark.usefixtures("steady")
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_picker_with_ranked_drafts(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+    target = model("Qwen3-30B-A3B-Q4_K_M", 18 * GIB)
+    good, fair, unfit = (
+        model("Qwen3-0.6B-Q8_0", GIB * 3 // 4),
+        model("Qwen3-1.7B-Q8_0", GIB * 7 // 4),
+        model("SmolLM2-135M-Q8_0", GIB // 7),
+    )
+    reason = "the vocabularies differ in size: 151936 (target), 49152 (draft)"
+    header = Header(
+        started=datetime(2026, 5, 3, 14, 2, tzinfo=UTC),
+        target=str(target.path),
+        draft=str(good.path),
+    )
+    log = SessionLog(header)
+    log.append(UserTurn(text="What does the keeper of the lighthouse see at night?\nTell me."))
+    log.close()
+
+    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
+        for found in (target, good, fair, unfit, ScanFinished(reasons=())):
+            cockpit.backstage.post(found)
+        await settled(pilot)
+        cockpit.app.screen.query_one(TargetList).highlight_model(target.path)
+        for event in (compared(target, good), compared(target, fair)):
+            cockpit.backstage.post(event)
+        cockpit.backstage.post(compared(target, unfit, reason))
+        await settled(pilot)
+        # The last row, whose reason stands below in full.
+        await press_keys(pilot, "right", "end")
+
+    check(snap_compare, size, scenario, started=launch(pair=None))

@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.widgets.transcript import Transcript, TranscriptToken
+from tests.support.cockpit import handled, press_keys, resize
 
 NUMBERED = "\n".join(f"line {i} with several words in it, so that it wraps" for i in range(400))
 
@@ -37,7 +38,7 @@ def run(
     async def main() -> None:
         app = TranscriptApp(transcript(), glyphs)
         async with app.run_test(size=size) as pilot:
-            await pilot.pause()
+            await handled(pilot)
             await scenario(app.transcript, pilot)
 
     asyncio.run(main())
@@ -58,9 +59,9 @@ def say(transcript: Transcript, text: str) -> None:
 
 
 async def renewed(transcript: Transcript, pilot: Pilot[None]) -> None:
-    await pilot.pause()
+    await handled(pilot)
     while transcript.renewing:
-        await pilot.pause()
+        await handled(pilot)
 
 
 def test_turns_are_marked_and_notes_stand_below_them() -> None:
@@ -90,7 +91,7 @@ def test_a_token_of_the_draft_differs_by_colour_and_underline(theme: str) -> Non
     async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
         transcript.append_tokens(tokens("target"))
         pilot.app.theme = theme
-        await pilot.pause()
+        await handled(pilot)
         transcript.append_tokens(tokens(" draft", from_draft=True))
         styles = {part.text: part.style for part in transcript.render_line(0)}
         target, draft = styles["target"], styles["draft"]
@@ -203,19 +204,17 @@ def test_the_view_follows_the_end_until_the_user_scrolls_up_and_again_after_end(
     async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
         transcript.append_tokens(tokens(NUMBERED))
         transcript.focus()
-        await pilot.pause()
+        await handled(pilot)
         assert rows(transcript)[-1].startswith("  line 399")
-        await pilot.press("pageup")
-        await pilot.pause()
+        await press_keys(pilot, "pageup")
         assert not transcript.following
         before = rows(transcript)
         transcript.append_tokens(tokens("\nmore"))
-        await pilot.pause()
+        await handled(pilot)
         assert rows(transcript) == before
-        await pilot.press("end")
-        await pilot.pause()
+        await press_keys(pilot, "end")
         transcript.append_tokens(tokens("\nand more"))
-        await pilot.pause()
+        await handled(pilot)
         assert rows(transcript)[-2:] == ["  more", "  and more"]
 
     run(scenario)
@@ -224,14 +223,14 @@ def test_the_view_follows_the_end_until_the_user_scrolls_up_and_again_after_end(
 def test_scrolling_back_down_to_the_end_follows_again() -> None:
     async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
         transcript.append_tokens(tokens(NUMBERED))
-        await pilot.pause()
+        await handled(pilot)
         transcript.focus()
         steps = []
         for key in ("up", "up", "down", "down"):
-            await pilot.press(key)
+            await press_keys(pilot, key)
             steps.append(transcript.following)
         assert steps == [False, False, False, True]
-        await pilot.press("home")
+        await press_keys(pilot, "home")
         assert rows(transcript)[0] == "• line 0 with several words in it, so that it wraps"
 
     run(scenario)
@@ -241,7 +240,7 @@ def test_text_that_arrives_does_not_hold_up_a_user_who_scrolls() -> None:
     async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
         pilot.app.animation_level = "full"
         transcript.append_tokens(tokens(NUMBERED))
-        await pilot.pause()
+        await handled(pilot)
         transcript.scroll_page_up()
         transcript.append_tokens(tokens("\nmore"))
         assert not transcript.following
@@ -253,10 +252,10 @@ def test_text_that_arrives_does_not_hold_up_a_user_who_scrolls() -> None:
 def test_the_text_at_the_top_stays_there_through_changes_of_width() -> None:
     async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
         transcript.append_tokens(tokens(NUMBERED))
-        await pilot.pause()
+        await handled(pilot)
         transcript.scroll_to(y=200, animate=False)
         for width in (30, 97, 20, 60):
-            await pilot.resize_terminal(width, 12)
+            await resize(pilot, width, 12)
             await renewed(transcript, pilot)
             assert "line 200" in rows(transcript)[0]
         assert not transcript.following
@@ -267,9 +266,9 @@ def test_the_text_at_the_top_stays_there_through_changes_of_width() -> None:
 def test_the_end_stays_visible_through_changes_of_size() -> None:
     async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
         transcript.append_tokens(tokens(NUMBERED))
-        await pilot.pause()
+        await handled(pilot)
         for size in ((30, 12), (97, 30), (97, 5), (60, 12)):
-            await pilot.resize_terminal(*size)
+            await resize(pilot, *size)
             await renewed(transcript, pilot)
             assert "399" in "".join(rows(transcript)[-2:])
             assert transcript.scroll_offset.y == transcript.max_scroll_y
@@ -282,7 +281,7 @@ def test_a_long_transcript_is_laid_out_in_slices_what_is_visible_first() -> None
 
     async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
         transcript.append_tokens(tokens(NUMBERED))
-        await pilot.pause()
+        await handled(pilot)
         transcript.scroll_to(y=200, animate=False)
         transcript.renew(width=26, with_rejected=False)
         assert transcript.renewing

@@ -46,6 +46,7 @@ from spectui.tune.trials import (
     speedup_estimate,
 )
 from spectui.tune.verdict import judge
+from tests.support.cockpit import handled, press_keys, resize
 from tests.support.search import items, result
 
 ANCHOR = 10.0
@@ -209,7 +210,7 @@ def drive(
     async def run() -> Host:
         app = Host(state, glyphs)
         async with app.run_test(size=size) as pilot:
-            await pilot.pause()
+            await handled(pilot)
             await scenario(app, pilot)
         return app
 
@@ -225,8 +226,7 @@ def after(
     """Press keys; ``text_after`` of the app is what the screen shows then."""
 
     async def press(_app: Host, pilot: Pilot[None]) -> None:
-        await pilot.press(*keys)
-        await pilot.pause()
+        await press_keys(pilot, *keys)
 
     return drive(press, state, size=size, glyphs=glyphs)
 
@@ -242,8 +242,7 @@ def seen(
 
     async def press(app: Host, pilot: Pilot[None]) -> None:
         nonlocal shown
-        await pilot.press(*keys)
-        await pilot.pause()
+        await press_keys(pilot, *keys)
         shown = app.text()
 
     drive(press, state, size=size, glyphs=glyphs)
@@ -268,10 +267,9 @@ def test_the_start_key_on_screen_is_the_users() -> None:
         nonlocal shown
         app.set_keymap({"tune.start": "f5"})
         app.tune.show(TuningState())
-        await pilot.pause()
+        await handled(pilot)
         shown = app.text()
-        await pilot.press("f5")
-        await pilot.pause()
+        await press_keys(pilot, "f5")
         assert len(app.heard) == 1
 
     drive(rebind)
@@ -294,8 +292,7 @@ def test_the_number_of_trials_is_what_was_typed() -> None:
 @pytest.mark.parametrize("typed", ["", "0", "99999"])
 def test_a_number_of_trials_that_cannot_be_is_refused(typed: str) -> None:
     async def submit(app: Host, pilot: Pilot[None]) -> None:
-        await pilot.press("n", "end", "backspace", "backspace", *typed, "enter")
-        await pilot.pause()
+        await press_keys(pilot, "n", "end", "backspace", "backspace", *typed, "enter")
         assert app.heard == []
         assert "must be 1 to 10000" in app.text()
 
@@ -307,7 +304,7 @@ def test_the_source_key_goes_through_the_sources() -> None:
         choice = app.tune.query_one(SourceChoice)
         found = []
         for _ in range(4):
-            await pilot.press("p")
+            await press_keys(pilot, "p")
             found.append(choice.source)
         assert found == [*PromptSource, PromptSource.BUILTIN]
 
@@ -317,13 +314,14 @@ def test_the_source_key_goes_through_the_sources() -> None:
 def test_a_source_is_chosen_with_arrows_and_with_the_mouse() -> None:
     async def choose(app: Host, pilot: Pilot[None]) -> None:
         choice = app.tune.query_one(SourceChoice)
-        await pilot.press("p", "right")
+        await press_keys(pilot, "p", "right")
         chosen = [choice.source]
-        await pilot.press("left")
+        await press_keys(pilot, "left")
         assert [*chosen, choice.source] == [PromptSource.FILES, PromptSource.BUILTIN]
         for source in PromptSource:
             x = str(choice.render()).index(source)
             await pilot.click(SourceChoice, offset=(x, 0))
+            await handled(pilot)
             assert choice.source is source
 
     drive(choose)
@@ -336,20 +334,17 @@ def test_files_need_a_path(tmp_path: Path) -> None:
     async def fill(app: Host, pilot: Pilot[None]) -> None:
         path = app.tune.query_one("#path", Input)
         assert not path.region
-        await pilot.press("p", "p", "s")
-        await pilot.pause()
+        await press_keys(pilot, "p", "p", "s")
         assert "Which files?" in app.text()
         path.value = str(tmp_path / "nothing")
-        await pilot.press("s")
-        await pilot.pause()
+        await press_keys(pilot, "s")
         assert "nothing at this path" in app.text()
         path.value = "~nobody-has-this-name/\0" + "x" * 5000
-        await pilot.press("s")
-        await pilot.pause()
+        await press_keys(pilot, "s")
         assert app.heard == []
         path.value = str(prompts)
         path.focus()
-        await pilot.press("enter")
+        await press_keys(pilot, "enter")
 
     (message,) = drive(fill).heard
     assert isinstance(message, TuneScreen.Started)
@@ -359,12 +354,11 @@ def test_files_need_a_path(tmp_path: Path) -> None:
 def test_a_chat_without_turns_cannot_be_tuned_on() -> None:
     async def choose(app: Host, pilot: Pilot[None]) -> None:
         app.tune.n_chat_turns = 0
-        await pilot.press("p", "left", "s")
-        await pilot.pause()
+        await press_keys(pilot, "p", "left", "s")
         assert "no turns yet" in app.text()
         assert app.heard == []
         app.tune.n_chat_turns = 1
-        await pilot.press("s")
+        await press_keys(pilot, "s")
 
     (message,) = drive(choose).heard
     assert isinstance(message, TuneScreen.Started)
@@ -374,10 +368,10 @@ def test_a_chat_without_turns_cannot_be_tuned_on() -> None:
 def test_after_a_search_start_first_shows_what_would_be_started() -> None:
     async def start(app: Host, pilot: Pilot[None]) -> None:
         assert not app.tune.query_one(TuneSetup).display
-        await pilot.press("s")
+        await press_keys(pilot, "s")
         assert app.tune.query_one(TuneSetup).display
         assert app.heard == []
-        await pilot.press("s")
+        await press_keys(pilot, "s")
         assert not app.tune.query_one(TuneSetup).display
 
     assert len(drive(start, USE_IT).heard) == 1
@@ -385,10 +379,10 @@ def test_after_a_search_start_first_shows_what_would_be_started() -> None:
 
 def test_back_leaves_a_field_then_the_screen() -> None:
     async def leave(app: Host, pilot: Pilot[None]) -> None:
-        await pilot.press("n", "escape")
+        await press_keys(pilot, "n", "escape")
         assert not isinstance(app.tune.focused, Input)
         assert app.screen is app.tune
-        await pilot.press("escape")
+        await press_keys(pilot, "escape")
         assert app.screen is not app.tune
 
     drive(leave)
@@ -442,10 +436,10 @@ def test_the_footer_has_what_makes_sense(state: TuningState, possible: set[str])
 def test_apply_is_dimmed_until_there_is_a_best() -> None:
     async def read(app: Host, pilot: Pilot[None]) -> None:
         assert app.tune.check_action("apply", ()) is None
-        await pilot.press("a")
+        await press_keys(pilot, "a")
         assert app.heard == []
         app.tune.show(SEARCHING)
-        await pilot.pause()
+        await handled(pilot)
         assert app.tune.check_action("apply", ()) is True
 
     drive(read, replace(SEARCHING, records=RECORDS[:1]))
@@ -523,14 +517,14 @@ def test_the_row_of_off_turns_speculation_off() -> None:
 
 def test_a_failed_trial_cannot_be_applied() -> None:
     async def select(app: Host, pilot: Pilot[None]) -> None:
-        await pilot.press("home", "down")
+        await press_keys(pilot, "home", "down")
         selected = app.table.selected
         assert selected is not None
         assert selected.record.state is TrialState.FAIL
         assert "Apply row" not in app.footer()
-        await pilot.press("enter")
+        await press_keys(pilot, "enter")
         assert app.heard == []
-        await pilot.press("down")
+        await press_keys(pilot, "down")
         assert "Apply row" in app.footer()
 
     drive(select, SEARCHING)
@@ -568,10 +562,10 @@ def test_the_chat_having_the_engine_is_shown_at_once() -> None:
     async def chat(app: Host, pilot: Pilot[None]) -> None:
         assert "searching" in app.text()
         app.tune.chat_is_busy = True
-        await pilot.pause()
+        await handled(pilot)
         assert "held back by the chat" in app.text()
         app.tune.chat_is_busy = False
-        await pilot.pause()
+        await handled(pilot)
         assert "held back" not in app.text()
 
     drive(chat, SEARCHING)
@@ -744,10 +738,10 @@ def test_orders(column: Column, descending: bool, expected: list[int]) -> None: 
 def test_keys_sort_by_the_next_column_and_reverse() -> None:
     async def sort(app: Host, pilot: Pilot[None]) -> None:
         for column in [*list(Column)[1:], Column.TRIAL]:
-            await pilot.press("o")
+            await press_keys(pilot, "o")
             assert app.table.sort.column is column
         before = app.table.order
-        await pilot.press("r")
+        await press_keys(pilot, "r")
         assert app.table.order == before[::-1]
 
     drive(sort, SEARCHING)
@@ -758,8 +752,10 @@ def test_a_click_on_a_title_sorts_and_another_one_reverses() -> None:
         for slot in app.table._slots:
             end = (slot.x + slot.width - 1, 0)
             await pilot.click(TrialsTable, offset=end)
+            await handled(pilot)
             first = app.table.sort
             await pilot.click(TrialsTable, offset=end)
+            await handled(pilot)
             assert app.table.sort.column is first.column is slot.column
             assert app.table.sort.descending is not first.descending
 
@@ -777,6 +773,7 @@ def test_a_click_selects_a_row() -> None:
         found = []
         for y in (3, 12):
             await pilot.click(TrialsTable, offset=(5, y))
+            await handled(pilot)
             found.append(app.table.selected)
         assert [row.number for row in found if row] == [3, 3]
 
@@ -786,7 +783,7 @@ def test_a_click_selects_a_row() -> None:
 def test_keys_move_the_selection_and_stop_at_the_ends() -> None:
     async def move(app: Host, pilot: Pilot[None]) -> None:
         async def selected(key: str) -> int:
-            await pilot.press(key)
+            await press_keys(pilot, key)
             assert app.table.selected is not None
             return app.table.selected.number
 
@@ -827,13 +824,13 @@ def test_new_trials_keep_selection_order_and_scroll_position() -> None:
         records = many(300)
         app.tune.show(replace(SEARCHING, records=records[:200]))
         app.table.sort_by(Column.SPEEDUP, descending=True)
-        await pilot.press("home", "pagedown", "pagedown", "up")
+        await press_keys(pilot, "home", "pagedown", "pagedown", "up")
         selected, top = app.table.selected, app.table.order[round(app.table.scroll_y)]
         assert selected is not None
         assert app.table.scroll_y > 0
         for n in range(210, 301, 10):
             app.tune.show(replace(SEARCHING, records=records[:n]))
-            await pilot.pause()
+            await handled(pilot)
         assert app.table.selected is selected
         assert app.table.order[round(app.table.scroll_y)] == top
         assert app.table.sort == Sort(column=Column.SPEEDUP, descending=True)
@@ -847,7 +844,7 @@ def test_at_the_top_new_trials_come_into_view() -> None:
         records = many(100)
         for n in (50, 100):
             app.tune.show(replace(SEARCHING, records=records[:n]))
-            await pilot.pause()
+            await handled(pilot)
             assert app.table.scroll_y == 0
             assert app.table.order[0] == n - 1
 
@@ -856,7 +853,7 @@ def test_at_the_top_new_trials_come_into_view() -> None:
 
 def test_sorting_keeps_the_selected_trial_in_view() -> None:
     async def sort(app: Host, pilot: Pilot[None]) -> None:
-        await pilot.press("down")
+        await press_keys(pilot, "down")
         for column in Column:
             app.table.sort_by(column, descending=True)
             assert app.table.selected is not None
@@ -881,8 +878,7 @@ def test_of_ten_thousand_trials_only_those_in_view_are_drawn(
     async def scroll(app: Host, pilot: Pilot[None]) -> None:
         assert len(app.table.order) == 10_000
         drawn.clear()
-        await pilot.press("end")
-        await pilot.pause()
+        await press_keys(pilot, "end")
         assert drawn
         assert len(set(drawn)) < 2 * app.table.size.height
         assert app.table.selected is not None
@@ -898,7 +894,7 @@ def test_a_state_that_brings_no_trial_repaints_no_row(monkeypatch: pytest.Monkey
     async def go_on(app: Host, pilot: Pilot[None]) -> None:
         shown.clear()
         app.tune.show(replace(SEARCHING, seconds_left=5.0))
-        await pilot.pause()
+        await handled(pilot)
         assert shown == []
         assert "about 5 s left" in app.text()
 
@@ -979,9 +975,8 @@ def test_the_map_has_numbers_marks_and_a_legend(
 
 def test_a_map_without_room_for_numbers_has_shades() -> None:
     async def shrink(app: Host, pilot: Pilot[None]) -> None:
-        await pilot.press("2")
-        await pilot.resize_terminal(8, 24)
-        await pilot.pause()
+        await press_keys(pilot, "2")
+        await resize(pilot, 8, 24)
         shown = app.tune.query_one(Heatmap)
         text = "\n".join(shown.render_line(y).text for y in range(shown.size.height))
         assert "•" in text
@@ -1036,10 +1031,10 @@ def test_the_history_follows_the_theme() -> None:
     async def change(app: Host, pilot: Pilot[None]) -> None:
         plot = app.tune.query_one(HistoryPlot)
         app.theme = "spectui-dark"
-        await pilot.pause()
+        await handled(pilot)
         dark = plot._color("best")
         app.theme = "spectui-light"
-        await pilot.pause()
+        await handled(pilot)
         assert plot._color("best") != dark
         assert "best so far" in app.text()
 
@@ -1050,8 +1045,7 @@ def test_the_history_follows_the_theme() -> None:
 def test_every_theme_can_draw_it(theme: str) -> None:
     async def change(app: Host, pilot: Pilot[None]) -> None:
         app.theme = theme
-        await pilot.press("down")
-        await pilot.pause()
+        await press_keys(pilot, "down")
         assert "•1.35" in app.text()
 
     drive(change, USE_IT)
@@ -1105,12 +1099,12 @@ ALL_STATES = {
 @pytest.mark.parametrize("size", SIZES)
 def test_in_ascii_every_character_is(size: tuple[int, int]) -> None:
     async def read(app: Host, pilot: Pilot[None]) -> None:
-        await pilot.press("n")
+        await press_keys(pilot, "n")
         for name, state in ALL_STATES.items():
             app.tune.show(state)
             for view in ("trials", "map", "plots"):
                 app.tune.action_view(view)
-                await pilot.pause()
+                await handled(pilot)
                 others = {character for character in app.text() if not character.isascii()}
                 assert (name, view, others) == (name, view, set())
 
@@ -1131,7 +1125,7 @@ def test_a_search_goes_through_its_states_on_one_screen() -> None:
         ]
         for state, expected in path:
             app.tune.show(state)
-            await pilot.pause()
+            await handled(pilot)
             assert expected in app.text()
 
     drive(go)
@@ -1142,33 +1136,30 @@ def test_the_state_may_come_before_the_screen_is_shown() -> None:
         app = Host()
         app.tune.show(SEARCHING)
         async with app.run_test(size=(120, 40)) as pilot:
-            await pilot.pause()
+            await handled(pilot)
             return app.text()
 
     assert "6 of 20 trials" in asyncio.run(run())
 
 
 def test_views_are_tabs_where_room_is_short_and_side_by_side_elsewhere() -> None:
-    async def resize(app: Host, pilot: Pilot[None]) -> None:
+    async def change_size(app: Host, pilot: Pilot[None]) -> None:
         def visible() -> list[str]:
             views = app.tune.query(".view")
             return [str(view.id) for view in views if view.region]
 
         assert visible() == ["trials", "map", "plots"]
-        await pilot.resize_terminal(80, 24)
-        await pilot.pause()
+        await resize(pilot, 80, 24)
         assert visible() == ["trials"]
         for key, view in (("2", "map"), ("3", "plots"), ("1", "trials")):
-            await pilot.press(key)
-            await pilot.pause()
+            await press_keys(pilot, key)
             assert visible() == [view]
         for size in ((200, 60), (30, 8), (200, 20), (120, 40)):
-            await pilot.resize_terminal(*size)
-            await pilot.pause()
+            await resize(pilot, *size)
             assert "trials" in visible()
         assert visible() == ["trials", "map", "plots"]
 
-    drive(resize, SEARCHING)
+    drive(change_size, SEARCHING)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -1,4 +1,4 @@
-"""Sizes as people write them. Decimal units, as on the hub and on the drives' labels."""
+"""Sizes and counts as people write them. Decimal units, as on the hub and on the drives' labels."""
 
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _COUNT_UNITS = ("", "K", "M", "B", "T")
@@ -17,6 +17,11 @@ def count_text(n: int) -> str:
     """Write a number of parameters such as ``135M`` or ``30.5B``."""
     value, unit = _scaled(n, _COUNT_UNITS)
     return f"{value}{unit}"
+
+
+def counted(n: int, noun: str) -> str:
+    """Write a number of things such as ``1 prompt`` or ``24 prompts``."""
+    return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
 def _scaled(n: int, units: tuple[str, ...]) -> tuple[str, str]:

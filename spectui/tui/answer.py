@@ -2,6 +2,7 @@
 
 from spectui.engine.events import GenerationResult, PromptEvaluated, RoundFinished, TokenEmitted
 from spectui.live.chat import Chat
+from spectui.models.sizes import counted
 from spectui.speculative.decoder import Stop
 from spectui.tui.widgets.transcript import Transcript, TranscriptToken
 
@@ -73,7 +74,7 @@ class Answer:
             self._chat.add(event.piece, from_draft=event.from_draft)
 
     def _note(self, result: GenerationResult) -> str:
-        parts = [f"{len(result.tokens)} tokens"]
+        parts = [counted(len(result.tokens), "token")]
         if result.tokens_per_s is not None:
             parts.append(f"{result.tokens_per_s:.1f} tokens/s")
         counters = result.counters
@@ -81,7 +82,7 @@ class Answer:
             parts.append(f"{counters.n_accepted} of {counters.n_drafted} drafted accepted")
         if self._prompt is not None:
             new = self._prompt.n_tokens - self._prompt.n_reused
-            parts.append(f"{new} prompt tokens in {self._prompt.seconds:.1f} s")
+            parts.append(f"{counted(new, 'prompt token')} in {self._prompt.seconds:.1f} s")
         if _STOPS[result.stop]:
             parts.append(_STOPS[result.stop])
         return ", ".join(parts)

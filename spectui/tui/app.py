@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App, SystemCommand
@@ -16,18 +17,19 @@ from spectui.errors import SpectuiError
 from spectui.live.events import TuningChanged
 from spectui.live.launch import Launch
 from spectui.live.setup import LiveSetup
+from spectui.sessions import earlier_prompts
 from spectui.tui import commands
 from spectui.tui.backstage import Backstage
 from spectui.tui.director import Director
 from spectui.tui.glyphs import ASCII, UNICODE
 from spectui.tui.mailbox import Mailbox, Pace
-from spectui.tui.messages import EngineStarted, EventsArrived
+from spectui.tui.messages import EngineStarted, EventsArrived, SessionsRead
 from spectui.tui.picking import Picking
 from spectui.tui.screens.help import HelpScreen
 from spectui.tui.screens.live import Activity, LiveScreen
 from spectui.tui.screens.log import LogScreen
 from spectui.tui.screens.settings import SettingsScreen
-from spectui.tui.theme import THEMES, AsciiScrollBars
+from spectui.tui.theme import ASCII_CSS, THEMES, AsciiPalette, AsciiScrollBars
 from spectui.tui.tuning import Tuning
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ class SpectuiApp(App[None]):
     """The interactive cockpit."""
 
     TITLE = "spectui"
+    CSS = ASCII_CSS
     ENABLE_COMMAND_PALETTE = True
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -92,7 +95,7 @@ class SpectuiApp(App[None]):
             id="app.interrupt",
             show=False,
             priority=True,
-            tooltip="Stop what runs; quit if nothing does",
+            tooltip="Stop the answer or the load, else the search, else quit",
         ),
         Binding("ctrl+q", "quit", "Quit", id="app.quit", priority=True, tooltip="End spectui"),
     ]
@@ -112,6 +115,7 @@ class SpectuiApp(App[None]):
         self.launch = launch
         settings = launch.settings
         self.glyphs = ASCII if launch.ascii or settings.ascii else UNICODE
+        self.set_class(self.glyphs is ASCII, "-ascii")
         # A class attribute: there is one app in a process, but tests make several.
         ScrollBar.renderer = AsciiScrollBars if self.glyphs is ASCII else ScrollBarRender
         for theme in THEMES:
@@ -166,6 +170,7 @@ class SpectuiApp(App[None]):
             self.warn(f"There is no look {self._unknown_theme}; Ctrl+P, Theme, lists them.")
         if self.launch.monitor_replay is not None:
             self.live.recorded = True
+        self.backstage.read_sessions()
         self.backstage.start(self.launch.monitor_replay, 1 / self.launch.settings.monitor_hz)
 
     def _handle_signals(self) -> None:
@@ -173,7 +178,8 @@ class SpectuiApp(App[None]):
             return
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            loop.add_signal_handler(number, self.exit)
+            # As shells expect of what a signal ended.
+            loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
 
     def warn(self, reason: str) -> None:
         """Show a sentence that the user should read."""
@@ -204,6 +210,9 @@ class SpectuiApp(App[None]):
     def _dispatch(self, event: object) -> None:
         if isinstance(event, TuningChanged):
             self.tuning.show(event.state)
+        elif isinstance(event, SessionsRead):
+            self.live.remember(earlier_prompts(event.sessions))
+            self.picking.offer(event.sessions)
         elif not self.director.handle(event):
             self.picking.handle(event)
         if isinstance(event, EngineStarted):
@@ -290,6 +299,11 @@ class SpectuiApp(App[None]):
         """Show the flags of the best."""
         self.action_export()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer no way to where one is."""
+        del parameters
+        return not (action == "tune" and self.tuning.is_open)
+
     def action_help(self) -> None:
         """Show keys and actions."""
         if not self._is_open(HelpScreen):
@@ -332,8 +346,17 @@ class SpectuiApp(App[None]):
             self.copy_to_clipboard(selection)
         elif self.live.activity in {Activity.ANSWERING, Activity.LOADING}:
             self.director.stop()
+        elif self.tuning.can_stop:
+            self.tuning.stop()
         else:
             self.exit()
+
+    def action_command_palette(self) -> None:
+        """Show the palette in characters that the terminal has."""
+        if self.glyphs is UNICODE:
+            super().action_command_palette()
+        elif not self._is_open(AsciiPalette):
+            self.push_screen(AsciiPalette())
 
     async def action_quit(self) -> None:
         """End at once; whatever runs is stopped."""

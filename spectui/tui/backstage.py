@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from spectui.demo import DemoModel, ensure_demo_models
-from spectui.errors import CancelledError, SpectuiError
+from spectui.errors import SpectuiError
 from spectui.models.discovery import Scan
+from spectui.sessions import recent_sessions
 from spectui.tui.log_lines import LogLines
 from spectui.tui.mailbox import Mailbox
 from spectui.tui.messages import (
@@ -17,6 +18,7 @@ from spectui.tui.messages import (
     EngineStarted,
     MonitorFailed,
     ScanFinished,
+    SessionsRead,
     StartFailed,
 )
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from spectui.live.session import LiveSession
     from spectui.monitor.sampler import Sampler
 
+_N_SESSIONS = 20
+"""Stored sessions to read, for the picker and for the prompts that Up recalls."""
 _CLOSE_S = 1.5
 """Longest wait at the end for native code that does not notice that it is over."""
 
@@ -43,6 +47,7 @@ class Backstage:
         self._log_file = log_file
         self.log = LogLines()
         self._stopped = threading.Event()
+        self._demo_stopped = threading.Event()
         self.session: LiveSession | None = None
         self._sampler: Sampler | None = None
 
@@ -109,21 +114,35 @@ class Backstage:
 
     def build_demo(self, target: DemoModel) -> None:
         """Build a demo target and its draft. Answered by ``DemoBuilt`` or ``StartFailed``."""
-        self._spawn("demo", lambda: self._build_demo(target))
+        self._demo_stopped = stopped = threading.Event()
+        self._spawn("demo", lambda: self._build_demo(target, stopped))
 
-    def _build_demo(self, target: DemoModel) -> None:
+    def _build_demo(self, target: DemoModel, stopped: threading.Event) -> None:
+        def is_void() -> bool:
+            return stopped.is_set() or self._stopped.is_set()
+
         try:
             built = ensure_demo_models(
                 (target, DemoModel.DRAFT),
                 on_progress=lambda progress: self._post(DemoBuilding(progress=progress)),
-                cancelled=self._stopped.is_set,
+                cancelled=is_void,
             )
-        except CancelledError:
-            return
         except SpectuiError as error:
-            self._post(StartFailed(reason=str(error)))
-            return
-        self._post(DemoBuilt(paths=built))
+            if not is_void():
+                self._post(StartFailed(reason=str(error)))
+        else:
+            self._post(DemoBuilt(paths=built))
+
+    def stop_demo(self) -> None:
+        """Let the build of the demo models end without an answer, after the tensor it is at."""
+        self._demo_stopped.set()
+
+    def read_sessions(self) -> None:
+        """Read the last stored sessions. Answered by ``SessionsRead``."""
+        self._spawn("sessions", self._read_sessions)
+
+    def _read_sessions(self) -> None:
+        self._post(SessionsRead(sessions=recent_sessions(_N_SESSIONS)))
 
     def scan(self, folders: Sequence[Path]) -> None:
         """Look for models. Answered by a ``FoundModel`` for each, then ``ScanFinished``."""

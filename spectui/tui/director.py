@@ -70,6 +70,8 @@ class Director:
         self._target: ModelLoaded | None = None
         self._queued: str | None = None
         self._resumed: Session | None = None
+        self._building: DemoModel | None = None
+        """Demo target that is being built, to be loaded then."""
         self._speculation = SpeculationConfig()
         self._start_failure: str | None = None
         """Why there is no engine."""
@@ -85,18 +87,30 @@ class Director:
         """Load what ``launch`` or the command line names, or let the user choose."""
         self.launch = launch or self.launch
         if self.launch.demo is not None:
-            self._target = None
-            self._screen.activity = Activity.LOADING
-            self._screen.loading_bars.set_part("demo models", None)
-            self._backstage.build_demo(self.launch.demo)
+            self._build(self.launch.demo)
         elif self.launch.pair is not None:
             self.load(self.launch.pair)
         else:
             self._screen.activity = Activity.NO_MODEL
             self._choose_models(None)
 
+    def _build(self, demo: DemoModel) -> None:
+        self._end_build()
+        self._target = None
+        self._building = demo
+        self._screen.activity = Activity.LOADING
+        self._screen.loading_bars.set_part("demo models", None)
+        self._backstage.build_demo(demo)
+
+    def _end_build(self) -> None:
+        """Whatever is still told of a build is void."""
+        if self._building is not None:
+            self._building = None
+            self._backstage.stop_demo()
+
     def load(self, pair: Pair) -> None:
         """Load a pair in place of what is loaded."""
+        self._end_build()
         session = self._backstage.session
         if self._start_failure is not None:
             self._load_failed(self._start_failure)
@@ -202,7 +216,10 @@ class Director:
         if self._queued is not None:
             self._screen.put_back(self._queued)
             self._queued = None
-        if self._backstage.session is not None:
+        if self._building is not None:
+            self._end_build()
+            self._load_failed("The build of the demo models was cancelled.")
+        elif self._backstage.session is not None:
             self._backstage.session.stop()
 
     def new_chat(self) -> None:
@@ -263,15 +280,12 @@ class Director:
             case StartFailed():
                 if self._backstage.session is None:
                     self._start_failure = event.reason
+                self._building = None
                 self._load_failed(event.reason)
             case MonitorFailed():
                 self._warn(event.reason)
-            case DemoBuilding():
-                part, fraction = f"demo {event.progress.model}", event.progress.fraction
-                self._screen.loading_bars.set_part(part, fraction)
-            case DemoBuilt() if self.launch.demo is not None:
-                target = event.paths[self.launch.demo or DemoModel.DENSE]
-                self.load(Pair(target=target, draft=event.paths[DemoModel.DRAFT]))
+            case DemoBuilding() | DemoBuilt():
+                self._handle_build(event)
             case Snapshot():
                 self.has_gpu = bool(event.gpus)
                 self.talk.tally.snapshot(event)
@@ -280,6 +294,17 @@ class Director:
             case _:
                 return self._handle_engine(event)
         return True
+
+    def _handle_build(self, event: DemoBuilding | DemoBuilt) -> None:
+        if self._building is None:
+            return
+        match event:
+            case DemoBuilding():
+                part, fraction = f"demo {event.progress.model}", event.progress.fraction
+                self._screen.loading_bars.set_part(part, fraction)
+            case DemoBuilt():
+                target, draft = event.paths[self._building], event.paths[DemoModel.DRAFT]
+                self.load(Pair(target=target, draft=draft))
 
     def _handle_engine(self, event: object) -> bool:
         match event:

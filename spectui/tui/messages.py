@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from spectui.demo import DemoModel, DemoProgress
+from spectui.sessions import Session
 
 if TYPE_CHECKING:
     from spectui.live.session import LiveSession
@@ -53,6 +54,13 @@ class ScanFinished:
     """All folders were searched for models."""
 
     reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionsRead:
+    """The last stored sessions were read, the newest first."""
+
+    sessions: tuple[Session, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

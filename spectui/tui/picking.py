@@ -1,5 +1,6 @@
 """The picker's place in the app: opened on demand, fed with what the scan and the engine find."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from spectui.models.discovery import usual_folders
 from spectui.models.files import FoundModel
 from spectui.models.ranking import Budget, ModelInspected
 from spectui.presets import Preset, list_presets
-from spectui.sessions import Session, recent_sessions
+from spectui.sessions import Session
 from spectui.tui.messages import ScanFinished
 from spectui.tui.widgets.picker_choices import (
     Choice,
@@ -59,7 +60,6 @@ class Picking:
         settings = self._app.launch.settings
         own = tuple(Path(folder).expanduser() for folder in settings.model_folders)
         folders = (*own, *usual_folders())
-        self._recent = [_Recent(found, _recent_pair(found)) for found in recent_sessions(_N_RECENT)]
         self._screen = PickerScreen(
             folders=folders,
             recent=[recent.pair for recent in self._recent],
@@ -71,6 +71,13 @@ class Picking:
         )
         self._app.push_screen(self._screen, self._closed)
         self._app.backstage.scan(folders)
+        self._app.backstage.read_sessions()
+
+    def offer(self, sessions: Sequence[Session]) -> None:
+        """Take what is stored, the newest first."""
+        self._recent = [_Recent(found, _recent_pair(found)) for found in sessions[:_N_RECENT]]
+        if self._screen is not None:
+            self._screen.show_recent([recent.pair for recent in self._recent])
 
     def _presets(self) -> tuple[Preset, ...]:
         try:
@@ -145,9 +152,11 @@ class Picking:
 
 def _recent_pair(session: Session) -> RecentPair:
     header = session.header
+    first = session.prompts[0] if session.prompts else ""
     return RecentPair(
         target=Path(header.target),
         draft=None if header.draft is None else Path(header.draft),
         when=header.started,
-        n_turns=session.n_turns,
+        n_turns=len(session.prompts),
+        said=first.strip().partition("\n")[0],
     )

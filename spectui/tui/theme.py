@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from textual.command import CommandPalette, SearchIcon
 from textual.scrollbar import ScrollBarRender
 from textual.theme import Theme
 
@@ -50,9 +51,34 @@ HIGH_CONTRAST = Theme(
 
 THEMES = (DARK, LIGHT, HIGH_CONTRAST)
 
+ASCII_CSS = """
+App.-ascii {
+    HelpScreen > VerticalScroll, SettingsScreen > VerticalScroll { border: ascii $primary; }
+    Toast { border-left: ascii $foreground; }
+    CommandPalette {
+        #--input { border: none; padding: 1 0; }
+        CommandList { border: none; }
+        LoadingIndicator { display: none; }
+    }
+}
+"""
+"""Frames of what has no class of its own for terminals without box characters."""
+
 
 class AsciiScrollBars(ScrollBarRender):
     """Scroll bars of whole cells, for terminals without block characters."""
 
     VERTICAL_BARS: ClassVar[list[str]] = [" "]
     HORIZONTAL_BARS: ClassVar[list[str]] = [" "]
+
+
+class AsciiPalette(CommandPalette):
+    """The command palette without a picture and an ellipsis."""
+
+    def __init__(self) -> None:
+        """Take the id by which the app knows that it is open."""
+        super().__init__(placeholder="Search for commands", id="--command-palette")
+
+    def on_mount(self) -> None:
+        """Put a sign in place of the picture."""
+        self.query_one(SearchIcon).icon = "/"

@@ -23,11 +23,23 @@ class Tuning:
         self._app = app
         self._screen: TuneScreen | None = None
         self.state: TuningState | None = None
+        self._is_stopping = False
+        """Whether the search was asked to end and has not told yet that it did."""
 
     @property
     def is_measuring(self) -> bool:
         """Whether trials are being measured, so that the screen should be quiet."""
         return self.state is not None and self.state.is_running and not self.state.paused
+
+    @property
+    def can_stop(self) -> bool:
+        """Whether a search runs that nobody has stopped yet."""
+        return self.state is not None and self.state.is_running and not self._is_stopping
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the screen is shown, or lies below another."""
+        return self._screen is not None
 
     def open(self) -> None:
         """Show the screen."""
@@ -43,9 +55,15 @@ class Tuning:
     def show(self, state: "TuningState") -> None:
         """Take a change of the search."""
         self.state = state
-        self._app.live.tuning = _word(state)
+        self._is_stopping = self._is_stopping and state.is_running
+        self._show_word()
         if self._screen is not None:
             self._screen.show(state)
+
+    def _show_word(self) -> None:
+        if self.state is not None:
+            word = "stopping the search" if self._is_stopping else _word(self.state)
+            self._app.live.tuning = word
 
     def _closed(self, _result: None) -> None:
         self._screen = None
@@ -90,6 +108,8 @@ class Tuning:
     def stop(self) -> None:
         """End the search with what it has."""
         if self._app.backstage.session is not None:
+            self._is_stopping = True
+            self._show_word()
             self._app.backstage.session.end_tuning()
 
     def apply(self, arm: "Arm") -> None:

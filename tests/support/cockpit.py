@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from textual.app import App
 from textual.message import Message
 from textual.pilot import Pilot
 
@@ -250,6 +251,7 @@ class ScriptedBackstage(Backstage):
         """What a scan finds."""
         self.starts = True
         self.built: list[DemoModel] = []
+        self.n_stopped_builds = 0
         self.intervals_s: list[float] = []
 
     def start(self, replay: Path | None, interval_s: float) -> None:
@@ -260,6 +262,12 @@ class ScriptedBackstage(Backstage):
 
     def build_demo(self, target: DemoModel) -> None:
         self.built.append(target)
+
+    def stop_demo(self) -> None:
+        self.n_stopped_builds += 1
+
+    def read_sessions(self) -> None:
+        self._read_sessions()
 
     def scan(self, folders: Sequence[Path]) -> None:
         del folders
@@ -288,7 +296,7 @@ class Cockpit:
 
         async def drive() -> None:
             async with self.app.run_test(size=size, message_hook=message_hook) as pilot:
-                await pilot.pause()
+                await handled(pilot)
                 await scenario(pilot)
 
         asyncio.run(drive())
@@ -298,13 +306,45 @@ class Cockpit:
         self.backstage.post(TuningChanged(state=state))
 
 
-async def settled(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
+_STEPS = 8
+"""More than the longest way of a message: key, box, screen, app, another screen, its widgets."""
+
+
+async def handled(pilot: Pilot[None]) -> None:
+    """Wait until everything posted is handled, and what follows from it, however slow the machine.
+
+    In one step every widget handles what lies in its queue; what it posts to others takes another.
+    """
+    for _ in range(_STEPS):
+        await pilot.pause(0)
+
+
+async def press_keys(pilot: Pilot[None], *keys: str) -> None:
+    """Press one key after the other, each when the one before has had its effect."""
+    for key in keys:
+        await pilot.press(key)
+        await handled(pilot)
+        # Scrolling is animated.
+        await pilot.wait_for_animation()
+
+
+async def settled(pilot: Pilot[None], condition: Callable[[], bool] = lambda: True) -> None:
     """Wait until every event is collected, at the pace of the screen, and ``condition`` holds."""
-    mailbox = cast("SpectuiApp", pilot.app)._mailbox
     async with asyncio.timeout(60):
-        while mailbox._is_awake or not condition():
+        while has_mail(pilot.app) or not condition():
             await pilot.pause(0.02)
-    await pilot.pause()
+    await handled(pilot)
+
+
+def has_mail(app: App[None]) -> bool:
+    """Whether events of other threads wait to be collected."""
+    return isinstance(app, SpectuiApp) and app._mailbox._is_awake
+
+
+async def resize(pilot: Pilot[None], width: int, height: int) -> None:
+    """Give the terminal another size, and wait until the app has passed it on."""
+    await pilot.resize_terminal(width, height)
+    await settled(pilot, lambda: pilot.app._resize_event is None)
 
 
 def setup_of(cockpit: Cockpit) -> LiveSetup:

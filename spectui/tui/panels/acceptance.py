@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from spectui.live.acceptance import AcceptanceState
+from spectui.models.sizes import counted
 from spectui.tui import units
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.panels.base import Panel
@@ -43,7 +44,7 @@ def _alpha(state: AcceptanceState, width: int, glyphs: Glyphs) -> Lines:
         return ()
     alpha = labelled(own("α", glyphs), units.number(state.alpha, glyphs))
     c = labelled("c", units.number(state.draft_step_ratio, glyphs))
-    rounds = (f"{state.n_rounds} rounds", MUTED)
+    rounds = (counted(state.n_rounds, "round"), MUTED)
     return (spread((*alpha, ("  ", ""), *c), (rounds,), width),)
 
 

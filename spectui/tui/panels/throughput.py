@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from spectui.live.throughput import Phase, ThroughputState
+from spectui.models.sizes import counted
 from spectui.tui import units
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.panels.base import Panel
@@ -87,7 +88,7 @@ def _prompt(state: ThroughputState, glyphs: Glyphs) -> Lines:
     prompt = state.prompt
     if prompt is None:
         return ()
-    took = f"{prompt.n_tokens} tokens in {units.duration(prompt.seconds, glyphs)}"
+    took = f"{counted(prompt.n_tokens, 'token')} in {units.duration(prompt.seconds, glyphs)}"
     if prompt.n_reused:
         took += f", {prompt.n_reused} reused"
     return (labelled("prompt", took),)

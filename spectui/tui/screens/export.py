@@ -6,7 +6,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import Footer, Static, TextArea
+from textual.widgets import Static, TextArea
 
 from spectui.errors import BadInputError
 from spectui.export.dialects import Dialect
@@ -15,6 +15,7 @@ from spectui.tui.glyphs import ASCII, glyphs_of
 from spectui.tui.text.display import Display
 from spectui.tui.tune.words import own
 from spectui.tui.widgets.choice_row import ChoiceRow
+from spectui.tui.widgets.key_bar import KeyBar
 from spectui.tui.widgets.save_bar import SaveBar
 
 _DIALECTS, _FORMATS = tuple(Dialect), tuple(Format)
@@ -76,7 +77,7 @@ class ExportScreen(Screen[None]):
         yield SaveBar()  # not below: that is where toasts appear
         yield TextArea(read_only=True, soft_wrap=True, show_line_numbers=False)
         yield Static(id="problem", markup=False)
-        yield Footer(show_command_palette=False)
+        yield KeyBar()
 
     def on_mount(self) -> None:
         """Begin at the top."""

@@ -10,10 +10,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from spectui.settings import settings_path
 from spectui.tui.commands import Action
+from spectui.tui.widgets.key_bar import KeyBar
 
 _PLACES = {
     "app": "Everywhere",
@@ -54,7 +55,7 @@ class HelpScreen(ModalScreen[None]):
         with VerticalScroll(can_focus=True) as scroll:
             scroll.border_title = "Keys and actions"
             yield Static(self._table(), markup=False)
-        yield Footer(show_command_palette=False)
+        yield KeyBar()
 
     def _table(self) -> Table:
         table = Table.grid(padding=(0, 2))

@@ -1,5 +1,6 @@
 """The live screen: a chat, and beside it what speculation does while the model talks."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
@@ -10,12 +11,12 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.reactive import reactive
 from textual.screen import Screen
-from textual.widgets import Footer
 
 from spectui.live.setup import LiveSetup
 from spectui.live.state import LiveState
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.panels import Panels
+from spectui.tui.widgets.key_bar import KeyBar
 from spectui.tui.widgets.loading import Loading
 from spectui.tui.widgets.prompt_box import PromptBox
 from spectui.tui.widgets.status_bar import StatusBar
@@ -118,15 +119,13 @@ class LiveScreen(Screen[None]):
     class NewChatRequested(Message):
         """The user wants to begin another conversation."""
 
-    def __init__(self, history: tuple[str, ...] = ()) -> None:
-        """Create it with the prompts of earlier sessions."""
+    def __init__(self) -> None:
+        """Create it with nothing said."""
         super().__init__()
         # Kept rather than looked up: events may still come when the widgets are going.
         self.transcript = Transcript(placeholder=_HELLO)
         self.loading_bars = Loading()
-        self._prompt = PromptBox(
-            history=history, placeholder="Enter sends, Ctrl+J starts a new line"
-        )
+        self._prompt = PromptBox(placeholder="Enter sends, Ctrl+J starts a new line")
         self._panels = Panels()
         self._status = StatusBar()
 
@@ -139,7 +138,7 @@ class LiveScreen(Screen[None]):
                 yield self.transcript
                 yield self._prompt
             yield self._panels
-        yield Footer(show_command_palette=False)
+        yield KeyBar()
 
     def on_mount(self) -> None:
         """Let the user type at once, even while models load."""
@@ -149,6 +148,10 @@ class LiveScreen(Screen[None]):
     def show(self, state: LiveState) -> None:
         """Repaint what has changed of the panels."""
         self._panels.show(state)
+
+    def remember(self, prompts: Sequence[str]) -> None:
+        """Let Up recall prompts of earlier sessions, given the oldest first."""
+        self._prompt.remember(prompts)
 
     def put_back(self, text: str) -> None:
         """Return a prompt that cannot be used now."""

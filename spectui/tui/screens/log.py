@@ -5,9 +5,10 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import Footer, Log
+from textual.widgets import Log
 
 from spectui.tui.log_lines import LogLines
+from spectui.tui.widgets.key_bar import KeyBar
 
 _LINES = 5_000
 _LOOK_S = 0.5
@@ -29,7 +30,7 @@ class LogScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         """The log fills the screen."""
         yield Log(max_lines=_LINES, highlight=False)
-        yield Footer(show_command_palette=False)
+        yield KeyBar()
 
     def on_mount(self) -> None:
         """Show what there is, and what comes."""

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical
 from textual.screen import Screen
-from textual.widgets import Footer, Input, OptionList, Static
+from textual.widgets import Input, OptionList, Static
 
 from spectui.models.files import FoundModel
 from spectui.models.ranking import Budget, DraftOption, ModelInspected
@@ -17,6 +17,7 @@ from spectui.presets import Preset
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.widgets import picker_drafts
 from spectui.tui.widgets import picker_messages as messages
+from spectui.tui.widgets.key_bar import KeyBar
 from spectui.tui.widgets.picker_choices import (
     DemoChoice,
     PairChoice,
@@ -71,7 +72,7 @@ class PickerScreen(Screen[None]):
             key_display="esc",
             tooltip="Show all targets again, or go back to them",
         ),
-        Binding("q", "app.quit", "Quit", id="picker.quit", tooltip="Leave spectui"),
+        Binding("q", "app.quit", "Quit", id="picker.quit", show=False, tooltip="Leave spectui"),
     ]
     CSS = """
     PickerScreen {
@@ -84,6 +85,8 @@ class PickerScreen(Screen[None]):
         #target-pane, #draft-pane { background: $surface; }
         .bar { height: 1; background: $panel; }
         .title { width: auto; padding: 0 1; text-style: bold; color: $text-primary; }
+        /* Without a rule of its own a pane that gains or loses the focus restyles no child. */
+        #target-pane:focus-within, #draft-pane:focus-within { background: $surface; }
         #target-pane:focus-within .title, #draft-pane:focus-within .title {
             text-style: bold reverse;
         }
@@ -141,7 +144,7 @@ class PickerScreen(Screen[None]):
                 yield self._drafts
         yield Static("", id="detail", markup=False)
         yield Static("", id="path", markup=False)
-        yield Footer(show_command_palette=False)
+        yield KeyBar()
 
     def on_mount(self) -> None:
         """Say that models are being looked for."""
@@ -152,6 +155,10 @@ class PickerScreen(Screen[None]):
         if self._targets.add(model):
             self._show_status()
             self._rank_soon()
+
+    def show_recent(self, recent: Sequence[RecentPair]) -> None:
+        """Offer these earlier pairs, the last one first, in place of those before."""
+        self._targets.show_recent(recent)
 
     def show_inspection(self, inspected: ModelInspected) -> None:
         """Show what became known of a draft, or of the target where ``path`` is the target's."""

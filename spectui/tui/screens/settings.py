@@ -8,12 +8,16 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Grid, VerticalScroll
 from textual.screen import ModalScreen
-from textual.widgets import Checkbox, Footer, Input, Label, Select
+from textual.widgets import Input, Label
 
 from spectui.config import SamplingConfig, Schedule, SpeculationConfig
 from spectui.live.setup import LiveSetup
+from spectui.tui.widgets.choice_row import ChoiceRow
+from spectui.tui.widgets.key_bar import KeyBar
+from spectui.tune.space import longest_draft
 
-_MAX_DRAFT = 16
+_USES = ("on", "off")
+_SCHEDULES = tuple(Schedule)
 _MAX_SEED = 2**32 - 1
 
 
@@ -27,6 +31,8 @@ class _Field:
     low: float
     high: float
     value: Callable[[LiveSetup, SpeculationConfig], float]
+    why: str = ""
+    """What sets the limit, as it goes on after "must be 1 to 16"."""
 
     def parse(self, text: str) -> float:
         """Return the number. Raises ``ValueError`` with a sentence."""
@@ -35,21 +41,23 @@ class _Field:
         except ValueError:
             number = self.low - 1
         if not self.low <= number <= self.high:
-            raise ValueError(f"{self.label} must be {self.low:g} to {self.high:g}")
+            raise ValueError(f"{self.label} must be {self.low:g} to {self.high:g}{self.why}")
         return number
 
 
-_FIELDS = (
-    _Field("draft_max", "draft_max", int, 1, _MAX_DRAFT, lambda _s, d: d.draft_max),
-    _Field("draft_min", "draft_min", int, 0, _MAX_DRAFT, lambda _s, d: d.draft_min),
-    _Field("draft_p_min", "draft_p_min", float, 0, 1, lambda _s, d: d.draft_p_min),
-    _Field("n_predict", "tokens (-1: all)", int, -1, 2**31 - 1, lambda s, _d: s.n_predict),
-    _Field("temp", "temperature", float, 0, 10, lambda s, _d: s.sampling.temp),
-    _Field("top_k", "top_k", int, 0, 2**31 - 1, lambda s, _d: s.sampling.top_k),
-    _Field("top_p", "top_p", float, 0, 1, lambda s, _d: s.sampling.top_p),
-    _Field("min_p", "min_p", float, 0, 1, lambda s, _d: s.sampling.min_p),
-    _Field("seed", "seed", int, 0, _MAX_SEED, lambda s, _d: s.sampling.seed),
-)
+def _fields(max_draft: int) -> tuple[_Field, ...]:
+    why = ", which is what the pair was loaded for"
+    return (
+        _Field("draft_max", "draft_max", int, 1, max_draft, lambda _s, d: d.draft_max, why),
+        _Field("draft_min", "draft_min", int, 0, max_draft, lambda _s, d: d.draft_min, why),
+        _Field("draft_p_min", "draft_p_min", float, 0, 1, lambda _s, d: d.draft_p_min),
+        _Field("n_predict", "tokens (-1: all)", int, -1, 2**31 - 1, lambda s, _d: s.n_predict),
+        _Field("temp", "temperature", float, 0, 10, lambda s, _d: s.sampling.temp),
+        _Field("top_k", "top_k", int, 0, 2**31 - 1, lambda s, _d: s.sampling.top_k),
+        _Field("top_p", "top_p", float, 0, 1, lambda s, _d: s.sampling.top_p),
+        _Field("min_p", "min_p", float, 0, 1, lambda s, _d: s.sampling.min_p),
+        _Field("seed", "seed", int, 0, _MAX_SEED, lambda s, _d: s.sampling.seed),
+    )
 
 
 class SettingsScreen(ModalScreen[LiveSetup | None]):
@@ -67,7 +75,8 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
             grid-gutter: 0 1;
         }
         & Label { width: 100%; color: $text-muted; }
-        & Input, & Select, & Checkbox { width: 100%; }
+        & Input { width: 100%; }
+        & ChoiceRow { column-span: 2; height: 1; }
         & Input { background: $panel; }
         & #error { color: $text-error; height: auto; }
     }
@@ -84,6 +93,7 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
         """Show what ``setup`` says."""
         super().__init__()
         self._setup = setup
+        self._fields = _fields(longest_draft(setup.context))
 
     def compose(self) -> ComposeResult:
         """Pairs of label and field."""
@@ -93,23 +103,16 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
             form.border_title = "Settings of the next answer"
             form.border_subtitle = "Enter applies, Esc cancels"
             with Grid():
-                yield Label("use the draft")
-                yield Checkbox(
-                    "",
-                    setup.speculation is not None,
+                yield ChoiceRow(
+                    "draft",
+                    _USES,
+                    index=int(setup.speculation is None),
                     id="draft",
-                    compact=True,
                     disabled=setup.draft is None,
                 )
-                yield Label("schedule")
-                yield Select(
-                    [(str(s), s) for s in Schedule],
-                    value=setup.schedule,
-                    allow_blank=False,
-                    compact=True,
-                    id="schedule",
-                )
-                for field in _FIELDS:
+                schedule = _SCHEDULES.index(setup.schedule)
+                yield ChoiceRow("schedule", _SCHEDULES, index=schedule, id="schedule")
+                for field in self._fields:
                     yield Label(field.label)
                     value = f"{field.value(setup, speculation):g}"
                     if field.kind is int:
@@ -118,7 +121,7 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
             yield Label("system message")
             yield Input(setup.system, id="system", compact=True)
             yield Label("", id="error", markup=False)
-        yield Footer(show_command_palette=False)
+        yield KeyBar()
 
     def on_mount(self) -> None:
         """Begin with what is changed most."""
@@ -142,7 +145,7 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
     def _changed(self) -> LiveSetup:
         numbers: dict[str, float] = {
             field.name: field.parse(self.query_one(f"#{field.name}", Input).value)
-            for field in _FIELDS
+            for field in self._fields
         }
         if numbers["draft_min"] > numbers["draft_max"]:
             raise ValueError("draft_min above draft_max would drop every draft")
@@ -161,12 +164,11 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
             min_p=numbers["min_p"],
             seed=int(numbers["seed"]),
         )
-        schedule = self.query_one("#schedule", Select).value
         return replace(
             self._setup,
-            speculation=speculation if self.query_one("#draft", Checkbox).value else None,
+            speculation=None if self.query_one("#draft", ChoiceRow).index else speculation,
             sampling=sampling,
-            schedule=Schedule(str(schedule)),
+            schedule=_SCHEDULES[self.query_one("#schedule", ChoiceRow).index],
             n_predict=int(numbers["n_predict"]),
             system=self.query_one("#system", Input).value,
         )

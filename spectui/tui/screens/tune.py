@@ -6,13 +6,14 @@ from textual import on
 from textual.app import ComposeResult
 from textual.reactive import var
 from textual.screen import Screen
-from textual.widgets import Footer, Input, Static
+from textual.widgets import Input, Static
 
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.tune import availability, bindings, messages, words
 from spectui.tui.tune.choice import Choice, best_choice, selected_choice
 from spectui.tui.tune.ledger import Ledger, digest
 from spectui.tui.tune.style import CSS
+from spectui.tui.widgets.key_bar import KeyBar
 from spectui.tui.widgets.trials_table import TrialsTable
 from spectui.tui.widgets.tune_setup import SourceChoice, TuneSetup
 from spectui.tui.widgets.tune_status import TuneStatus
@@ -58,7 +59,7 @@ class TuneScreen(Screen[None]):
         yield Static(id="introduction", markup=False)
         yield TuneSetup()
         yield TuneViews()
-        yield Footer(show_command_palette=False)
+        yield KeyBar()
 
     def on_mount(self) -> None:
         """Show what there is."""

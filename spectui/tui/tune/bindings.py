@@ -34,8 +34,22 @@ SCREEN: list[BindingType] = [
         id="tune.source",
         tooltip="Tune on the built-in prompts, on files, or on the turns of this chat",
     ),
-    Binding("n", "trials", "Trials", id="tune.trials", tooltip="How many trials to run in all"),
-    Binding("o", "sort", "Sort", id="tune.sort", tooltip="Sort the trials by the next column"),
+    Binding(
+        "n",
+        "trials",
+        "Trials",
+        id="tune.trials",
+        show=False,
+        tooltip="How many trials to run in all",
+    ),
+    Binding(
+        "o",
+        "sort",
+        "Sort",
+        id="tune.sort",
+        show=False,
+        tooltip="Sort the trials by the next column",
+    ),
     Binding("r", "reverse", "Reverse order", id="tune.reverse", show=False),
 ]
 TABLE: list[BindingType] = [

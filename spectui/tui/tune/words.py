@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from spectui.models.sizes import counted
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.text.display import shown
 from spectui.tui.tune.ledger import Ledger, Row
@@ -68,7 +69,7 @@ def progress(state: TuningState, ledger: Ledger) -> tuple[str, float]:
     if state.phase is Phase.CONFIRMING:
         words = f"prompt {state.n_confirmed} of {state.n_to_confirm}"
         return words, _fraction(state.n_confirmed, state.n_to_confirm)
-    words = f"{ledger.n_tried} of {state.n_trials} trials"
+    words = f"{ledger.n_tried} of {counted(state.n_trials, 'trial')}"
     return words, _fraction(ledger.n_tried, state.n_trials)
 
 
@@ -132,7 +133,7 @@ def trial(row: Row, ledger: Ledger, glyphs: Glyphs) -> str:
         measure(row.tokens_per_s, "{:.1f} tokens/s", glyphs),
         measure(ledger.speedup(row), "{:.2f}" + glyphs.times + " of off", glyphs),
         measure(row.acceptance_rate, "acceptance {:.0%}", glyphs),
-        f"{len(record.prompts)} prompts",
+        counted(len(record.prompts), "prompt"),
         "noisy: the machine's speed changed meanwhile" if record.noisy else "",
     )
     return head + ", ".join(fact for fact in facts if fact not in {"", glyphs.none})
@@ -144,7 +145,8 @@ def _interval(speedup: Speedup, glyphs: Glyphs) -> str:
     if speedup.low is None or speedup.high is None:
         return f"{value}, no interval ({speedup.interval_reason})"
     span = f"{speedup.low:.2f}{times} to {speedup.high:.2f}{times}"
-    return f"{value} ({100 * speedup.level:g} % interval {span}, {speedup.n_prompts} prompts)"
+    prompts = counted(speedup.n_prompts, "prompt")
+    return f"{value} ({100 * speedup.level:g} % interval {span}, {prompts})"
 
 
 def _fraction(done: int, total: int) -> float:

@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-_LABEL_CELLS = 10
+_LABEL_CELLS = 11
 
 
 class ChoiceRow(Widget, can_focus=True):
@@ -50,9 +50,18 @@ class ChoiceRow(Widget, can_focus=True):
         row: "ChoiceRow"
         index: int
 
-    def __init__(self, label: str, options: tuple[str, ...], *, id: str) -> None:  # noqa: A002 - Textual's name
-        """Offer ``options``, at least one; the first is chosen."""
-        super().__init__(id=id)
+    def __init__(
+        self,
+        label: str,
+        options: tuple[str, ...],
+        *,
+        index: int = 0,
+        id: str,  # noqa: A002 - Textual's name
+        disabled: bool = False,
+    ) -> None:
+        """Offer ``options``, at least one; the one at ``index`` is chosen."""
+        super().__init__(id=id, disabled=disabled)
+        self.set_reactive(ChoiceRow.index, index)
         self._label = label
         self._options = options
 

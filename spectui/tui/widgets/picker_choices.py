@@ -13,6 +13,8 @@ class RecentPair:
     draft: Path | None
     when: datetime
     n_turns: int
+    said: str = ""
+    """First line of the chat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

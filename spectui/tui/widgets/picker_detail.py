@@ -2,7 +2,7 @@
 
 from spectui.models.files import FoundModel
 from spectui.models.ranking import DraftOption, ModelFacts, ModelInspected, incompleteness
-from spectui.models.sizes import bytes_text, count_text
+from spectui.models.sizes import bytes_text, count_text, counted
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.widgets.picker_choices import DemoChoice, PresetChoice, RecentChoice
 from spectui.tui.widgets.picker_list import Entry
@@ -57,7 +57,7 @@ def problem(model: FoundModel, inspected: ModelInspected | None) -> str | None:
 def _target_line(model: FoundModel, inspected: ModelInspected | None, glyphs: Glyphs) -> str:
     if (reason := problem(model, inspected)) is not None:
         return f"Cannot be the target: {visible(reason, glyphs)}."
-    files = "" if model.n_shards == 1 else f" in {model.n_shards} files"
+    files = "" if model.n_shards == 1 else f" in {counted(model.n_shards, 'file')}"
     known = inspected.facts if inspected is not None else None
     facts = "" if known is None else f", {_facts(known, glyphs)}"
     return f"{bytes_text(model.size_bytes)}{files}{facts}. Enter goes on to its draft."
@@ -79,8 +79,8 @@ def _facts(facts: ModelFacts, glyphs: Glyphs) -> str:
     parts = [visible(facts.arch, glyphs)]
     if facts.n_params is not None:
         parts.append(f"{count_text(facts.n_params)} parameters")
-    parts.append(f"{facts.n_layers} layers")
+    parts.append(counted(facts.n_layers, "layer"))
     if facts.n_experts:
-        parts.append(f"{facts.n_experts} experts")
-    parts.append(f"trained for {facts.n_ctx_train} tokens")
+        parts.append(counted(facts.n_experts, "expert"))
+    parts.append(f"trained for {counted(facts.n_ctx_train, 'token')}")
     return ", ".join(parts)

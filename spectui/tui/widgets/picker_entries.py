@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from textual.widgets.option_list import Option
 
 from spectui.models.files import FoundModel
-from spectui.models.sizes import bytes_text
+from spectui.models.sizes import bytes_text, counted
 from spectui.presets import Preset
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.widgets.picker_choices import (
@@ -20,7 +20,9 @@ from spectui.tui.widgets.picker_rows import Cell, Row
 from spectui.tui.widgets.picker_text import short_folder, visible
 
 _SIZE_CELLS, _LABEL_CELLS, _FOLDER_CELLS = 8, 18, 16
-_PROSE_CELLS = 48
+_PROSE_CELLS, _SAID_CELLS = 48, 20
+_DAY = "%m-%d %H:%M"
+"""As wide as what it writes."""
 
 
 def fixed_sections(
@@ -47,16 +49,17 @@ def _entry(value: Choice, name: str, about: str, glyphs: Glyphs) -> tuple[str, E
 
 def _recent_entry(pair: RecentPair, index: int, glyphs: Glyphs) -> tuple[str, Entry]:
     draft = f"with {pair.draft.stem}" if pair.draft else "alone"
-    when = pair.when.astimezone().strftime("%Y-%m-%d %H:%M")
-    turns = f"{pair.n_turns} turn{'' if pair.n_turns == 1 else 's'}"
+    when = pair.when.astimezone()
     cells = (
-        Cell(text=visible(draft, glyphs), cells=_SIZE_CELLS + _LABEL_CELLS, share=1),
-        Cell(text=turns, cells=_SIZE_CELLS, to_right=True),
-        Cell(text=when, cells=len(when)),
+        Cell(text=visible(draft, glyphs), cells=_LABEL_CELLS, share=1),
+        Cell(text=visible(pair.said, glyphs), cells=_SAID_CELLS, share=2, is_prose=True),
+        Cell(text=when.strftime(_DAY), cells=len(_DAY)),
     )
     row = Row(visible(pair.target.stem, glyphs), cells, ellipsis=glyphs.ellipsis)
-    entry = Entry(RecentChoice(recent=pair), row, f"recent {index}", "Starts this pair again.")
-    return f"{pair.target} {pair.draft or ''}", entry
+    about = f"{when:%Y-%m-%d %H:%M}, {counted(pair.n_turns, 'turn')}. "
+    about += "Starts this pair again and takes the chat up."
+    entry = Entry(RecentChoice(recent=pair), row, f"recent {index}", about)
+    return f"{pair.target} {pair.draft or ''} {pair.said}", entry
 
 
 def model_entry(model: FoundModel, glyphs: Glyphs) -> Entry:

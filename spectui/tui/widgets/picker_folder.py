@@ -11,10 +11,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
-from textual.widgets import Button, Footer, Input, OptionList, Static
+from textual.widgets import Button, Input, OptionList, Static
 
 from spectui.models.files import SUFFIX
 from spectui.tui.glyphs import glyphs_of
+from spectui.tui.widgets.key_bar import KeyBar
 from spectui.tui.widgets.picker_list import Entry, PickerList, note
 from spectui.tui.widgets.picker_rows import Row
 from spectui.tui.widgets.picker_text import visible
@@ -82,7 +83,7 @@ class FolderScreen(ModalScreen[Path | None]):
             with Horizontal():
                 yield Button("Open", variant="primary", compact=True, id="folder-open")
                 yield Button("Cancel", compact=True, id="folder-cancel")
-        yield Footer(show_command_palette=False)
+        yield KeyBar()
 
     def on_mount(self) -> None:
         """Let the user type at once."""

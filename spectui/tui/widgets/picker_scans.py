@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spectui.models.files import FoundModel
+from spectui.models.sizes import counted
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.widgets.picker_text import short_folder, visible
 
@@ -47,7 +48,7 @@ class Scans:
 
     def status(self, models: Sequence[FoundModel], glyphs: Glyphs) -> str:
         """Say how many there are, and whether there may be more."""
-        found = f"{len(models)} model{'' if len(models) == 1 else 's'}"
+        found = counted(len(models), "model")
         if self._n_running > 0:
             return f"looking{glyphs.ellipsis} {found}"
         if self._opened is not None and self._first_of_opened(models) is None:

@@ -61,6 +61,15 @@ class TargetList(PickerList):
             self.add_option(model_entry(model, glyphs_of(self)))
         return True
 
+    def show_recent(self, recent: Sequence[RecentPair]) -> None:
+        """Offer other pairs as the last used ones. The first row stays the highlighted one."""
+        if tuple(recent) == self._recent:
+            return
+        is_first = self.entries[:1] == [self.entry]
+        self._recent = tuple(recent)
+        if self.is_mounted:
+            self.show_rows(self._rows(), None if is_first else self.key)
+
     def complete(self, reasons: Sequence[str], folders: Sequence[Path]) -> None:
         """Say that all ``folders`` were searched, and what could not be read."""
         self._is_complete = True

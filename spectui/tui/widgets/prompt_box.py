@@ -42,7 +42,8 @@ class PromptBox(TextArea):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "submit", "Send", id="prompt.submit"),
+        # Not in the footer: the empty box says it.
+        Binding("enter", "submit", "Send", id="prompt.submit", show=False),
         Binding(
             "ctrl+j,shift+enter,alt+enter", "newline", "New line", id="prompt.newline", show=False
         ),
@@ -66,7 +67,6 @@ class PromptBox(TextArea):
     def __init__(
         self,
         *,
-        history: Sequence[str] = (),
         placeholder: str = "",
         name: str | None = None,
         id: str | None = None,  # noqa: A002 - Textual's name for it
@@ -75,7 +75,6 @@ class PromptBox(TextArea):
         """Create an empty box.
 
         Args:
-            history: Earlier prompts, the oldest first.
             placeholder: What stands in it while it is empty.
             name: As for every widget.
             id: As for every widget.
@@ -90,10 +89,10 @@ class PromptBox(TextArea):
         )
         # A blinking cursor repaints twice a second for as long as the app idles.
         self.cursor_blink = False
-        self.prompts = list(history)
+        self.prompts: list[str] = []
         """What was sent, the oldest first."""
-        self._walk = [*history, ""]
-        self._position = len(self.prompts)
+        self._walk = [""]
+        self._position = 0
         self._folded: dict[str, str] = {}
 
     def on_mount(self) -> None:
@@ -131,6 +130,13 @@ class PromptBox(TextArea):
     def action_newline(self) -> None:
         """Start a new line at the cursor."""
         self.replace("\n", *self.selection, maintain_selection_offset=False)
+
+    def remember(self, prompts: Sequence[str]) -> None:
+        """Add earlier prompts, the oldest first, before those that are known."""
+        known = set(self.prompts)
+        earlier = [prompt for prompt in prompts if prompt not in known]
+        self.prompts[:0] = self._walk[:0] = earlier
+        self._position += len(earlier)
 
     def put_back(self, text: str) -> None:
         """Return a prompt that could not be used, unless the user has begun another."""

@@ -10,6 +10,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static
 
+from spectui.models.sizes import counted
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.tune import words
 from spectui.tui.tune.cells import cut
@@ -119,7 +120,8 @@ class TuneStatus(Vertical):
         if state.current is not None:
             label = words.one_line(state.current.label, glyphs)
             if state.n_measured and state.phase is Phase.SEARCHING:
-                label = f"{label} {glyphs.bullet} {state.n_measured} prompts measured"
+                prompts = counted(state.n_measured, "prompt")
+                label = f"{label} {glyphs.bullet} {prompts} measured"
             facts.append(("now", label, None))
         if (best := words.best(state, ledger, glyphs)) is not None:
             facts.append(("best", words.own(best, glyphs), None))

@@ -1,0 +1,28 @@
+"""The footer: the keys of the moment."""
+
+from textual.screen import Screen
+from textual.widgets import Footer
+
+
+class KeyBar(Footer):
+    """A footer that is built anew only when it shows something else.
+
+    Textual announces bindings whenever the focus, the screen or an action's state changes; most of
+    these announcements change nothing here.
+    """
+
+    def __init__(self) -> None:
+        """Show nothing yet. Compact, so that 80 columns hold every screen's keys."""
+        super().__init__(show_command_palette=False, compact=True)
+        self._shown: object = None
+
+    def bindings_changed(self, screen: Screen[object]) -> None:
+        """Build the keys anew if they differ."""
+        if not screen.app.app_focus:
+            # Announced again when the terminal has the focus.
+            return
+        active = screen.active_bindings.values()
+        shown = [(each.binding, each.enabled) for each in active if each.binding.show]
+        if shown != self._shown:
+            self._shown = shown
+            super().bindings_changed(screen)
