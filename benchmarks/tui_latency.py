@@ -143,7 +143,7 @@ def _answer(terminal: Terminal) -> None:
     terminal.see("ready")
     terminal.press(f"{QUESTION}\r")
     # Times of a round are there: tokens are being decoded.
-    terminal.see("verify")
+    terminal.see("tokens/round")
 
 
 def _trial(terminal: Terminal) -> None:

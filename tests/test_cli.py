@@ -12,67 +12,11 @@ from typing import Any
 import pexpect
 import pytest
 
-from spectui.cli import main
+from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, EMBEDDING, OTHER, TARGET, Tiny, TinyPath, write_empty
 
-pytest_plugins = ["tests.support.fixtures"]
-
-PROMPTS = [
-    '{"id": "a", "category": "x", "prompt": "the rain on the other tin ring"}',
-    '{"id": "b", "category": "x", "prompt": "one to the other, then on"}',
-    '{"id": "c", "category": "y", "messages": [{"role": "user", "content": "there?"}]}',
-    '{"id": "d", "category": "y", "prompt": "all in one ring"}',
-    '{"id": "e", "category": "y", "prompt": "hello there"}',
-    '{"id": "f", "category": "x", "prompt": "in the tin on the ring"}',
-]
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "home"
-    monkeypatch.setenv("SPECTUI_HOME", str(folder))
-    return folder
-
-
-@pytest.fixture
-def prompts(tmp_path: Path) -> Path:
-    path = tmp_path / "prompts.jsonl"
-    path.write_text("\n".join(PROMPTS))
-    return path
-
-
-class Spectui:
-    """Runs the command line in this process."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch = monkeypatch
-        self._capsys = capsys
-        self.out = ""
-        self.err = ""
-
-    def __call__(self, *arguments: object) -> int:
-        self._monkeypatch.setattr(sys, "argv", ["spectui", *map(str, arguments)])
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            with pytest.raises(SystemExit) as caught:
-                main()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-        self.out, self.err = self._capsys.readouterr()
-        assert isinstance(caught.value.code, int)
-        return caught.value.code
-
-
-@pytest.fixture
-def spectui(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Spectui:
-    return Spectui(monkeypatch, capsys)
-
-
-@pytest.fixture
-def pair(tiny: TinyPath) -> list[object]:
-    """Options of a run on tiny models that takes a second."""
-    return ["-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT), "-c", 256, "-t", 1, "-n", 12]
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def assert_one_sentence(text: str) -> None:
@@ -88,7 +32,9 @@ def test_importing_the_command_line_loads_nothing_heavy() -> None:
     assert done.stderr.strip() == "[]"
 
 
-@pytest.mark.parametrize("command", [[], ["bench"], ["tune"], ["models"], ["presets"]])
+@pytest.mark.parametrize(
+    "command", [[], ["bench"], ["tune"], ["trace"], ["replay"], ["models"], ["presets"]]
+)
 def test_help_is_shown(spectui: Spectui, command: list[str]) -> None:
     assert spectui(*command, "--help") == 0
     assert "Usage: spectui" in spectui.out

@@ -37,7 +37,8 @@ tensors = st.builds(
 def models(*, moe: bool = True) -> st.SearchStrategy[ModelOptions]:
     return st.builds(
         ModelOptions,
-        path=hostile.map(Path),
+        # A model is a file, which the root of all folders is not.
+        path=hostile.map(Path).filter(lambda path: path.resolve().name),
         n_gpu_layers=st.integers(-1, 99),
         override_tensor=st.lists(tensors, max_size=3).map(tuple) if moe else st.just(()),
         cpu_moe=st.booleans() if moe else st.just(value=False),

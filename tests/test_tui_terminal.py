@@ -80,8 +80,8 @@ def test_the_guard_passes_a_signal_on_and_everything_is_stored(
     with Terminal([*arguments, *ENDLESS], tmp_path) as terminal:
         terminal.see("ready")
         terminal.press("hello there\r")
-        # Of the rounds' times: the answer has begun.
-        terminal.see("verify")
+        # Of the acceptance: the answer has begun.
+        terminal.see("tokens/round")
         program = terminal.program
         os.kill(terminal.child.pid, number)
         terminal.assert_restored(terminal.end())
@@ -190,7 +190,7 @@ def at(moment: str, terminal: Terminal) -> None:
         terminal.see("ready")
     if moment == "answer":
         terminal.press("hello there\r")
-        terminal.see("verify")
+        terminal.see("tokens/round")
     elif moment == "trial":
         terminal.press(F5)
         terminal.see("Press s to start")

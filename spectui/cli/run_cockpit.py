@@ -73,7 +73,7 @@ def run(parsed: dict[str, Any]) -> None:
         app.run()
     let_end()
     app.backstage.close()
-    code = 0 if app.crash is None else report_failure(app.crash)
+    code = app.return_code or 0 if app.crash is None else report_failure(app.crash)
     # Native threads may still be inside a driver or a decode that nobody waits for any more.
     os._exit(code)
 

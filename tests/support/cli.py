@@ -1,0 +1,31 @@
+"""The command line run in this process."""
+
+import signal
+import sys
+
+import pytest
+
+from spectui.cli import main
+
+
+class Spectui:
+    """Runs the command line in this process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+        self.out = ""
+        self.err = ""
+
+    def __call__(self, *arguments: object) -> int:
+        self._monkeypatch.setattr(sys, "argv", ["spectui", *map(str, arguments)])
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            with pytest.raises(SystemExit) as caught:
+                main()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        self.out, self.err = self._capsys.readouterr()
+        assert isinstance(caught.value.code, int)
+        return caught.value.code

@@ -1,0 +1,48 @@
+"""The command line as fixtures. Test modules take them with ``pytest_plugins``."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import Spectui
+from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
+
+PROMPTS = [
+    '{"id": "a", "category": "x", "prompt": "the rain on the other tin ring"}',
+    '{"id": "b", "category": "x", "prompt": "one to the other, then on"}',
+    '{"id": "c", "category": "y", "messages": [{"role": "user", "content": "there?"}]}',
+    '{"id": "d", "category": "y", "prompt": "all in one ring"}',
+    '{"id": "e", "category": "y", "prompt": "hello there"}',
+    '{"id": "f", "category": "x", "prompt": "in the tin on the ring"}',
+]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep a run's files below a folder of its own."""
+    folder = tmp_path / "home"
+    monkeypatch.setenv("SPECTUI_HOME", str(folder))
+    return folder
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    """Six short prompts."""
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("\n".join(PROMPTS))
+    return path
+
+
+@pytest.fixture
+def spectui(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Spectui:
+    """The command line, below ``home``."""
+    assert home.parent.is_dir()
+    return Spectui(monkeypatch, capsys)
+
+
+@pytest.fixture
+def pair(tiny: TinyPath) -> list[object]:
+    """Options of a run on tiny models that takes a second."""
+    return ["-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT), "-c", 256, "-t", 1, "-n", 12]

@@ -1,0 +1,156 @@
+"""``spectui trace`` and ``spectui replay`` as a user meets them."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectui.replay.file import read_trace
+from tests.support.cli import Spectui
+from tests.support.models import OTHER, ROUGH_DRAFT, Tiny, TinyPath
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+
+
+@pytest.fixture
+def trace(spectui: Spectui, pair: list[object], prompts: Path, tmp_path: Path) -> Path:
+    """Return a trace of six prompts, without text."""
+    path = tmp_path / "x.trace.json.gz"
+    arguments = [*pair, "--prompts", prompts, "--draft-max", 8, "--out", path, "--quiet"]
+    assert spectui("trace", *arguments) == 0
+    assert spectui.out.splitlines()[-1] == str(path)
+    return path
+
+
+def configs(spectui: Spectui, *arguments: object) -> list[dict[str, Any]]:
+    assert spectui("replay", *arguments, "--json", "-") == 0
+    document = json.loads(spectui.out)
+    assert document["schema"] == "spectui.replay/1"
+    found: list[dict[str, Any]] = document["configs"]
+    return found
+
+
+def test_a_replay_counts_what_bench_counts(
+    spectui: Spectui, trace: Path, pair: list[object], prompts: Path
+) -> None:
+    for draft_max, draft_min, p_min in ((3, 0, 0.0), (8, 2, 0.3), (5, 0, 0.9)):
+        setting = ["--draft-max", draft_max, "--draft-min", draft_min, "--draft-p-min", p_min]
+        (replayed,) = configs(spectui, trace, *setting)
+        assert (
+            spectui("bench", *pair, "--prompts", prompts, *setting, "--json", "-", "--quiet") == 0
+        )
+        measured = json.loads(spectui.out)["speculative"]
+        for name in ("n_rounds", "n_drafted", "n_accepted", "mean_accepted_length"):
+            assert replayed[name] == measured[name], name
+        assert sum(replayed["rounds_by_n_drafted"]) == replayed["n_rounds"]
+        assert replayed["tokens_per_s"] > 0
+
+
+def test_a_grid_has_every_combination(spectui: Spectui, trace: Path) -> None:
+    lists = ["--draft-max", "1,2,8", "--draft-min", "0,2", "--draft-p-min", "0, 0.5"]
+    found = configs(spectui, trace, *lists)
+    settings = [(c["draft_max"], c["draft_min"], c["draft_p_min"]) for c in found]
+    assert len(set(settings)) == len(settings) == 12
+    assert [c["draft_max"] for c in configs(spectui, trace)] == list(range(1, 9))
+
+
+def test_people_get_a_table_and_the_predicted_best(spectui: Spectui, trace: Path) -> None:
+    assert spectui("replay", trace, "--draft-max", "1,4") == 0
+    lines = spectui.out.splitlines()
+    assert lines[0].split()[:2] == ["draft", "max"]
+    assert "2 settings replayed on 6 prompts. Counts are exact." in spectui.out
+    assert "Predicted best: " in spectui.out
+
+
+def test_text_is_stored_only_where_it_is_asked_for(
+    spectui: Spectui, trace: Path, pair: list[object], prompts: Path, tmp_path: Path
+) -> None:
+    bare = read_trace(trace)
+    assert not bare.has_text
+    assert all(recording.prompt[0] == 0 for recording in bare.recordings)
+    path = tmp_path / "text.trace.json.gz"
+    kept = [*pair, "--prompts", prompts, "--draft-max", 8, "--keep-text", "--no-costs"]
+    assert spectui("trace", *kept, "--out", path, "--quiet") == 0
+    full = read_trace(path)
+    assert full.has_text
+    assert full.recordings[0].output != bare.recordings[0].output
+    grid = ["--draft-max", "1,3,8", "--draft-p-min", "0,0.4"]
+    counts = [
+        [(c["n_drafted"], c["n_accepted"]) for c in configs(spectui, file, *grid)]
+        for file in (trace, path)
+    ]
+    assert counts[0] == counts[1]
+
+
+def test_without_costs_there_is_no_throughput_and_the_reason(
+    spectui: Spectui, pair: list[object], prompts: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.trace.json.gz"
+    bare = ["--no-costs", "--out", path, "--quiet"]
+    assert spectui("trace", *pair, "--prompts", prompts, *bare) == 0
+    (found,) = configs(spectui, path, "--draft-max", 2)
+    assert found["tokens_per_s"] is None
+    assert "record it with --costs" in found["tokens_per_s_reason"]
+
+
+def test_a_trace_goes_to_the_data_folder_by_default(
+    spectui: Spectui, pair: list[object], prompts: Path, home: Path
+) -> None:
+    arguments = [*pair, "--prompts", prompts, "--no-costs", "--json", "-", "--quiet"]
+    assert spectui("trace", *arguments) == 0
+    document = json.loads(spectui.out)
+    assert Path(document["trace"]).parent == home / "data" / "traces"
+    assert document["n_prompts"] == 6
+    assert document["draft_s"] > 0
+
+
+def test_drafts_that_do_not_fit_are_left_out(
+    spectui: Spectui, tiny: TinyPath, pair: list[object], prompts: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.trace.json.gz"
+    unfit = tiny(Tiny(renamed=(200, "xyzzy")))
+    drafts = ["-md", tiny(ROUGH_DRAFT), "-md", unfit, "-md", tiny(OTHER)]
+    arguments = ["--prompts", prompts, "--no-costs", "--out", path]
+    assert spectui("trace", *pair, *drafts, *arguments) == 0
+    assert f"left out {unfit.stem}: " in spectui.err
+    names = {found["draft"] for found in configs(spectui, path, "--draft-max", 2)}
+    assert unfit.stem not in names
+    assert len(names) == 3
+    (one,) = configs(spectui, path, "--draft-max", 2, "-md", tiny(ROUGH_DRAFT))
+    assert one["draft"] == tiny(ROUGH_DRAFT).stem
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        (["--draft-max", "9"], 2, "longer than the 8 tokens"),
+        (["--draft-max", "0"], 2, "0 is not in the range"),
+        (["--draft-max", "1,,2"], 2, "empty place"),
+        (["--draft-p-min", "1.5"], 2, "1.5 is not in the range"),
+        (["-md", "nobody"], 2, "the trace knows"),
+    ],
+)
+def test_wrong_questions_are_refused(
+    spectui: Spectui, trace: Path, arguments: list[object], code: int, reason: str
+) -> None:
+    assert spectui("replay", trace, *arguments) == code
+    assert reason in spectui.err
+
+
+def test_wrong_files_are_refused(spectui: Spectui, trace: Path, tmp_path: Path) -> None:
+    assert spectui("replay", tmp_path / "absent.gz") == 3
+    assert spectui.err.startswith("error: ")
+    text = gzip.decompress(trace.read_bytes()).decode()
+    trace.write_bytes(gzip.compress(text.replace('"n_ctx":256', '"n_ctx":512').encode()))
+    assert spectui("replay", trace) == 3
+    assert "changed after it was recorded" in spectui.err
+
+
+def test_a_trace_longer_than_the_batch_is_refused(
+    spectui: Spectui, pair: list[object], prompts: Path, tmp_path: Path
+) -> None:
+    arguments = ["--prompts", prompts, "--draft-max", 64, "-b", 32, "-ub", 32]
+    assert spectui("trace", *pair, *arguments, "--out", tmp_path / "x.gz", "--quiet") == 2
+    assert "-b" in spectui.err
