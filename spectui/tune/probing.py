@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from spectui.config import Schedule, SpeculationConfig
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
-from spectui.engine.events import Event, GenerationResult, RoundFinished
+from spectui.engine.events import CommandRestarted, Event, GenerationResult, RoundFinished
 from spectui.errors import CancelledError
 from spectui.replay.costs import Costs, Observed, fit_costs
 from spectui.speculative.counters import Round
@@ -82,8 +82,14 @@ class CostProbe:
         return _observed(self._rounds, len(item.tokens), group, self._schedule)[1:]
 
     def _listen(self, event: Event) -> None:
-        if isinstance(event, RoundFinished):
-            self._rounds.append(event.round)
+        match event:
+            case RoundFinished(round=finished):
+                self._rounds.append(finished)
+            case CommandRestarted():
+                # It gave way to a chat: its rounds so far have a pause beside them.
+                self._rounds.clear()
+            case _:
+                pass
 
     def _lengths(self) -> tuple[int, ...]:
         lengths = [length for length in _LENGTHS if length < self._depth] + [self._depth]
