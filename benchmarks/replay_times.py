@@ -154,7 +154,8 @@ def kendall(rows: Sequence[dict[str, Any]]) -> float:
         (one["predicted"] - other["predicted"]) * (one["measured"] - other["measured"])
         for one, other in combinations(rows, 2)
     ]
-    return sum((sign > 0) - (sign < 0) for sign in signs) / len(signs)
+    agreeing = sum(int(sign > 0) - int(sign < 0) for sign in signs)
+    return agreeing / len(signs)
 
 
 if __name__ == "__main__":

@@ -46,9 +46,9 @@ class Terminal:
         self.child.delaybeforesend = None
         self.modes_before = termios.tcgetattr(self.child.child_fd)
 
-    def see(self, text: str) -> None:
+    def see(self, text: str, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until ``text`` is drawn, after what was seen before."""
-        deadline_s = time.monotonic() + TIMEOUT_S
+        deadline_s = time.monotonic() + timeout_s
         while (at := self._drawn().find(text)) < 0:
             if not self._receive(deadline_s):
                 raise AssertionError(f"{text!r} never came:\n{self._drawn()[-2000:]}")
