@@ -23,7 +23,7 @@ from spectui.prompts import builtin_suite
 from spectui.replay.grid import Grid
 from spectui.replay.totals import Total, replay_trace
 from spectui.replay.trace import Recording
-from spectui.tune.search import Candidate
+from spectui.tune.candidates import Candidate
 from spectui.tune.tracing import Tracer
 from spectui.tune.workload import tokenize
 

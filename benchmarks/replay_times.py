@@ -20,8 +20,8 @@ from spectui.engine.driver import Engine
 from spectui.prompts import builtin_suite
 from spectui.replay.grid import Grid
 from spectui.replay.totals import replay_trace
+from spectui.tune.candidates import Candidate
 from spectui.tune.measurement import Measurer, throughput
-from spectui.tune.search import Candidate
 from spectui.tune.tracing import Tracer, Tracing
 from spectui.tune.workload import Workload, tokenize
 

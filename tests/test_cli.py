@@ -152,6 +152,20 @@ def test_tune_ends_with_a_verdict_and_a_command(
     assert speculates == document["verdict"]["use_speculation"]
 
 
+def test_tune_says_what_was_replayed_and_what_was_measured(
+    spectui: Spectui, pair: list[object], prompts: Path
+) -> None:
+    assert spectui("tune", *pair, "--prompts", prompts, "--trials", 5, "--json", "-") == 0
+    document = json.loads(spectui.out)
+    assert {trial["source"] for trial in document["trials"]} == {"measured"}
+    best = document["forecasts"][0]
+    assert best["source"] == "replayed"
+    # The one after off and the two defaults is the best of the forecast.
+    assert document["trials"][3]["params"] == best["params"]
+    assert document["n_replayed"] > len(document["forecasts"])
+    assert "replayed" in spectui.err
+
+
 def test_the_same_command_resumes(spectui: Spectui, pair: list[object], prompts: Path) -> None:
     assert spectui("tune", *pair, "--prompts", prompts, "--trials", 3, "--json", "-") == 0
     first = json.loads(spectui.out)

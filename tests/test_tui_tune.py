@@ -30,6 +30,7 @@ from spectui.tui.widgets.heatmap import Heatmap
 from spectui.tui.widgets.trials_table import TrialsTable
 from spectui.tui.widgets.tune_history import HistoryPlot, _peaks
 from spectui.tui.widgets.tune_setup import DEFAULT_TRIALS, SourceChoice, TuneSetup
+from spectui.tune.forecast import Forecast
 from spectui.tune.lossless import Divergence, LosslessCheck
 from spectui.tune.measurement import Pair
 from spectui.tune.progress import Phase, TuningState
@@ -533,12 +534,23 @@ def test_a_failed_trial_cannot_be_applied() -> None:
 # What the head says
 
 
+FORECAST = Forecast(
+    arm=Arm(draft="good", speculation=SpeculationConfig(draft_max=7)),
+    speedup=1.5,
+    n_drafted=10,
+    n_accepted=7,
+)
+
+
 @pytest.mark.parametrize(
     ("state", "chat_is_busy", "expected"),
     [
         (TuningState(), False, "not started"),
         (TuningState(), True, "not started"),
         (TuningState(phase=Phase.STARTING), False, "starting"),
+        (TuningState(phase=Phase.RECORDING), False, "recording"),
+        (TuningState(phase=Phase.RECORDING), True, "held back by the chat"),
+        (TuningState(phase=Phase.RECORDING, paused=True), False, "paused while recording"),
         (SEARCHING, False, "searching"),
         (SEARCHING, True, "held back by the chat"),
         (replace(SEARCHING, paused=True), True, "paused while searching"),
@@ -577,6 +589,8 @@ def test_progress_counts_trials_and_then_the_prompts_of_the_confirmation() -> No
     confirming = replace(SEARCHING, phase=Phase.CONFIRMING, n_confirmed=4, n_to_confirm=16)
     assert words.progress(confirming, ledger) == ("prompt 4 of 16", 0.25)
     assert words.progress(TuningState(), Ledger()) == ("0 of 0 trials", 0.0)
+    recording = TuningState(phase=Phase.RECORDING, n_trials=20, n_recorded=7)
+    assert words.progress(recording, Ledger()) == ("7 steps done, to replay every setting", 0.0)
 
 
 def test_interrupted_trials_do_not_count_as_done() -> None:
@@ -623,6 +637,10 @@ def test_time_left_is_shown_only_while_it_runs() -> None:
             BEST + " (no speedup yet: off was not measured)",
         ),
         (replace(SEARCHING, records=RECORDS[:1]), None),
+        (
+            replace(SEARCHING, records=RECORDS[:1], forecasts=(FORECAST,)),
+            "predicted 1.50×, not measured yet • " + FORECAST.arm.label,
+        ),
     ],
 )
 def test_the_best_with_what_is_known_of_it(state: TuningState, expected: str | None) -> None:

@@ -14,19 +14,24 @@ from spectui.engine.commands import ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, MarginProbed
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
+from spectui.tune.candidates import Candidate
+from spectui.tune.forecast import Forecast, Forecaster
 from spectui.tune.measurement import Measurer, Pair
 from spectui.tune.search import (
-    Candidate,
+    ForecastMade,
     Limits,
     PromptMeasured,
     Search,
+    TraceProgress,
     TrialFinished,
+    TrialStarted,
     TuneEvent,
     TuneResult,
 )
 from spectui.tune.space import OLD_DEFAULTS, SERVER_DEFAULTS, Parameter, SearchSpace
 from spectui.tune.study import Proposal, Sampler, TuningStudy
-from spectui.tune.trials import OFF, TrialRecord, TrialState, best_trial, off_level
+from spectui.tune.tracing import DraftRecorded, TracingEvent
+from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState, best_trial, off_level
 from spectui.tune.workload import WorkItem, Workload
 from tests.support.search import OFF_TOKENS_PER_S, ScriptedMeasurer, items
 
@@ -72,6 +77,37 @@ class Drafts:
         return MarginProbed(margin=3.0, noise=0.01)
 
 
+class ScriptedForecaster:
+    """Says that ``draft_max`` 7 and 5 are worth a trial."""
+
+    def __init__(self, seconds: float = 1.0, *, interrupted: bool = False) -> None:
+        self._seconds = seconds
+        self._interrupted = interrupted
+        self.n_runs = 0
+
+    def seconds(self, tokens_per_s: float) -> float:
+        assert tokens_per_s > 0
+        return self._seconds
+
+    def run(
+        self, on_event: Callable[[TracingEvent], None], loaded: str | None
+    ) -> tuple[tuple[Forecast, ...], str | None]:
+        self.n_runs += 1
+        if self._interrupted:
+            raise KeyboardInterrupt
+        on_event(DraftRecorded(prompt_id="p0", draft="good", n_tokens=33, seconds=1.0))
+        found = tuple(
+            Forecast(
+                arm=Arm(draft="good", speculation=SpeculationConfig(draft_max=draft_max)),
+                speedup=1.5 - draft_max / 100,
+                n_drafted=10,
+                n_accepted=5,
+            )
+            for draft_max in (7, 5)
+        )
+        return found, loaded
+
+
 def run(
     study: TuningStudy,
     measurer: ScriptedMeasurer,
@@ -83,6 +119,7 @@ def run(
     on_event: Callable[[TuneEvent], None] = lambda _event: None,
     engine: Drafts | None = None,
     time_budget_s: float | None = None,
+    forecaster: ScriptedForecaster | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> TuneResult:
     workload = Workload(items=items(n_prompts), n_predict=33, sampling=SamplingConfig())
@@ -97,6 +134,7 @@ def run(
         ],
         limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s),
         on_event=on_event,
+        forecaster=cast("Forecaster | None", forecaster),
         clock=clock,
     )
     with study:
@@ -107,6 +145,57 @@ def test_off_and_both_defaults_are_tried_first(tmp_path: Path) -> None:
     result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=4)
     first = [record.arm.speculation for record in result.trials[:3]]
     assert first == [None, SERVER_DEFAULTS, OLD_DEFAULTS]
+
+
+def test_what_was_forecast_comes_after_the_defaults_and_before_the_sampler(tmp_path: Path) -> None:
+    events: list[TuneEvent] = []
+    forecaster = ScriptedForecaster()
+    result = run(
+        open_study(tmp_path),
+        ScriptedMeasurer(),
+        n_trials=7,
+        forecaster=forecaster,
+        on_event=events.append,
+    )
+    longest = [r.arm.speculation.draft_max for r in result.trials[1:5] if r.arm.speculation]
+    assert longest == [3, 16, 7, 5]
+    assert [one.arm.speculation for one in result.forecasts] == [
+        SpeculationConfig(draft_max=7),
+        SpeculationConfig(draft_max=5),
+    ]
+    told = [type(event) for event in events[:4]]
+    assert told == [TraceProgress, TraceProgress, ForecastMade, TrialStarted]
+
+
+def test_a_forecast_that_would_take_too_long_is_left_out(tmp_path: Path) -> None:
+    for name, seconds, n_runs in (("a", 50.0, 0), ("b", 30.0, 1)):
+        forecaster = ScriptedForecaster(seconds)
+        result = run(
+            open_study(tmp_path, name=name),
+            ScriptedMeasurer(),
+            n_trials=3,
+            time_budget_s=100.0,
+            forecaster=forecaster,
+        )
+        assert forecaster.n_runs == n_runs
+        assert bool(result.forecasts) == bool(n_runs)
+
+
+def test_an_interrupted_forecast_ends_the_search_and_measures_nothing(tmp_path: Path) -> None:
+    result = run(
+        open_study(tmp_path),
+        ScriptedMeasurer(),
+        forecaster=ScriptedForecaster(interrupted=True),
+    )
+    assert result.interrupted
+    assert result.trials == ()
+
+
+def test_nothing_is_recorded_where_every_trial_is_done(tmp_path: Path) -> None:
+    run(open_study(tmp_path), ScriptedMeasurer(), n_trials=4)
+    forecaster = ScriptedForecaster()
+    run(open_study(tmp_path), ScriptedMeasurer(), n_trials=4, forecaster=forecaster)
+    assert forecaster.n_runs == 0
 
 
 def test_every_draft_gets_the_defaults(tmp_path: Path) -> None:

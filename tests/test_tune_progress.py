@@ -5,15 +5,19 @@ from dataclasses import replace
 import pytest
 
 from spectui.config import SpeculationConfig
+from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase, TuningState, advance
 from spectui.tune.search import (
     ConfirmationStarted,
+    ForecastMade,
     PromptMeasured,
     StudyResumed,
+    TraceProgress,
     TrialFinished,
     TrialStarted,
     TuneEvent,
 )
+from spectui.tune.tracing import DraftRecorded
 from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState
 from tests.support.search import result
 
@@ -29,8 +33,11 @@ def measured(seconds_left: float | None = None) -> PromptMeasured:
     return PromptMeasured(prompt_id="p", result=result(10.0), seconds_left=seconds_left)
 
 
+FORECAST = Forecast(arm=ARM, speedup=1.5, n_drafted=10, n_accepted=7)
 EVENTS: tuple[TuneEvent, ...] = (
     StudyResumed(records=(record(0),)),
+    TraceProgress(step=None),
+    ForecastMade(forecasts=(FORECAST,)),
     TrialStarted(number=1, arm=ARM),
     TrialFinished(record=record(1)),
     measured(3.0),
@@ -50,6 +57,7 @@ def test_nothing_runs_before_a_start() -> None:
     [
         (Phase.IDLE, False),
         (Phase.STARTING, True),
+        (Phase.RECORDING, True),
         (Phase.SEARCHING, True),
         (Phase.CONFIRMING, True),
         (Phase.STOPPING, True),
@@ -65,6 +73,15 @@ def test_it_runs_until_it_has_stopped(phase: Phase, runs: bool) -> None:  # noqa
 def test_resuming_takes_up_the_trials_and_nothing_else() -> None:
     found = (record(0), record(1, TrialState.FAIL))
     assert advance(STARTING, StudyResumed(records=found)) == replace(STARTING, records=found)
+
+
+def test_a_recording_counts_its_steps_and_ends_with_the_forecasts() -> None:
+    state = advance(STARTING, TraceProgress(step=None))
+    assert state == replace(STARTING, phase=Phase.RECORDING)
+    step = DraftRecorded(prompt_id="p", draft="good", n_tokens=9, seconds=0.1)
+    state = advance(advance(state, TraceProgress(step=step)), TraceProgress(step=step))
+    assert (state.phase, state.n_recorded) == (Phase.RECORDING, 2)
+    assert advance(state, ForecastMade(forecasts=(FORECAST,))).forecasts == (FORECAST,)
 
 
 def test_the_first_trial_begins_the_search() -> None:

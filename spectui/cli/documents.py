@@ -11,15 +11,19 @@ from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.monitor.machine import Machine
 from spectui.speculative.counters import Counters
 from spectui.tune.bench import BenchResult
+from spectui.tune.candidates import Candidate
+from spectui.tune.forecast import Forecast
 from spectui.tune.lossless import LosslessCheck
 from spectui.tune.measurement import Pair, throughput
-from spectui.tune.search import Candidate, TuneResult
+from spectui.tune.search import TuneResult
 from spectui.tune.statistics import Speedup
 from spectui.tune.trials import OFF, Arm, TrialRecord, off_level, speedup_estimate
 from spectui.tune.workload import Workload
 
 Json = dict[str, Any]
 
+_FORECASTS = 50
+"""Of the replayed settings, those that a document lists: the best."""
 _NOTHING_DRAFTED = "nothing was drafted"
 
 
@@ -123,6 +127,8 @@ def tune(
         },
         "baseline": _baseline(result),
         "trials": [_trial(record, result.trials) for record in result.trials],
+        "forecasts": [_forecast(one) for one in result.forecasts[:_FORECASTS]],
+        "n_replayed": len(result.forecasts),
         **_or_reason("best", _best(result), "no speculative setting could be measured"),
         "per_category": _per_category(result),
         "prompts": [_prompt(pair) for pair in result.pairs],
@@ -244,6 +250,16 @@ def _trial(record: TrialRecord, records: Sequence[TrialRecord]) -> Json:
         **_or_reason("acceptance_rate", record.acceptance_rate, _NOTHING_DRAFTED),
         "noisy": record.noisy,
         "error": record.error,
+    }
+
+
+def _forecast(one: Forecast) -> Json:
+    return {
+        "source": "replayed",
+        "params": _arm(one.arm),
+        "speedup": one.speedup,
+        "n_drafted": one.n_drafted,
+        "n_accepted": one.n_accepted,
     }
 
 

@@ -17,15 +17,19 @@ from rich.text import Text
 from spectui.demo import DemoProgress
 from spectui.engine.events import Event, LoadProgress, RoundFinished
 from spectui.speculative.counters import Counters, count
+from spectui.tune.forecast import Forecast
 from spectui.tune.measurement import Pair
 from spectui.tune.search import (
     ConfirmationStarted,
+    ForecastMade,
     PromptMeasured,
     StudyResumed,
+    TraceProgress,
     TrialFinished,
     TrialStarted,
     TuneEvent,
 )
+from spectui.tune.tracing import CostsMeasured, DraftRecorded, OutputRecorded, TracingEvent
 from spectui.tune.trials import OFF, TrialRecord, TrialState, best_trial, speedup_estimate
 
 _REPAINT_S = 1.0
@@ -107,6 +111,10 @@ class Lines(Silent):
             case TrialFinished(record=record):
                 self._records.append(record)
                 self.say(_line(record, self._records))
+            case TraceProgress(step=None):
+                self.say("recording the prompts, to replay every setting on them")
+            case ForecastMade(forecasts=forecasts):
+                self.say(_forecast(forecasts))
             case ConfirmationStarted(arm=arm, n_prompts=n):
                 self.say(f"confirming {arm.label} against off on {n} prompts")
             case _:
@@ -164,6 +172,12 @@ class Screen(Silent):
         match event:
             case StudyResumed(records=records):
                 self._records.extend(records)
+            case TraceProgress(step=step):
+                self._status = "recording, to replay every setting"
+                if step is not None:
+                    self._status += f" · {_step(step)}"
+            case ForecastMade(forecasts=forecasts):
+                self._status = _forecast(forecasts)
             case TrialStarted(number=number, arm=arm):
                 self._live_counters = Counters()
                 self._status = self._task = f"trial {number}: {arm.label}"
@@ -176,7 +190,7 @@ class Screen(Silent):
                 rate = _rate(result.tokens_per_s)
                 self._status = f"{self._task} · {prompt}: {rate} tokens/s"
                 self._left_s = left
-        self._paint(force=not isinstance(event, PromptMeasured))
+        self._paint(force=not isinstance(event, PromptMeasured | TraceProgress))
 
     def on_pair(self, pair: Pair) -> None:
         """Show which prompt was measured."""
@@ -263,6 +277,26 @@ def _line(record: TrialRecord, records: list[TrialRecord]) -> str:
         f"trial {record.number}: {_rate(record.tokens_per_s)} tokens/s, {_times(gain)}, "
         f"acceptance {_percent(record.acceptance_rate)}, {_setting(record, is_best=False)}"
     )
+
+
+def _forecast(forecasts: tuple[Forecast, ...]) -> str:
+    if not forecasts:
+        return "nothing could be replayed: the answers ended at once"
+    best = forecasts[0]
+    return (
+        f"replayed {len(forecasts)} settings; predicted best {_times(best.speedup)} "
+        f"({best.arm.label})"
+    )
+
+
+def _step(step: TracingEvent) -> str:
+    match step:
+        case OutputRecorded():
+            return f"{step.prompt_id}: {len(step.result.tokens)} tokens of the target"
+        case DraftRecorded():
+            return f"{step.prompt_id}: {step.draft}"
+        case CostsMeasured():
+            return f"costs of {step.draft}"
 
 
 def _rate(value: float | None) -> str:

@@ -16,8 +16,10 @@ from spectui.engine.events import ModelLoaded
 from spectui.errors import CancelledError, UsageError
 from spectui.export import Dialect, server_arguments, server_command
 from spectui.monitor.machine import Machine, this_machine
+from spectui.tune.candidates import Candidate
+from spectui.tune.forecast import Forecaster
 from spectui.tune.measurement import Measurer
-from spectui.tune.search import Candidate, Limits, Search, TuneResult
+from spectui.tune.search import Limits, Search, TuneResult
 from spectui.tune.space import Parameter, SearchSpace, longest_draft
 from spectui.tune.spec import study_name, study_spec
 from spectui.tune.statistics import MIN_PROMPTS
@@ -67,6 +69,7 @@ class TuneRun:
     target: ModelLoaded
     candidates: tuple[Candidate, ...]
     workload: Workload
+    space: SearchSpace
     study: TuningStudy
 
 
@@ -137,15 +140,16 @@ def _prepare(
         workload=workload,
     )
     usable = tuple(c.name for c in candidates if c.reason is None)
+    space = SearchSpace(
+        drafts=usable,
+        tuned=options.parameters(),
+        max_draft=longest_draft(shared.context_options()),
+    )
     study = TuningStudy(
         name=options.study or study_name(target, spec),
         storage=options.storage or own_storage(),
         spec=spec,
-        space=SearchSpace(
-            drafts=usable,
-            tuned=options.parameters(),
-            max_draft=longest_draft(shared.context_options()),
-        ),
+        space=space,
         sampler=Sampler(options.sampler),
         seed=shared.seed,
         must_exist=options.resume,
@@ -157,23 +161,35 @@ def _prepare(
         target=target,
         candidates=candidates,
         workload=workload,
+        space=space,
         study=study,
     )
 
 
 def _search(engine: Engine, run: TuneRun, progress: Progress) -> TuneResult:
+    schedule = run.shared.schedule_kind()
+    limits = Limits(
+        n_trials=run.options.trials,
+        time_budget_s=run.options.time_budget,
+        n_confirmations=run.options.repeats,
+    )
+    forecaster = Forecaster(
+        engine,
+        run.workload.first(limits.n_trial_prompts),
+        run.candidates,
+        run.space,
+        schedule=schedule,
+        n_ctx=run.target.n_ctx,
+    )
     search = Search(
         engine,
         run.study,
         workload=run.workload,
-        measurer=Measurer(engine, run.workload, run.shared.schedule_kind()),
+        measurer=Measurer(engine, run.workload, schedule),
         candidates=run.candidates,
-        limits=Limits(
-            n_trials=run.options.trials,
-            time_budget_s=run.options.time_budget,
-            n_confirmations=run.options.repeats,
-        ),
+        limits=limits,
         on_event=progress.on_tune,
+        forecaster=forecaster,
     )
     return search.run(min_gain=run.options.min_gain)
 

@@ -15,7 +15,7 @@ from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.files import check_file
 from spectui.llama.library import native_log
 from spectui.prompts import Prompt, builtin_suite, load_prompts
-from spectui.tune.search import Candidate
+from spectui.tune.candidates import Candidate
 
 
 @contextmanager

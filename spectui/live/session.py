@@ -34,8 +34,8 @@ from spectui.live.events import BaselineMeasured, TuningChanged
 from spectui.live.setup import LiveSetup
 from spectui.prompts import Prompt
 from spectui.tune.background import BackgroundTuning, TuningRequest
+from spectui.tune.candidates import Candidate
 from spectui.tune.progress import TuningState
-from spectui.tune.search import Candidate
 from spectui.tune.space import longest_draft
 
 _BASELINE_TOKENS = 24

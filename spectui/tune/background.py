@@ -15,9 +15,11 @@ from spectui.engine.thread import EngineThread
 from spectui.errors import CancelledError, SpectuiError
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt
+from spectui.tune.candidates import Candidate
+from spectui.tune.forecast import Forecaster
 from spectui.tune.measurement import Measurer
 from spectui.tune.progress import Phase, TuningState, advance
-from spectui.tune.search import Candidate, Limits, Search, TrialFinished, TuneEvent
+from spectui.tune.search import Limits, Search, TrialFinished, TuneEvent
 from spectui.tune.space import SearchSpace, longest_draft
 from spectui.tune.spec import study_name, study_spec
 from spectui.tune.study import Sampler, TuningStudy, own_storage
@@ -133,14 +135,24 @@ class BackgroundTuning:
         with self._open_study(workload) as study:
             self._study = study
             self._change(study=study.name)
+            limits = Limits(n_trials=request.n_trials)
+            forecaster = Forecaster(
+                self._engine,
+                workload.first(limits.n_trial_prompts),
+                (request.draft,),
+                self._space(),
+                schedule=request.schedule,
+                n_ctx=request.target.n_ctx,
+            )
             search = Search(
                 self._engine,
                 study,
                 workload=workload,
                 measurer=Measurer(self._engine, workload, request.schedule),
                 candidates=(request.draft,),
-                limits=Limits(n_trials=request.n_trials),
+                limits=limits,
                 on_event=self._on_event,
+                forecaster=forecaster,
                 loaded=request.draft.name,
             )
             result = search.run(min_gain=request.min_gain)
@@ -165,12 +177,14 @@ class BackgroundTuning:
             name=study_name(request.target, spec),
             storage=request.storage or own_storage(),
             spec=spec,
-            space=SearchSpace(
-                drafts=(request.draft.name,), max_draft=longest_draft(request.context)
-            ),
+            space=self._space(),
             sampler=Sampler.TPE,
             seed=request.seed,
         )
+
+    def _space(self) -> SearchSpace:
+        request = self._request
+        return SearchSpace(drafts=(request.draft.name,), max_draft=longest_draft(request.context))
 
     def _on_event(self, event: TuneEvent) -> None:
         # Before the lock, which pausing and stopping wait for.

@@ -3,10 +3,13 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from spectui.tune.forecast import Forecast
 from spectui.tune.search import (
     ConfirmationStarted,
+    ForecastMade,
     PromptMeasured,
     StudyResumed,
+    TraceProgress,
     TrialFinished,
     TrialStarted,
     TuneEvent,
@@ -21,6 +24,8 @@ class Phase(StrEnum):
     IDLE = "idle"
     """Never started."""
     STARTING = "starting"
+    RECORDING = "recording"
+    """The prompts are recorded once, to replay every setting on them."""
     SEARCHING = "searching"
     CONFIRMING = "confirming"
     """The best setting is measured against off, on all prompts."""
@@ -51,6 +56,10 @@ class TuningState:
     """Prompts that the confirmation has measured."""
     n_to_confirm: int = 0
     seconds_left: float | None = None
+    n_recorded: int = 0
+    """Steps of the recording that are done: an output, or a draft along one."""
+    forecasts: tuple[Forecast, ...] = ()
+    """What was replayed, best first."""
     importance: tuple[tuple[str, float], ...] = ()
     """(parameter, share of the variance of the speedup that it explains), largest first."""
     result: TuneResult | None = None
@@ -59,7 +68,7 @@ class TuningState:
     @property
     def is_running(self) -> bool:
         """Whether it holds the engine when the chat does not."""
-        return self.phase in {Phase.STARTING, Phase.SEARCHING, Phase.CONFIRMING, Phase.STOPPING}
+        return self.phase not in {Phase.IDLE, Phase.FINISHED, Phase.FAILED}
 
 
 def advance(state: TuningState, event: TuneEvent) -> TuningState:
@@ -67,6 +76,14 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
     match event:
         case StudyResumed():
             return replace(state, records=event.records)
+        case TraceProgress():
+            return replace(
+                state,
+                phase=_keep_stopping(state, Phase.RECORDING),
+                n_recorded=state.n_recorded + (event.step is not None),
+            )
+        case ForecastMade():
+            return replace(state, forecasts=event.forecasts)
         case TrialStarted():
             return replace(
                 state, phase=_keep_stopping(state, Phase.SEARCHING), current=event.arm, n_measured=0

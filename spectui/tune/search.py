@@ -8,14 +8,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from spectui.config import ModelOptions
 from spectui.engine.driver import Engine
-from spectui.engine.events import GenerationResult, ModelLoaded
+from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError, SpectuiError
+from spectui.tune.candidates import Candidate
+from spectui.tune.forecast import Forecast, Forecaster, promising
 from spectui.tune.lossless import LosslessCheck, check_lossless
 from spectui.tune.measurement import Measurer, Pair, measurements
 from spectui.tune.statistics import Speedup, drift, paired_speedup
 from spectui.tune.study import Proposal, TuningStudy
+from spectui.tune.tracing import TracingEvent
 from spectui.tune.trials import (
     OFF,
     Arm,
@@ -29,25 +31,10 @@ from spectui.tune.workload import WorkItem, Workload
 
 MAX_DRIFT = 0.15
 """Anchors further apart than this make a trial noisy."""
+_FORECAST_SHARE = 0.4
+"""Of the time budget: a forecast that would take more is left out."""
 _MIN_CONFIRMATION = 8
 """Prompts that a confirmation is not cut below: fewer give no useful interval."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A draft that may be tried."""
-
-    name: str
-    options: ModelOptions
-    loaded: ModelLoaded | None
-    """What is known of it; None if it could not be loaded."""
-    error: SpectuiError | None = None
-    """Why it cannot be used."""
-
-    @property
-    def reason(self) -> str | None:
-        """The error as a sentence."""
-        return None if self.error is None else str(self.error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +89,31 @@ class StudyResumed:
     records: tuple[TrialRecord, ...]
 
 
-TuneEvent = StudyResumed | TrialStarted | TrialFinished | PromptMeasured | ConfirmationStarted
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceProgress:
+    """The prompts are recorded, to replay every setting on them."""
+
+    step: TracingEvent | None
+    """What was just done, None at the beginning."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastMade:
+    """Every setting was replayed; the most promising ones come first among the trials."""
+
+    forecasts: tuple[Forecast, ...]
+    """Best first."""
+
+
+TuneEvent = (
+    StudyResumed
+    | TraceProgress
+    | ForecastMade
+    | TrialStarted
+    | TrialFinished
+    | PromptMeasured
+    | ConfirmationStarted
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +131,8 @@ class TuneResult:
     interrupted: bool
     error: SpectuiError | None
     """What ended the search early, besides an interrupt."""
+    forecasts: tuple[Forecast, ...] = ()
+    """What was replayed, best first; empty if nothing was recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +155,7 @@ class Search:
         candidates: Sequence[Candidate],
         limits: Limits,
         on_event: Callable[[TuneEvent], None],
+        forecaster: Forecaster | None = None,
         loaded: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -155,6 +169,7 @@ class Search:
             candidates: drafts that the study's arms name.
             limits: when to stop.
             on_event: told what happens, on the caller's thread.
+            forecaster: says which settings are worth a trial; None for the sampler alone.
             loaded: the candidate that the engine has loaded already.
             clock: seconds; what the engine gave to others meanwhile is taken off.
         """
@@ -165,6 +180,8 @@ class Search:
         self._candidates = {candidate.name: candidate for candidate in candidates}
         self._limits = limits
         self._on_event = on_event
+        self._forecaster = forecaster
+        self._forecasts: tuple[Forecast, ...] = ()
         self._records = {record.number: record for record in study.records()}
         """Kept here too: a storage that fails must not take the result with it."""
         self._loaded = loaded
@@ -207,10 +224,12 @@ class Search:
             lossless=lossless,
             interrupted=interrupted,
             error=failure,
+            forecasts=self._forecasts,
         )
 
     def _search(self) -> None:
         self._measurer.warm_up(None)
+        self._forecast()
         while self._n_tried() < self._limits.n_trials and self._has_time():
             began_s = self._now_s()
             self._run_trial(self._study.ask())
@@ -219,6 +238,22 @@ class Search:
     def _now_s(self) -> float:
         """Clock of this search's own work: it stands still while others have the engine."""
         return self._clock() - self._engine.waited_s
+
+    def _forecast(self) -> None:
+        """Record once, replay everything, and put what looks best before the sampler's choices."""
+        forecaster, budget = self._forecaster, self._limits.time_budget_s
+        if forecaster is None or self._n_tried() >= self._limits.n_trials:
+            return
+        if budget is not None:
+            expected_s = forecaster.seconds(self._measurer.anchor())
+            if expected_s > _FORECAST_SHARE * budget:
+                return
+        self._on_event(TraceProgress(step=None))
+        self._forecasts, self._loaded = forecaster.run(
+            lambda step: self._on_event(TraceProgress(step=step)), self._loaded
+        )
+        self._study.enqueue(promising(self._forecasts))
+        self._on_event(ForecastMade(forecasts=self._forecasts))
 
     def _n_tried(self) -> int:
         """Trials that were measured or cannot be, earlier sessions' included."""

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from spectui.config import ContextOptions, SpeculationConfig
 from spectui.errors import UsageError
+from spectui.replay.grid import Grid
 from spectui.tune.trials import OFF, Arm
 
 MAX_DRAFT = 16
@@ -45,6 +46,18 @@ class SearchSpace:
             arm
             for arm in arms
             if arm.speculation is None or arm.speculation.draft_max <= self.max_draft
+        )
+
+    def grid(self) -> Grid:
+        """Every setting of the space, for a replay."""
+        tuned, fixed = self.tuned, SERVER_DEFAULTS
+        longest = tuple(range(1, self.max_draft + 1))
+        shortest = tuple(range(MAX_DRAFT_MIN + 1))
+        floors = tuple(round(step * P_MIN_STEP, 2) for step in range(round(1 / P_MIN_STEP)))
+        return Grid(
+            draft_max=longest if Parameter.DRAFT_MAX in tuned else (fixed.draft_max,),
+            draft_min=shortest if Parameter.DRAFT_MIN in tuned else (fixed.draft_min,),
+            draft_p_min=floors if Parameter.DRAFT_P_MIN in tuned else (fixed.draft_p_min,),
         )
 
 

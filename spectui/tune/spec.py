@@ -12,7 +12,7 @@ from spectui.config import ContextOptions, ModelOptions, Schedule
 from spectui.engine.events import ModelLoaded
 from spectui.llama.library import binding_version, buffer_types, llama_cpp_version
 from spectui.monitor.machine import Machine
-from spectui.tune.search import Candidate
+from spectui.tune.candidates import Candidate
 from spectui.tune.workload import Workload
 
 

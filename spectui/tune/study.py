@@ -5,7 +5,7 @@ The only module that imports optuna.
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -122,7 +122,8 @@ class TuningStudy(Closing):
                 _check_same(self.name, known, spec)
                 self._close_abandoned()
                 self._check_alone()
-            self._enqueue_first_arms()
+            # An interrupt may have lost one.
+            self._enqueue(self._space.first_arms())
 
     def ask(self) -> Proposal:
         """Choose the next arm and note that this process is at it."""
@@ -220,15 +221,19 @@ class TuningStudy(Closing):
             params["draft"] = arm.draft or self._space.drafts[0]
         return params
 
-    def _enqueue_first_arms(self) -> None:
-        """Queue the first arms that are neither tried nor waiting: an interrupt may lose one."""
+    def enqueue(self, arms: Sequence[Arm]) -> None:
+        """Queue the arms that are neither tried nor waiting: they come before the sampler's."""
+        with self._storage_errors():
+            self._enqueue(arms)
+
+    def _enqueue(self, arms: Sequence[Arm]) -> None:
         waiting = [
             (trial.system_attrs.get("fixed_params"), trial.user_attrs.get(_OFF))
             for trial in self._study.get_trials(deepcopy=False)
             if trial.state is optuna.trial.TrialState.WAITING
         ]
         tried = {record.arm for record in self.records() if record.state in _TRIED}
-        for arm in self._space.first_arms():
+        for arm in arms:
             params, is_off = self._params(arm), arm == OFF
             if arm not in tried and (params, is_off) not in waiting:
                 self._study.enqueue_trial(params, user_attrs={_OFF: is_off})

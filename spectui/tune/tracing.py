@@ -15,8 +15,8 @@ from spectui.monitor.machine import Machine
 from spectui.replay.costs import Costs
 from spectui.replay.trace import ModelIdentity, Recording, Trace
 from spectui.speculative.decoder import Stop
+from spectui.tune.candidates import Candidate
 from spectui.tune.probing import CostProbe
-from spectui.tune.search import Candidate
 from spectui.tune.workload import WorkItem, Workload
 
 _COST_PROMPTS = 8
@@ -79,6 +79,7 @@ class Tracer:
         depth: int,
         n_ctx: int,
         schedule: Schedule | None,
+        loaded: str | None = None,
         on_event: Callable[[TracingEvent], None],
     ) -> None:
         """Prepare; nothing runs yet.
@@ -90,6 +91,7 @@ class Tracer:
             depth: longest draft that the trace shall answer for.
             n_ctx: of the target.
             schedule: the work per round whose costs are measured as well; None for counts only.
+            loaded: the candidate that the engine has loaded already.
             on_event: told what happens, on the caller's thread.
         """
         self._engine = engine
@@ -98,6 +100,8 @@ class Tracer:
         self._depth = depth
         self._n_ctx = n_ctx
         self._schedule = schedule
+        self.loaded = loaded
+        """The candidate that the engine has loaded."""
         self._on_event = on_event
         self._recordings: list[Recording] = []
         self._baseline_s = 0.0
@@ -147,7 +151,10 @@ class Tracer:
         self._on_event(OutputRecorded(prompt_id=item.id, result=result))
 
     def _record_draft(self, candidate: Candidate) -> None:
-        self._engine.load_draft(candidate.options)
+        if self.loaded != candidate.name:
+            self.loaded = None
+            self._engine.load_draft(candidate.options)
+            self.loaded = candidate.name
         for index, recording in enumerate(self._recordings):
             told = self._engine.record_chains(
                 RecordChains(prompt=recording.prompt, output=recording.output, depth=self._depth)

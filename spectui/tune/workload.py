@@ -1,7 +1,7 @@
 """What is measured: prompts as tokens, how far to continue them, how to sample."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spectui.config import SamplingConfig
 from spectui.engine.commands import Tokenize
@@ -26,6 +26,10 @@ class Workload:
     items: tuple[WorkItem, ...]
     n_predict: int
     sampling: SamplingConfig
+
+    def first(self, n: int) -> "Workload":
+        """The same with the first ``n`` prompts only."""
+        return replace(self, items=self.items[:n])
 
 
 def tokenize(

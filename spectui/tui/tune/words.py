@@ -12,9 +12,11 @@ from spectui.tune.statistics import Speedup
 from spectui.tune.trials import TrialState
 
 _INTRODUCTION = """\
-Tuning finds out what speculation is worth with the loaded pair on this machine: it measures the \
-target alone and then settings of draft_max, draft_min and draft_p_min, each on a few prompts. At \
-the end the best one is measured against off on all prompts, and the verdict says whether to use it.
+Tuning finds out what speculation is worth with the loaded pair on this machine. It records the \
+target's answers to a few prompts, and what the draft would say all along them; on that it replays \
+every setting of draft_max, draft_min and draft_p_min. Then it measures the target alone, the \
+defaults, the most promising settings and others. At the end the best one is measured against off \
+on all prompts, and the verdict says whether to use it.
 
 A trial takes as long as its answers: minutes in all for a small pair, an hour or more for a large \
 one. The time left is shown once the first trial is done.
@@ -52,7 +54,7 @@ def own(text: str, glyphs: Glyphs) -> str:
 
 def phase(state: TuningState, *, chat_is_busy: bool) -> str:
     """Return what the search is doing."""
-    if state.phase in {Phase.SEARCHING, Phase.CONFIRMING, Phase.STARTING}:
+    if state.is_running and state.phase is not Phase.STOPPING:
         if state.paused:
             return f"paused while {state.phase}"
         if chat_is_busy:
@@ -69,6 +71,8 @@ def progress(state: TuningState, ledger: Ledger) -> tuple[str, float]:
     if state.phase is Phase.CONFIRMING:
         words = f"prompt {state.n_confirmed} of {state.n_to_confirm}"
         return words, _fraction(state.n_confirmed, state.n_to_confirm)
+    if state.phase is Phase.RECORDING:
+        return f"{counted(state.n_recorded, 'step')} done, to replay every setting", 0.0
     words = f"{ledger.n_tried} of {counted(state.n_trials, 'trial')}"
     return words, _fraction(ledger.n_tried, state.n_trials)
 
@@ -94,9 +98,9 @@ def duration(seconds: float) -> str:
 
 
 def best(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> str | None:
-    """Return the best so far with its interval, None if nothing was measured."""
+    """Return the best so far with its interval, None if nothing is known."""
     if ledger.best is None:
-        return None
+        return _predicted(state, glyphs)
     label = one_line(ledger.best.record.arm.label, glyphs)
     confirmed = None if state.result is None else state.result.speedup
     if confirmed is not None:
@@ -105,6 +109,14 @@ def best(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> str | None:
     if estimate is None:
         return f"{label} (no speedup yet: off was not measured)"
     return f"about {estimate:.2f}{glyphs.times}, not confirmed yet {glyphs.bullet} {label}"
+
+
+def _predicted(state: TuningState, glyphs: Glyphs) -> str | None:
+    if not state.forecasts:
+        return None
+    first = state.forecasts[0]
+    label = one_line(first.arm.label, glyphs)
+    return f"predicted {first.speedup:.2f}{glyphs.times}, not measured yet {glyphs.bullet} {label}"
 
 
 def lossless(result: TuneResult, glyphs: Glyphs) -> str | None:

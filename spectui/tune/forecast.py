@@ -1,0 +1,139 @@
+"""What a short recording says of every setting, and which of them are worth a real trial."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from spectui.config import Schedule, SpeculationConfig
+from spectui.engine.driver import Engine
+from spectui.replay.totals import Total, replay_trace
+from spectui.tune.candidates import Candidate
+from spectui.tune.space import SearchSpace
+from spectui.tune.tracing import Tracer, Tracing, TracingEvent
+from spectui.tune.trials import Arm
+from spectui.tune.workload import Workload
+
+RECORDING_PASSES = 2.5
+"""What recording and probing a draft costs, in decodes of the same text by the target alone."""
+_PROMISING = 5
+"""Settings that are measured first. Their predictions differ by less than the model's error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """A setting that was replayed, not measured."""
+
+    arm: Arm
+    speedup: float
+    """Predicted, over the target alone."""
+    n_drafted: int
+    """Exact, on the recorded prompts."""
+    n_accepted: int
+
+
+def forecasts(tracing: Tracing, space: SearchSpace) -> tuple[Forecast, ...]:
+    """Replay every setting of ``space`` with every draft whose costs are known.
+
+    Returns:
+        Best first; settings that do the same on all recordings stand for themselves.
+    """
+    found: list[Forecast] = []
+    for draft in space.drafts:
+        costs = tracing.costs.get(draft)
+        if costs is not None and tracing.recordings:
+            totals = replay_trace(tracing.recordings, draft, space.grid(), costs)
+            found += [_forecast(total) for total in totals if _is_sensible(total.speculation)]
+    return tuple(sorted(found, key=lambda one: -one.speedup))
+
+
+def _is_sensible(speculation: SpeculationConfig) -> bool:
+    """Whether not every draft would be dropped."""
+    return speculation.draft_min <= speculation.draft_max
+
+
+def _forecast(total: Total) -> Forecast:
+    return Forecast(
+        arm=Arm(draft=total.draft, speculation=total.speculation),
+        speedup=total.speedup or 0.0,
+        n_drafted=total.n_drafted,
+        n_accepted=total.n_accepted,
+    )
+
+
+def promising(ordered: Sequence[Forecast], n: int = _PROMISING) -> tuple[Arm, ...]:
+    """Choose the best setting of each of the ``n`` best pairs of draft and ``draft_max``.
+
+    Where the cost model errs, it errs along the length of the draft: neighbours in the other
+    parameters share its error, and measuring them would say little.
+    """
+    chosen: dict[tuple[str | None, int], Arm] = {}
+    for one in ordered:
+        speculation = one.arm.speculation
+        if speculation is not None:
+            chosen.setdefault((one.arm.draft, speculation.draft_max), one.arm)
+    return tuple(chosen.values())[:n]
+
+
+class Forecaster:
+    """Records the first prompts of a workload with every draft, and replays the space on them."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        workload: Workload,
+        candidates: Sequence[Candidate],
+        space: SearchSpace,
+        *,
+        schedule: Schedule,
+        n_ctx: int,
+    ) -> None:
+        """Prepare; nothing runs yet.
+
+        Args:
+            engine: has loaded the target.
+            workload: what to record.
+            candidates: drafts; those with an error are left out.
+            space: what to replay.
+            schedule: the work per round.
+            n_ctx: of the target.
+        """
+        self._engine = engine
+        self._workload = workload
+        self._candidates = tuple(c for c in candidates if c.error is None)
+        self._space = space
+        self._schedule = schedule
+        self._n_ctx = n_ctx
+
+    def seconds(self, tokens_per_s: float) -> float:
+        """Estimate of ``run`` on a target with this throughput."""
+        n_tokens = len(self._workload.items) * self._workload.n_predict
+        return n_tokens / tokens_per_s * (1 + RECORDING_PASSES * len(self._candidates))
+
+    def run(
+        self, on_event: Callable[[TracingEvent], None], loaded: str | None
+    ) -> tuple[tuple[Forecast, ...], str | None]:
+        """Record and replay.
+
+        Args:
+            on_event: told what is done, on the caller's thread.
+            loaded: the candidate that the engine has loaded.
+
+        Returns:
+            Every setting, best first; and the candidate that is loaded now.
+
+        Raises:
+            KeyboardInterrupt: it was stopped.
+        """
+        tracer = Tracer(
+            self._engine,
+            self._workload,
+            self._candidates,
+            depth=self._space.max_draft,
+            n_ctx=self._n_ctx,
+            schedule=self._schedule,
+            loaded=loaded,
+            on_event=on_event,
+        )
+        tracing = tracer.run()
+        if tracing.interrupted:
+            raise KeyboardInterrupt
+        return forecasts(tracing, self._space), tracer.loaded
