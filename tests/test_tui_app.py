@@ -17,6 +17,7 @@ from spectui.models.ranking import ModelFacts
 from spectui.prompts import Prompt, builtin_suite
 from spectui.sessions import AnswerPart, Header, SessionLog, UserTurn, now
 from spectui.settings import Settings
+from spectui.tui.exporting import export_choices
 from spectui.tui.messages import ScanFinished
 from spectui.tui.screens.export import ExportScreen
 from spectui.tui.screens.live import Activity
@@ -35,6 +36,7 @@ from spectui.tui.widgets.prompt_box import PromptBox
 from spectui.tui.widgets.save_bar import SaveBar
 from spectui.tui.widgets.status_bar import StatusBar
 from spectui.tune.progress import Phase, TuningState
+from spectui.tune.trials import best_trial
 from tests.support.cockpit import (
     DRAFT,
     TARGET,
@@ -47,7 +49,7 @@ from tests.support.cockpit import (
     settled,
     setup_of,
 )
-from tests.test_tui_tune import SEARCHING, TURN_OFF, USE_IT
+from tests.test_tui_tune import RECORDS, SEARCHING, TURN_OFF, USE_IT, tuned
 
 LOADED = ["load", "load_draft", "measure_baseline"]
 WORDS = ("The", " sea", " is", " wide", ".")
@@ -669,3 +671,26 @@ def test_exporting_is_told_in_messages(tmp_path: Path) -> None:
     assert isinstance(saved, SaveBar.Saved)
     assert saved.path == tmp_path / "flags"
     assert saved.path.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("state", "exports", "note"),
+    [
+        (SEARCHING, True, "not confirmed"),
+        (replace(TURN_OFF, result=tuned(interrupted=True)), True, "not confirmed"),
+        (USE_IT, True, "Measured with -t"),
+        (TURN_OFF, False, "Measured with -t"),
+    ],
+)
+def test_what_was_found_is_exported_as_the_note_beside_it_says(
+    state: TuningState,
+    exports: bool,  # noqa: FBT001 - a table
+    note: str,
+) -> None:
+    live = launch().make_setup(Pair(target=Path("/t.gguf"), draft=Path("/d.gguf")))
+    found, *_others = export_choices(live, state, has_gpu=False)
+    assert found.label == "found by tuning"
+    best = best_trial(RECORDS)
+    assert best is not None
+    assert found.setup.speculation == (best.arm.speculation if exports else None)
+    assert note in (found.note or "")

@@ -191,11 +191,13 @@ def test_an_interrupted_forecast_ends_the_search_and_measures_nothing(tmp_path: 
     assert result.trials == ()
 
 
-def test_nothing_is_recorded_where_every_trial_is_done(tmp_path: Path) -> None:
-    run(open_study(tmp_path), ScriptedMeasurer(), n_trials=4)
-    forecaster = ScriptedForecaster()
-    run(open_study(tmp_path), ScriptedMeasurer(), n_trials=4, forecaster=forecaster)
-    assert forecaster.n_runs == 0
+def test_a_resumed_study_tries_what_was_forecast_and_records_nothing_again(tmp_path: Path) -> None:
+    run(open_study(tmp_path), ScriptedMeasurer(), n_trials=2, forecaster=ScriptedForecaster())
+    again = ScriptedForecaster()
+    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=5, forecaster=again)
+    assert again.n_runs == 0
+    longest = [r.arm.speculation.draft_max for r in result.trials[1:] if r.arm.speculation]
+    assert longest == [3, 16, 7, 5]
 
 
 def test_every_draft_gets_the_defaults(tmp_path: Path) -> None:

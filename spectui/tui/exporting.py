@@ -30,11 +30,10 @@ def export_choices(
     ]
     if state is not None and (best := best_trial(state.records)) is not None:
         result = state.result
-        note = "The best trial so far, not confirmed."
+        note, use = "The best trial so far; whether it pays is not confirmed.", True
         if result is not None and result.speedup is not None:
-            note = result.verdict.reason
-            note += f" Measured with -t {setup.context.threads}."
-        use = result is None or result.verdict.use_speculation
+            note = f"{result.verdict.reason} Measured with -t {setup.context.threads}."
+            use = result.verdict.use_speculation
         found = ExportChoice(
             label="found by tuning",
             setup=export(best.arm.speculation if use else None),

@@ -242,7 +242,8 @@ class Search:
     def _forecast(self) -> None:
         """Record once, replay everything, and put what looks best before the sampler's choices."""
         forecaster, budget = self._forecaster, self._limits.time_budget_s
-        if forecaster is None or self._n_tried() >= self._limits.n_trials:
+        if forecaster is None or self._records:
+            # What an earlier run found promising is tried already, or still waits in the study.
             return
         if budget is not None:
             expected_s = forecaster.seconds(self._measurer.anchor())
