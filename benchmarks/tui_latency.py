@@ -25,6 +25,8 @@ IDLE_S = 20.0
 QUIT_WITHIN_S = 2.0
 _CTRL_Q = "\x11"
 _F5 = "\x1b[15~"
+_SEARCH_S = 900.0
+"""Longest wait for the first trial."""
 
 
 def main() -> None:
@@ -151,7 +153,8 @@ def _trial(terminal: Terminal) -> None:
     terminal.press(_F5)
     terminal.see("Press s to start")
     terminal.press("s")
-    terminal.see("earching")
+    # The prompts are recorded first.
+    terminal.see("earching", _SEARCH_S)
 
 
 def _quit_s(threads: int, reach: Callable[[Terminal], None]) -> float:
