@@ -105,12 +105,13 @@ class Session:
         strips = self.app.screen._compositor.render_strips()  # noqa: SLF001 - nothing public has it
         return "\n".join(strip.text.rstrip() for strip in strips)
 
-    def save(self, name: str) -> None:
-        """Write the picture.
+    async def save(self, name: str) -> None:
+        """Write the picture once nothing on the screen is being rebuilt.
 
         Raises:
             RuntimeError: it shows where this machine keeps its files.
         """
+        await self.pilot.pause(_LOOK_S)
         text = self.text()
         shown = [str(path) for path in self._private if str(path) in text]
         if shown:
@@ -130,9 +131,9 @@ async def live(session: Session) -> None:
     await session.ready()
     await session.measured()
     await session.ask(QUESTION)
-    session.save("live")
+    await session.save("live")
     await session.pilot.press("f2")
-    session.save("rejected")
+    await session.save("rejected")
 
 
 async def gpu(session: Session) -> None:
@@ -140,37 +141,33 @@ async def gpu(session: Session) -> None:
     await session.ready()
     await session.measured()
     await session.ask(QUESTION)
-    session.save("gpu")
+    await session.save("gpu")
 
 
 async def export(session: Session) -> None:
     """The flags of the pair as it runs."""
     await session.ready()
     await session.pilot.press("f6")
-    await session.pilot.pause(_LOOK_S)
-    session.save("export")
+    await session.save("export")
 
 
 async def help_(session: Session) -> None:
     """Keys and actions."""
     await session.ready()
     await session.pilot.press("f1")
-    await session.pilot.pause(_LOOK_S)
-    session.save("help")
+    await session.save("help")
 
 
 async def tune(session: Session) -> None:
     """A search from start to verdict."""
     await session.ready()
     await session.pilot.press("f5")
-    await session.pilot.pause(_LOOK_S)
-    session.save("tune-start")
+    await session.save("tune-start")
     await session.start_search()
     await session.searched(4)
-    session.save("tuning")
+    await session.save("tuning")
     await session.searched(None)
-    await session.pilot.pause(_LOOK_S)
-    session.save("tune")
+    await session.save("tune")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
