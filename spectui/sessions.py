@@ -12,9 +12,21 @@ from typing import IO, Literal
 
 import msgspec
 
-from spectui.config import SpeculationConfig
+from spectui.config import ContextOptions, ModelOptions, SpeculationConfig
 from spectui.errors import BadInputError
 from spectui.paths import data_dir, ensure_dir
+
+
+class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How the models of a session were loaded."""
+
+    target: ModelOptions
+    draft: ModelOptions | None
+    context: ContextOptions
+    server_threads: int
+    """Threads that an exported command asks for, 0 for the server's own choice."""
+    extra: tuple[str, ...]
+    """Arguments of the user's own command that spectui does not know."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, tag="session", tag_field="kind"):
@@ -24,6 +36,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag="session", tag_field
     started: datetime
     target: str
     draft: str | None
+    load: LoadOptions | None = None
+    """None in files of earlier versions."""
 
 
 class UserTurn(msgspec.Struct, frozen=True, kw_only=True, tag="user", tag_field="kind"):
@@ -61,8 +75,14 @@ class SettingsChange(msgspec.Struct, frozen=True, kw_only=True, tag="settings", 
 Entry = UserTurn | AnswerPart | AnswerEnd | SettingsChange
 _Line = Header | Entry
 
-_encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(_Line)
+
+def _read_path(kind: type, value: object) -> object:
+    return Path(str(value)) if kind is Path else value
+
+
+_encoder = msgspec.json.Encoder(enc_hook=str)
+_decoder = msgspec.json.Decoder(_Line, dec_hook=_read_path)
+_header_decoder = msgspec.json.Decoder(Header, dec_hook=_read_path)
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,7 +182,7 @@ def read_session(path: Path) -> Session:
     """
     try:
         first, *lines = path.read_bytes().splitlines()
-        header = msgspec.json.decode(first, type=Header)
+        header = _header_decoder.decode(first)
     except OSError as error:
         raise BadInputError(f"{path} cannot be read ({error.strerror})") from error
     except (ValueError, msgspec.MsgspecError) as error:

@@ -148,9 +148,11 @@ def test_wrong_files_are_refused(spectui: Spectui, trace: Path, tmp_path: Path) 
     assert "changed after it was recorded" in spectui.err
 
 
-def test_a_trace_longer_than_the_batch_is_refused(
-    spectui: Spectui, pair: list[object], prompts: Path, tmp_path: Path
+@pytest.mark.parametrize(("option", "size"), [("-b", 32), ("-c", 16)])
+def test_a_depth_without_room_is_refused_before_anything_is_loaded(
+    spectui: Spectui, pair: list[object], prompts: Path, option: str, size: int
 ) -> None:
-    arguments = ["--prompts", prompts, "--draft-max", 64, "-b", 32, "-ub", 32]
-    assert spectui("trace", *pair, *arguments, "--out", tmp_path / "x.gz", "--quiet") == 2
-    assert "-b" in spectui.err
+    arguments = ["--prompts", prompts, "--draft-max", 64, option, size]
+    assert spectui("trace", *pair, *arguments) == 2
+    assert f"--draft-max 64 does not fit in {option} {size}" in spectui.err
+    assert "loading" not in spectui.err

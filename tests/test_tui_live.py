@@ -12,7 +12,13 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, Log
 
-from spectui.config import Schedule, SpeculationConfig
+from spectui.config import (
+    ContextOptions,
+    ModelOptions,
+    Schedule,
+    SpeculationConfig,
+    TensorOverride,
+)
 from spectui.demo import DemoModel
 from spectui.engine.events import (
     EngineFailed,
@@ -28,6 +34,7 @@ from spectui.sessions import (
     AnswerEnd,
     AnswerPart,
     Header,
+    LoadOptions,
     SettingsChange,
     UserTurn,
     now,
@@ -579,11 +586,40 @@ def test_sessions_are_stored_as_they_happen() -> None:
     cockpit.run(scenario)
 
 
+LOAD = LoadOptions(
+    target=ModelOptions(
+        path=TARGET, override_tensor=(TensorOverride(pattern="exps", buffer="CPU"),)
+    ),
+    draft=ModelOptions(path=DRAFT, cache_type_k="q8_0"),
+    context=ContextOptions(ctx_size=1024, threads=1),
+    server_threads=6,
+    extra=("--jinja",),
+)
+
+
+def test_another_pair_is_not_loaded_as_the_stored_one() -> None:
+    cockpit = Cockpit(launch(pair=None, settings=Settings()))
+    stored = StoredSession(
+        path=Path("session.jsonl"),
+        header=Header(started=now(), target=str(TARGET), draft=str(DRAFT), load=LOAD),
+        entries=(),
+    )
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
+        cockpit.app.pop_screen()
+        cockpit.app.director.resume(stored, Pair(target=Path("/other.gguf"), draft=DRAFT))
+        await ready(cockpit, pilot)
+        assert setup_of(cockpit).target.path == Path("/other.gguf")
+
+    cockpit.run(scenario)
+
+
 def test_a_stored_session_is_taken_up() -> None:
     cockpit = Cockpit(launch(pair=None, settings=Settings()))
     stored = StoredSession(
         path=Path("session.jsonl"),
-        header=Header(started=now(), target=str(TARGET), draft=str(DRAFT)),
+        header=Header(started=now(), target=str(TARGET), draft=str(DRAFT), load=LOAD),
         entries=(
             UserTurn(text="2+2?"),
             AnswerPart(text="It is 4.", drafted=((2, 5),)),
@@ -598,12 +634,16 @@ def test_a_stored_session_is_taken_up() -> None:
         cockpit.app.director.resume(stored, Pair(target=TARGET, draft=DRAFT))
         await ready(cockpit, pilot)
         assert cockpit.app.live.transcript.last_answer == "It is 4."
-        assert setup_of(cockpit).speculation == SpeculationConfig(draft_max=7, draft_p_min=0.5)
+        resumed = setup_of(cockpit)
+        assert resumed.speculation == SpeculationConfig(draft_max=7, draft_p_min=0.5)
+        assert (resumed.target, resumed.draft) == (LOAD.target, LOAD.draft)
+        assert (resumed.context, resumed.extra) == (LOAD.context, ("--jinja",))
         assert recent_sessions(1) == ()
         await ask(cockpit, pilot, "And 3+3?")
         # With what follows, the past is stored again: the next start offers all of it.
         (kept,) = recent_sessions(1)
         assert kept.entries[: len(stored.entries)] == stored.entries
+        assert kept.header.load == LOAD
         assert cockpit.app.director.talk.chat.messages() == (
             ("user", "2+2?"),
             ("assistant", "It is 4."),

@@ -480,11 +480,18 @@ def test_a_verdict_against_speculation_applies_off_and_says_so() -> None:
     assert notice.startswith("Speculation is turned off. Turn it off:")
 
 
-def test_a_search_without_confirmation_applies_off_and_says_why() -> None:
+def test_a_search_without_confirmation_applies_the_best_so_far_and_says_so() -> None:
     state = replace(USE_IT, result=tuned(interrupted=True))
     found, notice = applied("a", state=state)
-    assert found == OFF
-    assert "no setting was confirmed" in notice
+    best = best_trial(RECORDS)
+    assert best is not None
+    assert found == best.arm
+    assert "not confirmed yet" in notice
+
+
+def test_a_search_that_measured_nothing_has_nothing_to_apply() -> None:
+    state = replace(USE_IT, records=(), result=tuned((), interrupted=True))
+    assert best_choice(state, digest((), Ledger())) is None
 
 
 def test_during_a_search_the_best_so_far_is_applied() -> None:

@@ -10,7 +10,7 @@ from spectui.cli.output import check_writable, write_result
 from spectui.cli.progress import open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.session import load_candidates, model_paths, open_engine, read_prompts
-from spectui.errors import CancelledError
+from spectui.errors import CancelledError, UsageError
 from spectui.monitor.machine import this_machine
 from spectui.paths import data_dir
 from spectui.replay.file import SUFFIX, without_text, write_trace
@@ -39,6 +39,7 @@ def trace(
     check_writable(options.json_path, options.input_files())
     if out is not None:
         check_writable(str(out), options.input_files())
+    _check_depth(depth, options)
     prompts = read_prompts(options)
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
     try:
@@ -80,6 +81,20 @@ def trace(
         schedule=options.schedule_kind(),
     )
     _write(recorded, tracing, out or _new_file(recorded), keep_text=keep_text, options=options)
+
+
+def _check_depth(depth: int, options: SharedOptions) -> None:
+    """Refuse drafts for which batch or context have no room.
+
+    Raises:
+        UsageError: says which one.
+    """
+    for option, size in (("-b", options.batch_size), ("-c", options.ctx_size)):
+        if depth >= size:
+            raise UsageError(
+                f"--draft-max {depth} does not fit in {option} {size}, which holds the bonus "
+                f"token as well; raise {option}, or lower --draft-max"
+            )
 
 
 def _write(

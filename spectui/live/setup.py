@@ -1,6 +1,6 @@
 """What a live session runs: a pair, how it drafts, how it samples."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from spectui.config import (
     ContextOptions,
@@ -9,6 +9,7 @@ from spectui.config import (
     Schedule,
     SpeculationConfig,
 )
+from spectui.sessions import LoadOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,3 +32,14 @@ class LiveSetup:
     """The system message, empty for none."""
     extra: tuple[str, ...] = ()
     """Arguments of the user's own command that spectui does not know; exported as they are."""
+
+    def loaded_as(self, load: LoadOptions) -> "LiveSetup":
+        """The same, with the models placed as in an earlier session."""
+        return replace(
+            self,
+            target=load.target,
+            draft=load.draft,
+            context=load.context,
+            server_threads=load.server_threads,
+            extra=load.extra,
+        )

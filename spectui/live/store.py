@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from spectui.errors import SpectuiError
 from spectui.live.setup import LiveSetup
-from spectui.sessions import Entry, Header, SessionLog, now
+from spectui.sessions import Entry, Header, LoadOptions, SessionLog, now
 
 
 class SessionStore:
@@ -47,4 +47,11 @@ class SessionStore:
 
 def _header(setup: LiveSetup) -> Header:
     draft = None if setup.draft is None else str(setup.draft.path)
-    return Header(started=now(), target=str(setup.target.path), draft=draft)
+    load = LoadOptions(
+        target=setup.target,
+        draft=setup.draft,
+        context=setup.context,
+        server_threads=setup.server_threads,
+        extra=setup.extra,
+    )
+    return Header(started=now(), target=str(setup.target.path), draft=draft, load=load)

@@ -122,7 +122,7 @@ class Director:
         self._target = None
         self._screen.loading_bars.finish()
         try:
-            setup = self.launch.make_setup(pair)
+            setup = self._make_setup(pair)
             session.load(setup)
         except SpectuiError as error:
             self._load_failed(str(error))
@@ -132,6 +132,14 @@ class Director:
         self._screen.loading_bars.set_part(pair.target.name, 0.0)
         self.talk.begin()
         self.talk.tally.reset()
+
+    def _make_setup(self, pair: Pair) -> LiveSetup:
+        setup = self.launch.make_setup(pair)
+        load = None if self._resumed is None else self._resumed.header.load
+        if load is None or load.target.path != pair.target:
+            return setup
+        # What is placed otherwise than last time may not fit any more.
+        return setup.loaded_as(load)
 
     def resume(self, session: Session, pair: Pair) -> None:
         """Load a stored conversation's pair and take the conversation up."""

@@ -17,12 +17,12 @@ class Choice:
 
 
 def best_choice(state: TuningState, ledger: Ledger) -> Choice | None:
-    """Return what the verdict says, before it the fastest trial; None if there is neither.
+    """Return what a confirmed verdict says, else the fastest trial; None if there is neither.
 
     Off is an arm like the others: it is the choice when the verdict is against speculation, and
     as long as no setting is faster than it.
     """
-    if state.result is not None:
+    if state.result is not None and state.result.speedup is not None:
         verdict, best = state.result.verdict, state.result.best
         if verdict.use_speculation and best is not None:
             return Choice(arm=best.arm, reason=f"Applied the confirmed best: {best.arm.label}.")
