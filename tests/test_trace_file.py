@@ -82,6 +82,8 @@ def test_another_version_is_refused(path: Path, schema: str) -> None:
             "no trace \\(spectui.tune/1",
         ),
     ],
+    # Compressed bytes have the time in them, and xdist wants the same names everywhere.
+    ids=["empty", "other magic", "no object", "no envelope", "other document"],
 )
 def test_what_is_no_trace_is_refused(path: Path, content: bytes, reason: str) -> None:
     path.write_bytes(content)
