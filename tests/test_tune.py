@@ -15,19 +15,17 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, MarginProbed
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.tune.candidates import Candidate
-from spectui.tune.forecast import Forecast, Forecaster
-from spectui.tune.measurement import Measurer, Pair
-from spectui.tune.search import (
+from spectui.tune.events import (
     ForecastMade,
-    Limits,
     PromptMeasured,
-    Search,
     TraceProgress,
     TrialFinished,
     TrialStarted,
     TuneEvent,
-    TuneResult,
 )
+from spectui.tune.forecast import Forecast, Forecaster
+from spectui.tune.measurement import Measurer, Pair
+from spectui.tune.search import Limits, Search, TuneResult
 from spectui.tune.space import OLD_DEFAULTS, SERVER_DEFAULTS, Parameter, SearchSpace
 from spectui.tune.study import Proposal, Sampler, TuningStudy
 from spectui.tune.tracing import DraftRecorded, TracingEvent

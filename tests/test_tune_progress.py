@@ -5,9 +5,7 @@ from dataclasses import replace
 import pytest
 
 from spectui.config import SpeculationConfig
-from spectui.tune.forecast import Forecast
-from spectui.tune.progress import Phase, TuningState, advance
-from spectui.tune.search import (
+from spectui.tune.events import (
     ConfirmationStarted,
     ForecastMade,
     PromptMeasured,
@@ -17,6 +15,8 @@ from spectui.tune.search import (
     TrialStarted,
     TuneEvent,
 )
+from spectui.tune.forecast import Forecast
+from spectui.tune.progress import Phase, TuningState, advance
 from spectui.tune.tracing import DraftRecorded
 from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState
 from tests.support.search import result

@@ -17,9 +17,7 @@ from rich.text import Text
 from spectui.demo import DemoProgress
 from spectui.engine.events import Event, LoadProgress, RoundFinished
 from spectui.speculative.counters import Counters, count
-from spectui.tune.forecast import Forecast
-from spectui.tune.measurement import Pair
-from spectui.tune.search import (
+from spectui.tune.events import (
     ConfirmationStarted,
     ForecastMade,
     PromptMeasured,
@@ -29,6 +27,8 @@ from spectui.tune.search import (
     TrialStarted,
     TuneEvent,
 )
+from spectui.tune.forecast import Forecast
+from spectui.tune.measurement import Pair
 from spectui.tune.tracing import CostsMeasured, DraftRecorded, OutputRecorded, TracingEvent
 from spectui.tune.trials import OFF, TrialRecord, TrialState, best_trial, speedup_estimate
 

@@ -55,7 +55,8 @@ def command(
 ) -> None:
     """Predict settings from a TRACE, without loading a model.
 
-    Drafted and accepted counts are exact: greedy and seeded output does not depend on the draft.
+    Drafted and accepted counts are exact, as long as the output is the recorded one: greedy and
+    seeded output does not depend on the draft, but for draws so close that batching moves them.
     """
     from spectui.cli.run_replay import replay
 

@@ -16,10 +16,11 @@ from spectui.errors import CancelledError, SpectuiError
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt
 from spectui.tune.candidates import Candidate
+from spectui.tune.events import TrialFinished, TuneEvent
 from spectui.tune.forecast import Forecaster
 from spectui.tune.measurement import Measurer
 from spectui.tune.progress import Phase, TuningState, advance
-from spectui.tune.search import Limits, Search, TrialFinished, TuneEvent
+from spectui.tune.search import Limits, Search
 from spectui.tune.space import SearchSpace, longest_draft
 from spectui.tune.spec import study_name, study_spec
 from spectui.tune.study import Sampler, TuningStudy, own_storage

@@ -3,8 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from spectui.tune.forecast import Forecast
-from spectui.tune.search import (
+from spectui.tune.events import (
     ConfirmationStarted,
     ForecastMade,
     PromptMeasured,
@@ -13,8 +12,9 @@ from spectui.tune.search import (
     TrialFinished,
     TrialStarted,
     TuneEvent,
-    TuneResult,
 )
+from spectui.tune.forecast import Forecast
+from spectui.tune.search import TuneResult
 from spectui.tune.trials import Arm, TrialRecord
 
 

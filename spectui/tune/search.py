@@ -12,12 +12,21 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError, SpectuiError
 from spectui.tune.candidates import Candidate
+from spectui.tune.events import (
+    ConfirmationStarted,
+    ForecastMade,
+    PromptMeasured,
+    StudyResumed,
+    TraceProgress,
+    TrialFinished,
+    TrialStarted,
+    TuneEvent,
+)
 from spectui.tune.forecast import Forecast, Forecaster, promising
 from spectui.tune.lossless import LosslessCheck, check_lossless
 from spectui.tune.measurement import Measurer, Pair, measurements
 from spectui.tune.statistics import Speedup, drift, paired_speedup
 from spectui.tune.study import Proposal, TuningStudy
-from spectui.tune.tracing import TracingEvent
 from spectui.tune.trials import (
     OFF,
     Arm,
@@ -48,72 +57,6 @@ class Limits:
     """Prompts per trial; the confirmation uses all that there is time for."""
     n_confirmations: int = 1
     """How often the confirmation measures each prompt."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialStarted:
-    """A trial is being measured."""
-
-    number: int
-    arm: Arm
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialFinished:
-    """A trial was measured or failed."""
-
-    record: TrialRecord
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptMeasured:
-    """One prompt of a trial or of the confirmation is done."""
-
-    prompt_id: str
-    result: GenerationResult
-    seconds_left: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfirmationStarted:
-    """The winner is measured against off."""
-
-    arm: Arm
-    n_prompts: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudyResumed:
-    """Trials of earlier runs are taken up."""
-
-    records: tuple[TrialRecord, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceProgress:
-    """The prompts are recorded, to replay every setting on them."""
-
-    step: TracingEvent | None
-    """What was just done, None at the beginning."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForecastMade:
-    """Every setting was replayed; the most promising ones come first among the trials."""
-
-    forecasts: tuple[Forecast, ...]
-    """Best first."""
-
-
-TuneEvent = (
-    StudyResumed
-    | TraceProgress
-    | ForecastMade
-    | TrialStarted
-    | TrialFinished
-    | PromptMeasured
-    | ConfirmationStarted
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

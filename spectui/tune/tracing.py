@@ -131,7 +131,13 @@ class Tracer:
     def _record_output(self, item: WorkItem) -> None:
         workload = self._workload
         result = self._engine.generate(
-            Generate(prompt=item.tokens, n_predict=workload.n_predict, sampling=workload.sampling)
+            Generate(
+                prompt=item.tokens,
+                n_predict=workload.n_predict,
+                sampling=workload.sampling,
+                # The costs and the trials decode the same prompts afterwards.
+                reuse_prompt=True,
+            )
         )
         if result.stop is Stop.CANCELLED:
             raise CancelledError("the recording was cancelled")

@@ -1,0 +1,74 @@
+"""What a search tells while it runs. Frozen; told on the search's own thread."""
+
+from dataclasses import dataclass
+
+from spectui.engine.events import GenerationResult
+from spectui.tune.forecast import Forecast
+from spectui.tune.tracing import TracingEvent
+from spectui.tune.trials import Arm, TrialRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialStarted:
+    """A trial is being measured."""
+
+    number: int
+    arm: Arm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialFinished:
+    """A trial was measured or failed."""
+
+    record: TrialRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptMeasured:
+    """One prompt of a trial or of the confirmation is done."""
+
+    prompt_id: str
+    result: GenerationResult
+    seconds_left: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfirmationStarted:
+    """The winner is measured against off."""
+
+    arm: Arm
+    n_prompts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyResumed:
+    """Trials of earlier runs are taken up."""
+
+    records: tuple[TrialRecord, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceProgress:
+    """The prompts are recorded, to replay every setting on them."""
+
+    step: TracingEvent | None
+    """What was just done, None at the beginning."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastMade:
+    """Every setting was replayed; the most promising ones come first among the trials."""
+
+    forecasts: tuple[Forecast, ...]
+    """Best first."""
+
+
+TuneEvent = (
+    StudyResumed
+    | TraceProgress
+    | ForecastMade
+    | TrialStarted
+    | TrialFinished
+    | PromptMeasured
+    | ConfirmationStarted
+)
