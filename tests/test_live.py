@@ -188,6 +188,19 @@ def test_before_anything_happens_every_part_says_what_it_lacks() -> None:
     assert state.expectation.reason == "needs rounds with a draft"
 
 
+def test_a_baseline_has_an_age_until_it_is_measured_again() -> None:
+    # Two measurements, and the looks between and after them.
+    times_s = iter((0.0, 59.0, 60.0, 7_300.0, 7_300.0, 7_310.0))
+    tally = LiveTally(clock=lambda: next(times_s))
+    assert tally.state().throughput.baseline_age_min is None
+    tally.baseline(tokens_per_s=10, step_s=0.1)
+    ages = [tally.state().throughput.baseline_age_min for _ in range(3)]
+    tally.baseline(tokens_per_s=8, step_s=0.12)
+    throughput = tally.state().throughput
+    assert [*ages, throughput.baseline_age_min] == [0, 1, 121, 0]
+    assert throughput.baseline_tokens_per_s == 8
+
+
 # Acceptance
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 
-from spectui.config import ContextOptions, ModelOptions, SamplingConfig
+from spectui.config import ContextOptions, ModelOptions, SamplingConfig, SpeculationConfig
 from spectui.engine.events import (
     EngineFailed,
     Event,
@@ -280,6 +280,28 @@ def test_tuning_ends_with_a_verdict(watched: Watched, setup: LiveSetup) -> None:
     assert state.result.speedup is not None
     assert [record.state for record in state.records] == [TrialState.COMPLETE] * 2
     assert state.n_confirmed == state.n_to_confirm == 6
+
+
+def test_after_a_search_the_baseline_is_measured_again(watched: Watched, setup: LiveSetup) -> None:
+    watched.load(setup)
+    finished = tuned(watched, setup)
+    measured = watched.wait(BaselineMeasured)
+    # By itself a load measures nothing: this one came of the end of the search.
+    assert [event for event in watched.events if isinstance(event, BaselineMeasured)] == [measured]
+    assert watched.events.index(TuningChanged(state=finished)) < watched.events.index(measured)
+
+
+@pytest.mark.parametrize(("draft_max", "batch"), [(2, 512), (24, 512), (40, 32)])
+def test_drafts_longer_than_tuning_tries_are_loaded_for_as_far_as_the_batch_goes(
+    watched: Watched, setup: LiveSetup, draft_max: int, batch: int
+) -> None:
+    context = replace(setup.context, batch_size=batch, ubatch_size=batch)
+    wanted = replace(setup, context=context, speculation=SpeculationConfig(draft_max=draft_max))
+    watched.load(wanted)
+    assert watched.session.max_draft == max(16, min(draft_max, batch - 1))
+    longest = SpeculationConfig(draft_max=watched.session.max_draft)
+    watched.session.send(replace(wanted, speculation=longest), QUESTION)
+    assert watched.wait(GenerationFinished).result.counters.n_drafted > 0
 
 
 def test_a_turn_of_the_chat_goes_first_and_tuning_goes_on(

@@ -2,17 +2,22 @@
 
 import os
 import random
+import struct
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import gguf
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.models.discovery import MAX_DEPTH, Scan, usual_folders
+from spectui.models import header
+from spectui.models.discovery import MAX_DEPTH, Scan, is_pseudo, usual_folders
 from spectui.models.files import FoundModel, is_part_of_model
+from spectui.models.header import is_cut
 from spectui.models.ranking import (
     GOOD_SHARE,
     Budget,
@@ -114,12 +119,12 @@ class TestFinding:
 
 class TestShards:
     def test_shards_are_one_model_with_the_sum_of_their_sizes(self, tmp_path: Path) -> None:
-        for index, size in ((1, 100), (2, 50), (3, 7)):
+        for index, size in ((1, 100), (2, 50), (3, 17)):
             put(tmp_path / f"Big-{index:05}-of-00003.gguf", size)
         put(tmp_path / "Big.gguf")
         whole, single = scan(tmp_path)[0][::-1]
         assert whole == FoundModel(
-            path=tmp_path / "Big-00001-of-00003.gguf", name="Big", size_bytes=157, n_shards=3
+            path=tmp_path / "Big-00001-of-00003.gguf", name="Big", size_bytes=167, n_shards=3
         )
         assert single.n_shards == 1
 
@@ -243,6 +248,83 @@ class TestWhatCannotBeRead:
         (model,), _ = scan(tmp_path)
         assert model.path == path
         assert model.path.read_bytes().startswith(b"GGUF")
+
+    @pytest.mark.parametrize("folder", ["/proc", "/proc/self", "/sys/class", "/dev"])
+    def test_what_holds_no_files_is_not_looked_into(self, folder: str) -> None:
+        reason = f"{folder} holds no files, only the kernel's view of itself"
+        assert scan(Path(folder)) == ([], [reason])
+
+    def test_links_and_dots_do_not_hide_it(self, tmp_path: Path) -> None:
+        (tmp_path / "link").symlink_to("/proc")
+        assert is_pseudo(tmp_path / "link")
+        assert is_pseudo(Path("/usr/../proc"))
+        assert not is_pseudo(Path("/dev/shm/models"))  # noqa: S108 - nothing is written there
+        assert not is_pseudo(tmp_path)
+
+
+class TestCutFiles:
+    @pytest.fixture
+    def whole(self, tmp_path: Path) -> bytes:
+        path = tmp_path / "whole.bin"
+        write_tiny(TARGET, path)
+        return path.read_bytes()
+
+    @pytest.fixture(params=[64, 1 << 22], ids=["in pieces", "at once"])
+    def _chunk(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(header, "_CHUNK_BYTES", request.param)
+
+    @pytest.mark.usefixtures("_chunk")
+    @pytest.mark.parametrize("share", [0.0005, 0.01, 0.1, 0.5, 0.9, 1.0])
+    def test_a_file_that_ends_before_its_tensors_is_cut(
+        self, whole: bytes, share: float, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "Tiny-1M-F32.gguf"
+        path.write_bytes(whole[: max(8, int(share * len(whole)))])
+        (model,), reasons = scan(tmp_path)
+        assert reasons == []
+        assert model.cut == ((path.name,) if share < 1 else ())
+        reason = f"is cut short: {path.name} ends before its tensors do; download it again"
+        assert model.damage == (reason if share < 1 else None)
+
+    def test_alignment_and_every_kind_of_value_are_understood(self, tmp_path: Path) -> None:
+        path = tmp_path / "kinds.gguf"
+        writer = gguf.GGUFWriter(path, "llama")
+        writer.add_custom_alignment(256)
+        writer.add_array("strings", ["a", "bc", ""])
+        writer.add_array("numbers", [1, 2, 3])
+        writer.add_array("nested", [[1, 2], [3]])
+        writer.add_bool("yes", val=True)
+        writer.add_float64("exact", 1.5)
+        writer.add_uint8("small", 3)
+        writer.add_tensor("first", np.zeros(100, dtype=np.float32))
+        writer.add_tensor("last", np.zeros(1, dtype=np.float32))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        assert not is_cut(path)
+        last_at = path.stat().st_size - 256
+        with path.open("r+b") as file:
+            file.truncate(last_at + 1)
+        assert not is_cut(path)
+        with path.open("r+b") as file:
+            file.truncate(last_at)
+        assert is_cut(path)
+
+    @pytest.mark.parametrize(
+        "start",
+        [
+            b"GGUF" + struct.pack("<IQQ", 1, 9, 9),
+            b"GGUF" + struct.pack(">IQQ", 3, 9, 9),
+            b"GGUF" + struct.pack("<IQQQ1sIQ", 3, 1, 1, 1, b"k", 99, 0),
+            b"GGUF" + struct.pack("<IQQ", 3, 0, 0),
+        ],
+        ids=["old", "big-endian", "unknown type", "no tensor"],
+    )
+    def test_what_is_not_understood_is_not_judged(self, tmp_path: Path, start: bytes) -> None:
+        path = tmp_path / "odd.gguf"
+        path.write_bytes(start)
+        assert not is_cut(path)
 
 
 class TestUsualFolders:

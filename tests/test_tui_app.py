@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from textual.message import Message
 from textual.pilot import Pilot
-from textual.widgets import Input, TextArea
+from textual.widgets import Input, Static, TextArea
 from textual.widgets._footer import FooterKey
 
 from spectui.engine.events import PairCompared
@@ -15,10 +15,13 @@ from spectui.live.launch import Pair
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelFacts
 from spectui.prompts import Prompt, builtin_suite
-from spectui.sessions import AnswerPart, Header, SessionLog, UserTurn, now
+from spectui.sessions import AnswerPart, Entry, Header, SessionLog, UserTurn, now
 from spectui.settings import Settings
+from spectui.tui.ascii import plain
 from spectui.tui.exporting import export_choices
 from spectui.tui.messages import ScanFinished
+from spectui.tui.panels import Panels
+from spectui.tui.panels.base import Panel
 from spectui.tui.screens.export import ExportScreen
 from spectui.tui.screens.live import Activity
 from spectui.tui.screens.picker import PickerScreen
@@ -35,6 +38,7 @@ from spectui.tui.widgets.picker_targets import TargetList
 from spectui.tui.widgets.prompt_box import PromptBox
 from spectui.tui.widgets.save_bar import SaveBar
 from spectui.tui.widgets.status_bar import StatusBar
+from spectui.tui.widgets.tune_setup import PathInput, TuneSetup
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.trials import best_trial
 from tests.support.cockpit import (
@@ -130,10 +134,49 @@ def test_prompts_that_cannot_be_read_start_nothing(tmp_path: Path, content: str 
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
+        await press_keys(pilot, "f5", "p", "p")
         cockpit.app.tuning.start(PromptSource.FILES, path, 5)
         await handled(pilot)
+        assert isinstance(cockpit.app.focused, PathInput)
         assert "start_tuning" not in cockpit.script.names()
-        assert any("mine.jsonl" in toast.message for toast in cockpit.app._notifications)
+        assert "mine.jsonl" in form_problem(cockpit)
+        assert not cockpit.app._notifications
+
+    cockpit.run(scenario)
+
+
+def form_problem(cockpit: Cockpit) -> str:
+    form = cockpit.app.screen.query_one(TuneSetup)
+    assert form.display
+    return str(form.query_one("#problem", Static).render())
+
+
+def test_a_prompt_that_does_not_fit_is_named_in_the_form() -> None:
+    cockpit = Cockpit()
+    reason = "prompt long-1 has 764 tokens, but the context has 512; raise -c"
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await tell(cockpit, pilot, USE_IT)
+        await press_keys(pilot, "f5", "s", "s")
+        await tell(cockpit, pilot, TuningState(phase=Phase.STARTING, n_trials=30))
+        cockpit.tuning(TuningState(phase=Phase.FAILED, n_trials=30, error=reason))
+        await settled(pilot, lambda: not cockpit.app.tuning.is_measuring)
+        assert reason in form_problem(cockpit)
+        assert not cockpit.app._notifications
+
+    cockpit.run(scenario)
+
+
+def test_a_search_that_never_began_is_told_of_when_its_screen_is_closed() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        cockpit.tuning(TuningState(phase=Phase.FAILED, error="prompt a does not fit"))
+        await settled(pilot, lambda: bool(cockpit.app._notifications))
+        (toast,) = cockpit.app._notifications
+        assert toast.message == "prompt a does not fit."
 
     cockpit.run(scenario)
 
@@ -260,7 +303,8 @@ def test_a_failed_search_says_why() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
         await press_keys(pilot, "f5")
-        await tell(cockpit, pilot, TuningState(phase=Phase.FAILED, error="the disk is full"))
+        failed = TuningState(phase=Phase.FAILED, study="a study", error="the disk is full")
+        await tell(cockpit, pilot, failed)
         lines = cockpit.app.screen._compositor.render_strips()
         assert any("the disk is full" in line.text for line in lines)
         await press_keys(pilot, "escape")
@@ -438,6 +482,29 @@ def test_the_last_session_is_offered_and_taken_up() -> None:
     cockpit.run(scenario)
 
 
+def test_a_chat_that_was_taken_up_is_offered_once() -> None:
+    said: tuple[Entry, ...] = (
+        UserTurn(text="2+2?"),
+        AnswerPart(text="4", drafted=()),
+        UserTurn(text="3+3?"),
+    )
+    for number, entries in enumerate((said[:1], said[:2], (UserTurn(text="other"),), said)):
+        log = SessionLog(Header(started=now(), target=str(TARGET), draft=None))
+        for entry in entries:
+            log.append(entry)
+        log.close()
+        assert log.path is not None
+        log.path.rename(log.path.with_stem(str(number)))
+    cockpit = Cockpit(launch(pair=None, settings=Settings()))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await picker(cockpit, pilot)
+        offered = [recent.pair for recent in cockpit.app.picking._recent]
+        assert [(pair.said, pair.n_turns) for pair in offered] == [("2+2?", 2), ("other", 1)]
+
+    cockpit.run(scenario)
+
+
 def test_prompts_of_earlier_sessions_are_recalled_once_and_before_those_of_this_one() -> None:
     for prompts in (("old", "both"), ("both", "new")):
         log = SessionLog(Header(started=now(), target=str(TARGET), draft=None))
@@ -525,6 +592,26 @@ def test_in_ascii_every_character_of_every_screen_is(screen: str) -> None:
         assert [line for line in lines if not line.isascii()] == []
 
     cockpit.run(scenario)
+
+
+def test_in_ascii_what_is_cut_is_cut_in_ascii() -> None:
+    long = Pair(target=Path(f"/models/{'x' * 200}.gguf"), draft=None)
+    cockpit = Cockpit(launch(ascii=True, pair=long))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        cockpit.app.live.query_one(Panels).query(Panel).first().border_title = "y" * 200
+        await handled(pilot)
+        lines = screen_lines(cockpit)
+        assert "xxx~" in lines[0]
+        assert any("yyy~" in line for line in lines)
+        assert [line for line in lines if not line.isascii()] == []
+
+    cockpit.run(scenario)
+
+
+def test_in_ascii_every_character_keeps_its_width() -> None:
+    assert plain("a…漢─e\u0301!") == "a~??-e!"
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,9 @@ def test_what_a_dialect_cannot_say_stands_in_place_of_the_text() -> None:
         await press(app, pilot, "c", "s")
         assert app.clipboard == ""
         assert not app.bar.display
+        reasons = [toast.message for toast in app._notifications]
+        for what, reason in zip(("copy", "save"), reasons, strict=True):
+            assert reason.startswith(f"There is nothing to {what}: ik cannot place parts of a")
         await press(app, pilot, "left")
         assert app.export.query_one(TextArea).display
         assert "cannot place" not in on_screen(app)

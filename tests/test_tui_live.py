@@ -6,11 +6,14 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
+from textual.app import SystemCommand
+from textual.events import Key, Paste
 from textual.message import Message
 from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, Log
+from textual.widgets._footer import FooterKey
 
 from spectui.config import (
     ContextOptions,
@@ -29,6 +32,7 @@ from spectui.engine.events import (
 )
 from spectui.errors import BadInputError, SpectuiError
 from spectui.live.launch import Pair
+from spectui.live.setup import LiveSetup
 from spectui.paths import cache_dir
 from spectui.sessions import (
     AnswerEnd,
@@ -370,8 +374,10 @@ def test_a_monitor_that_fails_is_told_and_the_rest_goes_on() -> None:
     cockpit = Cockpit()
 
     async def scenario(pilot: Pilot[None]) -> None:
+        cockpit.app.live.recorded = True
         cockpit.backstage.post(MonitorFailed(reason="the recording x.jsonl holds no snapshot"))
         await ready(cockpit, pilot)
+        assert not cockpit.app.live.recorded
         assert "the recording x.jsonl holds no snapshot" in toasts(cockpit)
 
     cockpit.run(scenario)
@@ -449,6 +455,91 @@ def test_wrong_settings_are_explained_and_change_nothing(
         assert reason in str(screen.query_one("#error").render())
         await press_keys(pilot, "escape")
         assert setup_of(cockpit) == before
+
+    cockpit.run(scenario)
+
+
+def test_keys_that_come_in_a_burst_go_to_the_field_that_has_the_focus_by_then() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f3")
+        screen = cockpit.app.screen
+        burst = ("8", "tab", "2", "tab", "0", ".", "5", "shift+tab", "home", "delete", "1")
+        for key in burst:
+            character = key if len(key) == 1 else None
+            cockpit.app.post_message(Key("full_stop" if key == "." else key, character))
+        cockpit.app.post_message(Paste("3"))
+        names = ("draft_max", "draft_min", "draft_p_min")
+        fields = [screen.query_one(f"#{name}", Input) for name in names]
+        await settled(pilot, lambda: fields[1].value == "13")
+        assert [field.value for field in fields] == ["8", "13", "0.5"]
+
+    cockpit.run(scenario)
+
+
+def test_keys_go_on_when_the_widget_that_had_the_last_one_is_gone() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f3")
+        cockpit.app.post_message(Key("5", "5"))
+        cockpit.app.pop_screen()
+        await settled(pilot, lambda: cockpit.app.screen is cockpit.app.live)
+        await press_keys(pilot, "x")
+        assert cockpit.app.live.query_one(PromptBox).text.endswith("x")
+
+    cockpit.run(scenario)
+
+
+def test_drafts_may_be_as_long_as_the_pair_was_loaded_for() -> None:
+    cockpit = Cockpit()
+    cockpit.script.max_draft = 40
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f3")
+        cockpit.app.screen.query_one("#draft_max", Input).value = "40"
+        await press_keys(pilot, "enter")
+        assert setup_of(cockpit).speculation == SpeculationConfig(draft_max=40)
+
+    cockpit.run(scenario)
+
+
+def test_the_baseline_is_measured_again_on_demand() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        def offered() -> list[SystemCommand]:
+            found = cockpit.app.get_system_commands(cockpit.app.screen)
+            return [command for command in found if "baseline" in command.title]
+
+        assert offered() == []
+        await ready(cockpit, pilot)
+        (command,) = offered()
+        command.callback()
+        assert cockpit.script.names().count("measure_baseline") == 2
+
+    cockpit.run(scenario)
+
+
+def test_ctrl_c_empties_the_prompt_before_it_quits() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        box = cockpit.app.live.query_one(PromptBox)
+        await press_keys(pilot, "h", "i", "ctrl+c")
+        assert cockpit.app.is_running
+        assert box.text == ""
+        await press_keys(pilot, "up")
+        assert box.text == "hi"
+        await press_keys(pilot, "ctrl+c")
+        assert cockpit.app.is_running
+        await pilot.press("ctrl+c")
+        assert not cockpit.app.is_running
 
     cockpit.run(scenario)
 
@@ -635,7 +726,11 @@ def test_a_stored_session_is_taken_up() -> None:
         await ready(cockpit, pilot)
         assert cockpit.app.live.transcript.last_answer == "It is 4."
         resumed = setup_of(cockpit)
-        assert resumed.speculation == SpeculationConfig(draft_max=7, draft_p_min=0.5)
+        wanted = SpeculationConfig(draft_max=7, draft_p_min=0.5)
+        assert resumed.speculation == wanted
+        (loaded_as,) = [value for name, value in cockpit.script.asked if name == "load"]
+        assert isinstance(loaded_as, LiveSetup)
+        assert loaded_as.speculation == wanted
         assert (resumed.target, resumed.draft) == (LOAD.target, LOAD.draft)
         assert (resumed.context, resumed.extra) == (LOAD.context, ("--jinja",))
         assert recent_sessions(1) == ()
@@ -683,6 +778,43 @@ def test_an_answer_without_tokens_ends_as_well() -> None:
         await ask(cockpit, pilot)
         await ready(cockpit, pilot)
         assert cockpit.app.director.talk.chat.messages() == ()
+
+    cockpit.run(scenario)
+
+
+def test_a_narrow_terminal_is_told_where_the_panels_are() -> None:
+    cockpit = Cockpit()
+
+    def is_told() -> bool:
+        return any("Panels: widen the terminal to 64" in strip.text for strip in strips(cockpit))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        assert is_told()
+        await resize(pilot, 64, 24)
+        assert not is_told()
+        assert in_view(cockpit, Panels)
+
+    cockpit.run(scenario, (63, 24))
+
+
+def test_the_footer_shows_whole_keys_only() -> None:
+    cockpit = Cockpit()
+
+    def shown() -> list[FooterKey]:
+        return [key for key in cockpit.app.screen.query(FooterKey) if key.region]
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        n_keys = len(shown())
+        for width in (60, 40, 25):
+            await resize(pilot, width, 24)
+            keys = shown()
+            assert 0 < len(keys) < n_keys
+            assert all(key.region.right <= width for key in keys)
+            assert all(key.size.width == len(str(key.render())) for key in keys)
+        await resize(pilot, 120, 40)
+        assert len(shown()) == n_keys
 
     cockpit.run(scenario)
 

@@ -88,6 +88,17 @@ def shown(state: LiveState, size: tuple[int, int], glyphs: Glyphs = UNICODE) -> 
     return lines
 
 
+@pytest.mark.parametrize(
+    ("age_min", "text"), [(0, None), (1, "1 min ago"), (59, "59 min ago"), (125, "2 h ago")]
+)
+def test_an_old_baseline_says_how_old_it_is(age_min: int, text: str | None) -> None:
+    state = LiveTally().state()
+    throughput = replace(state.throughput, baseline_tokens_per_s=12.0, baseline_age_min=age_min)
+    lines = shown(replace(state, throughput=throughput), (48, 40))
+    (line,) = {line for line in lines if "12.0 tokens/s" in line and "│" not in line}
+    assert line.rstrip().endswith(text or "tokens/s")
+
+
 # Charts
 
 

@@ -651,6 +651,7 @@ class TestOpeningAFolder:
             ("nowhere", "nowhere cannot be opened (No such file or directory)"),
             ("file.txt", "file.txt is a file, not a folder"),
             ("a" * 300, "cannot be opened (File name too long)"),
+            ("../../../../../../../../../proc/self", "/proc/self holds no files; give the folder"),
         ],
     )
     def test_a_mistake_is_said_in_a_sentence_and_can_be_corrected(
@@ -665,6 +666,17 @@ class TestOpeningAFolder:
             assert stage.app.screen is dialog
             await stage.press("x")
             await stage.until(lambda: not str(error.content))
+
+        play(scenario)
+
+    def test_an_empty_path_is_no_folder(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            dialog = await stage.open_folder_dialog()
+            dialog.query_one(Input).value = " "
+            await stage.press("enter")
+            error = dialog.query_one("#folder-error", Static)
+            await stage.until(lambda: "Type the folder" in str(error.content))
+            assert stage.app.screen is dialog
 
         play(scenario)
 
@@ -692,6 +704,34 @@ class TestOpeningAFolder:
                 await stage.pilot.click("#folder-cancel")
             await stage.until(lambda: stage.app.screen is stage.picker)
             assert stage.app.told == []
+
+        play(scenario)
+
+
+class TestCutFiles:
+    CUT = dataclasses.replace(GOOD, cut=("Good-1B-Q8_0.gguf",))
+    REASON = "is cut short: Good-1B-Q8_0.gguf ends before its tensors do; download it again"
+
+    def test_a_file_that_is_cut_short_is_no_target(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.show(self.CUT, BIG)
+            (row,) = [line for line in stage.lines() if "Good-1B" in line]
+            assert "incomplete" in row
+            await stage.look_at(self.CUT)
+            assert stage.detail == f"Cannot be the target: {self.REASON}."
+            await stage.press("enter")
+            assert stage.app.n_bells == 1
+
+        play(scenario)
+
+    def test_nor_a_draft_and_nobody_asks_about_it(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.show(self.CUT, BIG)
+            await stage.look_at(BIG)
+            (option,) = stage.drafts.ranked
+            assert option.reason == self.REASON
+            asked = [m for m in stage.app.told if isinstance(m, PickerScreen.InspectionWanted)]
+            assert asked == []
 
         play(scenario)
 

@@ -244,7 +244,7 @@ def assert_quits(terminal: Terminal) -> None:
         ("not a recording\nat all", "r.jsonl, line 1"),
     ],
 )
-def test_a_bad_recording_is_named_and_the_rest_goes_on(
+def test_a_bad_recording_is_refused_before_the_screen_is_touched(
     arguments: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -255,10 +255,19 @@ def test_a_bad_recording_is_named_and_the_rest_goes_on(
     if content is not None:
         Path("r.jsonl").write_text(content)
     with Terminal([*arguments, "--monitor-replay", "r.jsonl"], tmp_path) as terminal:
-        terminal.see(message)
-        terminal.press("hello there\r")
-        terminal.see("12 tokens")
-        assert_quits(terminal)
+        rest = terminal.end()
+        assert terminal.exit_code == 3
+    assert message in rest
+    assert "\x1b" not in rest
+    assert rest.count("\n") == 1
+
+
+def test_wrong_options_are_told_as_those_of_the_program(tmp_path: Path) -> None:
+    with Terminal(["--nonsense"], tmp_path) as terminal:
+        rest = terminal.end()
+        assert terminal.exit_code == 2
+    assert "Usage: spectui [OPTIONS]" in rest
+    assert "cockpit" not in rest
 
 
 def test_an_unknown_look_is_named_and_the_default_taken(

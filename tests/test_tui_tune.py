@@ -304,12 +304,52 @@ def test_the_source_key_goes_through_the_sources() -> None:
     async def cycle(app: Host, pilot: Pilot[None]) -> None:
         choice = app.tune.query_one(SourceChoice)
         found = []
-        for _ in range(4):
-            await press_keys(pilot, "p")
+        # In the box of the path, letters are the path's.
+        for key in ("p", "p", "right", "p"):
+            await press_keys(pilot, key)
             found.append(choice.source)
         assert found == [*PromptSource, PromptSource.BUILTIN]
 
     drive(cycle)
+
+
+def test_a_path_can_be_typed_as_soon_as_files_are_chosen(tmp_path: Path) -> None:
+    prompts = tmp_path / "p.txt"
+    prompts.write_text("Say something.")
+
+    async def fill(app: Host, pilot: Pilot[None]) -> None:
+        await press_keys(pilot, "p", "p", *str(prompts), "enter")
+        assert not app.text().count("Which files?")
+
+    (message,) = drive(fill).heard
+    assert isinstance(message, TuneScreen.Started)
+    assert (message.source, message.path) == (PromptSource.FILES, prompts)
+
+
+def test_arrows_leave_an_empty_path_and_move_in_one_that_is_not() -> None:
+    async def choose(app: Host, pilot: Pilot[None]) -> None:
+        choice = app.tune.query_one(SourceChoice)
+        await press_keys(pilot, "p", "p", "x", "left", "y")
+        assert app.tune.query_one("#path", Input).value == "yx"
+        await press_keys(pilot, "right", "delete", "backspace", "backspace", "left")
+        assert choice.source is PromptSource.BUILTIN
+        assert choice.has_focus
+
+    drive(choose)
+
+
+def test_what_is_refused_is_said_in_the_form_until_it_is_corrected() -> None:
+    async def refuse(app: Host, pilot: Pilot[None]) -> None:
+        await press_keys(pilot, "s", "right")
+        app.tune.refuse("mine.txt:1: the prompt is empty.")
+        await handled(pilot)
+        assert "mine.txt:1: the prompt is empty." in app.text()
+        await press_keys(pilot, "x")
+        assert "the prompt is empty" not in app.text()
+        assert app.tune.query_one("#path", Input).value == "x"
+        assert app.notices == []
+
+    drive(refuse, USE_IT)
 
 
 def test_a_source_is_chosen_with_arrows_and_with_the_mouse() -> None:
@@ -335,13 +375,13 @@ def test_files_need_a_path(tmp_path: Path) -> None:
     async def fill(app: Host, pilot: Pilot[None]) -> None:
         path = app.tune.query_one("#path", Input)
         assert not path.region
-        await press_keys(pilot, "p", "p", "s")
+        await press_keys(pilot, "p", "p", "enter")
         assert "Which files?" in app.text()
         path.value = str(tmp_path / "nothing")
-        await press_keys(pilot, "s")
+        await press_keys(pilot, "enter")
         assert "nothing at this path" in app.text()
         path.value = "~nobody-has-this-name/\0" + "x" * 5000
-        await press_keys(pilot, "s")
+        await press_keys(pilot, "enter")
         assert app.heard == []
         path.value = str(prompts)
         path.focus()

@@ -7,7 +7,18 @@ import click
 from spectui.cli.options import COCKPIT, SPECULATION, add_options, cockpit_options
 
 
-@click.command(name="cockpit")
+class _Context(click.Context):
+    @property
+    def command_path(self) -> str:
+        # As it is called: without a command's name.
+        return "spectui"
+
+
+class _Command(click.Command):
+    context_class = _Context
+
+
+@click.command(name="cockpit", cls=_Command)
 @cockpit_options
 @add_options(*SPECULATION, *COCKPIT)
 def command(**options: Any) -> None:

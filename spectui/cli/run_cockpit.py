@@ -82,7 +82,7 @@ def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str,
     """From parsed options to what the screen starts with.
 
     Raises:
-        BadInputError: a model file is missing or no GGUF.
+        BadInputError: a model file is missing or no GGUF, or the recording cannot be replayed.
         UsageError: options that contradict each other.
     """
     own = {field.name for field in fields(CockpitOptions)}
@@ -99,6 +99,8 @@ def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str,
         return make_launch(_preset_options(name), settings, extra=())
 
     pair, demo = _models(shared)
+    if options.monitor_replay is not None:
+        _check_recording(options.monitor_replay)
     return Launch(
         make_setup=make_setup,
         with_preset=with_preset,
@@ -129,6 +131,13 @@ def _models(shared: SharedOptions) -> tuple[Pair | None, DemoModel | None]:
     for path in (shared.model, *shared.model_draft):
         check_file(path)
     return Pair(target=shared.model, draft=next(iter(shared.model_draft), None)), None
+
+
+def _check_recording(path: Path) -> None:
+    """Refuse a recording at once: a screen that replays nothing must not say that it does."""
+    from spectui.monitor.recording import load
+
+    load(path)
 
 
 def _setup(

@@ -48,6 +48,13 @@ _BASELINE_TEXT = (
 SessionEvent = Event | BaselineMeasured | TuningChanged
 
 
+def _max_draft(setup: LiveSetup) -> int:
+    """Longest draft to load for: what tuning may try, and what the user asks for, if it fits."""
+    longest, context = longest_draft(setup.context), setup.context
+    wanted = 0 if setup.speculation is None else setup.speculation.draft_max
+    return max(longest, min(wanted, context.batch_size - 1, context.ctx_size - 1))
+
+
 class LiveSession:
     """Owns the engine of one screen."""
 
@@ -77,6 +84,8 @@ class LiveSession:
         self._draft: ModelLoaded | None = None
         self._is_warm = False
         """Whether the target has decoded something since it was loaded."""
+        self.max_draft = 0
+        """Longest draft that the target was loaded for."""
 
     def _connect(self) -> None:
         """Begin an epoch: clients whose events count only as long as it lasts."""
@@ -99,7 +108,7 @@ class LiveSession:
         Raises:
             UsageError: the batch has no room for a draft.
         """
-        max_draft = longest_draft(setup.context)
+        self.max_draft = max_draft = _max_draft(setup)
         # Outside the lock: a search holds its own while it tells of a change, which waits for ours.
         self.end_tuning()
         with self._lock:
@@ -181,6 +190,9 @@ class LiveSession:
             with self._lock:
                 if epoch == self._epoch:
                     self._post(TuningChanged(state=state))
+                    if not state.is_running:
+                        # The machine is not what it was when the search began.
+                        self.measure_baseline()
 
         self._tuning = BackgroundTuning(self._engine, request, on_change)
 

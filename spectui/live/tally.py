@@ -1,7 +1,8 @@
 """The numbers behind the live panels: events and readings in, one frozen state out."""
 
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from spectui.config import SpeculationConfig
 from spectui.engine.events import PromptEvaluated, Role
@@ -39,8 +40,9 @@ _N_RECENT = 160
 class LiveTally:
     """Adds up what happens. Not thread-safe: the screen's thread owns it."""
 
-    def __init__(self) -> None:
-        """Start with nothing loaded and nothing read."""
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Start with nothing loaded and nothing read. ``clock`` tells a baseline's age."""
+        self._clock = clock
         self._snapshot: Snapshot | None = None
         self._history = TrafficHistory()
         self.reset()
@@ -49,7 +51,7 @@ class LiveTally:
         """Forget models and rounds: another pair is loaded. Readings of the machine stay."""
         self._models: dict[Role, ModelMemory] = {}
         self._swap_before_bytes: float | None = None
-        self._throughput = ThroughputMeter()
+        self._throughput = ThroughputMeter(clock=self._clock)
         self._verify = VerifyTimes()
         self._speculation: SpeculationConfig | None = None
         self._speculates = True
@@ -71,7 +73,7 @@ class LiveTally:
 
     def baseline(self, tokens_per_s: float, step_s: float) -> None:
         """Take the target's own speed, and V(1), seconds of a single-token decode."""
-        self._throughput.baseline_tokens_per_s = tokens_per_s
+        self._throughput.measured_alone(tokens_per_s)
         self._verify.baseline_s = step_s
 
     def generation_started(self, speculation: SpeculationConfig | None) -> None:

@@ -1,6 +1,8 @@
 """Tokens per second: now, in this turn, in this session, against the target alone."""
 
+import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -12,6 +14,7 @@ WINDOW_S = 2.0
 _SAMPLE_S = 0.5
 """Decode time that one sample of the history stands for."""
 N_SAMPLES = 160
+_MINUTE_S = 60
 
 
 class Phase(StrEnum):
@@ -33,6 +36,8 @@ class ThroughputState:
     session_tokens_per_s: float | None = None
     baseline_tokens_per_s: float | None = None
     """The target alone; None before it was measured."""
+    baseline_age_min: int | None = None
+    """Whole minutes since then: what it is compared with is of now."""
     n_turn_tokens: int = 0
     prompt: PromptEvaluated | None = None
     history: tuple[float | None, ...] = ()
@@ -72,19 +77,43 @@ class Rate:
         return ratio(self.n_tokens, self.seconds)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """The target alone, at one moment: a machine's speed changes."""
+
+    tokens_per_s: float
+    at_s: float
+    """By the meter's clock."""
+
+
 @dataclass(slots=True)
 class ThroughputMeter:
     """Counts rounds. Times are the rounds' own: events may arrive late and in bunches."""
 
     phase: Phase = Phase.IDLE
-    baseline_tokens_per_s: float | None = None
     prompt: PromptEvaluated | None = None
+    clock: Callable[[], float] = time.monotonic
+    _baseline: Baseline | None = None
     _turn: Rate = field(default_factory=Rate)
     _session: Rate = field(default_factory=Rate)
     _sample: Rate = field(default_factory=Rate)
     _recent: deque[tuple[int, float]] = field(default_factory=deque)
     _recent_s: float = 0.0
     _history: Ring = field(default_factory=lambda: Ring(N_SAMPLES))
+
+    def measured_alone(self, tokens_per_s: float) -> None:
+        """Take how fast the target is alone, now."""
+        self._baseline = Baseline(tokens_per_s=tokens_per_s, at_s=self.clock())
+
+    @property
+    def baseline_tokens_per_s(self) -> float | None:
+        """The target alone; None before it was measured."""
+        return None if self._baseline is None else self._baseline.tokens_per_s
+
+    def _baseline_age_min(self) -> int | None:
+        if self._baseline is None:
+            return None
+        return int((self.clock() - self._baseline.at_s) // _MINUTE_S)
 
     def begin_turn(self) -> None:
         """Start counting a turn."""
@@ -127,6 +156,7 @@ class ThroughputMeter:
             turn_tokens_per_s=self._turn.per_s,
             session_tokens_per_s=self._session.per_s,
             baseline_tokens_per_s=self.baseline_tokens_per_s,
+            baseline_age_min=self._baseline_age_min(),
             n_turn_tokens=self._turn.n_tokens,
             prompt=self.prompt,
             history=self._history.values(),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from spectui.models.files import FoundModel, Part, group, is_part_of_model
+from spectui.models.header import is_cut
 from spectui.paths import cache_dir
 
 MAX_DEPTH = 6
@@ -13,6 +14,9 @@ MAX_DEPTH = 6
 
 _MAGIC = b"GGUF"
 _NOT_FILES = frozenset({"/dev", "/proc", "/run", "/sys"})
+"""Not looked into on the way down from the root."""
+_PSEUDO = tuple(Path(folder) for folder in ("/dev", "/proc", "/sys"))
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - looked for models in, not written to
 _PACKAGES = frozenset({"node_modules", "__pycache__", "site-packages"})
 
 
@@ -50,6 +54,14 @@ def _below(folder: str | None, name: str) -> str | None:
     return f"{folder}/{name}" if folder else None
 
 
+def is_pseudo(folder: Path) -> bool:
+    """Tell whether what lies in ``folder`` is the kernel's view of itself rather than files."""
+    real = Path(os.path.realpath(folder))
+    if real.is_relative_to(_SHARED_MEMORY):
+        return False
+    return any(real.is_relative_to(pseudo) for pseudo in _PSEUDO)
+
+
 class Scan:
     """One search: iterating it gives the models, one by one, as the disk gives them.
 
@@ -72,6 +84,9 @@ class Scan:
 
     def __iter__(self) -> Iterator[FoundModel]:
         for folder in self._folders:
+            if is_pseudo(folder):
+                self.reasons.append(f"{folder} holds no files, only the kernel's view of itself")
+                continue
             # Depth first, in the order of names: what lies together is found together.
             waiting = [(folder, 0)]
             while waiting and not self._cancelled():
@@ -118,6 +133,7 @@ class Scan:
                 return None
             with path.open("rb") as file:
                 magic = file.read(len(_MAGIC))
+            cut = magic == _MAGIC and is_cut(path)
         except OSError as error:
             self._skip(path, error)
             return None
@@ -125,7 +141,7 @@ class Scan:
             self.reasons.append(f"{path} is no GGUF file; download it again")
             return None
         identity = status.st_dev, status.st_ino
-        return Part(path=path, size_bytes=status.st_size, identity=identity)
+        return Part(path=path, size_bytes=status.st_size, identity=identity, is_cut=cut)
 
     def _leads_on(self, entry: os.DirEntry[str]) -> bool:
         if entry.name.startswith(".") or entry.name in _PACKAGES or entry.path in _NOT_FILES:

@@ -40,6 +40,15 @@ class FoundModel:
     n_shards: int = 1
     missing: tuple[str, ...] = ()
     """Names of the shards that are not there: the model cannot be loaded without them."""
+    cut: tuple[str, ...] = ()
+    """Names of the files that end before their tensors do."""
+
+    @property
+    def damage(self) -> str | None:
+        """Why the files that are there cannot be loaded, None if nothing speaks against them."""
+        if not self.cut:
+            return None
+        return f"is cut short: {self.cut[0]} ends before its tensors do; download it again"
 
     @property
     def label(self) -> str:
@@ -57,6 +66,8 @@ class Part:
     size_bytes: int
     identity: tuple[int, int]
     """Device and inode: equal for two links to one file."""
+    is_cut: bool = False
+    """Whether it ends before its tensors do."""
 
 
 def is_part_of_model(name: str) -> bool:
@@ -100,4 +111,5 @@ def _model(stem: str, suffix: str, n_shards: int, parts: tuple[Part, ...]) -> Fo
         size_bytes=sum(part.size_bytes for part in parts),
         n_shards=len(names),
         missing=tuple(name for name in names if name not in there),
+        cut=tuple(part.path.name for part in parts if part.is_cut),
     )

@@ -3,13 +3,14 @@
 import asyncio
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
+from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
 
@@ -19,9 +20,11 @@ from spectui.live.launch import Launch
 from spectui.live.setup import LiveSetup
 from spectui.sessions import earlier_prompts
 from spectui.tui import commands
+from spectui.tui.ascii import AsciiFilter, AsciiPalette, AsciiScrollBars
 from spectui.tui.backstage import Backstage
 from spectui.tui.director import Director
 from spectui.tui.glyphs import ASCII, UNICODE
+from spectui.tui.key_order import OrderedApp
 from spectui.tui.mailbox import Mailbox, Pace
 from spectui.tui.messages import EngineStarted, EventsArrived, SessionsRead
 from spectui.tui.picking import Picking
@@ -29,7 +32,7 @@ from spectui.tui.screens.help import HelpScreen
 from spectui.tui.screens.live import Activity, LiveScreen
 from spectui.tui.screens.log import LogScreen
 from spectui.tui.screens.settings import SettingsScreen
-from spectui.tui.theme import ASCII_CSS, THEMES, AsciiPalette, AsciiScrollBars
+from spectui.tui.theme import ASCII_CSS, THEMES
 from spectui.tui.tuning import Tuning
 
 if TYPE_CHECKING:
@@ -44,7 +47,7 @@ _SWITCH_S = 0.0005
 """Longest time that one Python thread keeps the others waiting; the default costs tokens/s."""
 
 
-class SpectuiApp(App[None]):
+class SpectuiApp(OrderedApp[None]):
     """The interactive cockpit."""
 
     TITLE = "spectui"
@@ -95,7 +98,7 @@ class SpectuiApp(App[None]):
             id="app.interrupt",
             show=False,
             priority=True,
-            tooltip="Stop the answer or the load, else the search, else quit",
+            tooltip="Stop the answer or the load, else the search; empty the prompt; quit",
         ),
         Binding("ctrl+q", "quit", "Quit", id="app.quit", priority=True, tooltip="End spectui"),
     ]
@@ -116,6 +119,7 @@ class SpectuiApp(App[None]):
         settings = launch.settings
         self.glyphs = ASCII if launch.ascii or settings.ascii else UNICODE
         self.set_class(self.glyphs is ASCII, "-ascii")
+        self._ascii = (AsciiFilter(),) if self.glyphs is ASCII else ()
         # A class attribute: there is one app in a process, but tests make several.
         ScrollBar.renderer = AsciiScrollBars if self.glyphs is ASCII else ScrollBarRender
         for theme in THEMES:
@@ -252,8 +256,8 @@ class SpectuiApp(App[None]):
 
     def on_live_screen_settings_requested(self) -> None:
         """Let the user change drafting and sampling."""
-        setup = self.director.setup
-        if setup is None:
+        setup, session = self.director.setup, self.backstage.session
+        if setup is None or session is None:
             self.warn("There is nothing to set before a pair is chosen.")
             return
 
@@ -261,7 +265,7 @@ class SpectuiApp(App[None]):
             if changed is not None:
                 self.director.adopt(changed)
 
-        self.push_screen(SettingsScreen(setup), change)
+        self.push_screen(SettingsScreen(setup, session.max_draft), change)
 
     def on_picker_screen_target_highlighted(self) -> None:
         """What was asked about the last target is void."""
@@ -340,7 +344,7 @@ class SpectuiApp(App[None]):
         return any(isinstance(screen, kind) for screen in self.screen_stack)
 
     def action_interrupt(self) -> None:
-        """Copy a selection, stop what runs, or quit."""
+        """Copy a selection, stop what runs, empty the prompt, or quit."""
         selection = self.screen.get_selected_text()
         if selection:
             self.copy_to_clipboard(selection)
@@ -348,6 +352,8 @@ class SpectuiApp(App[None]):
             self.director.stop()
         elif self.tuning.can_stop:
             self.tuning.stop()
+        elif self.live.set_aside():
+            self.notify("Up brings your text back; Ctrl+C again quits.")
         else:
             self.exit()
 
@@ -367,10 +373,20 @@ class SpectuiApp(App[None]):
         display = super().get_key_display(binding)
         return display if self.glyphs is UNICODE or display.isascii() else binding.key
 
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Draw in ASCII where the terminal has nothing else."""
+        return (*super().get_line_filters(), *self._ascii)
+
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Offer every action of the app and of the present screen."""
         yield from super().get_system_commands(screen)
         yield from commands.system_commands(self, screen)
+        if self.director.can_measure:
+            yield SystemCommand(
+                "Measure the baseline again",
+                "Find out how fast the target alone is now; a turn of yours goes first",
+                self.director.measure_baseline,
+            )
 
     def begin(self, launch: Launch) -> None:
         """Start again with other models or options."""

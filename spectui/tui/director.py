@@ -18,7 +18,7 @@ from spectui.engine.events import (
     RoundFinished,
     TokenEmitted,
 )
-from spectui.errors import CancelledError, SpectuiError
+from spectui.errors import CancelledError, SpectuiError, UsageError
 from spectui.live.chat import Chat
 from spectui.live.events import BaselineMeasured
 from spectui.live.launch import Launch, Pair
@@ -135,11 +135,17 @@ class Director:
 
     def _make_setup(self, pair: Pair) -> LiveSetup:
         setup = self.launch.make_setup(pair)
-        load = None if self._resumed is None else self._resumed.header.load
-        if load is None or load.target.path != pair.target:
+        if self._resumed is None:
             return setup
-        # What is placed otherwise than last time may not fit any more.
-        return setup.loaded_as(load)
+        load, settings = self._resumed.header.load, self._resumed.settings
+        if load is not None and load.target.path == pair.target:
+            # What is placed otherwise than last time may not fit any more.
+            setup = setup.loaded_as(load)
+        speculation = None if settings is None else speculation_of(settings)
+        if setup.draft is None or speculation is None:
+            return setup
+        # Before the load: it makes room for drafts as long as these.
+        return replace(setup, speculation=speculation)
 
     def resume(self, session: Session, pair: Pair) -> None:
         """Load a stored conversation's pair and take the conversation up."""
@@ -165,13 +171,22 @@ class Director:
 
     def _resume_talk(self) -> None:
         self._screen.loading_bars.finish()
-        if self._backstage.session is not None:
-            self._backstage.session.measure_baseline()
+        self.measure_baseline()
         if self._resumed is not None:
             self.talk.resume(self._resumed)
             if self._resumed.settings is not None:
                 self.speculate(speculation_of(self._resumed.settings))
             self._resumed = None
+
+    @property
+    def can_measure(self) -> bool:
+        """Whether there is a target to measure."""
+        return self._screen.activity in {Activity.READY, Activity.ANSWERING}
+
+    def measure_baseline(self) -> None:
+        """Measure the target alone, when nobody waits for it."""
+        if self._backstage.session is not None:
+            self._backstage.session.measure_baseline()
 
     def _ready(self) -> None:
         self._screen.activity = Activity.READY
@@ -267,18 +282,17 @@ class Director:
             self.speculate(self._speculation if self.setup.speculation is None else None)
 
     def start_tuning(self, prompts: tuple[Prompt, ...], n_trials: int) -> None:
-        """Tune the loaded pair beside the chat."""
+        """Tune the loaded pair beside the chat.
+
+        Raises:
+            UsageError: there is no pair to tune, or a search is running.
+        """
         setup, session = self.setup, self._backstage.session
-        loaded = self._screen.activity in {Activity.READY, Activity.ANSWERING}
-        if setup is None or session is None or not loaded:
-            self._warn("Tuning needs a loaded pair; choose one, or wait until it is loaded.")
-        elif setup.draft is None:
-            self._warn("Tuning needs a draft; choose a pair with one.")
-        else:
-            try:
-                session.start_tuning(setup, prompts, n_trials)
-            except SpectuiError as error:
-                self._warn(f"{error}.")
+        if setup is None or session is None or not self.can_measure:
+            raise UsageError("tuning needs a loaded pair; choose one, or wait until it is loaded")
+        if setup.draft is None:
+            raise UsageError("tuning needs a draft; choose a pair with one")
+        session.start_tuning(setup, prompts, n_trials)
 
     def handle(self, event: object) -> bool:
         """Take an event of another thread; return whether it was for the live session."""
@@ -291,6 +305,7 @@ class Director:
                 self._building = None
                 self._load_failed(event.reason)
             case MonitorFailed():
+                self._screen.recorded = False
                 self._warn(event.reason)
             case DemoBuilding() | DemoBuilt():
                 self._handle_build(event)

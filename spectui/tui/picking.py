@@ -75,7 +75,8 @@ class Picking:
 
     def offer(self, sessions: Sequence[Session]) -> None:
         """Take what is stored, the newest first."""
-        self._recent = [_Recent(found, _recent_pair(found)) for found in sessions[:_N_RECENT]]
+        recent = _without_earlier_parts(sessions)[:_N_RECENT]
+        self._recent = [_Recent(found, _recent_pair(found)) for found in recent]
         if self._screen is not None:
             self._screen.show_recent([recent.pair for recent in self._recent])
 
@@ -148,6 +149,23 @@ class Picking:
             case _:
                 # Such as the end of the engine, while the app is closing.
                 pass
+
+
+def _without_earlier_parts(sessions: Sequence[Session]) -> list[Session]:
+    """Leave out what a later session has taken up: it holds all of it.
+
+    Args:
+        sessions: The newest first.
+    """
+    kept: list[Session] = []
+    for session in sessions:
+        if not any(_goes_on(later, session) for later in kept):
+            kept.append(session)
+    return kept
+
+
+def _goes_on(later: Session, earlier: Session) -> bool:
+    return later.entries[: len(earlier.entries)] == earlier.entries
 
 
 def _recent_pair(session: Session) -> RecentPair:

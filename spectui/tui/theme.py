@@ -1,9 +1,5 @@
 """The looks that spectui adds to Textual's own."""
 
-from typing import ClassVar
-
-from textual.command import CommandPalette, SearchIcon
-from textual.scrollbar import ScrollBarRender
 from textual.theme import Theme
 
 DARK = Theme(
@@ -63,22 +59,3 @@ App.-ascii {
 }
 """
 """Frames of what has no class of its own for terminals without box characters."""
-
-
-class AsciiScrollBars(ScrollBarRender):
-    """Scroll bars of whole cells, for terminals without block characters."""
-
-    VERTICAL_BARS: ClassVar[list[str]] = [" "]
-    HORIZONTAL_BARS: ClassVar[list[str]] = [" "]
-
-
-class AsciiPalette(CommandPalette):
-    """The command palette without a picture and an ellipsis."""
-
-    def __init__(self) -> None:
-        """Take the id by which the app knows that it is open."""
-        super().__init__(placeholder="Search for commands", id="--command-palette")
-
-    def on_mount(self) -> None:
-        """Put a sign in place of the picture."""
-        self.query_one(SearchIcon).icon = "/"

@@ -1,9 +1,10 @@
 """The tune screen's place in the app: opened on demand, told every change, its wishes done."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spectui.errors import SpectuiError
+from spectui.errors import SpectuiError, UsageError
 from spectui.prompts import Prompt, builtin_suite, load_prompts
 from spectui.tui.screens.live import Activity
 from spectui.tui.tune.source import PromptSource
@@ -54,11 +55,24 @@ class Tuning:
 
     def show(self, state: "TuningState") -> None:
         """Take a change of the search."""
-        self.state = state
+        # Loaded by whoever made the state; it brings numpy, which is not needed to start.
+        from spectui.tune.progress import Phase  # noqa: PLC0415
+
+        refused = _refusal(state)
+        self.state = state if refused is None else replace(state, phase=Phase.IDLE, error=None)
         self._is_stopping = self._is_stopping and state.is_running
         self._show_word()
         if self._screen is not None:
-            self._screen.show(state)
+            self._screen.show(self.state)
+        if refused is not None:
+            self._refuse(refused)
+
+    def _refuse(self, reason: str) -> None:
+        """Say why nothing was started: in the form, if it is still there."""
+        if self._screen is None:
+            self._app.warn(f"{reason}.")
+        else:
+            self._screen.refuse(f"{reason}.")
 
     def _show_word(self) -> None:
         if self.state is not None:
@@ -77,14 +91,9 @@ class Tuning:
     def start(self, source: PromptSource, path: Path | None, n_trials: int) -> None:
         """Begin a search on the prompts that the user chose."""
         try:
-            prompts = self._prompts(source, path)
+            self._app.director.start_tuning(self._prompts(source, path), n_trials)
         except SpectuiError as error:
-            self._app.warn(str(error))
-            return
-        if not prompts:
-            self._app.warn("This chat has no turns yet; ask something first, or choose others.")
-            return
-        self._app.director.start_tuning(prompts, n_trials)
+            self._refuse(str(error))
 
     def _prompts(self, source: PromptSource, path: Path | None) -> tuple[Prompt, ...]:
         match source:
@@ -93,7 +102,10 @@ class Tuning:
             case PromptSource.FILES:
                 return load_prompts(path or Path())
             case PromptSource.CHAT:
-                return self._app.director.talk.chat.prompts()
+                prompts = self._app.director.talk.chat.prompts()
+        if not prompts:
+            raise UsageError("this chat has no turns yet; ask something first, or choose others")
+        return prompts
 
     def toggle_pause(self) -> None:
         """Pause or go on."""
@@ -115,6 +127,14 @@ class Tuning:
     def apply(self, arm: "Arm") -> None:
         """Use a setting in the chat from the next answer on; the screen has said so."""
         self._app.director.speculate(arm.speculation)
+
+
+def _refusal(state: "TuningState") -> str | None:
+    """Return why a search has failed before there was a study; None if that is not how it stands.
+
+    Such as a prompt that does not fit in the context: nothing was measured, and nothing is lost.
+    """
+    return None if state.study is not None or state.records else state.error
 
 
 def _word(state: "TuningState") -> str:

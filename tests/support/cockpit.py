@@ -185,6 +185,7 @@ class ScriptedSession:
         """Events of the answers to come; without one the answer stays open."""
         self.load_events: list[list[object]] = [[loaded(Role.TARGET)], [loaded(Role.DRAFT)]]
         self.tuning = TuningState()
+        self.max_draft = 16
 
     def _note(self, what: str, value: object = None) -> None:
         self.asked.append((what, value))

@@ -21,6 +21,7 @@ from spectui.tui.panels.paint import (
 )
 
 _HEIGHTS = range(1, 7)
+_HOUR_MIN = 60
 
 
 class ThroughputPanel(Panel[ThroughputState]):
@@ -57,7 +58,7 @@ def _headline(state: ThroughputState, width: int, glyphs: Glyphs) -> Lines:
 def _averages(state: ThroughputState, width: int, glyphs: Glyphs) -> tuple[Lines, ...]:
     turn, baseline = state.turn_tokens_per_s, state.baseline_tokens_per_s
     alone = units.tokens_per_s(baseline, glyphs) if baseline else "not measured yet"
-    baseline_line: Line = labelled("baseline", alone)
+    baseline_line = spread(labelled("baseline", alone), _age(state), width)
     session = labelled("session", units.tokens_per_s(state.session_tokens_per_s, glyphs))
     if turn is None or state.phase is not Phase.DECODING:
         both = baseline_line, session
@@ -70,6 +71,14 @@ def _averages(state: ThroughputState, width: int, glyphs: Glyphs) -> tuple[Lines
     factor = speedup(state.speedup_turn, glyphs)
     two = spread(average, (factor,), width), baseline_line
     return (short,), two, (*two, session)
+
+
+def _age(state: ThroughputState) -> Line:
+    minutes = state.baseline_age_min
+    if not minutes:
+        return ()
+    hours = minutes // _HOUR_MIN
+    return ((f"{hours} h ago" if hours else f"{minutes} min ago", MUTED),)
 
 
 def _history(state: ThroughputState, width: int, glyphs: Glyphs) -> Block:

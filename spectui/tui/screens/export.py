@@ -66,6 +66,8 @@ class ExportScreen(Screen[None]):
         self._choices = choices
         self._text: str | None = None
         """What is exported; None where the dialect or the format has no words for it."""
+        self._problem = ""
+        """Why there is none."""
 
     def compose(self) -> ComposeResult:
         """What to export and how, then the text."""
@@ -99,40 +101,43 @@ class ExportScreen(Screen[None]):
         glyphs = glyphs_of(self)
         choice, dialect, format_ = self._chosen()
         try:
-            self._text, problem = render(choice.setup, dialect=dialect, format=format_), ""
+            self._text = render(choice.setup, dialect=dialect, format=format_)
         except BadInputError as error:
-            self._text, problem = None, f"{glyphs.warning} {error}"
+            self._text, self._problem = None, str(error)
         display = Display(ascii_only=glyphs is ASCII)
         shown = display.feed((self._text or "").rstrip("\n")) + display.flush()
         self.query_one(TextArea).load_text(shown)
-        self.query_one("#problem", Static).update(own(problem, glyphs))
+        problem = own(f"{glyphs.warning} {self._problem}", glyphs)
+        self.query_one("#problem", Static).update(problem)
         note = self.query_one("#note", Static)
         note.update(own(choice.note or "", glyphs))
         note.display = bool(choice.note)
         self.set_class(self._text is None, "-failed")
-        self.refresh_bindings()
 
     def _chosen(self) -> tuple[ExportChoice, Dialect, Format]:
         choice, dialect, format_ = (row.index for row in self.query(ChoiceRow))
         return self._choices[choice], _DIALECTS[dialect], _FORMATS[format_]
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Grey out what needs a text while there is none."""
-        del parameters
-        return None if action in {"copy", "save"} and self._text is None else True
-
     def action_copy(self) -> None:
         """Hand the text to the terminal (OSC 52)."""
-        if self._text is not None:
+        if self._text is None:
+            self._refuse("copy")
+        else:
             # A line end would start a pasted command before its reader has seen it.
             self.app.copy_to_clipboard(self._text.rstrip("\n"))
             self.notify("Copied, if your terminal allows it (OSC 52).", markup=False)
 
     def action_save(self) -> None:
         """Ask for a path."""
-        if self._text is not None:
+        if self._text is None:
+            self._refuse("save")
+        else:
             choice, _, format_ = self._chosen()
             self.query_one(SaveBar).ask(self._text, file_name(choice.setup, format_))
+
+    def _refuse(self, what: str) -> None:
+        reason = f"There is nothing to {what}: {self._problem}."
+        self.notify(own(reason, glyphs_of(self)), severity="warning", markup=False)
 
     def on_save_bar_saved(self, message: SaveBar.Saved) -> None:
         """Say where the text is now."""

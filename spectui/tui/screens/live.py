@@ -11,6 +11,7 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.reactive import reactive
 from textual.screen import Screen
+from textual.widgets import Static
 
 from spectui.live.setup import LiveSetup
 from spectui.live.state import LiveState
@@ -23,7 +24,11 @@ from spectui.tui.widgets.status_bar import StatusBar
 from spectui.tui.widgets.transcript import Transcript
 
 _HELLO = "Ask something. Every token shows who wrote it: underlined ones come from the draft."
-_WIDTHS = [(0, "-tiny"), (64, "-narrow"), (100, "-normal"), (160, "-wide")]
+_PANELS_FROM = 64
+_NARROW = f"Panels: widen the terminal to {_PANELS_FROM} columns or more."
+_WIDTHS = [(0, "-tiny"), (_PANELS_FROM, "-narrow"), (100, "-normal"), (160, "-wide")]
+
+_HEIGHTS = [(0, "-short"), (16, "-tall")]
 
 
 class Activity(StrEnum):
@@ -45,6 +50,11 @@ class LiveScreen(Screen[None]):
         & #talk { width: 1fr; min-width: 20; height: 1fr; }
         & Transcript { height: 1fr; }
         & Panels { width: 48; height: 1fr; }
+        & #narrow {
+            display: none; height: 1; padding: 0 1; color: $text-muted;
+            text-wrap: nowrap; text-overflow: ellipsis;
+        }
+        &.-tiny.-tall #narrow { display: block; }
         &.-tiny Panels { display: none; }
         &.-narrow Panels { width: 31; }
         &.-wide Panels { width: 92; }
@@ -52,6 +62,7 @@ class LiveScreen(Screen[None]):
     """
 
     HORIZONTAL_BREAKPOINTS = _WIDTHS
+    VERTICAL_BREAKPOINTS = _HEIGHTS
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "Stop", id="live.stop", tooltip="Stop the answer or the load"),
@@ -132,6 +143,7 @@ class LiveScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         """Status, then transcript and prompt beside the panels."""
         yield self._status
+        yield Static(_NARROW, id="narrow", markup=False)
         with Horizontal(id="body"):
             with Vertical(id="talk"):
                 yield self.loading_bars
@@ -152,6 +164,10 @@ class LiveScreen(Screen[None]):
     def remember(self, prompts: Sequence[str]) -> None:
         """Let Up recall prompts of earlier sessions, given the oldest first."""
         self._prompt.remember(prompts)
+
+    def set_aside(self) -> bool:
+        """Empty the prompt; Up recalls what was in it. False if it was empty."""
+        return self._prompt.set_aside()
 
     def put_back(self, text: str) -> None:
         """Return a prompt that cannot be used now."""

@@ -14,7 +14,6 @@ from spectui.config import SamplingConfig, Schedule, SpeculationConfig
 from spectui.live.setup import LiveSetup
 from spectui.tui.widgets.choice_row import ChoiceRow
 from spectui.tui.widgets.key_bar import KeyBar
-from spectui.tune.space import longest_draft
 
 _USES = ("on", "off")
 _SCHEDULES = tuple(Schedule)
@@ -89,11 +88,11 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
         ),
     ]
 
-    def __init__(self, setup: LiveSetup) -> None:
-        """Show what ``setup`` says."""
+    def __init__(self, setup: LiveSetup, max_draft: int) -> None:
+        """Show what ``setup`` says; the pair was loaded for drafts up to ``max_draft``."""
         super().__init__()
         self._setup = setup
-        self._fields = _fields(longest_draft(setup.context))
+        self._fields = _fields(max_draft)
 
     def compose(self) -> ComposeResult:
         """Pairs of label and field."""

@@ -79,6 +79,11 @@ class TuneScreen(Screen[None]):
                 self.query_one(TuneViews).show(self._ledger)
             self._show_state()
 
+    def refuse(self, reason: str) -> None:
+        """Show the form again, with why nothing was started."""
+        self._ask()
+        self.query_one(TuneSetup).refuse(reason)
+
     def watch_chat_is_busy(self) -> None:
         """Say who has the engine."""
         if self.is_mounted:
@@ -97,7 +102,7 @@ class TuneScreen(Screen[None]):
         setup = self.query_one(TuneSetup)
         setup.n_chat_turns = self.n_chat_turns
         if not setup.display:
-            self._ask("SourceChoice")
+            self._ask()
         elif (message := setup.read()) is not None:
             self._asks = False
             self._show_state()
@@ -129,11 +134,13 @@ class TuneScreen(Screen[None]):
         if self.focused is choice:
             choice.action_step(1)
         else:
-            self._ask("SourceChoice")
+            self._ask()
+            choice.focus()
 
     def action_trials(self) -> None:
         """Change the number of trials."""
-        self._ask("#n-trials")
+        self._ask()
+        self.query_one("#n-trials").focus()
 
     def action_export(self) -> None:
         """Ask for the flags."""
@@ -173,10 +180,10 @@ class TuneScreen(Screen[None]):
             self.post_message(self.Applied(choice.arm))
             self.notify(words.own(choice.reason, glyphs_of(self)), markup=False)
 
-    def _ask(self, selector: str) -> None:
+    def _ask(self) -> None:
         self._asks = True
         self._show_state()
-        self.query_one(selector).focus()
+        self.query_one(TuneSetup).begin()
 
     def _show_state(self) -> None:
         state = self._state

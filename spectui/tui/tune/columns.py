@@ -88,7 +88,7 @@ def layout(rows: Sequence[Row], width: int, glyphs: Glyphs) -> tuple[Slot, ...]:
 def text(row: Row, column: Column, ledger: Ledger, glyphs: Glyphs) -> str:
     """Return what stands in a cell."""
     if column is Column.DRAFT:
-        return one_line(row.record.arm.draft or "off", glyphs)
+        return one_line(row.record.arm.drafter, glyphs)
     if column is Column.STATE:
         return _state(row, ledger)
     if column is Column.SPEEDUP:

@@ -1,7 +1,9 @@
 """The footer: the keys of the moment."""
 
+from rich.cells import cell_len
 from textual.screen import Screen
 from textual.widgets import Footer
+from textual.widgets._footer import FooterKey  # Textual exports it nowhere else
 
 
 class KeyBar(Footer):
@@ -15,6 +17,23 @@ class KeyBar(Footer):
         """Show nothing yet. Compact, so that 80 columns hold every screen's keys."""
         super().__init__(show_command_palette=False, compact=True)
         self._shown: object = None
+
+    async def recompose(self) -> None:
+        """Build the keys, and show those for which there is room."""
+        await super().recompose()
+        self._fit()
+
+    def on_resize(self) -> None:
+        """There may be room for more, or for fewer."""
+        self._fit()
+
+    def _fit(self) -> None:
+        """Leave out keys from the end rather than cut one; the help and the palette have all."""
+        room = self.size.width
+        for key in self.query(FooterKey):
+            room -= cell_len(key.render().plain)
+            key.display = room >= 0
+            room -= 1
 
     def bindings_changed(self, screen: Screen[object]) -> None:
         """Build the keys anew if they differ."""

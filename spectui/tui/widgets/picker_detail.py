@@ -51,7 +51,8 @@ def hint(value: object) -> str:
 
 def problem(model: FoundModel, inspected: ModelInspected | None) -> str | None:
     """Say why a model cannot be a target, None if nothing speaks against it so far."""
-    return incompleteness(model) or (inspected.reason if inspected is not None else None)
+    inspection = None if inspected is None else inspected.reason
+    return incompleteness(model) or model.damage or inspection
 
 
 def _target_line(model: FoundModel, inspected: ModelInspected | None, glyphs: Glyphs) -> str:

@@ -65,13 +65,14 @@ def _recent_entry(pair: RecentPair, index: int, glyphs: Glyphs) -> tuple[str, En
 def model_entry(model: FoundModel, glyphs: Glyphs) -> Entry:
     """Row of a model that was found."""
     folder = visible(short_folder(model.path.parent), glyphs)
+    is_unfit = bool(model.missing or model.cut)
     cells = (
         Cell(text=bytes_text(model.size_bytes), cells=_SIZE_CELLS, to_right=True),
-        Cell(text="incomplete" if model.missing else model.label, cells=_LABEL_CELLS),
+        Cell(text="incomplete" if is_unfit else model.label, cells=_LABEL_CELLS),
         Cell(text=folder, cells=_FOLDER_CELLS, share=1),
     )
     name = visible(model.name, glyphs)
-    row = Row(name, cells, ellipsis=glyphs.ellipsis, style="dim" if model.missing else "")
+    row = Row(name, cells, ellipsis=glyphs.ellipsis, style="dim" if is_unfit else "")
     return Entry(model, row, str(model.path))
 
 

@@ -13,6 +13,7 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, OptionList, Static
 
+from spectui.models.discovery import is_pseudo
 from spectui.models.files import SUFFIX
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.widgets.key_bar import KeyBar
@@ -177,11 +178,15 @@ def _completes(name: str, prefix: str) -> bool:
 
 def _checked(typed: str) -> tuple[Path | None, str]:
     """Return the folder that was typed, or a sentence about why there is none."""
-    text = typed.strip() or typed
+    text = typed.strip()
+    if not text:
+        return None, "Type the folder that holds your models"
     path = Path(os.path.abspath(os.path.expanduser(text)))  # noqa: PTH100, PTH111 - as above
     try:
         if path.is_file() and path.suffix.lower() == SUFFIX:
             return path.parent, ""
+        if is_pseudo(path):
+            return None, f"{path} holds no files; give the folder that holds your models"
         with os.scandir(path):
             return path, ""
     except NotADirectoryError:

@@ -122,14 +122,21 @@ class PromptBox(TextArea):
         text = self._unfold(self.text)
         if not text.strip():
             return
-        if self.prompts[-1:] != [text]:
-            self.prompts.append(text)
-        self._start_over()
+        self.set_aside()
         self.post_message(self.Submitted(self, text))
 
     def action_newline(self) -> None:
         """Start a new line at the cursor."""
         self.replace("\n", *self.selection, maintain_selection_offset=False)
+
+    def set_aside(self) -> bool:
+        """Empty the box and keep its text among the prompts; False if there was nothing in it."""
+        text = self._unfold(self.text)
+        if text.strip() and self.prompts[-1:] != [text]:
+            self.prompts.append(text)
+        if text:
+            self._start_over()
+        return bool(text)
 
     def remember(self, prompts: Sequence[str]) -> None:
         """Add earlier prompts, the oldest first, before those that are known."""

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from rich.text import Text
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.events import Click
+from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Input, Label, Static
@@ -16,6 +18,7 @@ from textual.widgets import Input, Label, Static
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.tune.messages import Started
 from spectui.tui.tune.source import PromptSource
+from spectui.tui.tune.words import own
 
 DEFAULT_TRIALS = 30
 MAX_TRIALS = 10_000
@@ -66,6 +69,32 @@ class SourceChoice(Widget, can_focus=True):
                 return
 
 
+class PathInput(Input):
+    """Where the files are. While it is empty, the arrows still choose between the sources."""
+
+    class Left(Message):
+        """The user goes on to another source."""
+
+        def __init__(self, by: int) -> None:
+            """Tell whether it is the next one or the one before."""
+            super().__init__()
+            self.by = by
+
+    def action_cursor_left(self, select: bool = False) -> None:  # noqa: FBT001, FBT002 - as in Input
+        """Go left, or to the source before."""
+        if self.value:
+            super().action_cursor_left(select)
+        else:
+            self.post_message(self.Left(-1))
+
+    def action_cursor_right(self, select: bool = False) -> None:  # noqa: FBT001, FBT002 - as in Input
+        """Go right, or to the next source."""
+        if self.value:
+            super().action_cursor_right(select)
+        else:
+            self.post_message(self.Left(1))
+
+
 class TuneSetup(Vertical):
     """The form; what is wrong with it stands under it."""
 
@@ -93,8 +122,10 @@ class TuneSetup(Vertical):
             yield SourceChoice()
         with Horizontal(id="path-row"):
             yield Label("path")
-            yield Input(
-                placeholder="a .jsonl, a .txt, or a folder of them", id="path", compact=True
+            yield PathInput(
+                placeholder="a .jsonl, a .txt, or a folder of them; arrows leave",
+                id="path",
+                compact=True,
             )
         with Horizontal():
             yield Label("trials")
@@ -116,7 +147,7 @@ class TuneSetup(Vertical):
         """Return what was filled in; None if it cannot be used, and then say why."""
         source = self.query_one(SourceChoice).source
         # Not Path.expanduser and Path.exists: those raise for some paths that cannot be.
-        path = os.path.expanduser(self.query_one("#path", Input).value.strip())  # noqa: PTH111
+        path = os.path.expanduser(self._path.value.strip())  # noqa: PTH111
         trials = self.query_one("#n-trials", Input).value
         problem = self._problem(source, path, trials)
         self._tell(problem)
@@ -135,11 +166,40 @@ class TuneSetup(Vertical):
             return f"The number of trials must be 1 to {MAX_TRIALS}."
         return None
 
+    def refuse(self, reason: str) -> None:
+        """Say why nothing was started, and let the user correct it."""
+        self._tell(reason)
+        self.begin()
+
+    def begin(self) -> None:
+        """Give the keys to what is to be filled in: a path where the prompts are files."""
+        choice = self.query_one(SourceChoice)
+        if choice.source is PromptSource.FILES:
+            self._path.focus()
+        else:
+            choice.focus()
+
+    @property
+    def _path(self) -> PathInput:
+        return self.query_one(PathInput)
+
     def _tell(self, problem: str | None) -> None:
+        glyphs = glyphs_of(self)
         line = self.query_one("#problem", Static)
-        line.update("" if problem is None else f"{glyphs_of(self).warning} {problem}")
+        line.update("" if problem is None else own(f"{glyphs.warning} {problem}", glyphs))
         line.display = problem is not None
 
     def _on_source(self, source: PromptSource) -> None:
+        is_being_chosen = self.query_one(SourceChoice).has_focus or self._path.has_focus
         self.query_one("#path-row").display = source is PromptSource.FILES
+        self._tell(None)
+        if is_being_chosen:
+            self.begin()
+
+    @on(PathInput.Left)
+    def _on_left(self, message: PathInput.Left) -> None:
+        self.query_one(SourceChoice).action_step(message.by)
+
+    @on(Input.Changed, "#path")
+    def _on_path(self) -> None:
         self._tell(None)
