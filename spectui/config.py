@@ -28,6 +28,22 @@ class FlashAttention(StrEnum):
     OFF = "off"
 
 
+class NgramKind(StrEnum):
+    """Drafters that need no model, by the name that ``--spec-type`` knows them under."""
+
+    SIMPLE = "ngram-simple"
+    """Copies what followed the last tokens where they stood before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NgramConfig:
+    """A drafter that looks the last tokens up in the text so far. Defaults are llama-server's."""
+
+    kind: NgramKind = NgramKind.SIMPLE
+    size_n: int = 12
+    """Tokens that are looked up, and the shortest draft. Llama-server takes 1 to 1024."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeculationConfig:
     """Everything about drafting that a trial can change.
@@ -42,6 +58,9 @@ class SpeculationConfig:
     """A draft shorter than this is dropped."""
     draft_p_min: float = 0.0
     """Drafting stops when the top token's probability (softmax of the top 10) is below this."""
+    ngram: NgramConfig | None = None
+    """Drafts instead of a draft model: ``draft_max`` is its ``size_m`` then, and ``draft_min`` and
+    ``draft_p_min`` mean nothing to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

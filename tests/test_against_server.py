@@ -9,6 +9,7 @@ from spectui.config import (
     ContextOptions,
     FlashAttention,
     ModelOptions,
+    NgramConfig,
     SpeculationConfig,
     TensorOverride,
 )
@@ -76,6 +77,38 @@ def test_drafts_and_output_equal_the_servers(
             assert ours.tokens == theirs.tokens
             counts = (ours.counters.n_drafted, ours.counters.n_accepted)
             assert counts == (theirs.n_drafted, theirs.n_accepted)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        SpeculationConfig(draft_max=4, ngram=NgramConfig(size_n=2)),
+        SpeculationConfig(draft_max=12, ngram=NgramConfig(size_n=3)),
+        SpeculationConfig(draft_max=16, ngram=NgramConfig(size_n=12)),
+    ],
+)
+def test_ngram_drafts_and_output_equal_the_servers(
+    engine: Engine,
+    pair: tuple[ModelOptions, ModelOptions],
+    llama_server_binary: Path,
+    tmp_path: Path,
+    config: SpeculationConfig,
+) -> None:
+    flags = server_arguments(pair[0], None, CONTEXT, config, dialect=Dialect.LLAMA_CPP)
+    repetitive = engine.tokenize(Tokenize(text="one two three four five six seven. " * 8))
+    log = tmp_path / "server.log"
+    n_drafted = 0
+    with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
+        for prompt in (repetitive, *tokens_of(engine)):
+            theirs = server.complete(prompt, n_predict=2 * N_PREDICT)
+            ours = engine.generate(
+                Generate(prompt=prompt, n_predict=2 * N_PREDICT, speculation=config)
+            )
+            assert ours.tokens == theirs.tokens
+            counts = (ours.counters.n_drafted, ours.counters.n_accepted)
+            assert counts == (theirs.n_drafted, theirs.n_accepted)
+            n_drafted += theirs.n_drafted
+    assert n_drafted > 0
 
 
 def test_prompts_are_rendered_and_tokenized_as_the_server_does(

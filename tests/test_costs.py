@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -94,6 +95,17 @@ def test_the_drift_of_the_machine_is_taken_out() -> None:
     assert_costs(costs, 0.05)
     assert costs.off_s == pytest.approx(0.049, rel=0.05)
     assert costs.spread == pytest.approx(0.27, abs=0.1)
+
+
+def test_rounds_without_a_chain_have_no_step() -> None:
+    def without_chain(one: Observed) -> Observed:
+        times = replace(one.round.times, draft_s=again_s(one.round.n_drafted))
+        return replace(one, round=replace(one.round, n_steps=0, chain_s=0.0, times=times))
+
+    costs = fit_costs([without_chain(one) for one in rounds([1.0] * 3, [100] * 3)], {})
+    assert (costs.step_s, costs.catch_up_s) == (0.0, 0.0)
+    assert costs.verify_s == pytest.approx([verify_s(n) for n in LENGTHS])
+    assert costs.again_s == pytest.approx([again_s(n) for n in LENGTHS])
 
 
 def test_growth_with_depth_is_found() -> None:

@@ -9,11 +9,12 @@ from spectui.config import (
     ContextOptions,
     FlashAttention,
     ModelOptions,
+    NgramConfig,
     SpeculationConfig,
     TensorOverride,
 )
 from spectui.errors import BadInputError
-from spectui.export import Dialect, server_arguments, server_command
+from spectui.export import NGRAM_DIALECTS, Dialect, server_arguments, server_command
 
 TARGET = ModelOptions(path=Path("/models/target.gguf"))
 DRAFT = ModelOptions(path=Path("/models/draft.gguf"))
@@ -235,6 +236,28 @@ def test_the_draft_does_not_inherit_the_targets_cache_types(dialect: Dialect) ->
 def test_a_samplers_rounding_error_is_not_shown() -> None:
     config = SpeculationConfig(draft_p_min=0.1 + 0.05)
     assert value(arguments(speculation=config), "--spec-draft-p-min") == "0.15"
+
+
+NGRAM = SpeculationConfig(draft_max=48, ngram=NgramConfig(size_n=12))
+
+
+@pytest.mark.parametrize("draft", [None, DRAFT])
+def test_an_ngram_drafter_is_written_with_its_sizes_and_no_draft(
+    draft: ModelOptions | None,
+) -> None:
+    off = arguments(draft=None, speculation=None)
+    found = arguments(draft=draft, speculation=NGRAM)
+    assert found[: len(off)] == off
+    assert found[len(off) :] == [
+        *("--spec-type", "ngram-simple"),
+        *("--spec-ngram-simple-size-n", "12", "--spec-ngram-simple-size-m", "48"),
+    ]
+
+
+@pytest.mark.parametrize("dialect", sorted(set(Dialect) - NGRAM_DIALECTS))
+def test_an_ngram_drafter_without_flags_is_an_error(dialect: Dialect) -> None:
+    with pytest.raises(BadInputError, match=f"{dialect} has no flags for ngram-simple"):
+        arguments(speculation=NGRAM, dialect=dialect)
 
 
 def test_speculation_without_a_draft_is_a_defect_of_the_caller() -> None:

@@ -16,7 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui import __version__
-from spectui.config import ContextOptions, ModelOptions, SpeculationConfig, TensorOverride
+from spectui.config import (
+    ContextOptions,
+    ModelOptions,
+    NgramConfig,
+    SpeculationConfig,
+    TensorOverride,
+)
 from spectui.errors import BadInputError
 from spectui.export import Dialect, ExportSetup, Format, render
 from spectui.export.names import OPTIONS
@@ -34,6 +40,9 @@ SETUP = ExportSetup(
     speculation=SpeculationConfig(draft_max=8, draft_p_min=0.75),
     extra=("--jinja", "-np", "1"),
     name="target",
+)
+NGRAM = dataclasses.replace(
+    SETUP, speculation=SpeculationConfig(draft_max=8, ngram=NgramConfig(size_n=4)), extra=()
 )
 OFF = dataclasses.replace(SETUP, speculation=None, extra=("--jinja", "--spec-draft-threads", "2"))
 COMMENTED = [f for f in Format if f is not Format.JSON]
@@ -131,6 +140,25 @@ def test_json_holds_the_same_arguments(setup: ExportSetup) -> None:
     assert shlex.split(document["command"])[1:] == document["arguments"]
     assert (document["speculation"] is None) == (setup.speculation is None)
     assert ("speculation_reason" in document) == (setup.speculation is None)
+
+
+def test_an_ngram_drafter_is_exported_without_the_draft() -> None:
+    document = json.loads(current(NGRAM, Format.JSON))
+    assert document["speculation"] == {"kind": "ngram-simple", "size_n": 4, "size_m": 8}
+    assert document["draft"] is None
+    assert document["draft_reason"] == "ngram-simple needs no draft model"
+    for format_ in (
+        Format.LLAMA_SERVER,
+        Format.ARGS,
+        Format.INI,
+        Format.LLAMA_SWAP,
+        Format.COMPOSE,
+    ):
+        text = current(NGRAM, format_)
+        assert "ngram-simple-size-m" in text
+        assert "draft.gguf" not in text
+    with pytest.raises(BadInputError, match="size-n has no environment variable"):
+        current(NGRAM, Format.ENV)
 
 
 @settings(deadline=None)

@@ -1,8 +1,10 @@
 """Forecasts: what a recording says of the space, and what is chosen from it."""
 
+from dataclasses import replace
 from itertools import pairwise
 
-from spectui.config import SpeculationConfig
+from spectui.config import NgramConfig, SpeculationConfig
+from spectui.replay.ngrams import NGRAM_COSTS
 from spectui.tune.forecast import Forecast, forecasts, promising
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.tracing import Tracing
@@ -20,36 +22,76 @@ TRACING = Tracing(
 SPACE = SearchSpace(drafts=("draft",), max_draft=DEPTH)
 
 
+def by_models(found: tuple[Forecast, ...]) -> list[Forecast]:
+    return [one for one in found if one.arm.draft is not None]
+
+
 def test_the_whole_space_is_replayed_best_first() -> None:
     found = forecasts(TRACING, SPACE)
     # Of 6 lengths and 5 least lengths, those pairs that can draft at all; 20 floors.
-    assert len(found) == 20 * (2 + 3 + 4 + 5 + 5 + 5)
+    assert len(by_models(found)) == 20 * (2 + 3 + 4 + 5 + 5 + 5)
+    assert [one.arm.speculation for one in found if one.arm.draft is None] == [*SPACE.ngrams()]
     assert all(one.speedup >= other.speedup for one, other in pairwise(found))
     assert all(one.n_accepted <= one.n_drafted for one in found)
-    assert {one.arm.draft for one in found} == {"draft"}
+    assert {one.arm.drafter for one in found} == {"draft", "ngram-simple"}
 
 
 def test_only_what_is_tuned_varies() -> None:
     space = SearchSpace(
         drafts=("draft",), max_draft=DEPTH, tuned=frozenset({Parameter.DRAFT_P_MIN})
     )
-    found = forecasts(TRACING, space)
+    found = by_models(forecasts(TRACING, space))
     assert {one.arm.speculation.draft_max for one in found if one.arm.speculation} == {3}
     assert len(found) == 20
 
 
 def test_a_draft_without_costs_has_no_forecast() -> None:
-    assert forecasts(TRACING, SearchSpace(drafts=("other",), max_draft=DEPTH)) == ()
+    assert by_models(forecasts(TRACING, SearchSpace(drafts=("other",), max_draft=DEPTH))) == []
     nothing = Tracing(recordings=(), baseline_s=0, draft_s=0, costs={}, interrupted=False)
     assert forecasts(nothing, SPACE) == ()
 
 
-def test_promising_are_the_best_of_each_length() -> None:
-    def one(draft: str, draft_max: int, p_min: float, speedup: float) -> Forecast:
-        speculation = SpeculationConfig(draft_max=draft_max, draft_p_min=p_min)
-        arm = Arm(draft=draft, speculation=speculation)
-        return Forecast(arm=arm, speedup=speedup, n_drafted=1, n_accepted=1)
+def test_ngrams_are_forecast_where_there_is_no_draft() -> None:
+    recording = replace(RECORDING, prompt=(1, 2, 3, 4, 5) * 5, chains={})
+    tracing = replace(TRACING, recordings=(recording,), costs={NGRAM_COSTS: COSTS})
+    space = SearchSpace(drafts=(), max_draft=8)
+    found = forecasts(tracing, space)
+    assert sorted(map(sizes, found)) == [
+        *((2, 4), (2, 8), (3, 4), (3, 8), (4, 4), (4, 8), (6, 8), (8, 8)),
+    ]
+    assert all(one.speedup > 0 for one in found)
 
+
+def sizes(one: Forecast) -> tuple[int, int]:
+    speculation = one.arm.speculation
+    assert speculation is not None
+    assert speculation.ngram is not None
+    return speculation.ngram.size_n, speculation.draft_max
+
+
+def one(draft: str, draft_max: int, p_min: float, speedup: float) -> Forecast:
+    speculation = SpeculationConfig(draft_max=draft_max, draft_p_min=p_min)
+    arm = Arm(draft=draft, speculation=speculation)
+    return Forecast(arm=arm, speedup=speedup, n_drafted=1, n_accepted=1)
+
+
+def of_ngrams(n: int, m: int, *, n_drafted: int) -> Forecast:
+    speculation = SpeculationConfig(draft_max=m, ngram=NgramConfig(size_n=n))
+    arm = Arm(draft=None, speculation=speculation)
+    return Forecast(arm=arm, speedup=1.0, n_drafted=n_drafted, n_accepted=0)
+
+
+def test_what_drafts_nothing_is_not_promising_and_ngrams_share_their_length() -> None:
+    ordered = [
+        of_ngrams(12, 16, n_drafted=0),
+        of_ngrams(4, 8, n_drafted=9),
+        of_ngrams(3, 8, n_drafted=9),
+        one("a", 8, 0.0, 0.9),
+    ]
+    assert promising(ordered) == (ordered[1].arm, ordered[3].arm)
+
+
+def test_promising_are_the_best_of_each_length() -> None:
     ordered = [
         one("a", 5, 0.1, 1.9),
         one("a", 5, 0.2, 1.8),

@@ -2,14 +2,16 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
+import optuna
 import pytest
 
-from spectui.config import ModelOptions, SamplingConfig, SpeculationConfig
+from spectui.config import ModelOptions, NgramConfig, SamplingConfig, SpeculationConfig
 from spectui.engine.commands import ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, MarginProbed
@@ -18,6 +20,7 @@ from spectui.tune.candidates import Candidate
 from spectui.tune.events import (
     ForecastMade,
     PromptMeasured,
+    SearchDecided,
     TraceProgress,
     TrialFinished,
     TrialStarted,
@@ -26,7 +29,7 @@ from spectui.tune.events import (
 from spectui.tune.forecast import Forecast, Forecaster
 from spectui.tune.measurement import Measurer, Pair
 from spectui.tune.search import Limits, Search, TuneResult
-from spectui.tune.space import OLD_DEFAULTS, SERVER_DEFAULTS, Parameter, SearchSpace
+from spectui.tune.space import FIRST_NGRAM, OLD_DEFAULTS, SERVER_DEFAULTS, Parameter, SearchSpace
 from spectui.tune.study import Proposal, Sampler, TuningStudy
 from spectui.tune.tracing import DraftRecorded, TracingEvent
 from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState, best_trial, off_level
@@ -76,9 +79,18 @@ class Drafts:
 
 
 class ScriptedForecaster:
-    """Says that ``draft_max`` 7 and 5 are worth a trial."""
+    """Says that ``draft_max`` 7 and 5 are worth a trial, or what a measurer will measure."""
 
-    def __init__(self, seconds: float = 1.0, *, interrupted: bool = False) -> None:
+    def __init__(
+        self,
+        lengths: tuple[int, ...] = (7, 5),
+        measurer: ScriptedMeasurer | None = None,
+        *,
+        seconds: float = 1.0,
+        interrupted: bool = False,
+    ) -> None:
+        self._lengths = lengths
+        self._measurer = measurer
         self._seconds = seconds
         self._interrupted = interrupted
         self.n_runs = 0
@@ -94,16 +106,14 @@ class ScriptedForecaster:
         if self._interrupted:
             raise KeyboardInterrupt
         on_event(DraftRecorded(prompt_id="p0", draft="good", n_tokens=33, seconds=1.0))
-        found = tuple(
-            Forecast(
-                arm=Arm(draft="good", speculation=SpeculationConfig(draft_max=draft_max)),
-                speedup=1.5 - draft_max / 100,
-                n_drafted=10,
-                n_accepted=5,
-            )
-            for draft_max in (7, 5)
-        )
-        return found, loaded
+        found = [self._forecast(SpeculationConfig(draft_max=length)) for length in self._lengths]
+        return tuple(sorted(found, key=lambda one: -one.speedup)), loaded
+
+    def _forecast(self, speculation: SpeculationConfig) -> Forecast:
+        known = self._measurer
+        speedup = known.speedup(speculation) if known else 1 + speculation.draft_max / 100
+        arm = Arm(draft="good", speculation=speculation)
+        return Forecast(arm=arm, speedup=speedup, n_drafted=10, n_accepted=5)
 
 
 def run(
@@ -131,12 +141,13 @@ def run(
             for name in drafts
         ],
         limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s),
+        min_gain=min_gain,
         on_event=on_event,
         forecaster=cast("Forecaster | None", forecaster),
         clock=clock,
     )
     with study:
-        return search.run(min_gain=min_gain)
+        return search.run()
 
 
 def test_off_and_both_defaults_are_tried_first(tmp_path: Path) -> None:
@@ -155,8 +166,8 @@ def test_what_was_forecast_comes_after_the_defaults_and_before_the_sampler(tmp_p
         forecaster=forecaster,
         on_event=events.append,
     )
-    longest = [r.arm.speculation.draft_max for r in result.trials[1:5] if r.arm.speculation]
-    assert longest == [3, 16, 7, 5]
+    longest = [r.arm.speculation.draft_max for r in result.trials[1:6] if r.arm.speculation]
+    assert longest == [3, 16, FIRST_NGRAM.draft_max, 7, 5]
     assert [one.arm.speculation for one in result.forecasts] == [
         SpeculationConfig(draft_max=7),
         SpeculationConfig(draft_max=5),
@@ -167,7 +178,7 @@ def test_what_was_forecast_comes_after_the_defaults_and_before_the_sampler(tmp_p
 
 def test_a_forecast_that_would_take_too_long_is_left_out(tmp_path: Path) -> None:
     for name, seconds, n_runs in (("a", 50.0, 0), ("b", 30.0, 1)):
-        forecaster = ScriptedForecaster(seconds)
+        forecaster = ScriptedForecaster(seconds=seconds)
         result = run(
             open_study(tmp_path, name=name),
             ScriptedMeasurer(),
@@ -192,10 +203,10 @@ def test_an_interrupted_forecast_ends_the_search_and_measures_nothing(tmp_path: 
 def test_a_resumed_study_tries_what_was_forecast_and_records_nothing_again(tmp_path: Path) -> None:
     run(open_study(tmp_path), ScriptedMeasurer(), n_trials=2, forecaster=ScriptedForecaster())
     again = ScriptedForecaster()
-    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=5, forecaster=again)
+    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=6, forecaster=again)
     assert again.n_runs == 0
     longest = [r.arm.speculation.draft_max for r in result.trials[1:] if r.arm.speculation]
-    assert longest == [3, 16, 7, 5]
+    assert longest == [3, 16, FIRST_NGRAM.draft_max, 7, 5]
 
 
 def test_every_draft_gets_the_defaults(tmp_path: Path) -> None:
@@ -214,7 +225,6 @@ def test_a_gain_is_found_and_confirmed(tmp_path: Path) -> None:
     assert result.speedup is not None
     assert result.speedup.low is not None
     assert result.speedup.low > 1.2
-    assert len(result.pairs) == 16
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -334,7 +344,7 @@ def test_a_second_run_resumes(tmp_path: Path) -> None:
     measurer = ScriptedMeasurer()
     result = run(study, measurer, n_trials=7)
     assert len(result.trials) == 7
-    assert measurer.n_runs == 2 * 8 + 2 * 16  # two trials of 8 prompts, 16 confirming pairs
+    assert measurer.n_runs == 2 * 8 + 2 * 8  # two trials of 8 prompts, 8 pairs that decide
 
 
 def test_an_interrupt_keeps_what_was_measured(tmp_path: Path) -> None:
@@ -391,11 +401,12 @@ def test_a_defect_of_the_engine_is_no_failed_trial(tmp_path: Path) -> None:
 
 def test_a_confirmation_that_fails_is_reported_with_the_trials(tmp_path: Path) -> None:
     class Breaks(ScriptedMeasurer):
-        def pairs(
-            self, items: Sequence[WorkItem], speculation: SpeculationConfig, repeats: int = 1
-        ) -> Iterator[Pair]:
-            yield from super().pairs(items[:2], speculation, repeats)
-            raise DoesNotFitError("the memory is full")
+        def block(
+            self, item: WorkItem, settings: Sequence[SpeculationConfig | None], turn: int
+        ) -> list[Pair]:
+            if turn == 2:
+                raise DoesNotFitError("the memory is full")
+            return super().block(item, settings, turn)
 
     result = run(open_study(tmp_path), Breaks(), n_trials=3)
     assert isinstance(result.error, DoesNotFitError)
@@ -407,7 +418,7 @@ def test_a_changed_output_is_found_in_the_confirmation(tmp_path: Path) -> None:
     class Changes(ScriptedMeasurer):
         def decode(self, item: WorkItem, speculation: SpeculationConfig | None) -> GenerationResult:
             done = super().decode(item, speculation)
-            if speculation is None or item.id != "p3":
+            if speculation is None or item.id != "p9":
                 return done
             return replace(done, tokens=(*done.tokens[:5], -1, *done.tokens[6:]))
 
@@ -416,16 +427,40 @@ def test_a_changed_output_is_found_in_the_confirmation(tmp_path: Path) -> None:
     assert not result.lossless.lossless
     divergence = result.lossless.divergence
     assert divergence is not None
-    assert (divergence.prompt_id, divergence.position) == ("p3", 5)
+    assert (divergence.prompt_id, divergence.position) == ("p9", 5)
 
 
 def test_an_interrupt_in_the_confirmation_still_reports(tmp_path: Path) -> None:
     measurer = ScriptedMeasurer()
-    measurer.interrupt_at = 8 * 3 + 20
+    measurer.interrupt_at = 8 * 3 + 15
     result = run(open_study(tmp_path), measurer, n_trials=3)
     assert result.interrupted
     assert result.best is not None
-    assert len(result.pairs) == 9
+    assert len(result.pairs) == 7
+    assert result.speedup is not None
+    assert result.speedup.n_prompts == 7
+
+
+def test_the_race_begins_with_prompts_that_no_trial_has_seen(tmp_path: Path) -> None:
+    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=3)
+    assert [pair.item.id for pair in result.pairs] == [f"p{i}" for i in range(8, 16)]
+
+
+def test_trials_end_when_forecasts_say_that_more_would_gain_nothing(tmp_path: Path) -> None:
+    events: list[TuneEvent] = []
+    measurer = ScriptedMeasurer(peak=6, gain=1.4)
+    forecaster = ScriptedForecaster(tuple(range(1, 17)), measurer)
+    result = run(
+        open_study(tmp_path), measurer, n_trials=30, forecaster=forecaster, on_event=events.append
+    )
+    assert len(result.trials) < 15
+    assert result.expected_improvement is not None
+    assert 0 <= result.expected_improvement < 0.02
+    (decided,) = [event for event in events if isinstance(event, SearchDecided)]
+    assert decided.expected_improvement == result.expected_improvement
+    assert result.best is not None
+    assert result.best.arm.speculation is not None
+    assert result.best.arm.speculation.draft_max == 6
 
 
 def test_a_draft_that_fails_is_a_failed_trial_and_the_search_goes_on(tmp_path: Path) -> None:
@@ -550,6 +585,120 @@ def test_a_failure_is_stored_without_a_value(tmp_path: Path) -> None:
             number=0, state=TrialState.FAIL, arm=proposal.arm, error="no room"
         )
         assert study.completed() == ()
+
+
+def test_each_kind_of_drafter_has_a_first_arm() -> None:
+    arms = SearchSpace(drafts=("a", "b")).first_arms()
+    assert [arm.drafter for arm in arms] == ["off", "a", "b", "a", "ngram-simple"]
+    assert [arm.drafter for arm in SearchSpace(drafts=()).first_arms()] == ["off", "ngram-simple"]
+    # It would not fit in the batch.
+    assert SearchSpace(drafts=(), max_draft=7).first_arms() == (OFF,)
+
+
+def test_every_sizes_of_ngrams_draft_and_fit() -> None:
+    for max_draft in (3, 5, 16):
+        settings = SearchSpace(drafts=(), max_draft=max_draft).ngrams()
+        assert max(setting.draft_max for setting in settings) == max_draft
+        for setting in settings:
+            assert setting.ngram is not None
+            assert 2 <= setting.ngram.size_n <= setting.draft_max
+
+
+def test_a_study_may_leave_ngrams_out(tmp_path: Path) -> None:
+    space = SearchSpace(drafts=("good",), with_ngrams=False)
+    assert space.ngrams() == ()
+    study = TuningStudy(
+        name="s",
+        storage=f"sqlite:///{tmp_path / 'studies.sqlite3'}",
+        spec=SPEC,
+        space=space,
+        sampler=Sampler.RANDOM,
+        seed=0,
+    )
+    with study:
+        asked = [study.ask().arm for _ in range(12)]
+    assert {arm.drafter for arm in asked} == {"off", "good"}
+
+
+def test_a_study_without_a_draft_tries_ngrams(tmp_path: Path) -> None:
+    measurer = ScriptedMeasurer(peak=10)
+    measurer.ngram_gain = 1.3
+    study = open_study(tmp_path, drafts=())
+    result = run(study, measurer, n_trials=20, drafts=())
+    kinds = {record.arm.drafter for record in result.trials}
+    assert kinds == {"off", "ngram-simple"}
+    assert result.trials[0].arm == OFF
+    assert result.best is not None
+    assert result.best.arm.speculation is not None
+    assert abs(result.best.arm.speculation.draft_max - 10) <= 3
+    assert result.verdict.use_speculation
+    with open_study(tmp_path, drafts=()) as again:
+        assert again.records() == result.trials
+        assert {name for name, _ in again.importance()} == {"ngram_size_m", "ngram_size_n"}
+
+
+@pytest.mark.parametrize("drafts", [("good",), ("a", "b"), ()])
+def test_an_arm_that_is_queued_is_the_arm_that_is_asked_for(
+    tmp_path: Path, drafts: tuple[str, ...]
+) -> None:
+    ngrams = (SpeculationConfig(draft_max=16, ngram=NgramConfig(size_n=12)), FIRST_NGRAM)
+    arms = [Arm(draft=None, speculation=speculation) for speculation in ngrams]
+    model = SpeculationConfig(draft_max=7, draft_min=2, draft_p_min=0.35)
+    arms += [Arm(draft=draft, speculation=model) for draft in drafts]
+    with open_study(tmp_path, drafts=drafts) as study:
+        first = SearchSpace(drafts=drafts).first_arms()
+        study.enqueue(arms)
+        study.enqueue(arms)
+        new = [arm for arm in arms if arm not in first]
+        assert [study.ask().arm for _ in (*first, *new)] == [*first, *new]
+
+
+def test_both_kinds_are_searched_and_ngrams_leave_the_models_parameters_alone(
+    tmp_path: Path,
+) -> None:
+    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=20, n_prompts=8)
+    kinds = [record.arm.drafter for record in result.trials]
+    assert kinds.count("ngram-simple") > 1
+    for record in result.trials:
+        config = record.arm.speculation
+        if config is not None and config.ngram is not None:
+            assert record.arm.draft is None
+            assert 2 <= config.ngram.size_n <= config.draft_max <= 16
+            assert (config.draft_min, config.draft_p_min) == (0, 0.0)
+    with open_study(tmp_path) as study:
+        names = {name for name, _ in study.importance()}
+        assert names == {"draft_max", "draft_min", "draft_p_min"}
+
+
+def test_a_study_from_before_ngrams_goes_on(tmp_path: Path) -> None:
+    """Its trials have no kind, and its records no word about n-grams."""
+    url = f"sqlite:///{tmp_path / 'studies.sqlite3'}"
+    old = optuna.create_study(study_name="s", storage=url, direction="maximize")
+    old.set_user_attr("spec", SPEC)
+    trial = old.ask()
+    draft = trial.suggest_categorical("draft", ["a", "b"])
+    settings = {
+        "draft_max": trial.suggest_int("draft_max", 0, 16),
+        "draft_min": trial.suggest_int("draft_min", 0, 4),
+        "draft_p_min": trial.suggest_float("draft_p_min", 0.0, 0.95, step=0.05),
+    }
+    arm = {"draft": draft, "speculation": settings}
+    record = {"number": 0, "state": "complete", "arm": arm, "noisy": False, "error": None}
+    trial.set_user_attr("record", record)
+    old.tell(trial, 1.1)
+
+    study = open_study(tmp_path, drafts=("a", "b"))
+    (known,) = study.records()
+    assert known.arm.draft == draft
+    assert known.arm.speculation == msgspec.convert({**settings, "ngram": None}, SpeculationConfig)
+    result = run(study, ScriptedMeasurer(), n_trials=20, drafts=("a", "b"))
+    assert {record.arm.drafter for record in result.trials} >= {"off", "ngram-simple", "a", "b"}
+
+
+def test_the_label_of_an_ngram_arm_names_kind_and_sizes() -> None:
+    speculation = SpeculationConfig(draft_max=48, ngram=NgramConfig())
+    arm = Arm(draft=None, speculation=speculation)
+    assert (arm.label, arm.drafter) == ("ngram-simple: n 12, m 48", "ngram-simple")
 
 
 def test_the_arms_label_is_the_setting() -> None:

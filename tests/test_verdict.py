@@ -74,7 +74,7 @@ def test_no_interval_is_no_decision() -> None:
     result = judge(unknown, min_gain=0.02)
     assert result.use_speculation is False
     assert result.reason == (
-        "Leave it off, not decided: the best setting found measured +50 % on 1 prompt; too few."
+        "Not decided, so leave it off: the best setting found measured +50 % on 1 prompt; too few."
     )
 
 

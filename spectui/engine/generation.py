@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from spectui.config import SpeculationConfig
 from spectui.engine.commands import Generate, ProbeMargin
 from spectui.engine.events import (
     Event,
@@ -23,6 +24,7 @@ from spectui.speculative.counters import Counters, Round, count
 from spectui.speculative.decoder import Decoder, Stop
 from spectui.speculative.drafters import Drafter, NoDrafter, VariedDrafter, model_drafter
 from spectui.speculative.models import Outputs
+from spectui.speculative.ngram import ngram_drafter
 
 Emit = Callable[[Event], None]
 
@@ -45,16 +47,22 @@ def check_request(models: LoadedModels, command: Generate) -> None:
     if command.n_predict == 0 or command.n_predict < -1:
         raise UsageError(f"-n {command.n_predict}: must be positive, or -1 for no bound")
     if command.speculation is not None:
-        _check_draft_max(command.speculation.draft_max, models.target.max_outputs - 1)
+        _check_speculation(command.speculation, models.target.max_outputs - 1)
 
 
-def _check_draft_max(draft_max: int, room: int) -> None:
+def _check_speculation(speculation: SpeculationConfig, room: int) -> None:
+    draft_max, ngram = speculation.draft_max, speculation.ngram
     if draft_max < 1:
         raise UsageError("draft_max must be at least 1; to run without a draft, give no draft")
     if draft_max > room:
         raise UsageError(
             f"draft_max {draft_max} is more than the {room} tokens that the target was loaded for; "
             "raise -b, or load it for longer drafts"
+        )
+    if ngram is not None and not 1 <= ngram.size_n <= draft_max:
+        raise UsageError(
+            f"{ngram.kind} with n {ngram.size_n} and m {draft_max} would draft nothing; n must be "
+            "at least 1 and at most m"
         )
 
 
@@ -70,7 +78,9 @@ class Generation:
         self._command = command
         self._emit = emit
         self._cancelled = cancelled
-        self._contexts: list[Context] = [models.target]
+        needs_draft = command.speculation is not None and command.speculation.ngram is None
+        self._draft = models.draft if needs_draft else None
+        self._contexts: list[Context] = [c for c in (models.target, self._draft) if c is not None]
         self._decoder = Decoder(
             models.target,
             self._drafter(),
@@ -82,12 +92,13 @@ class Generation:
         self._counters = Counters()
 
     def _drafter(self) -> Drafter:
-        command = self._command
-        if command.speculation is None:
+        command, config = self._command, self._command.speculation
+        if config is None:
             return NoDrafter()
-        self._contexts.append(self._models.draft)
-        drafter = model_drafter(
-            self._models.draft, command.speculation, command.schedule, time.perf_counter
+        drafter = (
+            ngram_drafter(config.ngram, config.draft_max)
+            if config.ngram is not None
+            else model_drafter(self._models.draft, config, command.schedule, time.perf_counter)
         )
         return VariedDrafter(drafter, command.draft_lengths) if command.draft_lengths else drafter
 
@@ -162,8 +173,8 @@ class Generation:
             context.clear()
         if not self._command.reuse_prompt:
             return
-        if self._command.speculation is not None:
-            models.prompts.restore_draft(models.draft, prompt)
+        if self._draft is not None:
+            models.prompts.restore_draft(self._draft, prompt)
         models.prompts.restore_target(models.target, prompt)
 
     def _recall_conversation(self) -> None:
@@ -177,8 +188,8 @@ class Generation:
         if not self._command.reuse_prompt or self._command.conversation:
             return
         models.prompts.keep_target(models.target, prompt)
-        if self._command.speculation is not None:
-            models.prompts.keep_draft(models.draft, prompt)
+        if self._draft is not None:
+            models.prompts.keep_draft(self._draft, prompt)
 
     def _native_s(self) -> float:
         return sum(context.native_s for context in self._contexts)

@@ -26,10 +26,11 @@ def server_arguments(
 ) -> list[str]:
     """Arguments for llama-server, without the program's name.
 
-    ``speculation`` None means off: not one speculative option is written, whatever ``draft`` is.
+    ``speculation`` None means off: not one speculative option is written, whatever ``draft`` is. An
+    n-gram drafter needs no draft, so that none is written then either.
 
     Raises:
-        BadInputError: the dialect has no words for a placement that was asked for.
+        BadInputError: the dialect has no words for a placement or a drafter that was asked for.
         ValueError: speculation is on without a draft.
     """
     spelling = SPELLINGS[dialect]
@@ -42,6 +43,8 @@ def server_arguments(
     ]
     if speculation is None:
         return arguments
+    if speculation.ngram is not None:
+        return [*arguments, *speculation_arguments(speculation, dialect)]
     if draft is None:
         raise ValueError("speculation is on, but there is no draft to write")
     # ik_llama.cpp and older llama.cpp give the draft the target's cache types unless told.
@@ -66,7 +69,7 @@ def server_command(
     """The same as one line that a POSIX shell splits back into exactly these arguments.
 
     Raises:
-        BadInputError: the dialect has no words for a placement that was asked for.
+        BadInputError: the dialect has no words for a placement or a drafter that was asked for.
         ValueError: speculation is on without a draft.
     """
     arguments = server_arguments(target, draft, context, speculation, dialect=dialect)

@@ -8,7 +8,8 @@ has placement options. ``IK`` is ik_llama.cpp with ``--spec-type NAME:key=value,
 from dataclasses import dataclass
 from enum import StrEnum
 
-from spectui.config import SpeculationConfig
+from spectui.config import NgramConfig, NgramKind, SpeculationConfig
+from spectui.errors import BadInputError
 
 
 class Dialect(StrEnum):
@@ -17,6 +18,10 @@ class Dialect(StrEnum):
     LLAMA_CPP = "llama.cpp"
     LEGACY = "llama.cpp-legacy"
     IK = "ik"
+
+
+NGRAM_DIALECTS = frozenset({Dialect.LLAMA_CPP})
+"""Those whose flags for n-gram drafters are known: a search for others must leave these out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +117,13 @@ SPELLINGS: dict[Dialect, Spelling] = {
 
 
 def speculation_arguments(config: SpeculationConfig, dialect: Dialect) -> list[str]:
-    """The drafting parameters, all of them: their defaults changed between versions."""
+    """The drafting parameters, all of them: their defaults changed between versions.
+
+    Raises:
+        BadInputError: the dialect has no words for an n-gram drafter that spectui knows.
+    """
+    if config.ngram is not None:
+        return _ngram_arguments(config.ngram, config.draft_max, dialect)
     n_max, n_min = str(config.draft_max), str(config.draft_min)
     # A sampler's 0.15000000000000002 helps no reader; the server keeps 7 digits.
     p_min = str(round(float(config.draft_p_min), 6))
@@ -126,3 +137,17 @@ def speculation_arguments(config: SpeculationConfig, dialect: Dialect) -> list[s
         case Dialect.IK:
             return ["--spec-type", f"draft:n_max={n_max},n_min={n_min},p_min={p_min}"]
     return [*kind, names[0], n_max, names[1], n_min, names[2], p_min]
+
+
+def _ngram_arguments(config: NgramConfig, draft_max: int, dialect: Dialect) -> list[str]:
+    # Older builds spell it in several ways, if they know it at all.
+    if dialect not in NGRAM_DIALECTS:
+        raise BadInputError(
+            f"{dialect} has no flags for {config.kind} that spectui knows; export for "
+            f"{Dialect.LLAMA_CPP}, or choose a setting with a draft model"
+        )
+    kind = ["--spec-type", config.kind.value]
+    match config.kind:
+        case NgramKind.SIMPLE:
+            names = ("--spec-ngram-simple-size-n", "--spec-ngram-simple-size-m")
+    return [*kind, names[0], str(config.size_n), names[1], str(draft_max)]

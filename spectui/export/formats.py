@@ -6,6 +6,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 import spectui
+from spectui.config import SpeculationConfig
 from spectui.errors import BadInputError
 from spectui.export.containers import compose, llama_swap
 from spectui.export.dialects import Dialect
@@ -97,19 +98,27 @@ def _json(setup: ExportSetup, dialect: Dialect) -> str:
         "dialect": str(dialect),
         "target": str(target.path),
         "draft": None if draft is None else str(draft.path),
-        "speculation": None
-        if speculation is None
-        else {
-            "draft_max": speculation.draft_max,
-            "draft_min": speculation.draft_min,
-            "draft_p_min": speculation.draft_p_min,
-        },
+        "speculation": None if speculation is None else _speculation(speculation),
         "arguments": arguments,
         "command": shlex.join(["llama-server", *arguments]),
     }
     if speculation is None:
         document |= {"draft_reason": OFF, "speculation_reason": OFF}
+    elif speculation.ngram is not None:
+        document["draft_reason"] = f"{speculation.ngram.kind} needs no draft model"
     return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+
+
+def _speculation(speculation: SpeculationConfig) -> dict[str, object]:
+    ngram = speculation.ngram
+    if ngram is not None:
+        return {"kind": str(ngram.kind), "size_n": ngram.size_n, "size_m": speculation.draft_max}
+    return {
+        "kind": "model",
+        "draft_max": speculation.draft_max,
+        "draft_min": speculation.draft_min,
+        "draft_p_min": speculation.draft_p_min,
+    }
 
 
 _RENDERERS: dict[Format, Callable[[ExportSetup, Dialect], str]] = {

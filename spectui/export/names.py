@@ -104,6 +104,8 @@ OPTIONS: tuple[Option, ...] = (
     _option("--draft-min --draft-n-min --spec-draft-n-min", "SPEC_DRAFT_N_MIN", "DRAFT_MIN"),
     _option("--draft-p-min --spec-draft-p-min", "SPEC_DRAFT_P_MIN", "DRAFT_P_MIN"),
     _option("--spec-type", "SPEC_TYPE", ours=False),
+    _option("--spec-ngram-simple-size-n", ours=False),
+    _option("--spec-ngram-simple-size-m", ours=False),
     _option("-otd --override-tensor-draft --spec-draft-override-tensor", ours=False),
     _option(
         "-cmoed --cpu-moe-draft --spec-draft-cpu-moe",

@@ -60,7 +60,8 @@ class ExportSetup:
 
     def pair(self) -> tuple[ModelOptions, ModelOptions | None]:
         """Target, and the draft if it is used."""
-        return self.target, None if self.speculation is None else self.draft
+        uses_draft = self.speculation is not None and self.speculation.ngram is None
+        return self.target, self.draft if uses_draft else None
 
     def with_extra(self, extra: tuple[str, ...]) -> "ExportSetup":
         """The same with other arguments of the user's."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spectui.config import NgramKind
 from spectui.errors import BadInputError
 from spectui.export.shell import server_arguments_of
 from spectui.export.words import FLASH_ATTENTION, Given, divide
@@ -96,6 +97,7 @@ def _drafting(kind: str) -> dict[str, tuple[str, ...]]:
         p[0] not in _IK_NAMES for p in pairs
     ):
         raise BadInputError(
-            f"--spec-type {kind}: spectui measures drafting by a model; take the option out"
+            f"--spec-type {kind}: spectui measures drafting by a model, and {NgramKind.SIMPLE} "
+            "where it searches; take the option out"
         )
     return {_IK_NAMES[key]: (value,) for key, _, value in pairs}

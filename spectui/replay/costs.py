@@ -7,7 +7,7 @@ one, and the median level of all.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -50,9 +50,10 @@ class Costs:
     verify_s: tuple[float, ...]
     """V(n + 1) for each length; never falling."""
     again_s: tuple[float, ...]
-    """D(n + 1): the draft evaluates the batch again, on the ``server`` schedule. Never falling."""
+    """D(n + 1): the draft evaluates the batch again, on the ``server`` schedule. Never falling.
+    Without a draft model, what looking the n-gram up takes."""
     step_s: float
-    """d(1): one decode of the chain."""
+    """d(1): one decode of the chain; 0 without a draft model."""
     catch_up_s: float
     """More for a chain that begins with two tokens."""
     token_s: float
@@ -86,6 +87,22 @@ class Costs:
             token=self.token_s,
             fixed=self.fixed_s,
             rollback=self.rollback_s,
+        )
+
+    def without_draft(self) -> "Costs":
+        """The same, if drafts cost nothing: those of an n-gram drafter, which look something up.
+
+        A round that drafts nothing is then one of the target alone, whatever it took beside a
+        draft. So the level is the target's, and the curve gives how lengths compare.
+        """
+        alone = self.off_s - self.token_s - self.fixed_s
+        scale = alone / self.verify_s[0] if self.lengths[0] == 0 and alone > 0 else 1.0
+        return replace(
+            self,
+            verify_s=tuple(scale * seconds for seconds in self.verify_s),
+            step_s=0.0,
+            catch_up_s=0.0,
+            again_s=(0.0,) * len(self.lengths),
         )
 
     def off_seconds(self, depths: range) -> float:
@@ -127,13 +144,13 @@ def fit_costs(observed: Sequence[Observed], off_s: Mapping[int, float]) -> Costs
     Raises:
         ValueError: no round drafted anything.
     """
-    drafting = [o for o in observed if o.round.n_steps]
-    if not drafting:
+    if not any(o.round.n_drafted for o in observed):
         raise ValueError("no round drafted anything")
     verify = _Polished(observed, lambda r: r.times.verify_s)
-    steady = [o for o in drafting if not o.catches_up]
-    step = _median([_chain_s(o) / o.round.n_steps for o in steady or drafting])
-    late = [_chain_s(o) - step * o.round.n_steps for o in drafting if o.catches_up]
+    chains = [o for o in observed if o.round.n_steps]
+    steady = [o for o in chains if not o.catches_up]
+    step = _median([_chain_s(o) / o.round.n_steps for o in steady or chains])
+    late = [_chain_s(o) - step * o.round.n_steps for o in chains if o.catches_up]
     again = _Polished(observed, lambda r: r.times.draft_s - r.chain_s)
     rejected = [o.round for o in observed if o.round.n_drafted > o.round.n_accepted]
     others = [o.round for o in observed if o.round.n_drafted == o.round.n_accepted]

@@ -9,19 +9,16 @@ from spectui.config import SpeculationConfig
 from spectui.replay.costs import Costs
 from spectui.replay.grid import Counts, Grid, Replayed, Seconds, replay_grid
 from spectui.replay.trace import Recording
+from spectui.speculative.counters import Tally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Total:
+class Total(Tally):
     """What one setting would have done on all recordings."""
 
-    draft: str
+    draft: str | None
+    """Name of the draft model; None for an n-gram drafter."""
     speculation: SpeculationConfig
-    n_rounds: int
-    n_drafted: int
-    n_accepted: int
-    n_rejections: int
-    """Rounds that ended in a mismatch."""
     batches: tuple[int, ...]
     """[depth + 1]: rounds by the length of their draft."""
     n_decoded: int
@@ -30,16 +27,6 @@ class Total:
     """Of all rounds; None without costs."""
     off_s: float | None
     """Of the target alone; None without costs."""
-
-    @property
-    def acceptance_rate(self) -> float | None:
-        """Accepted / drafted, None when nothing was drafted."""
-        return self.n_accepted / self.n_drafted if self.n_drafted else None
-
-    @property
-    def mean_accepted_length(self) -> float | None:
-        """Tokens per round, the bonus token included. None before the first round."""
-        return 1 + self.n_accepted / self.n_rounds if self.n_rounds else None
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -76,7 +63,7 @@ def replay_trace(
         for recording in recordings
     ]
     seconds = None if costs is None else _seconds(replays)
-    off_s = None if costs is None else sum(costs.off_seconds(r) for r in map(_span, recordings))
+    off_s = None if costs is None else off_seconds(recordings, costs)
     counts = [_flat(replays, name) for name in ("n_rounds", "n_drafted", "n_accepted")]
     rejections, batches = _flat(replays, "n_rejections"), _batches(replays)
     rows = zip(*counts, rejections, strict=True)
@@ -108,6 +95,11 @@ def _seconds(replays: Sequence[Replayed]) -> Seconds:
     found = [replay.seconds for replay in replays if replay.seconds is not None]
     total: Seconds = np.sum(found, axis=0).ravel()
     return total
+
+
+def off_seconds(recordings: Sequence[Recording], costs: Costs) -> float:
+    """Seconds of the target alone for all recordings."""
+    return sum(costs.off_seconds(_span(recording)) for recording in recordings)
 
 
 def _span(recording: Recording) -> range:

@@ -51,7 +51,7 @@ class Round:
 
     draft: tuple[int, ...]
     probabilities: tuple[float, ...]
-    """Of each drafted token, under the draft model's top-10 softmax."""
+    """Of each drafted token, under the draft model's top-10 softmax; empty without a model."""
     tokens: tuple[int, ...]
     """Emitted: the accepted draft tokens, then the bonus token unless the text has ended."""
     n_accepted: int
@@ -70,21 +70,14 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counters:
-    """Sums over rounds, of one generation or of many (they add up)."""
+class Tally:
+    """What rounds amount to, and the ratios that follow from it."""
 
     n_rounds: int = 0
     n_drafted: int = 0
     n_accepted: int = 0
     n_rejections: int = 0
     """Rounds that ended in a mismatch."""
-    accepted_per_position: tuple[int, ...] = ()
-    """[draft_max]: rounds that accepted the draft's i-th token."""
-    reached_per_position: tuple[int, ...] = ()
-    """[draft_max]: rounds whose i-th drafted token was compared with the target's."""
-    n_steps: int = 0
-    chain_s: float = 0.0
-    times: RoundTimes = RoundTimes()
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -106,6 +99,19 @@ class Counters:
         tried = self.n_accepted + self.n_rejections
         return self.n_accepted / tried if tried else None
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters(Tally):
+    """Sums over rounds, of one generation or of many (they add up)."""
+
+    accepted_per_position: tuple[int, ...] = ()
+    """[draft_max]: rounds that accepted the draft's i-th token."""
+    reached_per_position: tuple[int, ...] = ()
+    """[draft_max]: rounds whose i-th drafted token was compared with the target's."""
+    n_steps: int = 0
+    chain_s: float = 0.0
+    times: RoundTimes = RoundTimes()
+
     @property
     def conditional_acceptance(self) -> tuple[float | None, ...]:
         """[draft_max]: accepted at i / rounds that reached i."""
@@ -114,7 +120,7 @@ class Counters:
 
     @property
     def draft_step_s(self) -> float | None:
-        """Mean seconds of one draft step. None when nothing was drafted."""
+        """Mean seconds of one draft step. None when no model drafted."""
         return self.chain_s / self.n_steps if self.n_steps else None
 
     def __add__(self, other: "Counters") -> "Counters":

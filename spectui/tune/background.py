@@ -152,11 +152,12 @@ class BackgroundTuning:
                 measurer=Measurer(self._engine, workload, request.schedule),
                 candidates=(request.draft,),
                 limits=limits,
+                min_gain=request.min_gain,
                 on_event=self._on_event,
                 forecaster=forecaster,
                 loaded=request.draft.name,
             )
-            result = search.run(min_gain=request.min_gain)
+            result = search.run()
             error = None if result.error is None else str(result.error)
             phase = Phase.FINISHED if error is None else Phase.FAILED
             self._change(

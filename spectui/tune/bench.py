@@ -41,7 +41,7 @@ class BenchResult:
 
     @property
     def c(self) -> float | None:
-        """One draft step over one single-token step of the target."""
+        """One draft step over one single-token step of the target; None without a draft model."""
         baseline = total_counters([pair.baseline for pair in self.pairs])
         step_s = self.counters.draft_step_s
         if step_s is None or not baseline.n_rounds:

@@ -33,11 +33,23 @@ class PromptMeasured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SearchDecided:
+    """The trials end early: the forecasts say that more would gain next to nothing."""
+
+    expected_improvement: float
+    """Of the best further trial, relative; 0.01 is 1 %."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConfirmationStarted:
-    """The winner is measured against off."""
+    """The best settings are measured against off."""
 
     arm: Arm
+    """The favourite."""
+    rivals: tuple[Arm, ...] = ()
+    """Settings that may still be better."""
     n_prompts: int
+    """At most: it ends when it is decided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,5 +82,6 @@ TuneEvent = (
     | TrialStarted
     | TrialFinished
     | PromptMeasured
+    | SearchDecided
     | ConfirmationStarted
 )

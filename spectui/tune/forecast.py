@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from spectui.config import Schedule, SpeculationConfig
 from spectui.engine.driver import Engine
+from spectui.replay.ngrams import ngram_costs, replay_ngrams
 from spectui.replay.totals import Total, replay_trace
 from spectui.tune.candidates import Candidate
 from spectui.tune.space import SearchSpace
@@ -14,6 +15,8 @@ from spectui.tune.workload import Workload
 
 RECORDING_PASSES = 2.5
 """What recording and probing a draft costs, in decodes of the same text by the target alone."""
+_PROBING_PASSES = 1.5
+"""The same where there is no draft, so that nothing but probing remains."""
 _PROMISING = 5
 """Settings that are measured first. Their predictions differ by less than the model's error."""
 
@@ -31,17 +34,22 @@ class Forecast:
 
 
 def forecasts(tracing: Tracing, space: SearchSpace) -> tuple[Forecast, ...]:
-    """Replay every setting of ``space`` with every draft whose costs are known.
+    """Replay every setting of ``space`` with every drafter whose costs are known.
 
     Returns:
         Best first; settings that do the same on all recordings stand for themselves.
     """
-    found: list[Forecast] = []
+    recordings, found = tracing.recordings, list[Forecast]()
+    if not recordings:
+        return ()
     for draft in space.drafts:
         costs = tracing.costs.get(draft)
-        if costs is not None and tracing.recordings:
-            totals = replay_trace(tracing.recordings, draft, space.grid(), costs)
+        if costs is not None:
+            totals = replay_trace(recordings, draft, space.grid(), costs)
             found += [_forecast(total) for total in totals if _is_sensible(total.speculation)]
+    costs = ngram_costs(tracing.costs)
+    if costs is not None:
+        found += map(_forecast, replay_ngrams(recordings, space.ngrams(), costs))
     return tuple(sorted(found, key=lambda one: -one.speedup))
 
 
@@ -60,21 +68,25 @@ def _forecast(total: Total) -> Forecast:
 
 
 def promising(ordered: Sequence[Forecast], n: int = _PROMISING) -> tuple[Arm, ...]:
-    """Choose the best setting of each of the ``n`` best pairs of draft and ``draft_max``.
+    """Choose the best setting of each of the ``n`` best pairs of drafter and ``draft_max``.
 
     Where the cost model errs, it errs along the length of the draft: neighbours in the other
-    parameters share its error, and measuring them would say little.
+    parameters share its error, and measuring them would say little. A setting that drafted nothing
+    is the off arm under another name.
     """
-    chosen: dict[tuple[str | None, int], Arm] = {}
+    chosen: dict[tuple[str, int], Arm] = {}
     for one in ordered:
         speculation = one.arm.speculation
-        if speculation is not None:
-            chosen.setdefault((one.arm.draft, speculation.draft_max), one.arm)
+        if speculation is not None and one.n_drafted:
+            chosen.setdefault((one.arm.drafter, speculation.draft_max), one.arm)
     return tuple(chosen.values())[:n]
 
 
 class Forecaster:
-    """Records the first prompts of a workload with every draft, and replays the space on them."""
+    """Records the first prompts of a workload with every draft, and replays the space on them.
+
+    Without a draft the target's output is enough: n-gram drafters need no more.
+    """
 
     def __init__(
         self,
@@ -106,7 +118,8 @@ class Forecaster:
     def seconds(self, tokens_per_s: float) -> float:
         """Estimate of ``run`` on a target with this throughput."""
         n_tokens = len(self._workload.items) * self._workload.n_predict
-        return n_tokens / tokens_per_s * (1 + RECORDING_PASSES * len(self._candidates))
+        passes = RECORDING_PASSES * len(self._candidates) or _PROBING_PASSES
+        return n_tokens / tokens_per_s * (1 + passes)
 
     def run(
         self, on_event: Callable[[TracingEvent], None], loaded: str | None

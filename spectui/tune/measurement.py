@@ -77,20 +77,29 @@ class Measurer:
     def pairs(
         self, items: Sequence[WorkItem], speculation: SpeculationConfig, repeats: int = 1
     ) -> Iterator[Pair]:
-        """Decode every prompt without and with speculation, in alternating order.
-
-        The machine's drift is common to both halves of a pair, and alternating cancels what the
-        first half of a pair does to the second.
-        """
+        """Decode every prompt without and with speculation, in alternating order."""
         for repeat in range(repeats):
             for index, item in enumerate(items):
-                if (index + repeat) % 2 == 0:
-                    baseline = self.decode(item, None)
-                    speculative = self.decode(item, speculation)
-                else:
-                    speculative = self.decode(item, speculation)
-                    baseline = self.decode(item, None)
-                yield Pair(item=item, baseline=baseline, speculative=speculative)
+                yield from self.block(item, (speculation,), index + repeat)
+
+    def block(
+        self, item: WorkItem, settings: Sequence[SpeculationConfig | None], turn: int
+    ) -> list[Pair]:
+        """Decode one prompt without speculation and with each of ``settings``.
+
+        The machine's drift is common to all of a block, and what one run does to the next cancels
+        as the order turns round with ``turn``.
+
+        Returns:
+            A pair for each of ``settings``, with the same run without speculation.
+        """
+        runs = (None, *settings)
+        order = [(turn + step) % len(runs) for step in range(len(runs))]
+        results = {index: self.decode(item, runs[index]) for index in order}
+        return [
+            Pair(item=item, baseline=results[0], speculative=results[index])
+            for index in range(1, len(runs))
+        ]
 
     def _generate(
         self, item: WorkItem, speculation: SpeculationConfig | None, n_predict: int

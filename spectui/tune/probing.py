@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spectui.config import Schedule, SpeculationConfig
+from spectui.config import NgramConfig, Schedule, SpeculationConfig
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.engine.events import CommandRestarted, Event, GenerationResult, RoundFinished
@@ -28,24 +28,33 @@ class _Probed:
 
 
 class CostProbe:
-    """Measures the loaded pair on prompts of a workload."""
+    """Measures the loaded models on prompts of a workload."""
 
     def __init__(
-        self, engine: Engine, workload: Workload, schedule: Schedule, *, depth: int, seed: int = 0
+        self,
+        engine: Engine,
+        workload: Workload,
+        schedule: Schedule,
+        *,
+        depth: int,
+        ngram: NgramConfig | None = None,
+        seed: int = 0,
     ) -> None:
         """Prepare; nothing runs yet.
 
         Args:
-            engine: has loaded target and draft.
+            engine: has loaded the target, and the draft that drafts.
             workload: how far to decode, and how to sample.
             schedule: the work per round.
             depth: longest draft.
+            ngram: drafts in place of a draft model.
             seed: of the order of lengths.
         """
         self._engine = engine
         self._workload = workload
         self._schedule = schedule
         self._depth = depth
+        self._speculation = SpeculationConfig(draft_max=depth, ngram=ngram)
         self._random = random.Random(seed)  # noqa: S311 - an order of measurements needs no secrets
         self._rounds: list[Round] = []
 
@@ -66,7 +75,7 @@ class CostProbe:
             if off.n_decoded and found:
                 off_s[group] = off.decode_s / off.n_decoded
                 observed += found
-        if not any(one.round.n_steps for one in observed):
+        if not any(one.round.n_drafted for one in observed):
             return None
         return fit_costs(observed, off_s)
 
@@ -97,13 +106,12 @@ class CostProbe:
         return tuple(length for block in shuffled for length in block)
 
     def _generate(self, item: WorkItem, lengths: tuple[int, ...] | None) -> GenerationResult:
-        speculation = None if lengths is None else SpeculationConfig(draft_max=self._depth)
         result = self._engine.generate(
             Generate(
                 prompt=item.tokens,
                 n_predict=_OFF_TOKENS if lengths is None else self._workload.n_predict,
                 sampling=self._workload.sampling,
-                speculation=speculation,
+                speculation=None if lengths is None else self._speculation,
                 schedule=self._schedule,
                 draft_lengths=lengths or (),
                 reuse_prompt=True,

@@ -7,6 +7,7 @@ from spectui.tune.events import (
     ConfirmationStarted,
     ForecastMade,
     PromptMeasured,
+    SearchDecided,
     StudyResumed,
     TraceProgress,
     TrialFinished,
@@ -28,7 +29,7 @@ class Phase(StrEnum):
     """The prompts are recorded once, to replay every setting on them."""
     SEARCHING = "searching"
     CONFIRMING = "confirming"
-    """The best setting is measured against off, on all prompts."""
+    """The best settings are measured against off."""
     STOPPING = "stopping"
     FINISHED = "finished"
     """``result`` is there; it may have been stopped early."""
@@ -53,8 +54,9 @@ class TuningState:
     n_measured: int = 0
     """Prompts of the current trial that are measured."""
     n_confirmed: int = 0
-    """Prompts that the confirmation has measured."""
+    """Pairs that the race against off has measured."""
     n_to_confirm: int = 0
+    """At most: it ends when it is decided."""
     seconds_left: float | None = None
     n_recorded: int = 0
     """Steps of the recording that are done: an output, or a draft along one."""
@@ -100,13 +102,15 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
                 n_confirmed=state.n_confirmed + (state.phase is Phase.CONFIRMING),
                 seconds_left=event.seconds_left,
             )
+        case SearchDecided():
+            return replace(state, current=None)
         case ConfirmationStarted():
             return replace(
                 state,
                 phase=_keep_stopping(state, Phase.CONFIRMING),
                 current=event.arm,
                 n_confirmed=0,
-                n_to_confirm=event.n_prompts,
+                n_to_confirm=event.n_prompts * (1 + len(event.rivals)),
             )
 
 

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import product
 
-from spectui.config import ContextOptions, SpeculationConfig
+from spectui.config import ContextOptions, NgramConfig, SpeculationConfig
 from spectui.errors import UsageError
 from spectui.replay.grid import Grid
 from spectui.tune.trials import OFF, Arm
@@ -18,6 +19,16 @@ SERVER_DEFAULTS = SpeculationConfig(draft_max=3, draft_min=0, draft_p_min=0.0)
 OLD_DEFAULTS = SpeculationConfig(draft_max=16, draft_min=0, draft_p_min=0.75)
 """Of llama-server until spring 2026."""
 
+FIRST_NGRAM = SpeculationConfig(draft_max=8, ngram=NgramConfig(size_n=4))
+"""Llama-server's own 12 and 48 draft nothing before 62 tokens, nor ever less than 12 at once:
+right for long texts that repeat whole paragraphs. Four tokens in a row already are rarely a
+coincidence, and occur in short texts as well."""
+MIN_NGRAM_N = 2
+"""One token that stood before says little about the next."""
+MAX_NGRAM_N = 12
+_NGRAM_N = (2, 3, 4, 6, 8, 12)
+_NGRAM_M = (4, 8, 12, 16)
+
 
 class Parameter(StrEnum):
     """What ``--tune`` may name. The draft is a choice wherever there are several."""
@@ -29,19 +40,30 @@ class Parameter(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSpace:
-    """Candidates and the parameters that vary; the others stay at the server's defaults."""
+    """Candidates and the parameters that vary; the others stay at the server's defaults.
+
+    N-gram drafters are in it wherever the user's server has them: they cost no memory.
+    """
 
     drafts: tuple[str, ...]
+    """Names of draft models; none if only n-gram drafters can be tried."""
     tuned: frozenset[Parameter] = frozenset(Parameter)
     max_draft: int = MAX_DRAFT
     """Longest draft that batch and context have room for, at most ``MAX_DRAFT``."""
+    with_ngrams: bool = True
+    """Whether n-gram drafters may be tried; needed where there is no draft model."""
 
     def first_arms(self) -> tuple[Arm, ...]:
-        """Arms that every study tries first: what the user has or gets without tuning."""
+        """Arms that every study tries first: what the user has or gets without tuning.
+
+        One of them drafts from n-grams: so each kind of drafter has a real trial, however little
+        time there is, and a sampler that has never seen a kind would leave it alone.
+        """
         arms = [OFF]
         arms += [Arm(draft=draft, speculation=SERVER_DEFAULTS) for draft in self.drafts]
         if Parameter.DRAFT_MAX in self.tuned and Parameter.DRAFT_P_MIN in self.tuned:
             arms += [Arm(draft=draft, speculation=OLD_DEFAULTS) for draft in self.drafts[:1]]
+        arms += [Arm(draft=None, speculation=FIRST_NGRAM)] * self.with_ngrams
         return tuple(
             arm
             for arm in arms
@@ -49,7 +71,7 @@ class SearchSpace:
         )
 
     def grid(self) -> Grid:
-        """Every setting of the space, for a replay."""
+        """Every setting of a draft model, for a replay."""
         tuned, fixed = self.tuned, SERVER_DEFAULTS
         longest = tuple(range(1, self.max_draft + 1))
         shortest = tuple(range(MAX_DRAFT_MIN + 1))
@@ -58,6 +80,19 @@ class SearchSpace:
             draft_max=longest if Parameter.DRAFT_MAX in tuned else (fixed.draft_max,),
             draft_min=shortest if Parameter.DRAFT_MIN in tuned else (fixed.draft_min,),
             draft_p_min=floors if Parameter.DRAFT_P_MIN in tuned else (fixed.draft_p_min,),
+        )
+
+    def ngrams(self) -> tuple[SpeculationConfig, ...]:
+        """Settings of n-gram drafters, for a replay: representative ones of those in between.
+
+        No draft is longer than a draft model's, which is what costs are measured for.
+        """
+        sizes_m = sorted({m for m in _NGRAM_M if m < self.max_draft} | {self.max_draft})
+        # What is shorter than the n-gram is not drafted.
+        return tuple(
+            SpeculationConfig(draft_max=m, ngram=NgramConfig(size_n=n))
+            for n, m in product(_NGRAM_N, sizes_m)
+            if n <= m and self.with_ngrams
         )
 
 

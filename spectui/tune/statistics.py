@@ -70,6 +70,8 @@ class Speedup:
     """Measured pairs, repeats included."""
     n_prompts: int
     """Distinct prompts: what the width of the interval depends on."""
+    n_looks: int = 1
+    """At growing data, this one included: the interval allows for them."""
     interval_reason: str | None = None
 
 

@@ -17,17 +17,10 @@ import psutil
 from sqlalchemy.exc import SQLAlchemyError
 
 from spectui.closing import Closing
-from spectui.config import SpeculationConfig
 from spectui.errors import BadInputError, UsageError
 from spectui.paths import data_dir, ensure_dir
-from spectui.tune.space import (
-    MAX_DRAFT_MIN,
-    MAX_P_MIN,
-    P_MIN_STEP,
-    SERVER_DEFAULTS,
-    Parameter,
-    SearchSpace,
-)
+from spectui.tune.parameters import assessed, params_of, suggest_arm
+from spectui.tune.space import SearchSpace
 from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState, speedup_estimate
 
 _RECORD = "record"
@@ -131,7 +124,9 @@ class TuningStudy(Closing):
             trial = self._study.ask()
             trial.set_user_attr(_OWNER, _this_process())
             self._asked[trial.number] = trial
-            proposal = Proposal(number=trial.number, arm=self._suggest(trial))
+            is_off = bool(trial.user_attrs.get(_OFF))
+            arm = suggest_arm(trial, self._space, is_off=is_off)
+            proposal = Proposal(number=trial.number, arm=arm)
             self._store(_unmeasured(proposal, TrialState.RUNNING))
             return proposal
 
@@ -171,55 +166,27 @@ class TuningStudy(Closing):
         PED-ANOVA (Watanabe et al. 2023, arXiv 2304.10255). Empty as long as there are too few
         trials, or none that differ.
         """
-        if len(self.completed()) < _MIN_IMPORTANCE:
+        trials = self._assessed()
+        if len(trials) < _MIN_IMPORTANCE:
             return ()
+        # Trials of another kind of drafter would only say how good that kind is.
+        alike = optuna.create_study(direction="maximize")
+        alike.add_trials(trials)
         evaluator = optuna.importance.PedAnovaImportanceEvaluator()
         try:
-            found = optuna.importance.get_param_importances(self._study, evaluator=evaluator)
+            found = optuna.importance.get_param_importances(
+                alike, evaluator=evaluator, params=assessed(self._space)
+            )
         except (RuntimeError, ValueError):
             # Its ways of saying that the trials are too few or all alike.
             return ()
         return tuple(sorted(found.items(), key=lambda item: -item[1]))
 
-    def _suggest(self, trial: optuna.Trial) -> Arm:
-        """Every parameter is suggested for every arm, so that the space stays the same."""
-        tuned, drafts = self._space.tuned, self._space.drafts
-        draft = drafts[0]
-        if len(drafts) > 1:
-            # Sorted: the same drafts named in another order are the same space.
-            draft = str(trial.suggest_categorical("draft", sorted(drafts)))
-        longest, shortest, floor = (
-            SERVER_DEFAULTS.draft_max,
-            SERVER_DEFAULTS.draft_min,
-            SERVER_DEFAULTS.draft_p_min,
-        )
-        if Parameter.DRAFT_MAX in tuned:
-            longest = trial.suggest_int(Parameter.DRAFT_MAX, 0, self._space.max_draft)
-        if Parameter.DRAFT_MIN in tuned:
-            shortest = trial.suggest_int(Parameter.DRAFT_MIN, 0, MAX_DRAFT_MIN)
-        if Parameter.DRAFT_P_MIN in tuned:
-            floor = trial.suggest_float(Parameter.DRAFT_P_MIN, 0.0, MAX_P_MIN, step=P_MIN_STEP)
-        if trial.user_attrs.get(_OFF) or longest == 0:
-            return OFF
-        # A draft_min above draft_max would drop every draft.
-        config = SpeculationConfig(
-            draft_max=longest, draft_min=min(shortest, longest), draft_p_min=round(floor, 2)
-        )
-        return Arm(draft=draft, speculation=config)
-
-    def _params(self, arm: Arm) -> dict[str, Any]:
-        config = arm.speculation or SpeculationConfig(draft_max=0)
-        values: dict[Parameter, int | float] = {
-            Parameter.DRAFT_MAX: config.draft_max,
-            Parameter.DRAFT_MIN: config.draft_min,
-            Parameter.DRAFT_P_MIN: config.draft_p_min,
-        }
-        params: dict[str, Any] = {
-            str(name): value for name, value in values.items() if name in self._space.tuned
-        }
-        if len(self._space.drafts) > 1:
-            params["draft"] = arm.draft or self._space.drafts[0]
-        return params
+    def _assessed(self) -> list[optuna.trial.FrozenTrial]:
+        """Completed trials whose parameters are compared."""
+        names = set(assessed(self._space))
+        trials = self._study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
+        return [trial for trial in trials if names <= set(trial.params)]
 
     def enqueue(self, arms: Sequence[Arm]) -> None:
         """Queue the arms that are neither tried nor waiting: they come before the sampler's."""
@@ -234,7 +201,7 @@ class TuningStudy(Closing):
         ]
         tried = {record.arm for record in self.records() if record.state in _TRIED}
         for arm in arms:
-            params, is_off = self._params(arm), arm == OFF
+            params, is_off = params_of(arm, self._space), arm == OFF
             if arm not in tried and (params, is_off) not in waiting:
                 self._study.enqueue_trial(params, user_attrs={_OFF: is_off})
 

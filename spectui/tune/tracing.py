@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from spectui import __version__
-from spectui.config import Schedule
+from spectui.config import NgramConfig, Schedule
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, ModelLoaded
@@ -13,6 +13,7 @@ from spectui.errors import CancelledError
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.monitor.machine import Machine
 from spectui.replay.costs import Costs
+from spectui.replay.ngrams import NGRAM_COSTS
 from spectui.replay.trace import ModelIdentity, Recording, Trace
 from spectui.speculative.decoder import Stop
 from spectui.tune.candidates import Candidate
@@ -21,6 +22,8 @@ from spectui.tune.workload import WorkItem, Workload
 
 _COST_PROMPTS = 8
 """Prompts that costs are measured on: lengths are compared within each."""
+_EAGER = NgramConfig(size_n=1)
+"""Drafts wherever a token stood before, right or wrong: many rounds that verify real text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,7 @@ class CostsMeasured:
     """What rounds with a draft cost."""
 
     draft: str
+    """Its name, or ``NGRAM_COSTS`` for rounds without a draft model."""
     costs: Costs
 
 
@@ -63,7 +67,7 @@ class Tracing:
     draft_s: float
     """Of all drafts' recordings, prompts left out."""
     costs: dict[str, Costs]
-    """By draft."""
+    """By draft; without one, under ``NGRAM_COSTS``."""
     interrupted: bool
 
 
@@ -87,7 +91,7 @@ class Tracer:
         Args:
             engine: has loaded the target.
             workload: what to record.
-            candidates: drafts that can be loaded.
+            candidates: drafts that can be loaded; none for a trace of n-gram drafters alone.
             depth: longest draft that the trace shall answer for.
             n_ctx: of the target.
             schedule: the work per round whose costs are measured as well; None for counts only.
@@ -116,7 +120,9 @@ class Tracer:
                 self._record_output(item)
             for candidate in self._candidates:
                 self._record_draft(candidate)
-                self._measure_costs(candidate)
+                self._measure_costs(candidate.name)
+            if not self._candidates:
+                self._measure_costs(NGRAM_COSTS, _EAGER)
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
         names = {candidate.name for candidate in self._candidates}
@@ -177,14 +183,16 @@ class Tracer:
                 )
             )
 
-    def _measure_costs(self, candidate: Candidate) -> None:
+    def _measure_costs(self, name: str, ngram: NgramConfig | None = None) -> None:
         if self._schedule is None:
             return
-        probe = CostProbe(self._engine, self._workload, self._schedule, depth=self._depth)
+        probe = CostProbe(
+            self._engine, self._workload, self._schedule, depth=self._depth, ngram=ngram
+        )
         costs = probe.run(spread_out(self._workload.items, _COST_PROMPTS))
         if costs is not None:
-            self._costs[candidate.name] = costs
-            self._on_event(CostsMeasured(draft=candidate.name, costs=costs))
+            self._costs[name] = costs
+            self._on_event(CostsMeasured(draft=name, costs=costs))
 
 
 def spread_out(items: Sequence[WorkItem], n: int) -> tuple[WorkItem, ...]:

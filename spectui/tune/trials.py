@@ -22,11 +22,19 @@ class TrialState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """What a trial runs: a draft with its settings, or nothing (the off arm)."""
+    """What a trial runs: a drafter with its settings, or nothing (the off arm)."""
 
     draft: str | None
-    """Name of the candidate, None for off."""
+    """Name of the candidate; None for off and for an n-gram drafter, which need no draft model."""
     speculation: SpeculationConfig | None
+
+    @property
+    def drafter(self) -> str:
+        """Who drafts: the candidate, a kind of n-gram drafter, or off."""
+        if self.speculation is None:
+            return "off"
+        ngram = self.speculation.ngram
+        return str(self.draft) if ngram is None else ngram.kind.value
 
     @property
     def label(self) -> str:
@@ -34,7 +42,9 @@ class Arm:
         if self.speculation is None:
             return "off"
         s = self.speculation
-        return f"{self.draft}: max {s.draft_max}, min {s.draft_min}, p_min {s.draft_p_min:.2f}"
+        if s.ngram is not None:
+            return f"{self.drafter}: n {s.ngram.size_n}, m {s.draft_max}"
+        return f"{self.drafter}: max {s.draft_max}, min {s.draft_min}, p_min {s.draft_p_min:.2f}"
 
 
 OFF = Arm(draft=None, speculation=None)

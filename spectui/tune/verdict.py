@@ -56,7 +56,9 @@ def _off(reason: str) -> Verdict:
 def _undecided(speedup: Speedup, what: str) -> str:
     gain = _percent(_gain(speedup.estimate), _decimals([_gain(speedup.estimate)], [0.0]))
     because = speedup.interval_reason or "the interval is not known"
-    return f"Leave it off, not decided: {what} measured {gain} on {_prompts(speedup)}; {because}."
+    return (
+        f"Not decided, so leave it off: {what} measured {gain} on {_prompts(speedup)}; {because}."
+    )
 
 
 def _decided(speedup: Speedup, low: float, high: float, *, min_gain: float, what: str) -> str:

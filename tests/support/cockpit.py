@@ -186,6 +186,7 @@ class ScriptedSession:
         self.load_events: list[list[object]] = [[loaded(Role.TARGET)], [loaded(Role.DRAFT)]]
         self.tuning = TuningState()
         self.max_draft = 16
+        self.records_chats = True
 
     def _note(self, what: str, value: object = None) -> None:
         self.asked.append((what, value))

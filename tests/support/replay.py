@@ -19,6 +19,7 @@ from tests.support.scripted import (
     Stream,
     hashed_draft,
     hashed_target,
+    mix,
 )
 
 DEPTH = 6
@@ -66,6 +67,29 @@ def scenes(draw: st.DrawFn) -> Scene:
         prompt=tuple(range(1, n_prompt + 1)),
         n_ctx=draw(st.integers(n_prompt + 2, 60)),
         n_predict=draw(st.sampled_from([-1, 1, 2, 5, 24, 40])),
+        seed=draw(st.none() | st.integers(0, 99)),
+    )
+
+
+@st.composite
+def repetitive_scenes(draw: st.DrawFn) -> Scene:
+    """Texts that mostly go on as they did after the same two tokens before."""
+    seed, eog_rate = draw(st.integers(0, 999)), draw(st.sampled_from([0.0, 0.02]))
+    surprising, n_words = draw(st.sampled_from([0.0, 0.05, 0.3])), draw(st.integers(2, 8))
+    surprise = hashed_target(seed, eog_rate=eog_rate)
+
+    def choose(prefix: tuple[int, ...]) -> int:
+        if mix(prefix, "surprise", seed) < surprising * 2**32:
+            return surprise(prefix)
+        return 1 + mix(prefix[-2:], "habit", seed) % n_words
+
+    n_prompt = draw(st.integers(1, 30))
+    return Scene(
+        choose=choose,
+        propose=hashed_draft(choose, seed, agreement=0.5),
+        prompt=tuple(1 + index % (n_words + 1) for index in range(n_prompt)),
+        n_ctx=draw(st.integers(n_prompt + 2, 120)),
+        n_predict=draw(st.sampled_from([-1, 1, 2, 24, 60])),
         seed=draw(st.none() | st.integers(0, 99)),
     )
 

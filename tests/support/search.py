@@ -1,7 +1,6 @@
 """A measurer whose speeds follow a formula, so that what a search must find is known."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from spectui.config import SpeculationConfig
 from spectui.engine.events import GenerationResult
@@ -47,6 +46,7 @@ class ScriptedMeasurer:
         self.peak = peak
         self.gain = gain
         self.drift_per_run = drift_per_run
+        self.ngram_gain = 1.02
         self.n_runs = 0
         self.interrupt_at: int | None = None
         self.measured: list[SpeculationConfig | None] = []
@@ -67,19 +67,19 @@ class ScriptedMeasurer:
             return result(speed)
         return result(speed * self.speedup(speculation) * _spread(item), drafted=8)
 
-    def pairs(
-        self, items: Sequence[WorkItem], speculation: SpeculationConfig, repeats: int = 1
-    ) -> Iterator[Pair]:
-        for item in [*items] * repeats:
-            yield Pair(
-                item=item,
-                baseline=self.decode(item, None),
-                speculative=replace(self.decode(item, speculation)),
-            )
+    def block(
+        self, item: WorkItem, settings: Sequence[SpeculationConfig | None], _turn: int
+    ) -> list[Pair]:
+        baseline = self.decode(item, None)
+        return [
+            Pair(item=item, baseline=baseline, speculative=self.decode(item, speculation))
+            for speculation in settings
+        ]
 
     def speedup(self, speculation: SpeculationConfig) -> float:
         """Falls off with the distance from the peak."""
-        return self.gain / (1 + 0.05 * abs(speculation.draft_max - self.peak))
+        gain = self.gain if speculation.ngram is None else min(self.gain, self.ngram_gain)
+        return gain / (1 + 0.05 * abs(speculation.draft_max - self.peak))
 
     def _machine(self) -> float:
         return (1 - self.drift_per_run) ** self.n_runs

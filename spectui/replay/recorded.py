@@ -1,0 +1,52 @@
+"""A target that says what was recorded: any drafter can run along it, without models."""
+
+from collections.abc import Sequence
+
+from spectui.replay.trace import Recording
+from spectui.speculative.counters import Round
+from spectui.speculative.decoder import Decoder, Stop
+from spectui.speculative.drafters import Drafter
+from spectui.speculative.models import Outputs
+
+
+class RecordedTarget:
+    """Implements ``TargetModel`` for the one output that a recording holds."""
+
+    def __init__(self, recording: Recording) -> None:
+        """Hold the prompt; what follows it is known."""
+        self._text = (*recording.prompt, *recording.output)
+        self._ends = recording.stop is Stop.END_OF_GENERATION
+        self._first_output = len(recording.prompt)
+        self.n_ctx = recording.n_ctx
+        self.n_past = len(recording.prompt)
+
+    def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
+        """Append tokens, drafted ones among them."""
+        first = 1 if outputs is Outputs.ALL else len(tokens)
+        self._first_output = self.n_past + first
+        self.n_past += len(tokens)
+
+    def truncate(self, n_past: int) -> None:
+        """Forget all but the first ``n_past`` tokens."""
+        self.n_past = n_past
+
+    def sample(self, output: int) -> int:
+        """The recorded token there."""
+        return self._text[self._first_output + output]
+
+    def is_eog(self, token: int) -> bool:
+        """Whether the recording ended with ``token``: had it come before, it had ended there."""
+        return self._ends and token == self._text[-1]
+
+
+def run_along(recording: Recording, drafter: Drafter) -> list[Round]:
+    """Rounds of a generation of this output with ``drafter``, exactly; their times mean nothing."""
+    # An output that was cut off is replayed as if no more had been asked for.
+    is_cut = recording.stop is Stop.CANCELLED
+    decoder = Decoder(
+        RecordedTarget(recording),
+        drafter,
+        n_predict=len(recording.output) if is_cut else recording.n_predict,
+        clock=lambda: 0.0,
+    )
+    return list(decoder.rounds(decoder.start(recording.prompt)))

@@ -1,0 +1,136 @@
+"""What trials and forecasts together say of every setting, and whether more trials are worth it.
+
+A trial is right but noisy, a forecast exact in its counts but wrong in its prices. Both errors are
+a few per cent, and independent; so their mean is better than either, once the bias that all
+forecasts of this machine share is taken out.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from spectui.tune.forecast import Forecast
+from spectui.tune.statistics import PairedMeasurement, paired_speedup
+from spectui.tune.trials import Arm, TrialRecord, TrialState, speedup_estimate
+
+_MIN_COMPARED = 4
+"""Settings both measured and forecast, below which the scatter of forecasts is not known."""
+_MIN_SCATTER = 0.01
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimates:
+    """Speedups over off, as logarithms, by arm."""
+
+    measured: dict[Arm, float]
+    """Mean over the arm's trials."""
+    predicted: dict[Arm, float]
+    """Forecasts, their common bias taken out."""
+    scatter: float | None
+    """Standard deviation of measured minus predicted; None while too few arms have both."""
+
+    def value(self, arm: Arm) -> float:
+        """Log speedup of an arm that was measured."""
+        measured = self.measured[arm]
+        predicted = self.predicted.get(arm)
+        return measured if predicted is None else (measured + predicted) / 2
+
+    @property
+    def ranking(self) -> tuple[Arm, ...]:
+        """Measured arms, best first."""
+        return tuple(sorted(self.measured, key=lambda arm: -self.value(arm)))
+
+    def expected_improvement(self) -> float | None:
+        """What the best further trial may be expected to add to the speedup, relative to it.
+
+        By the forecasts of settings that were not measured (Jones, Schonlau and Welch 1998,
+        "Efficient Global Optimization of Expensive Black-Box Functions", equation 15), over the
+        best measured setting or over off, whichever is faster. None if forecasts or their
+        scatter are not known.
+        """
+        untried = [value for arm, value in self.predicted.items() if arm not in self.measured]
+        if self.scatter is None or not untried:
+            return None
+        incumbent = max(0.0, *(self.value(arm) for arm in self.measured))
+        z = (max(untried) - incumbent) / self.scatter
+        return self.scatter * (z * _NORMAL.cdf(z) + _NORMAL.pdf(z))
+
+
+def estimates(records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> Estimates:
+    """Put trials and forecasts together."""
+    measured = _measured(records)
+    raw = {one.arm: math.log(one.speedup) for one in forecasts if one.speedup > 0}
+    both = [measured[arm] - raw[arm] for arm in measured if arm in raw]
+    bias = statistics.fmean(both) if both else 0.0
+    enough = len(both) >= _MIN_COMPARED
+    return Estimates(
+        measured=measured,
+        predicted={arm: value + bias for arm, value in raw.items()},
+        scatter=max(_MIN_SCATTER, statistics.stdev(both)) if enough else None,
+    )
+
+
+def _measured(records: Sequence[TrialRecord]) -> dict[Arm, float]:
+    found: dict[Arm, list[float]] = {}
+    for record in records:
+        speedup = speedup_estimate(record, records)
+        is_measured = record.state is TrialState.COMPLETE and record.arm.speculation is not None
+        if is_measured and speedup:
+            found.setdefault(record.arm, []).append(math.log(speedup))
+    return {arm: statistics.fmean(values) for arm, values in found.items()}
+
+
+def finalists(
+    records: Sequence[TrialRecord], forecasts: Sequence[Forecast], *, min_gain: float
+) -> tuple[TrialRecord, ...]:
+    """Return the best setting's trial, and that of a rival if there is one.
+
+    A rival may be better by more than ``min_gain`` for all that the trials' prompts say, and is not
+    forecast to do practically the same. Empty if nothing that speculates was measured.
+    """
+    known = estimates(records, forecasts)
+    if not known.measured:
+        return ()
+    by_arm = {record.arm: record for record in records if record.arm in known.measured}
+    best, *others = known.ranking
+    if known.value(best) <= 0:
+        # Off is faster: which of the slower ones is best decides nothing.
+        return (by_arm[best],)
+    rivals = [
+        arm
+        for arm in others
+        if not _practically_same(known, best, arm, min_gain)
+        and _is_open(by_arm[best], by_arm[arm], min_gain)
+    ]
+    return (by_arm[best], *(by_arm[arm] for arm in rivals[:1]))
+
+
+def _practically_same(known: Estimates, one: Arm, other: Arm, min_gain: float) -> bool:
+    if one not in known.predicted or other not in known.predicted:
+        return False
+    return abs(known.predicted[one] - known.predicted[other]) < min_gain / 2
+
+
+def _is_open(best: TrialRecord, rival: TrialRecord, min_gain: float) -> bool:
+    """Whether the rival's interval over the best, on the trials' prompts, reaches ``min_gain``."""
+    theirs = {score.prompt_id: score for score in rival.prompts}
+    pairs = [
+        PairedMeasurement(
+            prompt_id=score.prompt_id,
+            category=score.category,
+            # In units of the machine's own speed at each trial's time.
+            baseline_s=score.decode_s * (best.anchor_tokens_per_s or 1.0),
+            baseline_tokens=score.n_tokens,
+            speculative_s=theirs[score.prompt_id].decode_s * (rival.anchor_tokens_per_s or 1.0),
+            speculative_tokens=theirs[score.prompt_id].n_tokens,
+        )
+        for score in best.prompts
+        if score.n_tokens and score.prompt_id in theirs and theirs[score.prompt_id].n_tokens
+    ]
+    if not pairs:
+        return False
+    high = paired_speedup(pairs).high
+    return high is None or high > 1 + min_gain

@@ -1,0 +1,133 @@
+"""The parameters of an arm, as a study asks for them and as it stores them.
+
+A tree: the kind of drafter first, then what that kind has. So drafts of a model keep the names that
+they have always had, and a later kind brings its own.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from spectui.config import NgramConfig, SpeculationConfig
+from spectui.tune.space import (
+    MAX_DRAFT_MIN,
+    MAX_NGRAM_N,
+    MAX_P_MIN,
+    MIN_NGRAM_N,
+    P_MIN_STEP,
+    SERVER_DEFAULTS,
+    Parameter,
+    SearchSpace,
+)
+from spectui.tune.trials import OFF, Arm
+
+_KIND = "kind"
+_MODEL = "model"
+_NGRAM = "ngram"
+_DRAFT = "draft"
+_NGRAM_N = "ngram_size_n"
+_NGRAM_M = "ngram_size_m"
+_NO_NGRAM = MIN_NGRAM_N - 1
+"""No draft is that short: it stands for off."""
+
+
+class Suggests(Protocol):
+    """What chooses: an Optuna trial."""
+
+    def suggest_categorical(self, name: str, choices: Sequence[str], /) -> str:
+        """One of ``choices``."""
+        ...
+
+    def suggest_int(self, name: str, low: int, high: int, /) -> int:
+        """A number from ``low`` to ``high``."""
+        ...
+
+    def suggest_float(self, name: str, low: float, high: float, /, *, step: float) -> float:
+        """A number from ``low`` to ``high`` in steps."""
+        ...
+
+
+def suggest_arm(trial: Suggests, space: SearchSpace, *, is_off: bool) -> Arm:
+    """Choose an arm of ``space``.
+
+    Args:
+        trial: chooses.
+        space: what from.
+        is_off: it is the off arm, whatever is chosen.
+    """
+    kinds = _kinds(space)
+    kind = trial.suggest_categorical(_KIND, kinds) if len(kinds) > 1 else kinds[0]
+    suggest = _suggest_ngram if kind == _NGRAM else _suggest_model
+    arm = suggest(trial, space)
+    return OFF if is_off else arm
+
+
+def _kinds(space: SearchSpace) -> tuple[str, ...]:
+    return (_MODEL,) * bool(space.drafts) + (_NGRAM,) * space.with_ngrams
+
+
+def _kind(space: SearchSpace, kind: str) -> dict[str, Any]:
+    """The kind, where there is a choice."""
+    return {_KIND: kind} if len(_kinds(space)) > 1 else {}
+
+
+def _suggest_model(trial: Suggests, space: SearchSpace) -> Arm:
+    tuned, draft = space.tuned, space.drafts[0]
+    if len(space.drafts) > 1:
+        # Sorted: the same drafts named in another order are the same space.
+        draft = trial.suggest_categorical(_DRAFT, sorted(space.drafts))
+    longest, shortest, floor = (
+        SERVER_DEFAULTS.draft_max,
+        SERVER_DEFAULTS.draft_min,
+        SERVER_DEFAULTS.draft_p_min,
+    )
+    if Parameter.DRAFT_MAX in tuned:
+        longest = trial.suggest_int(Parameter.DRAFT_MAX, 0, space.max_draft)
+    if Parameter.DRAFT_MIN in tuned:
+        shortest = trial.suggest_int(Parameter.DRAFT_MIN, 0, MAX_DRAFT_MIN)
+    if Parameter.DRAFT_P_MIN in tuned:
+        floor = trial.suggest_float(Parameter.DRAFT_P_MIN, 0.0, MAX_P_MIN, step=P_MIN_STEP)
+    if longest == 0:
+        return OFF
+    # A draft_min above draft_max would drop every draft.
+    config = SpeculationConfig(
+        draft_max=longest, draft_min=min(shortest, longest), draft_p_min=round(floor, 2)
+    )
+    return Arm(draft=draft, speculation=config)
+
+
+def _suggest_ngram(trial: Suggests, space: SearchSpace) -> Arm:
+    size_m = trial.suggest_int(_NGRAM_M, _NO_NGRAM, space.max_draft)
+    size_n = trial.suggest_int(_NGRAM_N, MIN_NGRAM_N, MAX_NGRAM_N)
+    if size_m == _NO_NGRAM:
+        return OFF
+    # Drafts shorter than the n-gram are not made.
+    ngram = NgramConfig(size_n=min(size_n, size_m))
+    return Arm(draft=None, speculation=SpeculationConfig(draft_max=size_m, ngram=ngram))
+
+
+def params_of(arm: Arm, space: SearchSpace) -> dict[str, Any]:
+    """Values with which ``suggest_arm`` gives ``arm``; for the off arm, together with its mark."""
+    config = arm.speculation or SpeculationConfig(draft_max=0)
+    if config.ngram is not None:
+        return {**_kind(space, _NGRAM), _NGRAM_M: config.draft_max, _NGRAM_N: config.ngram.size_n}
+    if not space.drafts:
+        return {_NGRAM_M: _NO_NGRAM, _NGRAM_N: MIN_NGRAM_N}
+    draft = {_DRAFT: arm.draft or space.drafts[0]} if len(space.drafts) > 1 else {}
+    values: dict[Parameter, int | float] = {
+        Parameter.DRAFT_MAX: config.draft_max,
+        Parameter.DRAFT_MIN: config.draft_min,
+        Parameter.DRAFT_P_MIN: config.draft_p_min,
+    }
+    tuned = {str(name): value for name, value in values.items() if name in space.tuned}
+    return {**_kind(space, _MODEL), **draft, **tuned}
+
+
+def assessed(space: SearchSpace) -> list[str]:
+    """Parameters that can be compared with each other: those that one kind of drafter has.
+
+    A draft model's, if there is one: it has more of them.
+    """
+    if not space.drafts:
+        return [_NGRAM_N, _NGRAM_M]
+    tuned = [str(name) for name in Parameter if name in space.tuned]
+    return [*tuned, _DRAFT] if len(space.drafts) > 1 else tuned

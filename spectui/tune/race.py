@@ -1,0 +1,187 @@
+"""The last phase: finalists and off on the same prompts, until it is decided.
+
+The search picks the largest of many noisy numbers, so the winner's own number flatters it. The
+verdict therefore rests on measurements that the search has not seen: each prompt is decoded without
+speculation and with every finalist, one right after the other.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from spectui.tune.measurement import Measurer, Pair, measurements
+from spectui.tune.sequential import ERROR, Looks
+from spectui.tune.statistics import PairedMeasurement, Speedup, paired_speedup
+from spectui.tune.trials import Arm
+from spectui.tune.workload import WorkItem
+
+LOOK_EVERY = 8
+"""Prompts between two looks, at least; fewer give no useful interval."""
+_MAX_LOOKS = 8
+"""More would leave the first ones too little error to be of use."""
+_PRECISE = 0.05
+"""Half of the interval, relative: a gain is worth measuring on until it is known this well."""
+_N_RESAMPLES = 40_000
+"""The first look spends little of the error: its interval lies far out in the tails."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A finalist after the last look."""
+
+    arm: Arm
+    speedup: Speedup | None
+    """Over off; its interval holds for all looks together. None if nothing was decoded."""
+    n_pairs: int
+
+
+class Race:
+    """Measures finalists against off. Use it once."""
+
+    def __init__(
+        self,
+        measurer: Measurer,
+        arms: Sequence[Arm],
+        items: Sequence[WorkItem],
+        *,
+        min_gain: float,
+        load: Callable[[Arm], None],
+        on_pair: Callable[[Pair], None],
+        has_time: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Prepare; nothing is measured yet.
+
+        Args:
+            measurer: decodes.
+            arms: finalists, the favourite first.
+            items: prompts in order; one that comes again is a repeat.
+            min_gain: what speculation must gain to be worth it, and what a rival must be ahead
+                to be worth measuring on; 0.02 is 2 %.
+            load: makes an arm's draft the loaded one.
+            on_pair: told of every measured pair.
+            has_time: asked at every look whether to go on.
+        """
+        self._measurer = measurer
+        self._items = items
+        self._min_gain = min_gain
+        self._load = load
+        self._on_pair = on_pair
+        self._has_time = has_time
+        self._pairs: dict[Arm, list[Pair]] = {arm: [] for arm in arms}
+        self._running = list(arms)
+        self._speedups: dict[Arm, Speedup] = {}
+        self._looks = Looks()
+        self._n_seen = 0
+        """Pairs at the last look."""
+        self.leader = arms[0]
+        """Fastest finalist at the last look."""
+
+    def run(self) -> None:
+        """Measure until it is decided, time is up, or prompts are. May be interrupted."""
+        n_items = len(self._items)
+        step = max(LOOK_EVERY, -(-n_items // _MAX_LOOKS))
+        for start in range(0, n_items, step):
+            self._measure(start, self._items[start : start + step])
+            done = min(start + step, n_items)
+            is_last = done == n_items or not self._has_time()
+            self._look(1.0 if is_last else done / n_items)
+            if is_last or self._is_decided():
+                return
+
+    def conclude(self) -> tuple[Standing, ...]:
+        """Return how the finalists stand, the leader first; after an interrupt as well."""
+        if self._n_seen < self._n_pairs:
+            self._look(1.0)
+        arms = sorted(self._pairs, key=lambda arm: arm != self.leader)
+        return tuple(
+            Standing(arm=arm, speedup=self._speedups.get(arm), n_pairs=len(self._pairs[arm]))
+            for arm in arms
+        )
+
+    def pairs(self, arm: Arm) -> tuple[Pair, ...]:
+        """What was measured of a finalist."""
+        return tuple(self._pairs[arm])
+
+    @property
+    def n_left(self) -> int:
+        """Prompts that may still be measured."""
+        return len(self._items) - max(len(pairs) for pairs in self._pairs.values())
+
+    @property
+    def _n_pairs(self) -> int:
+        return sum(len(pairs) for pairs in self._pairs.values())
+
+    def _measure(self, start: int, items: Sequence[WorkItem]) -> None:
+        for arms in self._by_draft():
+            self._load(arms[0])
+            for arm in arms:
+                self._measurer.warm_up(arm.speculation)
+            settings = [arm.speculation for arm in arms]
+            for turn, item in enumerate(items, start):
+                for arm, pair in zip(arms, self._measurer.block(item, settings, turn), strict=True):
+                    self._pairs[arm].append(pair)
+                    self._on_pair(pair)
+
+    def _by_draft(self) -> Iterator[list[Arm]]:
+        """Finalists that one loaded draft serves: they share the runs without speculation."""
+
+        def draft(arm: Arm) -> str:
+            return arm.draft or ""
+
+        for _draft, arms in groupby(sorted(self._running, key=draft), key=draft):
+            yield list(arms)
+
+    def _look(self, fraction: float) -> None:
+        self._n_seen = self._n_pairs
+        level = self._looks.level(fraction)
+        for arm in self._running:
+            measured = measurements(self._pairs[arm])
+            if measured:
+                found = paired_speedup(measured, level=level, n_resamples=_N_RESAMPLES)
+                self._speedups[arm] = replace(found, level=1 - ERROR, n_looks=self._looks.n)
+        running = [arm for arm in self._running if arm in self._speedups]
+        if running:
+            self.leader = max(running, key=lambda arm: self._speedups[arm].estimate)
+            self._running = [arm for arm in running if not self._is_beaten(arm)]
+
+    def _is_beaten(self, arm: Arm) -> bool:
+        """Whether it cannot be ahead of the leader by ``min_gain``.
+
+        Which finalists go on is no claim, so this interval does not share the looks' error. Nor
+        does the choice cost the leader's interval anything that ``benchmarks/race_coverage.py``
+        could see: finalists of one pair gain on the same prompts.
+        """
+        if arm == self.leader:
+            return False
+        high = paired_speedup(_over(self._pairs[arm], self._pairs[self.leader])).high
+        return high is not None and high < 1 + self._min_gain
+
+    def _is_decided(self) -> bool:
+        """Whether no finalist can pay, or the leader does, without a rival, and precisely so."""
+        bound = 1 + self._min_gain
+        speedups = [self._speedups[arm] for arm in self._running if arm in self._speedups]
+        if not speedups:
+            return False
+        if all(one.high is not None and one.high < bound for one in speedups):
+            return True
+        (*rivals, last) = speedups
+        if rivals or last.low is None or last.high is None or last.low <= bound:
+            return False
+        return (last.high - last.low) / 2 <= _PRECISE * last.estimate
+
+
+def _over(pairs: Sequence[Pair], others: Sequence[Pair]) -> list[PairedMeasurement]:
+    """Speedup of one finalist over another, prompt by prompt, each against its own off run."""
+    found = []
+    for pair, other in zip(pairs, others, strict=True):
+        one, two = pair.measurement, other.measurement
+        if one is not None and two is not None:
+            drift = one.baseline_s / two.baseline_s
+            found.append(
+                replace(
+                    one,
+                    baseline_s=two.speculative_s * drift,
+                    baseline_tokens=two.speculative_tokens,
+                )
+            )
+    return found

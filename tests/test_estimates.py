@@ -1,0 +1,138 @@
+"""What trials and forecasts together say, and when more trials are not worth it."""
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.config import SpeculationConfig
+from spectui.tune.estimates import estimates, finalists
+from spectui.tune.forecast import Forecast
+from spectui.tune.trials import OFF, Arm, PromptScore, TrialRecord, TrialState
+
+ANCHOR = 10.0
+
+
+def arm(draft_max: int) -> Arm:
+    return Arm(draft="d", speculation=SpeculationConfig(draft_max=draft_max))
+
+
+def trial(which: Arm, speedup: float, *, spread: float = 0.02, number: int = 0) -> TrialRecord:
+    """Eight prompts whose speedups differ by ``spread``, the same for every arm's prompt."""
+    dice = random.Random(str(which))  # noqa: S311 - scripted noise
+    prompts = tuple(
+        PromptScore(
+            prompt_id=f"p{index}",
+            category="c",
+            n_tokens=64,
+            decode_s=64 / (ANCHOR * speedup * math.exp(dice.gauss(0, spread))),
+            n_drafted=0,
+            n_accepted=0,
+            n_rounds=64,
+        )
+        for index in range(8)
+    )
+    return TrialRecord(
+        number=number,
+        state=TrialState.COMPLETE,
+        arm=which,
+        prompts=prompts,
+        anchor_tokens_per_s=ANCHOR,
+    )
+
+
+def forecast(which: Arm, speedup: float) -> Forecast:
+    return Forecast(arm=which, speedup=speedup, n_drafted=1, n_accepted=1)
+
+
+OFF_TRIAL = trial(OFF, 1.0, spread=0.0)
+
+
+def test_an_estimate_is_the_mean_of_trial_and_calibrated_forecast() -> None:
+    records = [OFF_TRIAL, *(trial(arm(n), 1.0 + n / 10, spread=0.0) for n in range(1, 6))]
+    # All forecasts are 10 % too high; the last one is another 4 % off.
+    forecasts = [forecast(arm(n), 1.1 * (1.0 + n / 10)) for n in range(1, 5)]
+    known = estimates(records, [*forecasts, forecast(arm(6), 1.1 * 1.6)])
+    for n in range(1, 6):
+        assert known.value(arm(n)) == pytest.approx(math.log(1.0 + n / 10))
+    assert known.predicted[arm(6)] == pytest.approx(math.log(1.6))
+
+
+def test_without_forecasts_the_trials_stand_alone() -> None:
+    known = estimates([OFF_TRIAL, trial(arm(3), 1.3, spread=0.0)], ())
+    assert known.value(arm(3)) == pytest.approx(math.log(1.3))
+    assert known.expected_improvement() is None
+
+
+def test_failed_trials_and_off_do_not_count() -> None:
+    failed = TrialRecord(number=9, state=TrialState.FAIL, arm=arm(4), error="e")
+    assert estimates([OFF_TRIAL, failed], ()).measured == {}
+
+
+@given(
+    st.lists(st.floats(min_value=0.5, max_value=2.0), min_size=6, max_size=20),
+    st.lists(st.floats(min_value=-0.05, max_value=0.05), min_size=6, max_size=20),
+)
+def test_expected_improvement_is_never_negative_and_at_least_the_predicted_gain(
+    speedups: list[float], errors: list[float]
+) -> None:
+    arms = [arm(n) for n in range(1, 1 + min(len(speedups), len(errors)))]
+    forecasts = [forecast(one, speedup) for one, speedup in zip(arms, speedups, strict=False)]
+    records = [OFF_TRIAL] + [
+        trial(one, speedup * math.exp(error), spread=0.0)
+        for one, speedup, error in list(zip(arms, speedups, errors, strict=False))[:5]
+    ]
+    known = estimates(records, forecasts)
+    gain = known.expected_improvement()
+    if len(arms) == 5:
+        assert gain is None
+        return
+    assert gain is not None
+    best = max(0.0, *(known.value(one) for one in known.measured))
+    untried = max(value for one, value in known.predicted.items() if one not in known.measured)
+    assert gain >= max(0.0, untried - best) - 1e-12
+
+
+def test_more_trials_are_worth_it_while_something_untried_is_predicted_far_ahead() -> None:
+    records = [OFF_TRIAL, *(trial(arm(n), 1.2, spread=0.0) for n in range(1, 6))]
+    same = [forecast(arm(n), 1.2) for n in range(1, 6)]
+    near = estimates(records, [*same, forecast(arm(9), 1.19)]).expected_improvement()
+    far = estimates(records, [*same, forecast(arm(9), 1.5)]).expected_improvement()
+    assert near is not None
+    assert near < 0.02
+    assert far == pytest.approx(math.log(1.5 / 1.2), rel=0.01)
+
+
+def test_what_stays_below_off_is_not_worth_a_trial() -> None:
+    records = [OFF_TRIAL, *(trial(arm(n), 0.5, spread=0.0) for n in range(1, 6))]
+    forecasts = [forecast(arm(n), 0.5) for n in range(1, 6)]
+    gain = estimates(records, [*forecasts, forecast(arm(9), 0.8)]).expected_improvement()
+    assert gain is not None
+    assert gain < 0.001
+
+
+def test_finalists_are_the_best_and_a_rival_that_may_be_better() -> None:
+    records = [OFF_TRIAL, trial(arm(3), 1.20), trial(arm(6), 1.21), trial(arm(16), 0.9)]
+    assert [one.arm for one in finalists(records, (), min_gain=0.02)] == [arm(6), arm(3)]
+
+
+def test_a_rival_far_behind_is_no_finalist() -> None:
+    records = [OFF_TRIAL, trial(arm(3), 1.0), trial(arm(6), 1.3)]
+    assert [one.arm for one in finalists(records, (), min_gain=0.02)] == [arm(6)]
+
+
+def test_settings_forecast_to_do_the_same_are_not_raced() -> None:
+    records = [OFF_TRIAL, trial(arm(3), 1.20), trial(arm(6), 1.21), trial(arm(9), 1.23)]
+    forecasts = [forecast(arm(3), 1.3), forecast(arm(6), 1.301), forecast(arm(9), 1.25)]
+    assert [one.arm for one in finalists(records, forecasts, min_gain=0.02)] == [arm(6), arm(9)]
+
+
+def test_where_off_is_faster_there_is_nothing_to_race_for() -> None:
+    records = [OFF_TRIAL, trial(arm(3), 0.80), trial(arm(6), 0.81)]
+    assert [one.arm for one in finalists(records, (), min_gain=0.02)] == [arm(6)]
+
+
+def test_without_a_measured_setting_there_is_no_finalist() -> None:
+    assert finalists([OFF_TRIAL], (), min_gain=0.02) == ()

@@ -1,0 +1,142 @@
+"""N-gram drafters against llama.cpp's rule, and in the loop."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from spectui.config import NgramConfig, NgramKind
+from spectui.speculative.counters import count
+from spectui.speculative.decoder import Decoder
+from spectui.speculative.drafters import Draft, NoDrafter
+from spectui.speculative.ngram import NgramSimpleDrafter, ngram_drafter
+from tests.support.replay import Scene, repetitive_scenes
+from tests.support.scripted import FakeClock, ScriptedTarget
+
+tokens = st.lists(st.integers(1, 3), max_size=40)
+
+
+def by_the_rule(text: Sequence[int], last: int, size_n: int, size_m: int) -> list[int]:
+    """Search for the n-gram step by step, as ``common_ngram_simple_draft`` in llama.cpp does."""
+    if len(text) <= size_n + size_m + 1:
+        return []
+    pattern = [text[place] for place in range(len(text) - size_n + 1, len(text))] + [last]
+    start = len(text) - size_n - 1
+    while start > 0 and list(text[start : start + size_n]) != pattern:
+        start -= 1
+    if start == 0:
+        return []
+    n_copied = min(size_m, len(text) - (start + size_n))
+    if n_copied < size_n:
+        return []
+    return [text[start + size_n + offset] for offset in range(n_copied)]
+
+
+@settings(max_examples=400)
+@given(
+    prompt=tokens,
+    turns=st.lists(
+        st.tuples(st.lists(st.integers(1, 3), min_size=1, max_size=6), st.integers(0, 6)),
+        max_size=12,
+    ),
+    size_n=st.integers(1, 5),
+    size_m=st.integers(1, 9),
+    n_max=st.integers(1, 10),
+)
+@example(prompt=[1] * 12, turns=[([1], 0), ([1, 1, 1], 2)], size_n=1, size_m=2, n_max=9)
+@example(prompt=[2, 1, 2, 1, 2], turns=[([1, 2], 1), ([1], 0)], size_n=1, size_m=1, n_max=1)
+def test_drafts_are_llama_cpps(
+    prompt: list[int],
+    turns: list[tuple[list[int], int]],
+    size_n: int,
+    size_m: int,
+    n_max: int,
+) -> None:
+    drafter = NgramSimpleDrafter(size_n, size_m)
+    drafter.begin(prompt)
+    text = list(prompt)
+    for batch, n_accepted in turns:
+        expected = by_the_rule(text, batch[0], size_n, size_m)[:n_max]
+        assert drafter.draft(batch[0], n_max) == Draft(tokens=tuple(expected))
+        drafter.verified(batch)
+        drafter.accept(min(n_accepted, len(batch) - 1))
+        text += batch[: 1 + n_accepted]
+
+
+TEXT = (9, 1, 2, 3, 4, 5, 6, 7, 8, 1)
+
+
+def drafted(
+    text: Sequence[int], last: int, *, size_n: int = 2, size_m: int = 4, n_max: int = 99
+) -> tuple[int, ...]:
+    drafter = ngram_drafter(NgramConfig(kind=NgramKind.SIMPLE, size_n=size_n), size_m)
+    drafter.begin(text)
+    return drafter.draft(last, n_max).tokens
+
+
+def test_what_followed_before_is_proposed() -> None:
+    assert drafted(TEXT, 2) == (3, 4, 5, 6)
+    assert drafted(TEXT, 3) == ()
+
+
+def test_the_bound_of_a_round_shortens_a_draft_and_never_drops_it() -> None:
+    assert drafted(TEXT, 2, n_max=1) == (3,)
+
+
+def test_the_latest_place_counts() -> None:
+    assert drafted((0, 1, 2, 7, 7, 7, 0, 1, 2, 8, 8, 8, 1), 2) == (8, 8, 8, 1)
+
+
+def test_the_first_token_of_a_text_is_never_found() -> None:
+    assert drafted(TEXT[1:], 2, size_m=3) == ()
+
+
+def test_a_text_must_be_longer_than_both_sizes() -> None:
+    assert drafted(TEXT, 2, size_m=6) == (3, 4, 5, 6, 7, 8)
+    assert drafted(TEXT, 2, size_m=7) == ()
+
+
+def test_a_place_with_too_little_after_it_hides_earlier_ones() -> None:
+    # The latest 1, 2 has one token after it, and a draft needs as many as the n-gram has.
+    assert drafted((0, 1, 2, 5, 5, 5, 5, 1, 2, 1), 2) == ()
+    assert drafted((0, 1, 2, 5, 5, 5, 5, 1, 2, 6, 1), 2) == (6, 1)
+
+
+def test_another_prompt_begins_anew() -> None:
+    drafter = NgramSimpleDrafter(2, 4)
+    drafter.begin(TEXT)
+    drafter.begin((0,) * 3 + TEXT[3:])
+    assert drafter.draft(2, 9) == Draft()
+
+
+def loop(scene: Scene, ngram: NgramConfig | None, draft_max: int) -> tuple[list[int], Decoder]:
+    drafter = NoDrafter() if ngram is None else ngram_drafter(ngram, draft_max)
+    decoder = Decoder(scene.target(), drafter, n_predict=scene.n_predict, clock=FakeClock())
+    output = [decoder.start(scene.prompt)]
+    for finished in decoder.rounds(output[0]):
+        output += finished.tokens
+    return output, decoder
+
+
+@settings(max_examples=60, deadline=None)
+@given(scene=repetitive_scenes(), size_n=st.integers(1, 4), size_m=st.integers(1, 8))
+def test_the_output_is_the_targets(scene: Scene, size_n: int, size_m: int) -> None:
+    plain, plain_decoder = loop(scene, None, 0)
+    output, decoder = loop(scene, NgramConfig(size_n=size_n), size_m)
+    assert output == plain
+    assert decoder.stop is plain_decoder.stop
+
+
+@pytest.mark.parametrize("period", [2, 3, 5])
+def test_a_lookup_is_draft_time_and_no_step(period: int) -> None:
+    prompt = tuple(1 + place % period for place in range(20))
+    target = ScriptedTarget(200, lambda prefix: 1 + len(prefix) % period)
+    drafter = ngram_drafter(NgramConfig(size_n=2), 4)
+    decoder = Decoder(target, drafter, n_predict=21, clock=FakeClock())
+    counters = count(decoder.rounds(decoder.start(prompt)))
+    assert counters.n_drafted == counters.n_accepted
+    # One period before stand as many tokens to copy as the period is long, less the one at hand.
+    assert (counters.n_drafted > 0) == (period - 1 >= 2)
+    assert (counters.n_steps, counters.chain_s, counters.draft_step_s) == (0, 0.0, None)
+    assert counters.times.draft_s > 0

@@ -1,0 +1,176 @@
+"""The race of the finalists against off, on a measurer whose speeds are known."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+from spectui.config import SpeculationConfig
+from spectui.engine.events import GenerationResult
+from spectui.tune.measurement import Measurer, Pair
+from spectui.tune.race import LOOK_EVERY, Race
+from spectui.tune.trials import Arm
+from spectui.tune.workload import WorkItem
+from tests.support.search import ScriptedMeasurer, items
+
+BEST = Arm(draft="good", speculation=SpeculationConfig(draft_max=6))
+NEAR = Arm(draft="good", speculation=SpeculationConfig(draft_max=7))
+FAR = Arm(draft="good", speculation=SpeculationConfig(draft_max=16))
+OTHER = Arm(draft="other", speculation=SpeculationConfig(draft_max=7))
+
+
+class Wild(ScriptedMeasurer):
+    """On prompts that gain very different amounts."""
+
+    gains = (0.7, 1.0, 1.9, 1.2)
+
+    def decode(self, item: WorkItem, speculation: SpeculationConfig | None) -> GenerationResult:
+        done = super().decode(item, speculation)
+        if speculation is None:
+            return done
+        return replace(done, decode_s=done.decode_s / self.gains[item.tokens[-1] % 4])
+
+
+class Mild(Wild):
+    """On prompts that gain somewhat different amounts."""
+
+    gains = (0.9, 1.0, 1.15, 1.05)
+
+
+def race(
+    measurer: ScriptedMeasurer,
+    *arms: Arm,
+    n_items: int = 24,
+    load: Callable[[Arm], None] = lambda _arm: None,
+    on_pair: Callable[[Pair], None] = lambda _pair: None,
+    has_time: Callable[[], bool] = lambda: True,
+) -> Race:
+    return Race(
+        cast("Measurer", measurer),
+        arms,
+        items(n_items),
+        min_gain=0.02,
+        load=load,
+        on_pair=on_pair,
+        has_time=has_time,
+    )
+
+
+@pytest.mark.parametrize("gain", [1.4, 0.7])
+def test_what_is_clear_is_decided_at_the_first_look(gain: float) -> None:
+    one = race(ScriptedMeasurer(gain=gain), BEST)
+    one.run()
+    (standing,) = one.conclude()
+    assert standing.n_pairs == LOOK_EVERY
+    assert standing.speedup is not None
+    assert standing.speedup.estimate == pytest.approx(gain, rel=0.02)
+    assert standing.speedup.n_looks == 1
+    assert standing.speedup.level == 0.95
+
+
+def test_what_is_open_is_measured_to_the_end() -> None:
+    one = race(Wild(gain=1.0), BEST)
+    one.run()
+    (standing,) = one.conclude()
+    assert standing.n_pairs == 24
+    assert standing.speedup is not None
+    assert standing.speedup.n_looks == 3
+
+
+def test_a_gain_is_measured_until_it_is_known_precisely() -> None:
+    one = race(Mild(gain=1.6), BEST, n_items=80)
+    one.run()
+    (standing,) = one.conclude()
+    assert standing.speedup is not None
+    assert standing.speedup.low is not None
+    assert standing.speedup.high is not None
+    assert 10 < standing.n_pairs < 80
+    assert standing.speedup.high - standing.speedup.low <= 0.1 * standing.speedup.estimate
+
+
+def test_time_ends_it_and_spends_what_is_left_of_the_error() -> None:
+    cut = race(Wild(gain=1.0), BEST, has_time=lambda: False)
+    cut.run()
+    whole = race(Wild(gain=1.0), BEST, n_items=LOOK_EVERY)
+    whole.run()
+    assert cut.conclude() == whole.conclude()
+
+
+def test_an_earlier_look_has_a_wider_interval() -> None:
+    early = race(Wild(gain=0.9), BEST, n_items=24)
+    with pytest.raises(KeyboardInterrupt):
+        _interrupted(early, after=9)
+    last = race(Wild(gain=0.9), BEST, n_items=LOOK_EVERY)
+    last.run()
+    (standing,), (alone,) = early.conclude(), last.conclude()
+    assert standing.n_pairs == 9
+    assert standing.speedup is not None
+    assert alone.speedup is not None
+    assert standing.speedup.n_looks == 2
+    assert alone.speedup.n_looks == 1
+
+
+def _interrupted(one: Race, after: int) -> None:
+    seen = []
+
+    def interrupt(pair: Pair) -> None:
+        seen.append(pair)
+        if len(seen) == after:
+            raise KeyboardInterrupt
+
+    one._on_pair = interrupt
+    one.run()
+
+
+def test_a_rival_that_is_behind_is_dropped() -> None:
+    one = race(Wild(gain=1.4), BEST, FAR)
+    one.run()
+    leader, rival = one.conclude()
+    assert (leader.arm, rival.arm) == (BEST, FAR)
+    assert rival.n_pairs == LOOK_EVERY
+    assert leader.n_pairs > LOOK_EVERY
+
+
+def test_the_rival_wins_where_it_is_faster() -> None:
+    one = race(ScriptedMeasurer(gain=1.4), FAR, BEST)
+    one.run()
+    assert one.leader == BEST
+    assert [standing.arm for standing in one.conclude()] == [BEST, FAR]
+    assert len(one.pairs(BEST)) == LOOK_EVERY
+
+
+def test_finalists_of_one_draft_share_the_runs_without_speculation() -> None:
+    measurer = ScriptedMeasurer(gain=1.4)
+    race(measurer, BEST, FAR).run()
+    assert measurer.n_runs == 3 * LOOK_EVERY
+
+
+def test_finalists_of_two_drafts_load_each_once_per_look() -> None:
+    measurer = ScriptedMeasurer(gain=1.4)
+    loaded: list[str | None] = []
+    one = race(measurer, BEST, OTHER, load=lambda arm: loaded.append(arm.draft))
+    one.run()
+    assert loaded == ["good", "other"]
+    assert measurer.n_runs == 4 * LOOK_EVERY
+    assert one.leader == BEST
+
+
+def test_drift_between_drafts_does_not_choose_the_leader() -> None:
+    # The second draft is measured when the machine is a third slower.
+    measurer = ScriptedMeasurer(gain=1.4, drift_per_run=0.02)
+    one = race(measurer, NEAR, replace(BEST, draft="other"))
+    one.run()
+    assert one.leader.draft == "other"
+
+
+def test_texts_that_end_at_once_decide_nothing() -> None:
+    class Silent(ScriptedMeasurer):
+        def decode(self, item: WorkItem, speculation: SpeculationConfig | None) -> GenerationResult:
+            return replace(super().decode(item, speculation), tokens=(1,), decode_s=0.0)
+
+    one = race(Silent(), BEST)
+    one.run()
+    (standing,) = one.conclude()
+    assert standing.speedup is None
+    assert standing.n_pairs == 24
