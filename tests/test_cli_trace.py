@@ -2,14 +2,21 @@
 
 import gzip
 import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spectui.cli.costs_view import cliff_warnings
+from spectui.cli.drawing import wrapped
 from spectui.replay.file import read_trace
 from tests.support.cli import Spectui
 from tests.support.models import OTHER, ROUGH_DRAFT, Tiny, TinyPath
+from tests.support.replay import COSTS
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
@@ -156,3 +163,86 @@ def test_a_depth_without_room_is_refused_before_anything_is_loaded(
     assert spectui("trace", *pair, *arguments) == 2
     assert f"--draft-max 64 does not fit in {option} {size}" in spectui.err
     assert "loading" not in spectui.err
+
+
+def test_a_replay_explains_the_best_setting(spectui: Spectui, trace: Path) -> None:
+    assert spectui("replay", trace, "--json", "-") == 0
+    document = json.loads(spectui.out)
+    terms = document["explanation_terms"]
+    best = max(document["configs"], key=lambda config: config["speedup"])
+    assert terms["speedup"] == best["speedup"]
+    tried = best["n_accepted"] + best["n_rejections"]
+    assert terms["alpha"] == pytest.approx(best["n_accepted"] / tried)
+    seconds = sum(terms["round_s"].values()) * best["n_rounds"]
+    n_tokens = terms["tokens_per_round"] * best["n_rounds"]
+    assert n_tokens / seconds == pytest.approx(best["tokens_per_s"])
+    assert document["explanation"].startswith("α is ")
+    assert spectui("replay", trace) == 0
+    assert "\nα is " in spectui.out
+
+
+def test_costs_are_told_as_tables_bars_and_numbers(
+    spectui: Spectui, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert spectui("replay", trace, "--draft-max", 4, "--costs", "--json", "-") == 0
+    (costs,) = json.loads(spectui.out)["costs"].values()
+    assert costs["verify_ratio"][0] == 1.0
+    assert costs["n_drafted"][0] == 0
+    assert len(costs["n_drafted"]) == len(costs["verify_s"]) == len(costs["second_draft_pass_s"])
+    assert costs["c"] == pytest.approx(costs["draft_step_s"] / costs["verify_s"][0])
+    assert spectui("replay", trace, "--costs") == 0
+    assert "V(n)/V(1)" in spectui.out
+    assert "draft_max  tokens/s  predicted" in spectui.out
+    assert "█" in spectui.out
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert spectui("replay", trace, "--costs") == 0
+    assert "####" in spectui.out
+    assert "█" not in spectui.out
+
+
+def test_a_recording_shows_its_costs(
+    spectui: Spectui, pair: list[object], prompts: Path, tmp_path: Path
+) -> None:
+    out = ["--prompts", prompts, "--draft-max", 4, "--out", tmp_path / "x.gz", "--quiet"]
+    assert spectui("trace", *pair, *out) == 0
+    assert "V(n)/V(1)" in spectui.out
+    assert "a draft step d(1) takes" in spectui.out
+
+
+def test_output_can_be_printed_where_greek_cannot(trace: Path, home: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "SPECTUI_HOME": str(home), "PYTHONIOENCODING": "latin-1"}
+    command = [sys.executable, "-m", "spectui", "replay", str(trace), "--costs"]
+    done = subprocess.run(
+        command, capture_output=True, check=False, env=environment, cwd=tmp_path, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    text = done.stdout.decode("latin-1")
+    assert "alpha is " in text
+    assert "####" in text
+    assert "?" not in text
+
+
+def test_a_place_that_takes_no_file_is_known_before_anything_is_loaded(
+    spectui: Spectui, pair: list[object], prompts: Path
+) -> None:
+    arguments = ["--prompts", prompts, "--out", "/proc/x.gz"]
+    assert spectui("trace", *pair, *arguments) == 3
+    assert spectui.err.startswith("error: --out /proc/x.gz cannot be written")
+    assert spectui.err.count("\n") == 1
+
+
+def test_a_cliff_is_warned_of() -> None:
+    assert list(cliff_warnings(COSTS)) == []
+    steep = replace(COSTS, lengths=(0, 1, 15, 31), verify_s=(0.05, 0.052, 0.1, 0.5))
+    steep = replace(steep, again_s=(0.0,) * 4)
+    (warning,) = cliff_warnings(steep)
+    assert warning == (
+        "WARNING: verifying has a cliff: 32 tokens take 5.0 times as long as 16; keep draft_max "
+        "below 31."
+    )
+
+
+def test_a_number_stays_with_its_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spectui.cli.drawing._WIDTH", 19)
+    assert wrapped("verifying takes 68 % of it") == "verifying takes\n68 % of it"

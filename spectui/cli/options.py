@@ -8,18 +8,9 @@ from typing import Any
 import click
 
 from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
-from spectui.cli.values import INT_MAX, Fraction, GpuLayers
-from spectui.config import FlashAttention, Schedule
-
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
-
-
-_MAX_THREADS = 512
-"""``GGML_MAX_N_THREADS``: beyond it ggml crashes."""
-_MAX_LAYERS = 1024
-
+from spectui.cli.options_placement import CONTEXT, PLACEMENT, Decorator
+from spectui.cli.values import INT_MAX, Fraction
+from spectui.config import Schedule
 
 _MODELS: tuple[Decorator, ...] = (
     click.option("-m", "--model", type=click.Path(path_type=Path), help="The target, a GGUF file."),
@@ -55,115 +46,6 @@ _MODELS: tuple[Decorator, ...] = (
     ),
 )
 
-_PLACEMENT: tuple[Decorator, ...] = (
-    click.option(
-        "-ngl",
-        "--gpu-layers",
-        "--n-gpu-layers",
-        "gpu_layers",
-        type=GpuLayers(),
-        default=-1,
-        help="Layers of the target on the GPU (default: all).",
-    ),
-    click.option(
-        "-ngld",
-        "--gpu-layers-draft",
-        "--spec-draft-ngl",
-        "gpu_layers_draft",
-        type=GpuLayers(),
-        default=-1,
-        help="Layers of the draft on the GPU (default: all).",
-    ),
-    click.option(
-        "-ot",
-        "--override-tensor",
-        multiple=True,
-        metavar="PATTERN=BUFFER",
-        help="Put tensors whose name matches into a buffer type, such as exps=CPU.",
-    ),
-    click.option("--cpu-moe", "-cmoe", is_flag=True, help="Keep all expert weights in RAM."),
-    click.option(
-        "--n-cpu-moe",
-        "-ncmoe",
-        type=click.IntRange(0, _MAX_LAYERS),
-        default=0,
-        metavar="N",
-        help="Keep the expert weights of the first N layers in RAM.",
-    ),
-    click.option("--no-mmap", is_flag=True, help="Read the models instead of mapping them."),
-    *(
-        click.option(
-            short,
-            long,
-            name,
-            type=click.Choice(CACHE_TYPES),
-            default="f16",
-            show_default=True,
-            help=f"Type of the {what} cache.",
-        )
-        for short, long, name, what in (
-            ("-ctk", "--cache-type-k", "cache_type_k", "target's K"),
-            ("-ctv", "--cache-type-v", "cache_type_v", "target's V"),
-            ("-ctkd", "--cache-type-k-draft", "cache_type_k_draft", "draft's K"),
-            ("-ctvd", "--cache-type-v-draft", "cache_type_v_draft", "draft's V"),
-        )
-    ),
-)
-
-_CONTEXT: tuple[Decorator, ...] = (
-    click.option(
-        "-c",
-        "--ctx-size",
-        type=click.IntRange(1, INT_MAX),
-        default=4096,
-        show_default=True,
-        metavar="N",
-        help="Tokens that the context holds.",
-    ),
-    click.option(
-        "-b",
-        "--batch-size",
-        type=click.IntRange(1, INT_MAX),
-        default=2048,
-        show_default=True,
-        metavar="N",
-        help="Most tokens per decode.",
-    ),
-    click.option(
-        "-ub",
-        "--ubatch-size",
-        type=click.IntRange(1, INT_MAX),
-        default=512,
-        show_default=True,
-        metavar="N",
-        help="Most tokens computed at once.",
-    ),
-    click.option(
-        "-fa",
-        "--flash-attn",
-        type=click.Choice([str(f) for f in FlashAttention]),
-        default="auto",
-        show_default=True,
-        help="Flash attention.",
-    ),
-    click.option(
-        "-t",
-        "--threads",
-        type=click.IntRange(0, _MAX_THREADS),
-        default=0,
-        metavar="N",
-        help="Compute threads (default: one per physical core).",
-    ),
-    click.option(
-        "-tb",
-        "--threads-batch",
-        type=click.IntRange(0, _MAX_THREADS),
-        default=0,
-        metavar="N",
-        help="Compute threads for batches (default: as -t).",
-    ),
-)
-
 _SAMPLING: tuple[Decorator, ...] = (
     click.option(
         "--temp",
@@ -183,6 +65,15 @@ _SAMPLING: tuple[Decorator, ...] = (
         help="Of sampling, and of the search.",
     ),
     click.option("--ignore-eos", is_flag=True, help="Go on after the end of the text."),
+)
+
+_DRAFT_DIR: Decorator = click.option(
+    "--draft-dir",
+    "draft_dirs",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="DIR",
+    help="A folder of drafts: every GGUF in it that fits is a candidate. May be repeated.",
 )
 
 _LENGTH: Decorator = click.option(
@@ -293,12 +184,19 @@ COCKPIT: tuple[Decorator, ...] = (
 
 def cockpit_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of the interactive screen."""
-    return add_options(*_MODELS, *_PLACEMENT, *_CONTEXT, *_SAMPLING)(function)
+    return add_options(*_MODELS, *PLACEMENT, *CONTEXT, *_SAMPLING)(function)
 
 
 def shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add every shared option to a command."""
-    groups = (*_MODELS, *_PLACEMENT, *_CONTEXT, *_SAMPLING, _LENGTH, *_RUN)
+    """Add every shared option to a command that takes one draft."""
+    groups = (*_MODELS, *PLACEMENT, *CONTEXT, *_SAMPLING, _LENGTH, *_RUN)
+    return add_options(*groups)(function)
+
+
+def candidate_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add every shared option to a command that takes several drafts."""
+    models = (*_MODELS[:2], _DRAFT_DIR, *_MODELS[2:])
+    groups = (*models, *PLACEMENT, *CONTEXT, *_SAMPLING, _LENGTH, *_RUN)
     return add_options(*groups)(function)
 
 

@@ -2,13 +2,19 @@
 
 import json
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import click
 
 from spectui.errors import BadInputError
+
+_PLAIN = str.maketrans(
+    {"α": "alpha", "×": "x", "±": "+-", "–": "-", "…": "...", "\N{MINUS SIGN}": "-"}
+)
 
 
 def write_result(document: dict[str, Any], text: str, json_path: str | None) -> None:
@@ -22,7 +28,7 @@ def write_result(document: dict[str, Any], text: str, json_path: str | None) -> 
     if json_path == "-":
         click.echo(_encode(document))
         return
-    click.echo(text)
+    click.echo(_encodable(text))
     if json_path is None:
         return
     try:
@@ -34,25 +40,49 @@ def write_result(document: dict[str, Any], text: str, json_path: str | None) -> 
         ) from error
 
 
-def check_writable(json_path: str | None, inputs: Sequence[Path | None]) -> None:
+def check_writable(
+    json_path: str | None, inputs: Sequence[Path | None], *, option: str = "--json"
+) -> None:
     """Find out before an hour of measuring whether its result can be written.
 
     Args:
         json_path: of ``--json``.
         inputs: files of the user's that must not be overwritten.
+        option: that named the path.
 
     Raises:
-        BadInputError: the folder does not exist or is read-only, or the path is a folder or an
+        BadInputError: the folder does not exist or takes no file, or the path is a folder or an
             input.
     """
     if json_path is None or json_path == "-":
         return
     path = Path(json_path).absolute()
     if any(given is not None and path.resolve() == given.resolve() for given in inputs):
-        raise BadInputError(f"{json_path} is an input of this run; give --json another file")
-    place = path if path.exists() else path.parent
-    if path.is_dir() or not path.parent.is_dir() or not os.access(place, os.W_OK):
-        raise BadInputError(f"{json_path} cannot be written; give a file in a writable folder")
+        raise BadInputError(f"{json_path} is an input of this run; give {option} another file")
+    is_closed = path.exists() and not os.access(path, os.W_OK)
+    if path.is_dir() or is_closed or not _takes_files(path.parent):
+        raise BadInputError(
+            f"{option} {json_path} cannot be written; give a file in a writable folder"
+        )
+
+
+def _takes_files(folder: Path) -> bool:
+    """Try it: the rights of /proc, or of a full or read-only disk, tell too little."""
+    try:
+        with TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def _encodable(text: str) -> str:
+    """The same in characters that stdout can write."""
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
+    return text
 
 
 def _encode(document: dict[str, Any]) -> str:

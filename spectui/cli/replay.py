@@ -38,6 +38,11 @@ from spectui.cli.values import INT_MAX, Fraction, ListOf
     help="Only this draft of the trace. May be repeated (default: all).",
 )
 @click.option(
+    "--costs",
+    is_flag=True,
+    help="Also show what rounds cost, and the throughput that follows over draft_max.",
+)
+@click.option(
     "--json",
     "json_path",
     type=click.Path(allow_dash=True),
@@ -51,6 +56,7 @@ def command(
     draft_min: tuple[int, ...],
     draft_p_min: tuple[float, ...],
     drafts: tuple[str, ...],
+    costs: bool,
     json_path: str | None,
 ) -> None:
     """Predict settings from a TRACE, without loading a model.
@@ -66,5 +72,6 @@ def command(
         draft_min=draft_min,
         draft_p_min=draft_p_min,
         drafts=drafts,
+        costs=costs,
         json_path=json_path,
     )

@@ -53,6 +53,8 @@ class SharedOptions:
     json_path: str | None
     quiet: bool
     verbose: bool
+    draft_dirs: tuple[Path, ...] = ()
+    """Of the commands that take several drafts."""
 
     def input_files(self) -> tuple[Path | None, ...]:
         """Files that the run reads."""

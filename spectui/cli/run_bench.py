@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from spectui.cli import documents
+from spectui.cli.documents.bench import bench_document
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.progress import open_progress
 from spectui.cli.request import SharedOptions, speculation_config
-from spectui.cli.session import model_paths, open_engine, read_prompts
+from spectui.cli.session import find_models, open_engine, read_prompts
 from spectui.errors import CancelledError, UsageError
 from spectui.monitor.machine import this_machine
 from spectui.tune.bench import BenchResult, run_bench
@@ -30,16 +30,16 @@ def bench(
         prompts = prompts[:_SUITE_PROMPTS]
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
     try:
-        target_path, drafts = model_paths(options, progress)
-        if len(drafts) > 1 and not options.demo:
+        models = find_models(options, progress)
+        if len(models.drafts) > 1 and not options.demo:
             raise UsageError("bench measures one draft; give one -md, or use spectui tune")
         with open_engine(options, progress) as engine:
             target = engine.load_target(
-                options.target_options(target_path),
+                options.target_options(models.target),
                 options.context_options(),
                 max_draft=speculation.draft_max,
             )
-            draft = engine.load_draft(options.draft_options(next(iter(drafts.values()))))
+            draft = engine.load_draft(options.draft_options(next(iter(models.drafts.values()))))
             workload = tokenize(
                 engine,
                 prompts,
@@ -59,7 +59,7 @@ def bench(
             interrupts.hold()
     finally:
         progress.close()
-    document = documents.bench(
+    document = bench_document(
         result,
         machine=this_machine(),
         target=target,

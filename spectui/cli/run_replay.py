@@ -1,23 +1,23 @@
 """What ``spectui replay`` does once its options are parsed."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from spectui import __version__
+from spectui.cli.costs_view import costs_view
+from spectui.cli.documents.explanation import costs_document, explanation_fields
+from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.output import check_writable, write_result
 from spectui.errors import UsageError
+from spectui.models.sizes import counted
 from spectui.replay.file import read_trace
 from spectui.replay.grid import Grid
 from spectui.replay.totals import Total, replay_trace
 from spectui.replay.trace import Trace
-
-_WIDTH = 100
-"""Of the table where stdout is no terminal."""
+from spectui.tune.explain import Explanation, explain_replayed
 
 
 def replay(
@@ -27,24 +27,35 @@ def replay(
     draft_min: tuple[int, ...],
     draft_p_min: tuple[float, ...],
     drafts: tuple[str, ...],
+    costs: bool,
     json_path: str | None,
 ) -> None:
     """Read, replay, print."""
     check_writable(json_path, (path,))
     trace = read_trace(path)
     totals: list[Total] = []
-    for name in _chosen(trace, drafts):
+    chosen = tuple(_chosen(trace, drafts))
+    for name in chosen:
         depth = min(recording.chains[name].depth for recording in trace.recordings)
         longest = draft_max or tuple(range(1, depth + 1))
         grid = Grid(draft_max=longest, draft_min=draft_min, draft_p_min=draft_p_min)
         totals += replay_trace(trace.recordings, name, grid, trace.costs.get(name))
+    best = max(totals, key=lambda total: total.speedup or 0.0)
+    explanation = explain_replayed(best, trace.costs.get(str(best.draft)))
+    known = {name: trace.costs[name] for name in chosen if name in trace.costs}
     document = {
         "schema": "spectui.replay/1",
         "spectui": __version__,
         "trace": str(path),
         "configs": [_config(total) for total in totals],
+        **explanation_fields(explanation),
+        "costs": {name: costs_document(measured) for name, measured in known.items()},
     }
-    write_result(document, _table(totals, len(trace.recordings)), json_path)
+    shown = tuple(costs_view(known, trace.recordings)) if costs else ()
+    table = _table(totals, best)
+    text = drawn(*shown, table)
+    summary = _summary(totals, best, len(trace.recordings), explanation)
+    write_result(document, f"{text}\n\n{summary}", json_path)
 
 
 def _chosen(trace: Trace, wanted: Sequence[str]) -> Iterator[str]:
@@ -87,13 +98,12 @@ def _config(total: Total) -> dict[str, Any]:
     return document
 
 
-def _table(totals: Sequence[Total], n_prompts: int) -> str:
+def _table(totals: Sequence[Total], best: Total) -> Table:
     table = Table(box=None, header_style="bold")
     table.add_column("draft")
     for heading in ("max", "min", "p_min", "drafted", "accepted", "rate", "per round", "tokens/s"):
         table.add_column(heading, justify="right")
     table.add_column("speedup", justify="right")
-    best = max(totals, key=lambda total: total.speedup or 0.0)
     for total in totals:
         setting = total.speculation
         table.add_row(
@@ -109,18 +119,20 @@ def _table(totals: Sequence[Total], n_prompts: int) -> str:
             _number(total.speedup, ".2f"),
             style="bold green" if total is best and total.speedup else "",
         )
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
-    with console.capture() as captured:
-        console.print(table)
-    prompts = "1 prompt" if n_prompts == 1 else f"{n_prompts} prompts"
-    lines = [f"{len(totals)} settings replayed on {prompts}. Counts are exact."]
+    return table
+
+
+def _summary(totals: Sequence[Total], best: Total, n_prompts: int, explanation: Explanation) -> str:
+    n_settings, n_recorded = counted(len(totals), "setting"), counted(n_prompts, "prompt")
+    lines = [f"{n_settings} replayed on {n_recorded}. Counts are exact."]
     if best.speedup:
         lines.append(
             f"Predicted best: {best.draft}, draft_max {best.speculation.draft_max}, draft_min "
             f"{best.speculation.draft_min}, draft_p_min {best.speculation.draft_p_min:g}: "
             f"{best.speedup:.2f}× the target alone; spectui tune measures it."
         )
-    return f"{captured.get()}\n" + "\n".join(lines)
+        lines.append(wrapped(explanation.text))
+    return "\n".join(lines)
 
 
 def _number(value: float | None, form: str) -> str:

@@ -5,25 +5,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from spectui.cli.costs_view import costs_view
+from spectui.cli.documents.explanation import costs_document
+from spectui.cli.drawing import drawn
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
-from spectui.cli.progress import open_progress
+from spectui.cli.progress import open_progress, words
 from spectui.cli.request import SharedOptions
-from spectui.cli.session import load_candidates, model_paths, open_engine, read_prompts
+from spectui.cli.session import find_models, load_candidates, open_engine, read_prompts
 from spectui.errors import CancelledError, UsageError
 from spectui.monitor.machine import this_machine
 from spectui.paths import data_dir
 from spectui.replay.file import SUFFIX, without_text, write_trace
 from spectui.replay.trace import Trace
-from spectui.tune.tracing import (
-    CostsMeasured,
-    DraftRecorded,
-    OutputRecorded,
-    Tracer,
-    Tracing,
-    TracingEvent,
-    trace_of,
-)
+from spectui.tune.tracing import Tracer, Tracing, trace_of
 from spectui.tune.workload import tokenize
 
 
@@ -38,21 +33,18 @@ def trace(
     options = SharedOptions(**shared)
     check_writable(options.json_path, options.input_files())
     if out is not None:
-        check_writable(str(out), options.input_files())
+        check_writable(str(out), options.input_files(), option="--out")
     _check_depth(depth, options)
     prompts = read_prompts(options)
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
     try:
-        target_path, drafts = model_paths(options, progress)
+        models = find_models(options, progress)
         with open_engine(options, progress) as engine:
             target = engine.load_target(
-                options.target_options(target_path), options.context_options(), max_draft=depth
+                options.target_options(models.target), options.context_options(), max_draft=depth
             )
-            found = load_candidates(engine, options, drafts)
+            found = load_candidates(engine, options, models, progress)
             candidates = tuple(c for c in found if c.error is None)
-            for candidate in found:
-                if candidate.reason is not None:
-                    progress.say(f"left out {candidate.name}: {candidate.reason}")
             workload = tokenize(
                 engine,
                 prompts,
@@ -67,7 +59,7 @@ def trace(
                 depth=depth,
                 n_ctx=target.n_ctx,
                 schedule=options.schedule_kind() if costs else None,
-                on_event=lambda event: progress.say(_line(event)),
+                on_event=lambda event: progress.say(words.traced(event)),
             ).run()
             interrupts.hold()
     finally:
@@ -114,12 +106,16 @@ def _write(
         "n_prompts": len(recorded.recordings),
         "n_tokens": n_tokens,
         "drafts": list(recorded.drafts),
+        "costs": {draft: costs_document(costs) for draft, costs in recorded.costs.items()},
         "has_text": recorded.has_text,
         "baseline_s": tracing.baseline_s,
         "draft_s": tracing.draft_s,
         "interrupted": tracing.interrupted,
     }
-    write_result(document, f"{_summary(tracing, n_tokens)}\n{path}", options.json_path)
+    text = f"{_summary(tracing, n_tokens)}\n{path}"
+    if tracing.costs:
+        text = f"{drawn(*costs_view(tracing.costs, tracing.recordings))}\n{text}"
+    write_result(document, text, options.json_path)
     if tracing.interrupted:
         raise CancelledError(
             f"interrupted; {len(tracing.recordings)} prompts are complete and were written; "
@@ -140,17 +136,3 @@ def _new_file(recorded: Trace) -> Path:
     stem = Path(recorded.target.file).stem
     # The process id keeps two that end in the same second apart.
     return data_dir() / "traces" / f"{stem}-{stamp}-{os.getpid()}{SUFFIX}"
-
-
-def _line(event: TracingEvent) -> str:
-    match event:
-        case OutputRecorded(prompt_id=prompt, result=result):
-            return f"{prompt}: {len(result.tokens)} tokens of the target"
-        case DraftRecorded(prompt_id=prompt, draft=draft, n_tokens=n, seconds=seconds):
-            return f"{prompt}: {draft} along {n} tokens in {seconds:.1f} s"
-        case CostsMeasured(draft=draft, costs=costs):
-            first, last = costs.verify_s[0], costs.verify_s[-1]
-            return (
-                f"{draft}: a step {1000 * costs.step_s:.1f} ms, verifying {1000 * first:.1f} to "
-                f"{1000 * last:.1f} ms, the machine unsteady by {costs.spread:.0%}"
-            )

@@ -2,18 +2,21 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
 
+from spectui.cli.drafts import look_into
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
 from spectui.config import ModelOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.driver import Engine
-from spectui.errors import BadInputError, DoesNotFitError, UsageError
+from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.files import check_file
 from spectui.llama.library import native_log
+from spectui.models.sizes import bytes_text
 from spectui.prompts import Prompt, builtin_suite, load_prompts
 from spectui.tune.candidates import Candidate
 
@@ -30,29 +33,87 @@ def open_engine(options: SharedOptions, progress: Progress) -> Iterator[Engine]:
             native_log.listen(None)
 
 
-def model_paths(options: SharedOptions, progress: Progress) -> tuple[Path, dict[str, Path]]:
-    """Target, and drafts by name: the ones given, or the demo's, built if need be.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Models:
+    """The models of a run, by path; nothing is loaded."""
+
+    target: Path
+    drafts: dict[str, Path]
+    """By name."""
+    refused: tuple[Candidate, ...] = ()
+    """Of ``--draft-dir``, with the reason."""
+    memory_bytes: dict[str, int] = field(default_factory=dict)
+    """Estimates for those of ``--draft-dir``, by name: weights and cache."""
+
+
+def find_models(options: SharedOptions, progress: Progress, *, needs_draft: bool = True) -> Models:
+    """Target and drafts: the ones given, those of folders, or the demo's, built if need be.
+
+    Args:
+        options: as they were given.
+        progress: told what is built and found.
+        needs_draft: False where n-gram drafters do as well.
 
     Raises:
-        BadInputError: a file is missing or no GGUF; checked before anything is loaded.
-        UsageError: no target, or ``--demo`` with models.
+        BadInputError: a file or folder is missing or holds no GGUF; checked before anything is
+            loaded.
+        UsageError: no target or no draft, or ``--demo`` with a target.
     """
+    target, own = _given(options, progress, needs_draft=needs_draft)
+    if not options.draft_dirs:
+        return Models(target=target, drafts=own)
+    return _with_folders(options, target, tuple(own.values()), progress)
+
+
+def _given(
+    options: SharedOptions, progress: Progress, *, needs_draft: bool
+) -> tuple[Path, dict[str, Path]]:
+    brings_drafts = bool(options.model_draft or options.draft_dirs)
     if options.demo:
         if options.model is not None:
             raise UsageError("--demo brings its own target; leave out -m, or leave out --demo")
         target = DemoModel(options.target)
         wanted = (target, DemoModel.DRAFT, DemoModel.DRAFT_THIN)
         built = ensure_demo_models(wanted, on_progress=progress.on_demo)
-        if options.model_draft:
+        if brings_drafts:
             return built[target], named(options.model_draft)
         return built[target], {str(model): built[model] for model in wanted[1:]}
     if options.model is None:
         raise UsageError("give a target with -m and a draft with -md, or --demo")
-    if not options.model_draft:
+    if needs_draft and not brings_drafts:
         raise UsageError("give at least one draft with -md")
     for path in (options.model, *options.model_draft):
         check_file(path)
     return options.model, named(options.model_draft)
+
+
+def _with_folders(
+    options: SharedOptions, target: Path, given: Sequence[Path], progress: Progress
+) -> Models:
+    found = look_into(options.draft_dirs, target, n_ctx=options.ctx_size)
+    for reason in found.reasons:
+        progress.say(f"passed over: {reason}")
+    names = named((*given, *(one.model.path for one in found.options)))
+    by_path = {path.resolve(): name for name, path in names.items()}
+    refused, memory_bytes = [], {}
+    for one in found.options:
+        name = by_path[one.model.path.resolve()]
+        size_bytes = memory_bytes[name] = one.memory_bytes or one.model.size_bytes
+        if one.reason is None:
+            progress.say(f"candidate {name}: {bytes_text(size_bytes)} of memory")
+        elif one.model.path.resolve() not in {path.resolve() for path in given}:
+            refused.append(_refused(name, options.draft_options(one.model.path), one.reason))
+    left_out = {candidate.name for candidate in refused}
+    return Models(
+        target=target,
+        drafts={name: path for name, path in names.items() if name not in left_out},
+        refused=tuple(refused),
+        memory_bytes=memory_bytes,
+    )
+
+
+def _refused(name: str, options: ModelOptions, reason: str) -> Candidate:
+    return Candidate(name=name, options=options, loaded=None, error=BadInputError(reason))
 
 
 def read_prompts(options: SharedOptions) -> tuple[Prompt, ...]:
@@ -62,28 +123,43 @@ def read_prompts(options: SharedOptions) -> tuple[Prompt, ...]:
 
 def named(paths: Sequence[Path]) -> dict[str, Path]:
     """Give candidates short, distinct names: file stems, numbered where they collide."""
-    # The same file given twice is one candidate.
-    paths = list({path.resolve(): path for path in reversed(paths)}.values())[::-1]
-    stems = [path.stem for path in paths]
+    # The same file given twice is one candidate, under the first of its names.
+    distinct: dict[Path, Path] = {}
+    for path in paths:
+        distinct.setdefault(path.resolve(), path)
+    stems = [path.stem for path in distinct.values()]
     return {
         stem if stems.count(stem) == 1 else f"{stem}#{index}": path
-        for index, (stem, path) in enumerate(zip(stems, paths, strict=True), start=1)
+        for index, (stem, path) in enumerate(zip(stems, distinct.values(), strict=True), start=1)
     }
 
 
 def load_candidates(
-    engine: Engine, shared: SharedOptions, drafts: dict[str, Path]
+    engine: Engine, shared: SharedOptions, models: Models, progress: Progress
 ) -> tuple[Candidate, ...]:
     """Load every draft once: which fit the target, and why the others do not.
 
     Raises:
         SpectuiError: none does; why the first does not.
     """
-    found = [_candidate(engine, name, shared.draft_options(path)) for name, path in drafts.items()]
-    first = found[0].error
-    if first is not None and all(candidate.error is not None for candidate in found):
-        raise first
+    drafts = models.drafts.items()
+    found = [_candidate(engine, name, shared.draft_options(path)) for name, path in drafts]
+    found += models.refused
+    for candidate in found:
+        if candidate.reason is not None:
+            progress.say(f"left out {candidate.name}: {candidate.reason}")
+    if found and all(candidate.error is not None for candidate in found):
+        raise _none_fits(found)
     return tuple(found)
+
+
+def _none_fits(found: Sequence[Candidate]) -> SpectuiError:
+    first = found[0].error
+    if len(found) == 1 and first is not None:
+        return first
+    kind = type(first) if isinstance(first, DoesNotFitError) else BadInputError
+    why = "; ".join(f"{candidate.name}: {candidate.reason}" for candidate in found)
+    return kind(f"none of the {len(found)} drafts can serve ({why}); give another one")
 
 
 def _candidate(engine: Engine, name: str, options: ModelOptions) -> Candidate:

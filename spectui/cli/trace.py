@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from spectui.cli.options import add_options, shared_options
+from spectui.cli.options import add_options, candidate_options
 
 _TRACE = (
     click.option(
@@ -40,7 +40,7 @@ _TRACE = (
 
 
 @click.command(name="trace")
-@shared_options
+@candidate_options
 @add_options(*_TRACE)
 def command(*, depth: int, out: Path | None, costs: bool, keep_text: bool, **shared: Any) -> None:
     """Record what settings can be predicted from, without measuring each.

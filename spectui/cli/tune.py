@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from spectui.cli.duration import DURATION
-from spectui.cli.options import add_options, shared_options
+from spectui.cli.options import add_options, candidate_options
 from spectui.cli.values import Fraction
 
 _TUNE = (
@@ -71,14 +71,15 @@ _TUNE = (
 
 
 @click.command(name="tune")
-@shared_options
+@candidate_options
 @add_options(*_TUNE)
 def command(**options: Any) -> None:
     """Find the fastest draft and settings on this machine, and say whether they pay.
 
-    Tries settings, then measures the best against the target alone on all prompts. Ends with the
-    verdict and a llama-server command. Ctrl-C keeps what was measured; the same command goes on
-    from there.
+    Records a few prompts once and replays every setting on them, so that the most promising come
+    first. Tries those, then measures the best against the target alone on all prompts. Ends with
+    the verdict, why it is so, and a llama-server command. Ctrl-C keeps what was measured; the same
+    command goes on from there.
     """
     from spectui.cli.run_tune import tune
 

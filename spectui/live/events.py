@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # It loads numpy; a screen that only waits for the event need not.
+    # They load numpy; a screen that only waits for the events need not.
+    from spectui.live.recording import ChatRecording
     from spectui.tune.progress import TuningState
 
 
@@ -22,3 +23,10 @@ class TuningChanged:
     """The search beside the chat has moved on."""
 
     state: "TuningState"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRecorded:
+    """More is known of the session's answers, or another pair is being loaded."""
+
+    recording: "ChatRecording | None"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from spectui.config import ModelOptions, SamplingConfig
+from spectui.config import ModelOptions, SamplingConfig, Schedule
 from spectui.engine.commands import (
     ComparePair,
     Generate,
@@ -30,9 +30,14 @@ from spectui.engine.events import (
 )
 from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError, UsageError
-from spectui.live.events import BaselineMeasured, TuningChanged
+from spectui.live.events import BaselineMeasured, ChatRecorded, TuningChanged
+from spectui.live.recording import ChatRecorder, ChatRecording
 from spectui.live.setup import LiveSetup
+from spectui.live.traces import chat_trace
 from spectui.prompts import Prompt
+from spectui.replay.costs import Costs
+from spectui.replay.grid import MAX_DEPTH
+from spectui.replay.trace import Trace
 from spectui.tune.background import BackgroundTuning, TuningRequest
 from spectui.tune.candidates import Candidate
 from spectui.tune.progress import TuningState
@@ -45,7 +50,7 @@ _BASELINE_TEXT = (
 )
 
 
-SessionEvent = Event | BaselineMeasured | TuningChanged
+SessionEvent = Event | BaselineMeasured | TuningChanged | ChatRecorded
 
 
 def _max_draft(setup: LiveSetup) -> int:
@@ -82,6 +87,9 @@ class LiveSession:
         self._tuning: BackgroundTuning | None = None
         self._target: ModelLoaded | None = None
         self._draft: ModelLoaded | None = None
+        self._recorder: ChatRecorder | None = None
+        self.records_chats = True
+        """Whether answers are recorded; to be told before a pair is loaded."""
         self._is_warm = False
         """Whether the target has decoded something since it was loaded."""
         self.max_draft = 0
@@ -118,10 +126,12 @@ class LiveSession:
                 client.quit()
                 self._engine.disconnect(client)
             self._inspection.stop()
+            self._end_recording()
             self._tuning = self._turn = self._target = self._draft = None
             self._is_warm = False
             self._connect()
             self._post(TuningChanged(state=TuningState()))
+            self._post(ChatRecorded(recording=None))
             self._chat.submit(
                 LoadTarget(options=setup.target, context=setup.context, max_draft=max_draft)
             )
@@ -216,6 +226,7 @@ class LiveSession:
         self.stop()
         for client in (self._chat, self._background, self._inspection):
             client.quit()
+        self._end_recording()
         if self._tuning is not None:
             self._tuning.close()
         self._engine.close()
@@ -229,20 +240,64 @@ class LiveSession:
                 self._target = event
             case ModelLoaded(role=Role.DRAFT):
                 self._draft = event
+                self._begin_recording(event)
             case _:
                 pass
         self._post(event)
+        if self._recorder is not None:
+            self._recorder.hear(event)
+
+    def _begin_recording(self, draft: ModelLoaded) -> None:
+        self._end_recording()
+        if not self.records_chats or self._target is None:
+            return
+
+        def on_change(recording: ChatRecording) -> None:
+            with self._lock:
+                if recorder is self._recorder:
+                    self._post(ChatRecorded(recording=recording))
+
+        self._recorder = recorder = ChatRecorder(
+            self._engine,
+            on_change,
+            draft=draft.info.path.stem,
+            depth=min(self.max_draft, MAX_DEPTH),
+            n_ctx=self._target.n_ctx,
+        )
+
+    def _end_recording(self) -> None:
+        if self._recorder is not None:
+            self._recorder.close()
+            self._recorder = None
+
+    def chat_trace(
+        self, recording: ChatRecording, schedule: Schedule, costs: Costs | None
+    ) -> Trace:
+        """Return the recorded answers as a trace, with text.
+
+        Raises:
+            UsageError: nothing is recorded, or the pair is gone.
+        """
+        target, draft = self._target, self._draft
+        if target is None or draft is None:
+            raise UsageError("the pair that this was recorded with is no longer loaded")
+        return chat_trace(recording, target=target, draft=draft, schedule=schedule, costs=costs)
 
     def _generate(self, prompt: tuple[int, ...]) -> None:
         # From the engine's thread: the screen's next look may be a tenth of a second away.
         with self._lock:
             turn, self._turn = self._turn, None
             if turn is not None:
-                self._chat.submit(replace(turn, prompt=prompt))
+                turn = replace(turn, prompt=prompt)
+                if self._recorder is not None:
+                    self._recorder.begin(turn)
+                self._chat.submit(turn)
         if turn is None:
             self._post(EngineFailed(error=CancelledError("stopped"), trace=None))
 
     def _on_background(self, event: Event) -> None:
+        if self._recorder is not None:
+            self._recorder.hear_baseline(event)
         match event:
             case Tokenized():
                 self._background.submit(

@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
 
 from spectui.errors import SpectuiError
-from spectui.live.events import TuningChanged
+from spectui.live.events import ChatRecorded, TuningChanged
 from spectui.live.launch import Launch
 from spectui.live.setup import LiveSetup
 from spectui.sessions import earlier_prompts
@@ -34,8 +34,10 @@ from spectui.tui.screens.log import LogScreen
 from spectui.tui.screens.settings import SettingsScreen
 from spectui.tui.theme import ASCII_CSS, THEMES
 from spectui.tui.tuning import Tuning
+from spectui.tui.whatif import WhatIfs
 
 if TYPE_CHECKING:
+    from spectui.tui.screens.whatif import WhatIfScreen
     from spectui.tui.tune.messages import Applied, Started
     from spectui.tui.widgets.picker_messages import Chosen, FolderOpened, InspectionWanted
 
@@ -92,6 +94,15 @@ class SpectuiApp(OrderedApp[None]):
             tooltip="llama.cpp's own log",
         ),
         Binding(
+            "f10",
+            "what_if",
+            "What if",
+            id="app.what_if",
+            show=False,
+            priority=True,
+            tooltip="What other settings would have done on this session's answers",
+        ),
+        Binding(
             "ctrl+c",
             "interrupt",
             "Stop or quit",
@@ -135,6 +146,7 @@ class SpectuiApp(OrderedApp[None]):
         self._director: Director | None = None
         self.picking = Picking(self)
         self.tuning = Tuning(self)
+        self.what_ifs = WhatIfs(self)
 
     @property
     def crash(self) -> Exception | None:
@@ -214,6 +226,9 @@ class SpectuiApp(OrderedApp[None]):
     def _dispatch(self, event: object) -> None:
         if isinstance(event, TuningChanged):
             self.tuning.show(event.state)
+            self.what_ifs.take_trials(event.state.records)
+        elif isinstance(event, ChatRecorded):
+            self.what_ifs.take(event.recording)
         elif isinstance(event, SessionsRead):
             self.live.remember(earlier_prompts(event.sessions))
             self.picking.offer(event.sessions)
@@ -299,6 +314,14 @@ class SpectuiApp(OrderedApp[None]):
         """Use a setting in the chat."""
         self.tuning.apply(message.arm)
 
+    def on_what_if_screen_applied(self, message: "WhatIfScreen.Applied") -> None:
+        """Use a setting in the chat."""
+        self.what_ifs.apply(message.speculation)
+
+    def on_what_if_screen_save_requested(self, message: "WhatIfScreen.SaveRequested") -> None:
+        """Write a trace of the chat."""
+        self.what_ifs.save(keep_text=message.keep_text)
+
     def on_tune_screen_export_requested(self) -> None:
         """Show the flags of the best."""
         self.action_export()
@@ -306,7 +329,8 @@ class SpectuiApp(OrderedApp[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer no way to where one is."""
         del parameters
-        return not (action == "tune" and self.tuning.is_open)
+        is_open = {"tune": self.tuning.is_open, "what_if": self.what_ifs.is_open}
+        return not is_open.get(action, False)
 
     def action_help(self) -> None:
         """Show keys and actions."""
@@ -316,6 +340,10 @@ class SpectuiApp(OrderedApp[None]):
     def action_tune(self) -> None:
         """Show the search."""
         self.tuning.open()
+
+    def action_what_if(self) -> None:
+        """Ask what other settings would have done."""
+        self.what_ifs.open()
 
     def action_export(self) -> None:
         """Show the flags."""

@@ -83,9 +83,13 @@ class Backstage:
     def _discard_session_events(self) -> None:
         # Imported long ago by the thread that makes the events.
         from spectui.engine.events import Event  # noqa: PLC0415
-        from spectui.live.events import BaselineMeasured, TuningChanged  # noqa: PLC0415
+        from spectui.live.events import (  # noqa: PLC0415
+            BaselineMeasured,
+            ChatRecorded,
+            TuningChanged,
+        )
 
-        void = (*get_args(Event), BaselineMeasured, TuningChanged)
+        void = (*get_args(Event), BaselineMeasured, ChatRecorded, TuningChanged)
         self._mailbox.discard(lambda event: isinstance(event, void))
 
     def _on_log(self, line: str) -> None:

@@ -60,9 +60,11 @@ def all_actions(app: "SpectuiApp") -> tuple[Action, ...]:
     from spectui.tui.screens.picker import PickerScreen  # noqa: PLC0415
     from spectui.tui.screens.settings import SettingsScreen  # noqa: PLC0415
     from spectui.tui.screens.tune import TuneScreen  # noqa: PLC0415
+    from spectui.tui.screens.whatif import WhatIfScreen  # noqa: PLC0415
     from spectui.tui.widgets.picker_folder import FolderScreen  # noqa: PLC0415
     from spectui.tui.widgets.picker_list import PickerList  # noqa: PLC0415
     from spectui.tui.widgets.prompt_box import PromptBox  # noqa: PLC0415
+    from spectui.tui.widgets.whatif_stepper import Stepper  # noqa: PLC0415
 
     places = (
         type(app),
@@ -70,6 +72,8 @@ def all_actions(app: "SpectuiApp") -> tuple[Action, ...]:
         PromptBox,
         SettingsScreen,
         TuneScreen,
+        WhatIfScreen,
+        Stepper,
         ExportScreen,
         PickerScreen,
         PickerList,

@@ -298,6 +298,7 @@ class Director:
         """Take an event of another thread; return whether it was for the live session."""
         match event:
             case EngineStarted():
+                event.session.records_chats = self.launch.settings.record_chats
                 self.begin()
             case StartFailed():
                 if self._backstage.session is None:

@@ -115,18 +115,23 @@ class Forecaster:
         self._schedule = schedule
         self._n_ctx = n_ctx
 
-    def seconds(self, tokens_per_s: float) -> float:
-        """Estimate of ``run`` on a target with this throughput."""
-        n_tokens = len(self._workload.items) * self._workload.n_predict
+    @property
+    def n_prompts(self) -> int:
+        """Prompts that can be recorded."""
+        return len(self._workload.items)
+
+    def seconds_per_prompt(self, tokens_per_s: float) -> float:
+        """Estimate for ``run`` on a target with this throughput."""
         passes = RECORDING_PASSES * len(self._candidates) or _PROBING_PASSES
-        return n_tokens / tokens_per_s * (1 + passes)
+        return self._workload.n_predict / tokens_per_s * (1 + passes)
 
     def run(
-        self, on_event: Callable[[TracingEvent], None], loaded: str | None
+        self, n_prompts: int, on_event: Callable[[TracingEvent], None], loaded: str | None
     ) -> tuple[tuple[Forecast, ...], str | None]:
         """Record and replay.
 
         Args:
+            n_prompts: to record, of those that there are.
             on_event: told what is done, on the caller's thread.
             loaded: the candidate that the engine has loaded.
 
@@ -138,7 +143,7 @@ class Forecaster:
         """
         tracer = Tracer(
             self._engine,
-            self._workload,
+            self._workload.first(n_prompts),
             self._candidates,
             depth=self._space.max_draft,
             n_ctx=self._n_ctx,

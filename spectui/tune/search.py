@@ -35,7 +35,9 @@ from spectui.tune.verdict import Verdict, judge
 from spectui.tune.workload import WorkItem, Workload
 
 _FORECAST_SHARE = 0.4
-"""Of the time budget: a forecast that would take more is left out."""
+"""Of the time budget: a forecast that would take more records fewer prompts."""
+_MIN_RECORDED = 4
+"""Prompts without which a forecast is not worth its time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,20 +185,28 @@ class Search:
 
     def _forecast(self) -> None:
         """Record once, replay everything, and put what looks best before the sampler's choices."""
+        forecaster, n_prompts = self._forecaster, self._n_to_record()
+        if forecaster is not None and n_prompts:
+            self._on_event(TraceProgress(step=None))
+            self._forecasts, self._trials.loaded = forecaster.run(
+                n_prompts,
+                lambda step: self._on_event(TraceProgress(step=step)),
+                self._trials.loaded,
+            )
+            self._on_event(ForecastMade(forecasts=self._forecasts))
+        self._study.begin(promising(self._forecasts))
+
+    def _n_to_record(self) -> int:
+        """Prompts to record; 0 for no forecast."""
         forecaster, budget = self._forecaster, self._limits.time_budget_s
         if forecaster is None or self._trials.records:
             # What an earlier run found promising is tried already, or still waits in the study.
-            return
-        if budget is not None:
-            expected_s = forecaster.seconds(self._measurer.anchor())
-            if expected_s > _FORECAST_SHARE * budget:
-                return
-        self._on_event(TraceProgress(step=None))
-        self._forecasts, self._trials.loaded = forecaster.run(
-            lambda step: self._on_event(TraceProgress(step=step)), self._trials.loaded
-        )
-        self._study.enqueue(promising(self._forecasts))
-        self._on_event(ForecastMade(forecasts=self._forecasts))
+            return 0
+        if budget is None:
+            return forecaster.n_prompts
+        each_s = forecaster.seconds_per_prompt(self._measurer.anchor())
+        n_prompts = min(forecaster.n_prompts, int(_FORECAST_SHARE * budget / each_s))
+        return n_prompts if n_prompts >= min(_MIN_RECORDED, forecaster.n_prompts) else 0
 
     def _search(self) -> None:
         while self._trials.n_tried < self._limits.n_trials and self._has_time_for_trial():

@@ -64,7 +64,7 @@ class TuningStudy(Closing):
         seed: int,
         must_exist: bool = False,
     ) -> None:
-        """Open the study, or create it with the first arms enqueued.
+        """Open the study, or create it.
 
         Args:
             name: of the study.
@@ -111,12 +111,10 @@ class TuningStudy(Closing):
             known = self._study.user_attrs.get(_SPEC)
             if known is None:
                 self._study.set_user_attr(_SPEC, spec)
-            else:
-                _check_same(self.name, known, spec)
-                self._close_abandoned()
-                self._check_alone()
-            # An interrupt may have lost one.
-            self._enqueue(self._space.first_arms())
+                return
+            _check_same(self.name, known, spec)
+            self._close_abandoned()
+            self._check_alone()
 
     def ask(self) -> Proposal:
         """Choose the next arm and note that this process is at it."""
@@ -187,6 +185,15 @@ class TuningStudy(Closing):
         names = set(assessed(self._space))
         trials = self._study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
         return [trial for trial in trials if names <= set(trial.params)]
+
+    def begin(self, promising: Sequence[Arm] = ()) -> None:
+        """Queue what every study tries first, and what is promising; the sampler comes after them.
+
+        The most promising one follows off at once: where time is short it is worth more than what
+        llama-server would do by default.
+        """
+        off, *defaults = self._space.first_arms()
+        self.enqueue((off, *promising[:1], *defaults, *promising[1:]))
 
     def enqueue(self, arms: Sequence[Arm]) -> None:
         """Queue the arms that are neither tried nor waiting: they come before the sampler's."""

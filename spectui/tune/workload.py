@@ -54,7 +54,7 @@ def tokenize(
         if needed > n_ctx:
             raise BadInputError(
                 f"prompt {prompt.id} has {len(tokens)} tokens, which with {n_predict} to predict "
-                f"needs a context of {needed}, but it has {n_ctx}; raise -c, or predict fewer tokens"
+                f"needs a context of {needed}, but it has {n_ctx}; raise -c or leave it out"
             )
         items.append(WorkItem(id=prompt.id, category=prompt.category, tokens=tokens))
     return Workload(items=tuple(items), n_predict=n_predict, sampling=sampling)

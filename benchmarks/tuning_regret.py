@@ -1,0 +1,252 @@
+"""Is what tuning chooses what an exhaustive search would have chosen, and at what price?
+
+The real llama-server is the judge. A grid of settings is measured on it, every prompt beside the
+same prompt on a server without a draft, since the machine drifts. Then spectui tunes the same pair
+in an eighth of the time that the grid's own runs took, and so does Optuna alone, with real trials
+only. The settings that each found, the best three of the grid and both defaults are measured once
+more on servers that run at the same time, in turn on every prompt: the best of forty noisy numbers
+would flatter itself.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import CONTEXT, demo_pair, server_binary, write_results
+from spectui.config import ModelOptions, SamplingConfig, Schedule, SpeculationConfig
+from spectui.demo import DemoModel
+from spectui.engine.driver import Engine
+from spectui.export import Dialect, server_arguments
+from spectui.monitor.machine import this_machine
+from spectui.prompts import builtin_suite
+from spectui.server import LlamaServer
+from spectui.tune.candidates import Candidate
+from spectui.tune.forecast import Forecaster
+from spectui.tune.measurement import Measurer
+from spectui.tune.search import Limits, Search, TuneResult
+from spectui.tune.space import OLD_DEFAULTS, SERVER_DEFAULTS, SearchSpace, longest_draft
+from spectui.tune.study import Sampler, TuningStudy
+from spectui.tune.workload import WorkItem, Workload, tokenize
+
+GRID = [
+    SpeculationConfig(draft_max=longest, draft_p_min=floor)
+    for longest, floor in product((1, 2, 3, 4, 6, 8, 12, 16), (0.0, 0.3, 0.5, 0.75, 0.9))
+]
+DRAFT = "draft"
+_TOP = 3
+_MAX_TRIALS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is decoded, by whom."""
+
+    target: ModelOptions
+    draft: ModelOptions
+    items: tuple[WorkItem, ...]
+    n_predict: int
+    logs: Path
+
+    def start(self, config: SpeculationConfig | None, name: str) -> LlamaServer:
+        """Start the real server with the flags that spectui exports."""
+        arguments = server_arguments(
+            self.target,
+            self.draft if config is not None and config.ngram is None else None,
+            CONTEXT,
+            config,
+            dialect=Dialect.LLAMA_CPP,
+        )
+        return LlamaServer(
+            server_binary(), [*arguments, "-np", "1"], log_path=self.logs / f"{name}.log"
+        )
+
+    def seconds(self, server: LlamaServer, item: WorkItem) -> float:
+        """Decode one prompt; return seconds per token."""
+        done = server.complete(item.tokens, n_predict=self.n_predict)
+        return done.predicted_s / max(1, done.n_predicted - 1)
+
+
+def main() -> None:
+    """Measure and write ``results/tuning_regret_<target>.json``."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", type=DemoModel, default=DemoModel.DENSE)
+    parser.add_argument("--prompts", type=int, default=8)
+    parser.add_argument("--n-predict", type=int, default=48)
+    parser.add_argument("--share", type=float, default=1 / 8, help="of the grid's time")
+    arguments = parser.parse_args()
+    target, draft = demo_pair(arguments.target)
+    with tempfile.TemporaryDirectory() as folder:
+        workload = prepare(target, arguments.n_predict)
+        job = Job(
+            target=target,
+            draft=draft,
+            items=workload.items[: arguments.prompts],
+            n_predict=arguments.n_predict,
+            logs=Path(folder),
+        )
+        began = time.perf_counter()
+        grid = measure_grid(job)
+        with_restarts_s = time.perf_counter() - began
+        grid_s = sum(row["seconds"] for row in grid)
+        budget_s = arguments.share * grid_s
+        results = {
+            name: tune(job, workload, budget_s, forecasting=forecasting)
+            for name, forecasting in (("spectui", True), ("tpe", False))
+        }
+        best = sorted(grid, key=lambda row: -row["speedup"])[:_TOP]
+        finals: dict[str, SpeculationConfig | None] = {
+            "off": None,
+            "defaults": SERVER_DEFAULTS,
+            "old defaults": OLD_DEFAULTS,
+            **{f"grid {rank}": SpeculationConfig(**row["config"]) for rank, row in enumerate(best)},
+            **{name: chosen(result) for name, (result, _wall_s) in results.items()},
+        }
+        duel = measure_together(job, finals)
+    top = max(duel[f"grid {rank}"] for rank in range(_TOP))
+    write_results(
+        f"tuning_regret_{arguments.target}",
+        {
+            "n_settings": len(grid),
+            "n_prompts": len(job.items),
+            "n_predict": job.n_predict,
+            "grid_s": grid_s,
+            "grid_with_servers_and_off_s": with_restarts_s,
+            "budget_s": budget_s,
+            "tuning": {name: told(result, wall) for name, (result, wall) in results.items()},
+            "speedups_together": duel,
+            "of_the_best": {name: value / max(top, 1.0) for name, value in duel.items()},
+            "grid": grid,
+        },
+    )
+
+
+def prepare(target: ModelOptions, n_predict: int) -> Workload:
+    """Tokenize the built-in suite."""
+    with Engine() as engine:
+        loaded = engine.load_target(target, CONTEXT, max_draft=1)
+        return tokenize(
+            engine,
+            builtin_suite(),
+            n_predict=n_predict,
+            sampling=SamplingConfig(),
+            n_ctx=loaded.n_ctx,
+        )
+
+
+def measure_grid(job: Job) -> list[dict[str, Any]]:
+    """One row per setting, each prompt beside the same prompt without a draft."""
+    rows = []
+    with job.start(None, "off") as off:
+        for index, config in enumerate(GRID):
+            with job.start(config, str(index)) as server:
+                job.seconds(server, job.items[0])
+                ons, offs = [], []
+                for turn, item in enumerate(job.items):
+                    for is_on in (True, False) if turn % 2 else (False, True):
+                        (ons if is_on else offs).append(job.seconds(server if is_on else off, item))
+            rows.append(
+                {
+                    "config": setting(config),
+                    "seconds": sum(ons) * job.n_predict,
+                    "speedup": sum(offs) / sum(ons),
+                }
+            )
+            print(rows[-1], file=sys.stderr, flush=True)
+    return rows
+
+
+def tune(
+    job: Job, workload: Workload, budget_s: float, *, forecasting: bool
+) -> tuple[TuneResult, float]:
+    """Tune in ``budget_s``; return what was found, and the seconds that it took."""
+    name = "spectui" if forecasting else "tpe"
+    with Engine() as engine:
+        began = time.perf_counter()
+        loaded = engine.load_target(job.target, CONTEXT, max_draft=longest_draft(CONTEXT))
+        candidates = [Candidate(name=DRAFT, options=job.draft, loaded=engine.load_draft(job.draft))]
+        space = SearchSpace(drafts=(DRAFT,), max_draft=longest_draft(CONTEXT))
+        limits = Limits(n_trials=_MAX_TRIALS, time_budget_s=budget_s)
+        forecaster = Forecaster(
+            engine,
+            workload.first(limits.n_trial_prompts),
+            candidates,
+            space,
+            schedule=Schedule.SERVER,
+            n_ctx=loaded.n_ctx,
+        )
+        study = TuningStudy(
+            name=name,
+            storage=f"sqlite:///{job.logs / name}.sqlite3",
+            spec={"machine": this_machine().fingerprint},
+            space=space,
+            sampler=Sampler.TPE,
+            seed=1,
+        )
+        with study:
+            result = Search(
+                engine,
+                study,
+                workload=workload,
+                measurer=Measurer(engine, workload, Schedule.SERVER),
+                candidates=candidates,
+                limits=limits,
+                min_gain=0.02,
+                on_event=lambda event: print(name, type(event).__name__, file=sys.stderr),
+                forecaster=forecaster if forecasting else None,
+                loaded=DRAFT,
+            ).run()
+        return result, time.perf_counter() - began
+
+
+def chosen(result: TuneResult) -> SpeculationConfig | None:
+    """The setting to use, None for off."""
+    if not result.verdict.use_speculation or result.best is None:
+        return None
+    return result.best.speculation
+
+
+def told(result: TuneResult, wall_s: float) -> dict[str, Any]:
+    """What a tuning run said, for the results."""
+    config = chosen(result)
+    return {
+        "wall_s": wall_s,
+        "n_trials": len(result.trials),
+        "n_replayed": len(result.forecasts),
+        "setting": None if config is None else setting(config),
+        "verdict": result.verdict.reason,
+    }
+
+
+def setting(config: SpeculationConfig) -> dict[str, Any]:
+    """The parameters of a draft model's setting."""
+    return {key: value for key, value in asdict(config).items() if value is not None}
+
+
+def measure_together(job: Job, settings: dict[str, SpeculationConfig | None]) -> dict[str, float]:
+    """Speedup over off of each setting, on servers that take turns on every prompt."""
+    distinct = list(dict.fromkeys(settings.values()))
+    seconds: dict[SpeculationConfig | None, list[float]] = {config: [] for config in distinct}
+    with ExitStack() as stack:
+        servers = [
+            stack.enter_context(job.start(config, f"final-{index}"))
+            for index, config in enumerate(distinct)
+        ]
+        for server in servers:
+            job.seconds(server, job.items[0])
+        for turn, item in enumerate(job.items * 2):
+            for step in range(len(distinct)):
+                index = (turn + step) % len(distinct)
+                seconds[distinct[index]].append(job.seconds(servers[index], item))
+    off = statistics.fmean(seconds[None])
+    return {name: off / statistics.fmean(seconds[config]) for name, config in settings.items()}
+
+
+if __name__ == "__main__":
+    main()

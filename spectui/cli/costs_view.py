@@ -1,0 +1,109 @@
+"""The cost model for people: tables with curves, and what they predict."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from spectui.cli.drawing import bar, wrapped
+from spectui.replay.costs import Costs
+from spectui.replay.grid import Grid
+from spectui.replay.totals import Total, replay_trace
+from spectui.replay.trace import Recording
+
+_TOKENS = 1000
+"""Of context, over which growth is told."""
+_ALL = 24
+"""Longest draft up to which every one is drawn."""
+_STEP = 8
+"""Beyond, so many apart."""
+
+
+def costs_view(
+    costs: Mapping[str, Costs], recordings: Sequence[Recording]
+) -> Iterator[RenderableType]:
+    """Yield what rounds with each draft cost, and the throughput that follows."""
+    for draft, measured in costs.items():
+        yield Text(_headline(draft, measured), style="bold")
+        yield _curves(measured)
+        yield Text(wrapped(_small_costs(measured)))
+        yield from (Text(wrapped(line), style="yellow") for line in cliff_warnings(measured))
+        if all(draft in recording.chains for recording in recordings):
+            yield Text("")
+            yield _predictions(draft, measured, recordings)
+        yield Text("")
+
+
+def _headline(draft: str, costs: Costs) -> str:
+    drafting = "it drafts without a model"
+    if costs.step_s:
+        c = costs.step_s / costs.verify_s[0]
+        drafting = f"a draft step d(1) takes {_ms(costs.step_s)} ms, c = {c:.3f}"
+    return f"{draft}: {drafting}"
+
+
+def _curves(costs: Costs) -> Table:
+    table = Table(box=None, header_style="bold")
+    for heading in ("n", "V(n) ms", "D(n) ms", "V(n)/V(1)"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column()
+    one = costs.verify_s[0]
+    rows = zip(costs.lengths, costs.verify_s, costs.again_s, strict=True)
+    for length, verify_s, again_s in rows:
+        drawn = bar(verify_s, costs.verify_s[-1])
+        ratio = f"{verify_s / one:.2f}"
+        table.add_row(str(length + 1), _ms(verify_s), _ms(again_s), ratio, drawn)
+    return table
+
+
+def _small_costs(costs: Costs) -> str:
+    growth = "no growth with depth was seen"
+    if costs.growth:
+        growth = f"decodes grow by {_TOKENS * costs.growth:.1%} per {_TOKENS} tokens of context"
+    return (
+        f"The target alone takes {_ms(costs.off_s)} ms per token. A round also takes "
+        f"{_ms(costs.token_s)} ms per token for sampling, {_ms(costs.rollback_s)} ms more if a "
+        f"draft is rejected, {_ms(costs.fixed_s)} ms for the rest. At {costs.n_past} tokens of "
+        f"context; {growth}. The machine was unsteady by {costs.spread:.0%}."
+    )
+
+
+def cliff_warnings(costs: Costs) -> Iterator[str]:
+    """Yield a line for each length from which on a batch suddenly costs more."""
+    curve = tuple(zip(costs.lengths, costs.verify_s, strict=True))
+    for (n, near), (m, far) in pairwise(curve):
+        if m in costs.cliffs:
+            yield (
+                f"WARNING: verifying has a cliff: {m + 1} tokens take {far / near:.1f} times as "
+                f"long as {n + 1}; keep draft_max below {m}."
+            )
+
+
+def _predictions(draft: str, costs: Costs, recordings: Sequence[Recording]) -> Table:
+    depth = min(recording.chains[draft].depth for recording in recordings)
+    longest = tuple(n for n in range(1, depth + 1) if n <= _ALL or n % _STEP == 0)
+    totals = replay_trace(recordings, draft, Grid(draft_max=longest), costs)
+    table = Table(box=None, header_style="bold")
+    for heading in ("draft_max", "tokens/s"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("predicted, with draft_min 0 and draft_p_min 0")
+    rates = [("off", _off_rate(totals))]
+    rates += [(str(total.speculation.draft_max), total.tokens_per_s or 0.0) for total in totals]
+    largest = max(rate for _, rate in rates)
+    for name, rate in rates:
+        style = "bold green" if rate == largest else "dim" if name == "off" else ""
+        table.add_row(name, f"{rate:.2f}", bar(rate, largest), style=style)
+    return table
+
+
+def _off_rate(totals: Sequence[Total]) -> float:
+    first = totals[0]
+    return first.n_decoded / first.off_s if first.off_s else 0.0
+
+
+def _ms(seconds: float) -> str:
+    milliseconds = 1000 * seconds
+    digits = 1 if milliseconds >= 1 else 2
+    return f"{milliseconds:.{digits}f}"

@@ -1,0 +1,1 @@
+"""The JSON documents of the commands. Numbers are SI; None comes with its reason."""

@@ -1,0 +1,70 @@
+"""The document of ``bench``."""
+
+from spectui.cli.documents.common import (
+    NOTHING_DRAFTED,
+    Json,
+    config,
+    header,
+    lossless,
+    model,
+    or_reason,
+    prompt,
+    speedup_of,
+    throughput_of,
+)
+from spectui.config import Schedule, SpeculationConfig
+from spectui.engine.events import ModelLoaded
+from spectui.monitor.machine import Machine
+from spectui.speculative.counters import Counters
+from spectui.tune.bench import BenchResult
+from spectui.tune.workload import Workload
+
+
+def bench_document(
+    result: BenchResult,
+    *,
+    machine: Machine,
+    target: ModelLoaded,
+    draft: ModelLoaded,
+    workload: Workload,
+    speculation: SpeculationConfig,
+    schedule: Schedule,
+) -> Json:
+    """``spectui.bench/1``."""
+    return {
+        **header("bench", machine),
+        "target": model(target),
+        "draft": {"kind": "model", **model(draft)},
+        "config": config(workload, speculation, schedule),
+        "baseline": throughput_of([pair.baseline for pair in result.pairs]),
+        "speculative": {
+            **throughput_of([pair.speculative for pair in result.pairs]),
+            **_counters(result.counters),
+            **or_reason("c", result.c, NOTHING_DRAFTED),
+        },
+        **speedup_of(result.speedup),
+        **lossless(result.lossless),
+        "interrupted": result.interrupted,
+        "prompts": [prompt(pair) for pair in result.pairs],
+    }
+
+
+def _counters(counters: Counters) -> Json:
+    times = counters.times
+    return {
+        "n_rounds": counters.n_rounds,
+        "n_drafted": counters.n_drafted,
+        "n_accepted": counters.n_accepted,
+        **or_reason("acceptance_rate", counters.acceptance_rate, NOTHING_DRAFTED),
+        **or_reason("mean_accepted_length", counters.mean_accepted_length, "no round was run"),
+        "accepted_per_position": list(counters.accepted_per_position),
+        "reached_per_position": list(counters.reached_per_position),
+        **or_reason("alpha", counters.alpha, NOTHING_DRAFTED),
+        "time_s": {
+            "draft": times.draft_s,
+            "verify": times.verify_s,
+            "sample": times.sample_s,
+            "rollback": times.rollback_s,
+            "other": times.other_s,
+        },
+    }

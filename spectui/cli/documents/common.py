@@ -1,0 +1,149 @@
+"""What documents have in common."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from spectui import __version__
+from spectui.config import Schedule, SpeculationConfig
+from spectui.engine.events import GenerationResult, ModelLoaded
+from spectui.llama.library import binding_version, llama_cpp_version
+from spectui.monitor.machine import Machine
+from spectui.tune.lossless import LosslessCheck
+from spectui.tune.measurement import Pair, throughput
+from spectui.tune.statistics import Speedup
+from spectui.tune.trials import Arm
+from spectui.tune.workload import Workload
+
+Json = dict[str, Any]
+
+NOTHING_DRAFTED = "nothing was drafted"
+
+
+def header(kind: str, machine: Machine) -> Json:
+    """What every document starts with."""
+    return {
+        "schema": f"spectui.{kind}/1",
+        "spectui": __version__,
+        "engine": {"llama_cpp_python": binding_version(), "llama_cpp": llama_cpp_version()},
+        "machine": {
+            "fingerprint": machine.fingerprint,
+            "cpu": machine.cpu,
+            "n_cores": machine.n_cores,
+            "memory_bytes": machine.memory_bytes,
+            "gpus": list(machine.gpus),
+        },
+    }
+
+
+def model(loaded: ModelLoaded) -> Json:
+    """A loaded model."""
+    info = loaded.info
+    return {
+        "path": str(info.path),
+        "arch": info.arch,
+        "name": info.name,
+        "n_params": info.n_params,
+        "size_bytes": info.size_bytes,
+        "rollback": str(loaded.rollback),
+        "n_ctx": loaded.n_ctx,
+    }
+
+
+def config(workload: Workload, speculation: SpeculationConfig, schedule: Schedule) -> Json:
+    """What was run."""
+    sampling = workload.sampling
+    return {
+        **setting(speculation),
+        "schedule": str(schedule),
+        "temp": sampling.temp,
+        "top_k": sampling.top_k,
+        "top_p": sampling.top_p,
+        "min_p": sampling.min_p,
+        "seed": sampling.seed,
+        "ignore_eos": sampling.ignore_eos,
+        "n_predict": workload.n_predict,
+    }
+
+
+def throughput_of(results: Sequence[GenerationResult]) -> Json:
+    """Tokens, seconds and what they give."""
+    return {
+        **or_reason("tokens_per_s", throughput(results), "nothing was decoded"),
+        "n_tokens": sum(result.n_decoded for result in results),
+        "decode_s": sum(result.decode_s for result in results),
+    }
+
+
+def setting(speculation: SpeculationConfig) -> Json:
+    """What a trial can change."""
+    shared = {
+        "draft_max": speculation.draft_max,
+        "draft_min": speculation.draft_min,
+        "draft_p_min": speculation.draft_p_min,
+    }
+    ngram = speculation.ngram
+    if ngram is None:
+        return shared
+    return {**shared, "ngram": {"kind": ngram.kind.value, "size_n": ngram.size_n}}
+
+
+def arm_document(arm: Arm) -> Json:
+    """Who drafts, and how; ``draft`` is null for off and where no draft model is needed."""
+    if arm.speculation is None:
+        return {"draft": None}
+    return {"draft": arm.draft, **setting(arm.speculation)}
+
+
+def speedup_of(speedup: Speedup) -> Json:
+    """A speedup with its interval."""
+    interval = None if speedup.low is None else [speedup.low, speedup.high]
+    reason = speedup.interval_reason or "the interval is not known"
+    return {"speedup": speedup.estimate, **or_reason("speedup_ci95", interval, reason)}
+
+
+def lossless(check: LosslessCheck | None) -> Json:
+    """Whether speculation changed the output."""
+    if check is None:
+        reason = "only complete runs of greedy output are compared"
+        return {"lossless": None, "lossless_reason": reason, "divergence": None}
+    divergence = check.divergence
+    if divergence is None:
+        return {"lossless": True, "divergence": None}
+    return {
+        "lossless": check.lossless,
+        "divergence": {
+            "prompt": divergence.prompt_id,
+            "position": divergence.position,
+            "margin": divergence.margin,
+            "noise": divergence.noise,
+        },
+    }
+
+
+def prompt(pair: Pair) -> Json:
+    """One prompt, without and with speculation."""
+    counters = pair.speculative.counters
+    nothing = "the answer ended before anything was decoded"
+    return {
+        "id": pair.item.id,
+        "category": pair.item.category,
+        "n_prompt_tokens": pair.speculative.n_prompt_tokens,
+        **or_reason("baseline_tokens_per_s", pair.baseline.tokens_per_s, nothing),
+        **or_reason("tokens_per_s", pair.speculative.tokens_per_s, nothing),
+        "n_drafted": counters.n_drafted,
+        "n_accepted": counters.n_accepted,
+        "n_rounds": counters.n_rounds,
+        "stop": str(pair.speculative.stop),
+        "output_sha256": _sha256(pair.speculative.tokens),
+    }
+
+
+def _sha256(tokens: Sequence[int]) -> str:
+    """Of the token ids as decimal numbers, one per line."""
+    return hashlib.sha256("\n".join(map(str, tokens)).encode()).hexdigest()
+
+
+def or_reason(name: str, value: object, reason: str) -> Json:
+    """A value, or null with its sibling ``<name>_reason``."""
+    return {name: value} if value is not None else {name: None, f"{name}_reason": reason}

@@ -1,0 +1,183 @@
+"""The document of ``tune``."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from spectui.cli.documents.categories import per_category_rows, profiles_document
+from spectui.cli.documents.common import (
+    NOTHING_DRAFTED,
+    Json,
+    arm_document,
+    header,
+    lossless,
+    model,
+    or_reason,
+    prompt,
+    speedup_of,
+    throughput_of,
+)
+from spectui.cli.documents.explanation import explanation_fields
+from spectui.config import Schedule
+from spectui.engine.events import ModelLoaded
+from spectui.monitor.machine import Machine
+from spectui.tune.candidates import Candidate
+from spectui.tune.categories import CategoryResult, Profiles
+from spectui.tune.explain import Explanation
+from spectui.tune.forecast import Forecast
+from spectui.tune.measurement import throughput
+from spectui.tune.race import Standing
+from spectui.tune.search import TuneResult
+from spectui.tune.trials import OFF, TrialRecord, off_level, speedup_estimate
+from spectui.tune.workload import Workload
+
+_FORECASTS = 50
+"""Of the replayed settings, those that a document lists: the best."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What follows from a result."""
+
+    explanation: Explanation
+    categories: tuple[CategoryResult, ...]
+    profiles: Profiles
+
+
+def tune_document(
+    result: TuneResult,
+    findings: Findings,
+    *,
+    machine: Machine,
+    study: str,
+    target: ModelLoaded,
+    candidates: Sequence[Candidate],
+    memory_bytes: Mapping[str, int],
+    workload: Workload,
+    schedule: Schedule,
+    flags: Sequence[str],
+    command: str,
+) -> Json:
+    """``spectui.tune/1``."""
+    return {
+        **header("tune", machine),
+        "study": study,
+        "target": model(target),
+        "drafts": [_candidate(one, memory_bytes.get(one.name)) for one in candidates],
+        "config": {
+            "schedule": str(schedule),
+            "n_predict": workload.n_predict,
+            "n_prompts": len(workload.items),
+        },
+        "baseline": _baseline(result),
+        "trials": [_trial(record, result.trials) for record in result.trials],
+        "forecasts": [_forecast(one) for one in result.forecasts[:_FORECASTS]],
+        "n_replayed": len(result.forecasts),
+        **_or_ended(result),
+        **or_reason("best", _best(result), "no speculative setting could be measured"),
+        "finalists": [_standing(one) for one in result.finalists],
+        "per_category": per_category_rows(result, findings.categories),
+        "profiles": profiles_document(findings.profiles),
+        **explanation_fields(findings.explanation),
+        "prompts": [prompt(pair) for pair in result.pairs],
+        **lossless(result.lossless),
+        "verdict": {
+            "use_speculation": result.verdict.use_speculation,
+            "reason": result.verdict.reason,
+        },
+        "interrupted": result.interrupted,
+        "flags": list(flags),
+        "command": command,
+    }
+
+
+def _or_ended(result: TuneResult) -> Json:
+    reason = "the trials did not end early"
+    return or_reason("expected_improvement", result.expected_improvement, reason)
+
+
+def _standing(one: Standing) -> Json:
+    nothing = "nothing was decoded"
+    speedup = one.speedup
+    if speedup is None:
+        return {"params": arm_document(one.arm), **or_reason("speedup", None, nothing)}
+    return {"params": arm_document(one.arm), "n_prompts": speedup.n_prompts, **speedup_of(speedup)}
+
+
+def _candidate(candidate: Candidate, memory_bytes: int | None) -> Json:
+    """With the memory of weights, cache and scratch; before it was loaded, of the first two."""
+    loaded = candidate.loaded
+    if loaded is not None:
+        memory_bytes = sum(buffer.size_bytes for buffer in loaded.memory.buffers)
+    known = {"path": str(candidate.options.path)}
+    return {
+        **(known if candidate.loaded is None else model(candidate.loaded)),
+        # As trials call it, not as its file does.
+        "name": candidate.name,
+        **or_reason("memory_bytes", memory_bytes, "it could not be loaded"),
+        "compatible": candidate.reason is None,
+        "reason": candidate.reason,
+    }
+
+
+def _trial(record: TrialRecord, records: Sequence[TrialRecord]) -> Json:
+    reason = record.error or "it is not finished"
+    no_speedup = "the off arm was not measured" if record.tokens_per_s else reason
+    return {
+        "number": record.number,
+        "state": str(record.state),
+        "source": "measured",
+        "params": arm_document(record.arm),
+        **or_reason("tokens_per_s", record.tokens_per_s, reason),
+        **or_reason("speedup", speedup_estimate(record, records), no_speedup),
+        **or_reason("acceptance_rate", record.acceptance_rate, NOTHING_DRAFTED),
+        "noisy": record.noisy,
+        "error": record.error,
+    }
+
+
+def _forecast(one: Forecast) -> Json:
+    return {
+        "source": "replayed",
+        "params": arm_document(one.arm),
+        "speedup": one.speedup,
+        "n_drafted": one.n_drafted,
+        "n_accepted": one.n_accepted,
+    }
+
+
+def _baseline(result: TuneResult) -> Json:
+    if result.pairs:
+        return throughput_of([pair.baseline for pair in result.pairs])
+    off = [record for record in result.trials if record.arm == OFF and record.tokens_per_s]
+    seconds = sum(prompt.decode_s for record in off for prompt in record.prompts)
+    n_tokens = sum(prompt.n_tokens for record in off for prompt in record.prompts)
+    rate = n_tokens / seconds if seconds else None
+    return {
+        **or_reason("tokens_per_s", rate, "the off arm was not measured"),
+        "n_tokens": n_tokens,
+        "decode_s": seconds,
+    }
+
+
+def _best(result: TuneResult) -> Json | None:
+    best = result.best
+    if best is None:
+        return None
+    if result.speedup is not None:
+        rate = throughput([pair.speculative for pair in result.pairs])
+        return {
+            "params": arm_document(best.arm),
+            "tokens_per_s": rate,
+            **speedup_of(result.speedup),
+        }
+    level = off_level(result.trials)
+    return {
+        "params": arm_document(best.arm),
+        "tokens_per_s": best.tokens_per_s,
+        **or_reason(
+            "speedup",
+            best.relative / level if best.relative and level else None,
+            "the off arm was not measured",
+        ),
+        **or_reason("speedup_ci95", None, "it was not confirmed on fresh measurements"),
+    }

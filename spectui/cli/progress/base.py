@@ -1,0 +1,58 @@
+"""What a command tells about its work, and the display that shows nothing of it."""
+
+from typing import Protocol
+
+from spectui.demo import DemoProgress
+from spectui.engine.events import Event
+from spectui.tune.events import TuneEvent
+from spectui.tune.measurement import Pair
+
+
+class Progress(Protocol):
+    """What a command tells about its work."""
+
+    def on_demo(self, progress: DemoProgress) -> None:
+        """A demo model is being built."""
+        ...
+
+    def on_engine(self, event: Event) -> None:
+        """The engine did something."""
+        ...
+
+    def on_tune(self, event: TuneEvent) -> None:
+        """The search did something."""
+        ...
+
+    def on_pair(self, pair: Pair) -> None:
+        """A prompt was measured with and without speculation."""
+        ...
+
+    def say(self, text: str) -> None:
+        """A step has begun."""
+        ...
+
+    def close(self) -> None:
+        """Leave the terminal as it was found."""
+        ...
+
+
+class Silent:
+    """Shows nothing (``--quiet``)."""
+
+    def on_demo(self, progress: DemoProgress) -> None:
+        """Nothing."""
+
+    def on_engine(self, event: Event) -> None:
+        """Nothing."""
+
+    def on_tune(self, event: TuneEvent) -> None:
+        """Nothing."""
+
+    def on_pair(self, pair: Pair) -> None:
+        """Nothing."""
+
+    def say(self, text: str) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""

@@ -1,0 +1,157 @@
+"""Progress as a live display.
+
+It is repainted by events and at most once a second: a thread that repaints would take a core from
+the models, and what is measured would be wrong.
+"""
+
+import time
+from collections.abc import Callable
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from spectui.cli.progress import words
+from spectui.cli.progress.base import Silent
+from spectui.demo import DemoProgress
+from spectui.engine.events import Event, LoadProgress, RoundFinished
+from spectui.speculative.counters import Counters, count
+from spectui.tune.events import (
+    ConfirmationStarted,
+    ForecastMade,
+    PromptMeasured,
+    SearchDecided,
+    StudyResumed,
+    TraceProgress,
+    TrialFinished,
+    TrialStarted,
+    TuneEvent,
+)
+from spectui.tune.measurement import Pair
+from spectui.tune.trials import OFF, TrialRecord, best_trial, speedup_estimate
+
+_REPAINT_S = 1.0
+_SHOWN_TRIALS = 12
+
+
+class Screen(Silent):
+    """A live display of the search."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        """Draw on ``console``, which is a terminal."""
+        self._clock = clock
+        self._painted = 0.0
+        self._records: list[TrialRecord] = []
+        self._task = ""
+        """What the search is at; loading a model interrupts it."""
+        self._status = "starting"
+        self._left_s: float | None = None
+        self._live_counters = Counters()
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._live.start()
+
+    def on_demo(self, progress: DemoProgress) -> None:
+        """Show which model is built."""
+        if progress.fraction < 1:
+            self.say(f"building the demo model {progress.model}: {progress.fraction:.0%}")
+
+    def on_engine(self, event: Event) -> None:
+        """Show loading, and what the current rounds accept."""
+        match event:
+            case LoadProgress(role=role, path=path, fraction=fraction):
+                self._status = f"loading the {role} {path.name}: {fraction:.0%}"
+                self._paint()
+            case RoundFinished(round=finished):
+                self._live_counters += count((finished,))
+                self._paint()
+            case _:
+                pass
+
+    def on_tune(self, event: TuneEvent) -> None:
+        """Show trials as they come."""
+        match event:
+            case StudyResumed(records=records):
+                self._records.extend(records)
+                self._status = words.resumed(event)
+            case TraceProgress(step=step):
+                self._status = "recording, to replay every setting"
+                if step is not None:
+                    self._status += f" · {words.traced(step)}"
+            case ForecastMade(forecasts=forecasts):
+                self._status = words.forecast(forecasts)
+            case TrialStarted(number=number, arm=arm):
+                self._live_counters = Counters()
+                self._status = self._task = f"trial {number}: {arm.label}"
+            case TrialFinished(record=record):
+                self._records.append(record)
+            case SearchDecided():
+                self._status = words.decided(event)
+            case ConfirmationStarted():
+                self._live_counters = Counters()
+                self._status = self._task = words.confirming(event)
+            case PromptMeasured(prompt_id=prompt, result=result, seconds_left=left):
+                rate = words.rate(result.tokens_per_s)
+                self._status = f"{self._task} · {prompt}: {rate} tokens/s"
+                self._left_s = left
+        self._paint(force=not isinstance(event, PromptMeasured | TraceProgress))
+
+    def on_pair(self, pair: Pair) -> None:
+        """Show which prompt was measured."""
+        off, on = pair.baseline.tokens_per_s, pair.speculative.tokens_per_s
+        self._status = f"{pair.item.id}: off {words.rate(off)}, on {words.rate(on)} tokens/s"
+        self._paint(force=True)
+
+    def say(self, text: str) -> None:
+        """Show ``text`` as the current step."""
+        self._status = text
+        self._paint()
+
+    def close(self) -> None:
+        """Take the display away."""
+        self._live.stop()
+
+    def _paint(self, *, force: bool = False) -> None:
+        now = self._clock()
+        if force or now - self._painted >= _REPAINT_S:
+            self._painted = now
+            self._live.update(self._render(), refresh=True)
+
+    def _render(self) -> RenderableType:
+        parts: list[RenderableType] = [self._headline()]
+        if self._records:
+            parts.append(_table(self._records))
+        return Panel(Group(*parts), title="spectui", title_align="left", border_style="dim")
+
+    def _headline(self) -> Text:
+        text = Text(self._status, style="bold", no_wrap=True, overflow="ellipsis")
+        text.append("\n")
+        facts = [f"acceptance now {words.percent(self._live_counters.acceptance_rate)}"]
+        if self._left_s is not None:
+            facts.append(f"about {words.duration(self._left_s)} left")
+        best = best_trial(self._records)
+        if best is not None:
+            gain = speedup_estimate(best, self._records)
+            facts.append(f"best so far {words.times(gain)} ({best.arm.label})")
+        text.append(" · ".join(facts), style="not bold")
+        return text
+
+
+def _table(records: list[TrialRecord]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in ("trial", "tokens/s", "speedup", "acceptance"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("setting", no_wrap=True, overflow="ellipsis", ratio=1)
+    best = best_trial(records)
+    for record in records[-_SHOWN_TRIALS:]:
+        style = "bold green" if record is best else "dim" if record.arm == OFF else ""
+        table.add_row(
+            str(record.number),
+            words.rate(record.tokens_per_s),
+            words.times(speedup_estimate(record, records)),
+            words.percent(record.acceptance_rate),
+            Text(words.setting(record, is_best=record is best)),
+            style=style,
+        )
+    return table

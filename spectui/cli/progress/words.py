@@ -1,0 +1,89 @@
+"""How numbers and steps are written."""
+
+from spectui.models.sizes import counted
+from spectui.tune.events import ConfirmationStarted, SearchDecided, StudyResumed
+from spectui.tune.forecast import Forecast
+from spectui.tune.tracing import CostsMeasured, DraftRecorded, OutputRecorded, TracingEvent
+from spectui.tune.trials import TrialRecord, TrialState, speedup_estimate
+
+
+def setting(record: TrialRecord, *, is_best: bool) -> str:
+    """Name a trial's arm, and what is to be said of it."""
+    # The mark comes first: a long name may be cut off.
+    marks = ["* best:"] if is_best else []
+    marks.append(record.arm.label)
+    if record.noisy:
+        marks.append("(noisy)")
+    if record.state is not TrialState.COMPLETE:
+        marks.append(f"failed: {record.error}")
+    return " ".join(marks)
+
+
+def line(record: TrialRecord, records: list[TrialRecord]) -> str:
+    """Tell of a finished trial."""
+    gain = speedup_estimate(record, records)
+    return (
+        f"trial {record.number}: {rate(record.tokens_per_s)} tokens/s, {times(gain)}, "
+        f"acceptance {percent(record.acceptance_rate)}, {setting(record, is_best=False)}"
+    )
+
+
+def forecast(forecasts: tuple[Forecast, ...]) -> str:
+    """Tell of what was replayed."""
+    if not forecasts:
+        return "nothing could be replayed: the answers ended at once"
+    best = forecasts[0]
+    return (
+        f"replayed {len(forecasts)} settings; predicted best {times(best.speedup)} "
+        f"({best.arm.label})"
+    )
+
+
+def resumed(event: StudyResumed) -> str:
+    """Tell of trials that were taken up."""
+    n = counted(len(event.records), "trial")
+    return f"resuming a study with {n}; nothing is recorded and replayed again"
+
+
+def decided(event: SearchDecided) -> str:
+    """Tell why no more settings are tried."""
+    gain = f"{event.expected_improvement:.1%}"
+    return f"no more trials: the best setting not tried yet is expected to add {gain}"
+
+
+def confirming(event: ConfirmationStarted) -> str:
+    """Tell what is measured against off."""
+    arms = " and ".join(arm.label for arm in (event.arm, *event.rivals))
+    return f"confirming {arms} against off on {counted(event.n_prompts, 'prompt')}"
+
+
+def traced(event: TracingEvent) -> str:
+    """Tell of a step of a recording."""
+    match event:
+        case OutputRecorded(prompt_id=prompt, result=result):
+            return f"{prompt}: {len(result.tokens)} tokens of the target"
+        case DraftRecorded(prompt_id=prompt, draft=draft, n_tokens=n, seconds=seconds):
+            return f"{prompt}: {draft} along {n} tokens in {seconds:.1f} s"
+        case CostsMeasured(draft=draft, costs=costs):
+            return f"{draft}: measured what rounds cost, the machine unsteady by {costs.spread:.0%}"
+
+
+def rate(value: float | None) -> str:
+    """Write tokens per second."""
+    return "–" if value is None else f"{value:.1f}"
+
+
+def times(value: float | None) -> str:
+    """Write a speedup."""
+    return "–" if value is None else f"{value:.2f}×"
+
+
+def percent(value: float | None) -> str:
+    """Write a share."""
+    return "–" if value is None else f"{value:.0%}"
+
+
+def duration(seconds: float) -> str:
+    """Write minutes and seconds."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

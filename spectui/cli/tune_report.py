@@ -1,0 +1,107 @@
+"""What ``spectui tune`` says in the end, to people and to scripts."""
+
+from rich.table import Table
+from rich.text import Text
+
+from spectui.cli.documents.tune import Findings, tune_document
+from spectui.cli.drawing import drawn, wrapped
+from spectui.cli.output import write_result
+from spectui.cli.progress import words
+from spectui.cli.tune_request import TuneRun
+from spectui.config import Schedule
+from spectui.export import Dialect, server_arguments, server_command
+from spectui.replay.ngrams import ngram_costs
+from spectui.tune.categories import judge_profiles, per_category
+from spectui.tune.explain import Explanation, explain_measured
+from spectui.tune.search import TuneResult
+
+
+def report(result: TuneResult, run: TuneRun) -> None:
+    """Print what was found and how to use it."""
+    dialect = Dialect(run.options.dialect)
+    target = run.shared.target_options(run.target.info.path)
+    context = run.shared.context_options()
+    draft, speculation = None, None
+    if result.verdict.use_speculation and result.best is not None:
+        by_name = {candidate.name: candidate.options for candidate in run.candidates}
+        draft = None if result.best.arm.draft is None else by_name[result.best.arm.draft]
+        speculation = result.best.arm.speculation
+    flags = server_arguments(target, draft, context, speculation, dialect=dialect)
+    command = server_command(target, draft, context, speculation, dialect=dialect)
+    findings = _findings(result, run)
+    document = tune_document(
+        result,
+        findings,
+        machine=run.machine,
+        study=run.study.name,
+        target=run.target,
+        candidates=run.candidates,
+        memory_bytes=run.models.memory_bytes,
+        workload=run.workload,
+        schedule=run.shared.schedule_kind(),
+        flags=flags,
+        command=command,
+    )
+    text = _summary(result, findings, command, run.shared.schedule_kind())
+    write_result(document, text, run.shared.json_path)
+
+
+def _findings(result: TuneResult, run: TuneRun) -> Findings:
+    best = result.best
+    return Findings(
+        explanation=_explanation(result, run),
+        categories=per_category(result.trials, None if best is None else best.arm),
+        profiles=judge_profiles(result.trials, min_gain=run.options.min_gain),
+    )
+
+
+def _explanation(result: TuneResult, run: TuneRun) -> Explanation:
+    if result.best is None or result.speedup is None:
+        return Explanation(text="Not explained: no setting was confirmed.", findings=None)
+    arm = result.best.arm
+    return explain_measured(
+        result.pairs,
+        arm,
+        speedup=result.speedup.estimate,
+        recommended=result.verdict.use_speculation,
+        costs=ngram_costs(run.costs) if arm.draft is None else run.costs.get(arm.draft),
+    )
+
+
+def _summary(result: TuneResult, findings: Findings, command: str, schedule: Schedule) -> str:
+    lines = [result.verdict.reason]
+    if schedule is Schedule.FAST:
+        lines.append(
+            "NOTE: measured on the fast schedule, which llama-server does not have: this is what "
+            "would be possible, not what the command gives."
+        )
+    if result.lossless is not None and not result.lossless.lossless:
+        lines.append("WARNING: speculation changed the output; spectui bench shows where.")
+    if result.best is not None and result.speedup is None:
+        lines.append(f"Best so far: {result.best.arm.label} (not confirmed).")
+    if result.speedup is not None:
+        lines += ["", wrapped(findings.explanation.text)]
+    if findings.categories:
+        lines += ["", drawn(_categories(findings)), wrapped(findings.profiles.reason), ""]
+    if not result.verdict.use_speculation:
+        lines.append("# speculation off: no speculative flag is written")
+    lines.append(command)
+    return "\n".join(lines)
+
+
+def _categories(findings: Findings) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("category", no_wrap=True)
+    for heading in ("prompts", "tokens", "winner", "best"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("best in the trials", no_wrap=True, overflow="ellipsis")
+    for one in findings.categories:
+        table.add_row(
+            Text(one.category),
+            str(one.n_prompts),
+            str(one.n_tokens),
+            words.times(one.winner_speedup),
+            words.times(one.best_speedup),
+            Text(one.best.label),
+        )
+    return table

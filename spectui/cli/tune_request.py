@@ -1,0 +1,62 @@
+"""What ``spectui tune`` is asked for, and the run that comes of it."""
+
+from dataclasses import dataclass, field
+
+from spectui.cli.request import SharedOptions
+from spectui.cli.session import Models
+from spectui.engine.events import ModelLoaded
+from spectui.errors import UsageError
+from spectui.monitor.machine import Machine
+from spectui.replay.costs import Costs
+from spectui.tune.candidates import Candidate
+from spectui.tune.space import Parameter, SearchSpace
+from spectui.tune.study import TuningStudy
+from spectui.tune.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneOptions:
+    """The options that only ``tune`` has, by click's parameter names."""
+
+    trials: int
+    time_budget: float | None
+    study: str | None
+    storage: str | None
+    resume: bool
+    sampler: str
+    tuned: str
+    min_gain: float
+    dialect: str
+    repeats: int
+
+    def parameters(self) -> frozenset[Parameter]:
+        """Parse ``--tune``.
+
+        Raises:
+            UsageError: it names an unknown parameter, or none.
+        """
+        wanted = [name.strip() for name in self.tuned.split(",") if name.strip()]
+        known = [str(parameter) for parameter in Parameter]
+        for name in wanted:
+            if name not in known:
+                raise UsageError(f"--tune {name}: unknown; choose among {', '.join(known)}")
+        if not wanted:
+            raise UsageError(f"--tune names nothing; choose among {', '.join(known)}")
+        return frozenset(Parameter(name) for name in wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneRun:
+    """A run that is ready to search."""
+
+    shared: SharedOptions
+    options: TuneOptions
+    models: Models
+    machine: Machine
+    target: ModelLoaded
+    candidates: tuple[Candidate, ...]
+    workload: Workload
+    space: SearchSpace
+    study: TuningStudy
+    costs: dict[str, Costs] = field(default_factory=dict)
+    """What the recording found rounds to cost, by draft; empty until then."""

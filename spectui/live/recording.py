@@ -1,0 +1,194 @@
+"""The user's own answers, recorded for replay: the draft goes along each when nobody waits.
+
+Everything stays in memory, and no more of it than the newest answers.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from spectui.config import SamplingConfig
+from spectui.engine.commands import Generate, RecordChains
+from spectui.engine.events import (
+    ChainsRecorded,
+    EngineFailed,
+    Event,
+    GenerationFinished,
+    GenerationResult,
+)
+from spectui.engine.thread import EngineThread, Priority
+from spectui.errors import CancelledError
+from spectui.live.runs import Run, RunMeter, newest
+from spectui.replay.trace import Chains, Recording
+
+_ALONE = Generate(prompt=())
+"""How the baseline is drafted: not at all."""
+MAX_TOKENS = 8_000
+"""Of answers that are kept: a replay of them all takes about a second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatText:
+    """One answer."""
+
+    recording: Recording
+    """Without chains until the draft has gone along it."""
+    sampling: SamplingConfig
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether it can be replayed."""
+        return bool(self.recording.chains)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRecording:
+    """What is known of a session's answers at one moment."""
+
+    draft: str
+    """Name of the draft."""
+    depth: int
+    """Longest draft that the recordings answer for."""
+    texts: tuple[ChatText, ...] = ()
+    """Different answers, oldest first."""
+    runs: tuple[Run, ...] = ()
+    """How answers were generated, oldest first; the same answer may have been, several times."""
+    baseline: Run | None = None
+    """The target alone, as measured when the pair was loaded."""
+    failure: str | None = None
+    """Why the last answer could not be recorded."""
+
+    @property
+    def recordings(self) -> tuple[Recording, ...]:
+        """Those that can be replayed."""
+        return tuple(text.recording for text in self.texts if text.is_recorded)
+
+    @property
+    def n_waiting(self) -> int:
+        """Answers that the draft has still to go along."""
+        return sum(not text.is_recorded for text in self.texts)
+
+
+class ChatRecorder:
+    """Records the answers of one loaded pair. Except for ``close``, used on the engine's thread."""
+
+    def __init__(
+        self,
+        engine: EngineThread,
+        sink: Callable[[ChatRecording], None],
+        *,
+        draft: str,
+        depth: int,
+        n_ctx: int,
+        max_tokens: int = MAX_TOKENS,
+    ) -> None:
+        """Listen; nothing is recorded yet.
+
+        Args:
+            engine: has loaded the pair.
+            sink: called with every change, on the engine's thread.
+            draft: its name.
+            depth: longest draft that recordings shall answer for.
+            n_ctx: of the target.
+            max_tokens: of the answers that are kept.
+        """
+        self._sink = sink
+        self._n_ctx = n_ctx
+        self._max_tokens = max_tokens
+        self._meter, self._baseline_meter = RunMeter(), RunMeter()
+        self._turn: Generate | None = None
+        self._n_texts = 0
+        self._under_way: str | None = None
+        """Id of the answer that the draft goes along."""
+        self.state = ChatRecording(draft=draft, depth=depth)
+        self._engine = engine
+        self._client = engine.connect(self._on_event, Priority.BACKGROUND)
+
+    def close(self) -> None:
+        """Cancel what is under way, from any thread."""
+        self._client.quit()
+        self._engine.disconnect(self._client)
+
+    def begin(self, turn: Generate) -> None:
+        """An answer is asked for."""
+        self._turn = turn
+
+    def hear(self, event: Event) -> None:
+        """Take what the chat's client is told of the answer."""
+        turn = self._turn
+        run = None if turn is None else self._meter.hear(event, turn)
+        if turn is None or run is None or not isinstance(event, GenerationFinished):
+            return
+        self._turn = None
+        runs = newest((*self.state.runs, run), self._max_tokens, lambda one: one.n_decoded)
+        self._change(runs=runs)
+        self._add(turn, event.result)
+        self._record_next()
+
+    def hear_baseline(self, event: Event) -> None:
+        """Take what a client is told that measures the target alone."""
+        run = self._baseline_meter.hear(event, _ALONE)
+        if run is not None:
+            self._change(baseline=run)
+
+    def _add(self, turn: Generate, result: GenerationResult) -> None:
+        known = {(text.recording.prompt, text.recording.output) for text in self.state.texts}
+        if not result.n_decoded or (turn.prompt, result.tokens) in known:
+            return
+        self._n_texts += 1
+        recording = Recording(
+            id=f"answer-{self._n_texts}",
+            category="chat",
+            prompt=turn.prompt,
+            output=result.tokens,
+            stop=result.stop,
+            n_predict=turn.n_predict,
+            n_ctx=self._n_ctx,
+            chains={},
+        )
+        self._keep((*self.state.texts, ChatText(recording=recording, sampling=turn.sampling)))
+
+    def _keep(self, texts: tuple[ChatText, ...]) -> None:
+        kept = newest(texts, self._max_tokens, lambda text: len(text.recording.output))
+        self._change(texts=kept)
+
+    def _record_next(self) -> None:
+        waiting = next((text for text in self.state.texts if not text.is_recorded), None)
+        if self._under_way is not None or waiting is None:
+            return
+        recording = waiting.recording
+        self._under_way = recording.id
+        self._client.submit(
+            RecordChains(prompt=recording.prompt, output=recording.output, depth=self.state.depth)
+        )
+
+    def _on_event(self, event: Event) -> None:
+        match event:
+            case ChainsRecorded(chains=chains):
+                self._recorded(chains)
+            case EngineFailed(error=CancelledError()):
+                # The pair is going.
+                return
+            case EngineFailed(error=error):
+                self._forget(str(error))
+            case _:
+                # It gave way to the chat, and will begin again by itself.
+                return
+        self._under_way = None
+        self._record_next()
+
+    def _recorded(self, chains: Chains) -> None:
+        def finished(text: ChatText) -> ChatText:
+            if text.recording.id != self._under_way:
+                return text
+            recording = replace(text.recording, chains={self.state.draft: chains})
+            return replace(text, recording=recording)
+
+        self._change(texts=tuple(map(finished, self.state.texts)), failure=None)
+
+    def _forget(self, reason: str) -> None:
+        texts = tuple(text for text in self.state.texts if text.recording.id != self._under_way)
+        self._change(texts=texts, failure=reason)
+
+    def _change(self, **changes: object) -> None:
+        self.state = replace(self.state, **changes)  # type: ignore[arg-type] # its own fields
+        self._sink(self.state)

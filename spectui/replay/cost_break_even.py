@@ -1,0 +1,130 @@
+"""What would have to change for speculation to pay: a faster draft, or one that guesses better.
+
+Tokens per round follow from α as if every drafted token were accepted independently of the others
+(Leviathan et al. 2023, arXiv 2211.17192, eq. 1). What that misses at the setting in question is
+taken off by scaling the estimate to its known speedup.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from spectui.speculative.expectation import expected_tokens
+
+_BISECTIONS = 60
+"""Halvings of the interval of α: beyond the precision of a float."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeanRound:
+    """What a round with drafts of one length costs, in seconds."""
+
+    drafted: float
+    """γ: drafted tokens per round; a mean need not be whole."""
+    chain_s: float
+    again_s: float
+    """The draft evaluates the verified batch again, on the ``server`` schedule."""
+    verify_s: float
+    fixed_s: float
+    """Everything else that a round takes whatever comes of it."""
+    token_s: float
+    """Per emitted token."""
+    rejection_s: float
+    """Rollback, per round that ends in a mismatch."""
+    off_s: float
+    """One token of the target alone."""
+
+    def speedup(self, alpha: float, draft_scale: float = 1.0) -> float:
+        """Throughput over the target's alone.
+
+        Args:
+            alpha: acceptance per token.
+            draft_scale: share of its seconds that the draft would take.
+        """
+        draft_s = draft_scale * (self.chain_s + self.again_s)
+        seconds = draft_s + self._other_s(alpha)
+        return self.off_s * expected_tokens(alpha, self.drafted) / seconds
+
+    def draft_scale(self, alpha: float, wanted: float) -> float | None:
+        """Share of the draft's seconds at which the speedup is ``wanted``.
+
+        Negative where even a draft for nothing would not do; None for one that costs nothing.
+        """
+        draft_s = self.chain_s + self.again_s
+        if draft_s <= 0:
+            return None
+        allowed_s = self.off_s * expected_tokens(alpha, self.drafted) / wanted
+        return (allowed_s - self._other_s(alpha)) / draft_s
+
+    def _other_s(self, alpha: float) -> float:
+        """Seconds besides the draft's."""
+        p_rejected: float = 1 - alpha**self.drafted
+        emitted_s = self.token_s * expected_tokens(alpha, self.drafted)
+        return self.verify_s + self.fixed_s + emitted_s + self.rejection_s * p_rejected
+
+    def without(self, part: str) -> "MeanRound":
+        """The same round if one of its costs were nothing."""
+        return replace(self, **{part: 0.0})
+
+
+class Outlook:
+    """What one draft could do for one target if it were faster, or guessed better."""
+
+    def __init__(
+        self, own: MeanRound, lengths: Sequence[MeanRound], *, alpha: float, speedup: float
+    ) -> None:
+        """Scale the model so that it says ``speedup`` of the setting as it is.
+
+        Args:
+            own: the mean round of the setting.
+            lengths: rounds of other draft lengths that may be chosen as well. None of them is
+                taken to be better than ``own`` as things are: the setting is the best one found.
+            alpha: acceptance per token of the setting.
+            speedup: of the setting, measured or replayed.
+        """
+        self.own = own
+        self.alpha = alpha
+        self.now = speedup
+        estimate = own.speedup(alpha)
+        self._level = speedup / estimate
+        self._rounds = tuple(
+            (one, speedup / max(estimate, one.speedup(alpha))) for one in (own, *lengths)
+        )
+
+    def speedup(self, *, alpha: float | None = None, draft_scale: float = 1.0) -> float:
+        """Speedup at the best length."""
+        tried = self.alpha if alpha is None else alpha
+        return max(level * one.speedup(tried, draft_scale) for one, level in self._rounds)
+
+    def changed(self, own: MeanRound, *, alpha: float | None = None) -> float:
+        """Speedup of the setting itself if its round were ``own``."""
+        return self._level * own.speedup(self.alpha if alpha is None else alpha)
+
+    def break_even_draft(self, wanted: float = 1.0) -> float | None:
+        """Share of its present seconds that the draft may take for a speedup of ``wanted``.
+
+        Returns:
+            More than 1 where it may be slower than it is; None where even a draft for nothing
+            would not do, or where the draft costs nothing.
+        """
+        found = [one.draft_scale(self.alpha, wanted / level) for one, level in self._rounds]
+        best = max((scale for scale in found if scale is not None), default=-1.0)
+        return best if best > 0 else None
+
+    def break_even_alpha(self, wanted: float = 1.0) -> float | None:
+        """Acceptance per token from which on the speedup is ``wanted``.
+
+        Returns:
+            None where even perfect acceptance would not do.
+        """
+        if self.speedup(alpha=1.0) < wanted:
+            return None
+        low, high = 0.0, 1.0
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.speedup(alpha=middle) >= wanted else (middle, high)
+        return high
+
+    def limit(self, lengths: Sequence[MeanRound]) -> tuple[float, MeanRound]:
+        """Speedup of a perfect draft for nothing, at the best of ``lengths``, and that round."""
+        best = max((self.own, *lengths), key=lambda one: one.speedup(1.0, 0.0))
+        return self._level * best.speedup(1.0, 0.0), best

@@ -1,0 +1,139 @@
+"""The what-if screen's place in the app: opened on demand, told every change, its wishes done."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from spectui.errors import SpectuiError
+from spectui.models.sizes import counted
+
+if TYPE_CHECKING:
+    from spectui.config import SpeculationConfig
+    from spectui.live.recording import ChatRecording
+    from spectui.live.session import LiveSession
+    from spectui.live.traces import SavedTrace
+    from spectui.live.whatif import WhatIfState
+    from spectui.tui.app import SpectuiApp
+    from spectui.tui.screens.whatif import WhatIfScreen
+    from spectui.tune.trials import TrialRecord
+
+_LOOKING = "What was answered is being looked at."
+_NO_PAIR = "No pair is loaded yet: choose one, and ask it something."
+_NO_DRAFT = "No draft is loaded, so there is nothing to ask about; choose a pair with one."
+_OFF = (
+    "Answers are not recorded, since config.toml says record_chats = false; without it they are, "
+    "in memory, and nothing is written."
+)
+
+
+class WhatIfs:
+    """Connects the what-if screen with the session's recordings."""
+
+    def __init__(self, app: "SpectuiApp") -> None:
+        """Nothing is open and nothing recorded yet."""
+        self._app = app
+        self._screen: WhatIfScreen | None = None
+        self._recording: ChatRecording | None = None
+        self._trials: Sequence[TrialRecord] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the screen is there."""
+        return self._screen is not None
+
+    def open(self) -> None:
+        """Show the screen."""
+        # Imported here: plots and numpy are not needed to start.
+        from spectui.live.whatif import WhatIfState, by_model  # noqa: PLC0415
+        from spectui.tui.screens.whatif import WhatIfScreen  # noqa: PLC0415
+
+        if self._screen is None:
+            setup = self._app.director.setup
+            applied = None if setup is None else by_model(setup.speculation)
+            self._screen = WhatIfScreen(WhatIfState(reason=_LOOKING, applied=applied))
+            self._app.push_screen(self._screen, self._closed)
+            self.refresh()
+
+    def _closed(self, _result: None) -> None:
+        self._screen = None
+
+    def take(self, recording: "ChatRecording | None") -> None:
+        """Take what is recorded now; None for another pair."""
+        self._recording = recording
+        self.refresh()
+
+    def take_trials(self, trials: "Sequence[TrialRecord]") -> None:
+        """Take the trials of the search."""
+        if trials is not self._trials:
+            self._trials = trials
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Show what there is, if somebody looks. Costs are fitted aside."""
+        if self._screen is not None:
+            self._screen.show_made(self._maker())
+
+    def _maker(self) -> "Callable[[], WhatIfState]":
+        """Return what makes the state that holds now, on any thread."""
+        from spectui.live.recording import ChatRecording  # noqa: PLC0415 - as above
+        from spectui.live.whatif import WhatIfState, whatif_state  # noqa: PLC0415
+
+        setup = self._app.director.setup
+        if setup is None:
+            return partial(WhatIfState, reason=_NO_PAIR)
+        if setup.draft is None:
+            return partial(WhatIfState, reason=_NO_DRAFT)
+        if not self._app.launch.settings.record_chats:
+            return partial(WhatIfState, reason=_OFF)
+        return partial(
+            whatif_state,
+            self._recording or ChatRecording(draft=setup.draft.path.stem, depth=1),
+            schedule=setup.schedule,
+            applied=setup.speculation,
+            trials=self._trials,
+        )
+
+    def apply(self, speculation: "SpeculationConfig") -> None:
+        """Use a setting in the chat from the next answer on; the screen has said so."""
+        self._app.director.speculate(speculation)
+        self.refresh()
+
+    def save(self, *, keep_text: bool) -> None:
+        """Write a trace, aside."""
+        session, recording = self._app.backstage.session, self._recording
+        if session is None or recording is None:
+            return
+        make = self._maker()
+
+        def save() -> None:
+            try:
+                saved = _save(session, recording, make, keep_text=keep_text)
+            except SpectuiError as error:
+                self._app.call_from_thread(self._app.warn, f"{error}.")
+            else:
+                tell = partial(self._app.notify, _told(saved), markup=False, timeout=10)
+                self._app.call_from_thread(tell)
+
+        self._app.run_worker(save, thread=True)
+
+
+def _save(
+    session: "LiveSession",
+    recording: "ChatRecording",
+    make: "Callable[[], WhatIfState]",
+    *,
+    keep_text: bool,
+) -> "SavedTrace":
+    from spectui.live.traces import save_trace  # noqa: PLC0415 - it brings llama.cpp, loaded by now
+
+    state = make()
+    trace = session.chat_trace(recording, state.schedule, state.known.costs)
+    return save_trace(trace, len(recording.recordings), keep_text=keep_text)
+
+
+def _told(saved: "SavedTrace") -> str:
+    text = "with the text" if saved.has_text else "without text"
+    told = f"Saved {counted(saved.n_answers, 'answer')}, {text}, to {saved.path}"
+    if saved.n_left_out:
+        told += f" ({counted(saved.n_left_out, 'answer')} sampled otherwise left out)"
+    return told

@@ -1,0 +1,136 @@
+"""What the what-if plot shows: a curve over ``draft_max``, marks on it, and the same in ASCII."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from spectui.config import SpeculationConfig
+from spectui.live.whatif import Line, Measured, Source
+from spectui.replay.totals import Total
+from spectui.tui.glyphs import ASCII, Glyphs
+
+
+class Mark(Enum):
+    """Kinds of marks, those drawn later above those drawn earlier."""
+
+    OTHER = "other line"
+    """Measured with another ``draft_min`` or ``draft_p_min``."""
+    TRIAL = "trial"
+    """Of tuning, on its own prompts."""
+    CHAT = "measured"
+    """In this chat."""
+    SHOWN = "shown"
+    """The setting that is looked at."""
+
+
+_UNICODE_MARKS = {Mark.OTHER: "·", Mark.TRIAL: "×", Mark.CHAT: "■", Mark.SHOWN: "◆"}
+_ASCII_MARKS = {Mark.OTHER: ".", Mark.TRIAL: "x", Mark.CHAT: "o", Mark.SHOWN: "#"}
+_ASCII_CURVE = "*"
+_LABELS = len("000.0 |")
+_MARGIN = 0.05
+"""Room above and below, as a share of what the values span."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """One line of settings."""
+
+    name: str
+    """What its values are, with their unit."""
+    values: tuple[float, ...]
+    """By ``draft_max``, from 1 on."""
+    shown: int
+    """The ``draft_max`` that is looked at."""
+    off: float | None
+    """The target alone."""
+    points: tuple[tuple[Mark, int, float], ...]
+    """(kind, ``draft_max``, value) of what was measured, in the order of drawing."""
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Least and most, with some room."""
+        values = [*self.values, *(value for _, _, value in self.points)]
+        values += [] if self.off is None else [self.off]
+        low, high = min(values), max(values)
+        room = _MARGIN * (high - low) or _MARGIN
+        return low - room, high + room
+
+
+def curve(line: Line, shown: SpeculationConfig, measured: Sequence[Measured]) -> Curve:
+    """Return throughput over ``draft_max``; without costs, the mean accepted length."""
+    speeds = [total.tokens_per_s for total in line]
+    if any(speed is None for speed in speeds):
+        return Curve(
+            name="tokens/round",
+            values=tuple(total.mean_accepted_length or 1.0 for total in line),
+            shown=shown.draft_max,
+            off=None,
+            points=(),
+        )
+    points = [
+        (_kind(one, shown), one.speculation.draft_max, one.tokens_per_s)
+        for one in measured
+        if one.speculation.draft_max <= len(line)
+    ]
+    order = list(Mark)
+    return Curve(
+        name="tokens/s",
+        values=tuple(speed or 0.0 for speed in speeds),
+        shown=shown.draft_max,
+        off=_off(line[0]),
+        points=tuple(sorted(points, key=lambda point: order.index(point[0]))),
+    )
+
+
+def _kind(measured: Measured, shown: SpeculationConfig) -> Mark:
+    ran = measured.speculation
+    if (ran.draft_min, ran.draft_p_min) != (shown.draft_min, shown.draft_p_min):
+        return Mark.OTHER
+    return Mark.CHAT if measured.source is Source.CHAT else Mark.TRIAL
+
+
+def _off(total: Total) -> float | None:
+    return total.n_decoded / total.off_s if total.off_s else None
+
+
+def mark(kind: Mark, glyphs: Glyphs) -> str:
+    """Return the character of a kind of marks."""
+    return (_ASCII_MARKS if glyphs is ASCII else _UNICODE_MARKS)[kind]
+
+
+def legend(drawn: Curve, glyphs: Glyphs) -> str:
+    """Return what the marks mean that are there."""
+    present = {Mark.SHOWN, *(kind for kind, _, _ in drawn.points)}
+    kinds = [kind for kind in reversed(Mark) if kind in present]
+    parts = [f"{mark(kind, glyphs)} {kind.value}" for kind in kinds]
+    line = "-" if glyphs is ASCII else "─"
+    parts += [] if drawn.off is None else [f"{line} off {drawn.off:.1f}"]
+    return "  ".join([f"{drawn.name} by draft_max:", *parts])
+
+
+def ascii_chart(drawn: Curve, width: int, height: int) -> list[str]:
+    """Return ``height`` lines: the values as stars, the off level as dashes, and the axis."""
+    room, (low, high) = max(1, width - _LABELS), drawn.limits
+    n_rows, n_values = max(2, height - 1), len(drawn.values)
+    per_value = max(1, room // n_values)
+    rows = [[" "] * (per_value * n_values) for _ in range(n_rows)]
+
+    def row_of(value: float) -> int:
+        return round((high - value) / (high - low) * (n_rows - 1))
+
+    if drawn.off is not None:
+        rows[row_of(drawn.off)] = ["-"] * (per_value * n_values)
+    at_shown = drawn.values[drawn.shown - 1]
+    for x, y, sign in (
+        *((x, y, _ASCII_CURVE) for x, y in enumerate(drawn.values, start=1)),
+        (drawn.shown, at_shown, mark(Mark.SHOWN, ASCII)),
+        *((x, y, mark(kind, ASCII)) for kind, x, y in drawn.points),
+    ):
+        rows[row_of(y)][(x - 1) * per_value + per_value // 2] = sign
+    labels = {0: high, n_rows - 1: low}
+    lines = [
+        (f"{labels[index]:5.1f} |" if index in labels else "      |") + "".join(row)
+        for index, row in enumerate(rows)
+    ]
+    names = "".join(str(x).center(per_value)[:per_value] for x in range(1, n_values + 1))
+    return [*lines, " " * _LABELS + names]

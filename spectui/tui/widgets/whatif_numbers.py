@@ -1,0 +1,68 @@
+"""The numbers of one setting, large."""
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Digits, Static
+
+from spectui.replay.totals import Total
+from spectui.tui import units
+from spectui.tui.glyphs import ASCII, Glyphs, glyphs_of
+
+_NAMES = ("tokens/s", "of off", "acceptance", "tokens/round")
+"""What stands under each."""
+
+
+class BigNumber(Vertical):
+    """A number with its name under it; in ASCII it is bold, for want of large digits."""
+
+    DEFAULT_CSS = """
+    BigNumber {
+        width: 1fr; height: auto;
+        & Digits { width: auto; color: $text-primary; }
+        & .plain { text-style: bold; }
+        & .name { color: $text-muted; }
+    }
+    """
+
+    def __init__(self, name: str) -> None:
+        """Nothing is known yet."""
+        super().__init__()
+        self._label = name
+
+    def compose(self) -> ComposeResult:
+        """The number, then its name."""
+        yield Static(classes="plain") if glyphs_of(self) is ASCII else Digits()
+        yield Static(self._label, classes="name", markup=False)
+
+    def show(self, number: str) -> None:
+        """Show ``number``, which has characters that large digits have."""
+        if glyphs_of(self) is ASCII:
+            self.query_one(".plain", Static).update(number)
+        else:
+            self.query_one(Digits).update(number)
+
+
+class Numbers(Horizontal):
+    """Throughput, speedup, acceptance rate and mean accepted length; below, the counts."""
+
+    DEFAULT_CSS = "Numbers { height: auto; }"
+
+    def compose(self) -> ComposeResult:
+        """One after the other."""
+        for name in _NAMES:
+            yield BigNumber(name)
+
+    def show(self, total: Total | None) -> None:
+        """Show what a setting would do; None while that is being worked out."""
+        glyphs = glyphs_of(self)
+        texts = ("-",) * len(_NAMES) if total is None else _texts(total, glyphs)
+        for number, text in zip(self.query(BigNumber), texts, strict=True):
+            number.show(text)
+
+
+def _texts(total: Total, glyphs: Glyphs) -> tuple[str, ...]:
+    speed = "-" if total.tokens_per_s is None else units.tokens_per_s(total.tokens_per_s, glyphs)
+    factor = "-" if total.speedup is None else f"{total.speedup:.2f}x"
+    rate = "-" if total.acceptance_rate is None else f"{100 * total.acceptance_rate:.0f}%"
+    length = "-" if total.mean_accepted_length is None else f"{total.mean_accepted_length:.2f}"
+    return speed.removesuffix(" tokens/s"), factor, rate, length

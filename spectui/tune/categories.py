@@ -1,0 +1,236 @@
+"""One setting for all prompts, or a profile per category? From the trials' own prompts.
+
+The best of many settings in a category is the best of many noisy numbers, and with few prompts per
+category it is easily the wrong one. So what profiles gain is told on prompts that had no part in
+the choice: each prompt is left out once, both the setting for all and its category's are chosen
+by the others, and the two are compared on it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from spectui.tune.statistics import PairedMeasurement, paired_speedup
+from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState
+
+_MIN_PER_CATEGORY = 2
+"""Prompts of a category of which one can be left out."""
+_LEVEL = 0.99
+"""Choices that leave out one prompt each share all the others, so that intervals are too narrow: in
+simulations of settings that are all alike, 95 % recommended profiles in up to 5 of 100 cases."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CategoryResult:
+    """What the trials say of one category."""
+
+    category: str
+    n_prompts: int
+    n_tokens: int
+    """Per pass, without the first token of each prompt."""
+    best: Arm
+    """Fastest in the trials, off included."""
+    best_speedup: float
+    """Over off, drift taken out; of the fastest of several, so that it flatters itself."""
+    winner_speedup: float | None
+    """Of the setting chosen for all prompts, in the same trials; None without one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profiles:
+    """Whether a profile per category is worth it."""
+
+    recommended: bool
+    gain: float | None
+    """On prompts left out of the choice; 0.05 is 5 %. None where it cannot be told."""
+    gain_ci99: tuple[float, float] | None
+    apparent_gain: float | None
+    """On the prompts of the choice: noise counts as gain here."""
+    reason: str
+    """One sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    id: str
+    category: str
+    n_tokens: int
+
+
+class _Trials:
+    """Seconds by setting and prompt, in units of the machine's speed at the time.
+
+    Only settings that measured every prompt of the off arm can be compared.
+    """
+
+    def __init__(self, records: Sequence[TrialRecord]) -> None:
+        complete = [r for r in records if r.state is TrialState.COMPLETE and r.anchor_tokens_per_s]
+        off = [record for record in complete if record.arm == OFF]
+        # Tokens are the target's own and the same in every trial; off tells them first.
+        self.prompts = tuple(
+            _Prompt(score.prompt_id, score.category, score.n_tokens)
+            for score in (off[0].prompts if off else ())
+            if score.n_tokens
+        )
+        sums: dict[Arm, dict[str, list[float]]] = {}
+        for record in complete:
+            seconds = sums.setdefault(record.arm, {})
+            for score in record.prompts:
+                if score.n_tokens:
+                    per_token = score.decode_s / score.n_tokens * (record.anchor_tokens_per_s or 1)
+                    seconds.setdefault(score.prompt_id, []).append(per_token)
+        self._per_token = {
+            arm: {prompt: sum(values) / len(values) for prompt, values in seconds.items()}
+            for arm, seconds in sums.items()
+            if all(prompt.id in seconds for prompt in self.prompts)
+        }
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        return tuple(self._per_token)
+
+    def seconds(self, arm: Arm, prompts: Iterable[_Prompt]) -> float:
+        return sum(self._per_token[arm][prompt.id] * prompt.n_tokens for prompt in prompts)
+
+    def fastest(self, prompts: Sequence[_Prompt]) -> Arm:
+        return min(self.arms, key=lambda arm: self.seconds(arm, prompts))
+
+    def by_category(self) -> dict[str, list[_Prompt]]:
+        found: dict[str, list[_Prompt]] = {}
+        for prompt in self.prompts:
+            found.setdefault(prompt.category, []).append(prompt)
+        return found
+
+
+def per_category(records: Sequence[TrialRecord], winner: Arm | None) -> tuple[CategoryResult, ...]:
+    """Find the fastest setting of each category.
+
+    Args:
+        records: all trials; those without prompts are passed over.
+        winner: the setting chosen for all prompts.
+    """
+    trials = _Trials(records)
+    known = winner if winner in trials.arms else None
+    results = []
+    for category, prompts in trials.by_category().items():
+        off_s = trials.seconds(OFF, prompts)
+        best = trials.fastest(prompts)
+        results.append(
+            CategoryResult(
+                category=category,
+                n_prompts=len(prompts),
+                n_tokens=sum(prompt.n_tokens for prompt in prompts),
+                best=best,
+                best_speedup=off_s / trials.seconds(best, prompts),
+                winner_speedup=None if known is None else off_s / trials.seconds(known, prompts),
+            )
+        )
+    return tuple(results)
+
+
+def judge_profiles(records: Sequence[TrialRecord], *, min_gain: float) -> Profiles:
+    """Say whether each category should have a setting of its own.
+
+    Args:
+        records: all trials.
+        min_gain: what profiles must gain for sure to be worth the trouble; 0.02 is 2 %.
+    """
+    trials = _Trials(records)
+    categories = trials.by_category()
+    if not categories:
+        return _unknown("the off arm was not measured")
+    if len(categories) < 2:  # noqa: PLR2004 - a choice needs two
+        return _unknown("the trials' prompts are all of one category")
+    if len(trials.arms) < 2:  # noqa: PLR2004 - a choice needs two
+        return _unknown("the trials measured fewer than two settings on the same prompts")
+    best = {name: trials.fastest(prompts) for name, prompts in categories.items()}
+    if len(set(best.values())) == 1:
+        return Profiles(
+            recommended=False,
+            gain=0.0,
+            gain_ci99=None,
+            apparent_gain=0.0,
+            reason="One setting for all: the same one was fastest in every category.",
+        )
+    single_s = trials.seconds(trials.fastest(trials.prompts), trials.prompts)
+    profiles_s = sum(trials.seconds(best[name], prompts) for name, prompts in categories.items())
+    apparent = single_s / profiles_s - 1
+    if max(map(len, categories.values())) < _MIN_PER_CATEGORY:
+        return _unknown(
+            f"profiles look {_percent(apparent)} faster, but every category has one prompt in the "
+            "trials, which cannot tell the category from the prompt",
+            apparent,
+        )
+    return _judged(_left_out(trials, categories), apparent, min_gain)
+
+
+def _left_out(
+    trials: _Trials, categories: Mapping[str, Sequence[_Prompt]]
+) -> list[PairedMeasurement]:
+    """Each prompt with the setting for all and with its category's, chosen without it."""
+    pairs = []
+    for prompt in trials.prompts:
+        others = [other for other in trials.prompts if other != prompt]
+        alike = [other for other in categories[prompt.category] if other != prompt]
+        single = trials.fastest(others)
+        profile = trials.fastest(alike) if alike else single
+        pairs.append(
+            PairedMeasurement(
+                prompt_id=prompt.id,
+                category=prompt.category,
+                baseline_s=trials.seconds(single, (prompt,)),
+                baseline_tokens=prompt.n_tokens,
+                speculative_s=trials.seconds(profile, (prompt,)),
+                speculative_tokens=prompt.n_tokens,
+            )
+        )
+    return pairs
+
+
+def _judged(pairs: Sequence[PairedMeasurement], apparent: float, min_gain: float) -> Profiles:
+    speedup = paired_speedup(pairs, level=_LEVEL)
+    gain = speedup.estimate - 1
+    what = f"on prompts left out of the choice, {_percent(apparent)} on those of the choice"
+    if speedup.low is None or speedup.high is None:
+        reason = (
+            f"One setting for all, not decided: profiles per category gained {_percent(gain)} "
+            f"{what}; {speedup.interval_reason}."
+        )
+        return Profiles(
+            recommended=False, gain=gain, gain_ci99=None, apparent_gain=apparent, reason=reason
+        )
+    low, high = speedup.low - 1, speedup.high - 1
+    recommended = low > min_gain
+    interval = f"99 % interval {_percent(low)} to {_percent(high)}"
+    if recommended:
+        reason = (
+            f"A profile per category: it gained {_percent(gain)} ({interval}) on prompts left out "
+            "of the choice."
+        )
+    else:
+        reason = (
+            f"One setting for all: profiles per category gained {_percent(gain)} ({interval}) "
+            f"{what}; that may be noise."
+        )
+    return Profiles(
+        recommended=recommended,
+        gain=gain,
+        gain_ci99=(low, high),
+        apparent_gain=apparent,
+        reason=reason,
+    )
+
+
+def _unknown(because: str, apparent: float | None = None) -> Profiles:
+    return Profiles(
+        recommended=False,
+        gain=None,
+        gain_ci99=None,
+        apparent_gain=apparent,
+        reason=f"One setting for all, not decided: {because}.",
+    )
+
+
+def _percent(share: float) -> str:
+    rounded = round(100 * share, 1)
+    sign = "+" if rounded > 0 else "\N{MINUS SIGN}" if rounded < 0 else ""
+    return f"{sign}{abs(rounded):.1f} %"

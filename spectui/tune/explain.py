@@ -1,0 +1,188 @@
+"""Why a setting pays or does not: one paragraph made of numbers, and what would change it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spectui.replay.cost_findings import Findings, Term, find
+from spectui.replay.cost_terms import REST, RoundTerms, measured_terms, replayed_terms
+from spectui.replay.costs import Costs
+from spectui.replay.totals import Total
+from spectui.tune.measurement import Pair, throughput, total_counters
+from spectui.tune.trials import Arm
+
+_WHOLE_MS = 10
+"""Milliseconds from which on no digit stands after the point."""
+_SMALL = 0.005
+"""Share of a round that rounds to 0 %."""
+_NOTHING_DRAFTED = (
+    "Not explained: nothing was drafted on these prompts, so that every round was the target's own."
+)
+
+
+_DECIDES = {
+    Term.REJECTIONS: "Rejected drafts cost most: without any",
+    Term.DRAFT: "Drafting costs most: with a draft for nothing",
+    Term.AGAIN: "The second draft pass costs most: without it",
+    Term.VERIFY: "Verifying costs most: if a batch took as long as one token",
+    Term.ROLLBACK: "Rollback costs most: without it",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """One paragraph."""
+
+    text: str
+    findings: Findings | None
+    """None where something is missing; the text says what."""
+
+
+def explain_measured(
+    pairs: Sequence[Pair], arm: Arm, *, speedup: float, recommended: bool, costs: Costs | None
+) -> Explanation:
+    """Explain a setting that was confirmed.
+
+    Args:
+        pairs: the confirmation.
+        arm: the setting.
+        speedup: that the confirmation found.
+        recommended: by the verdict.
+        costs: of the draft, for what other lengths would do; None for this length alone.
+    """
+    baseline = [pair.baseline for pair in pairs]
+    off = throughput(baseline)
+    speculative = total_counters([pair.speculative for pair in pairs])
+    terms = None
+    if off:
+        terms = measured_terms(speculative, total_counters(baseline), off_s=1 / off)
+    if terms is None:
+        return Explanation(text=_NOTHING_DRAFTED, findings=None)
+    found = find(terms, speedup=speedup, is_measured=True, costs=costs, has_floor=_has_floor(arm))
+    return Explanation(text=paragraph(found, recommended=recommended), findings=found)
+
+
+def explain_replayed(total: Total, costs: Costs | None) -> Explanation:
+    """Explain a setting that was replayed."""
+    if costs is None:
+        text = "Not explained: the trace holds no costs; record it with --costs."
+        return Explanation(text=text, findings=None)
+    terms = replayed_terms(total, costs)
+    if terms is None or total.speedup is None:
+        return Explanation(text=_NOTHING_DRAFTED, findings=None)
+    arm = Arm(draft=total.draft, speculation=total.speculation)
+    found = find(
+        terms, speedup=total.speedup, is_measured=False, costs=costs, has_floor=_has_floor(arm)
+    )
+    return Explanation(text=paragraph(found, recommended=total.speedup > 1), findings=found)
+
+
+def _has_floor(arm: Arm) -> bool:
+    """Whether drafts end early of themselves: at a probability, or where no n-gram is found."""
+    s = arm.speculation
+    return s is not None and (s.draft_p_min > 0 or s.ngram is not None)
+
+
+def paragraph(found: Findings, *, recommended: bool) -> str:
+    """Say it in words."""
+    terms = found.terms
+    sentences = (
+        _rounds(terms),
+        f"Of a round's {_ms(terms.parts.total_s)}, {_shares(terms)}.",
+        _loss(found),
+        _margins(found, recommended=recommended) if found.speedup > 1 else _demands(found),
+        _limit(found),
+    )
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _rounds(terms: RoundTerms) -> str:
+    return (
+        f"α is {terms.alpha:.2f}: a round drafts {terms.drafted:.1f} tokens and emits "
+        f"{terms.emitted:.2f}. A draft step takes {_ms(terms.step_s)}, c = {terms.c:.3g} of the "
+        f"target's {_ms(terms.target_step_s)}. Verifying {terms.drafted + 1:.1f} tokens costs "
+        f"V(n)/V(1) = {terms.verify_ratio:.2f}."
+    )
+
+
+def _loss(found: Findings) -> str:
+    how = "measured" if found.is_measured else "replayed"
+    return (
+        f"{_DECIDES[found.decides]}, it would be {_times(found.speedup_without)} instead of "
+        f"{_times(found.speedup)} ({how})."
+    )
+
+
+def _shares(terms: RoundTerms) -> str:
+    parts = terms.parts
+    named = sorted(parts.named, key=lambda part: -part[1])
+    large = [(name, s / parts.total_s) for name, s in named if s >= _SMALL * parts.total_s]
+    small = [name for name, s in named if s < _SMALL * parts.total_s and name != REST]
+    (first, share), *others = large
+    told = [f"{first} takes {_percent(share)}"]
+    told += [f"{name} {_percent(share)}" for name, share in others]
+    if small:
+        told.append(f"{_listed(small)} under 1 %")
+    return ", ".join(told)
+
+
+def _margins(found: Findings, *, recommended: bool) -> str:
+    """How far it is from not paying."""
+    stays = []
+    if found.break_even_step_s is not None:
+        stays.append(f"a draft step takes less than {_ms(found.break_even_step_s)}")
+    if found.break_even_alpha is not None and found.break_even_alpha > 0:
+        stays.append(f"α stays above {found.break_even_alpha:.2f}")
+    if not stays:
+        return ""
+    verb = "It pays" if recommended else "It breaks even"
+    alone = ", each with the other as it is" if len(stays) > 1 else ""
+    return f"{verb} as long as {' and '.join(stays)}{alone}."
+
+
+def _demands(found: Findings) -> str:
+    """What would make it pay."""
+    ways = []
+    if found.break_even_step_s is not None:
+        ways.append(f"a draft under {_ms(found.break_even_step_s)}/token with the same acceptance")
+    if found.break_even_alpha is not None:
+        now = found.terms.alpha
+        digits = 2 if round(found.break_even_alpha, 2) > round(now, 2) else 3
+        ways.append(
+            f"an acceptance α of {found.break_even_alpha:.{digits}f} instead of {now:.{digits}f} "
+            "at the same costs"
+        )
+    if ways:
+        return f"To pay, it would take {' or '.join(ways)}."
+    if found.drafts_are_free:
+        return f"Even a draft that is always right would give {_times(found.speedup_if_perfect)}."
+    return (
+        f"Neither a faster draft nor a better one would pay: one for nothing gives "
+        f"{_times(found.speedup_if_free)}, one that is always right "
+        f"{_times(found.speedup_if_perfect)}."
+    )
+
+
+def _limit(found: Findings) -> str:
+    n = f"{found.limit_drafted + 1:.3g}"
+    why = f"V({n})/V(1) is {found.limit_verify_ratio:.2f}"
+    if found.limit <= 1:
+        return f"Even a free, perfect draft would give at most {_times(found.limit)}, since {why}."
+    return f"A free, perfect draft would give at most {_times(found.limit)}: {why}."
+
+
+def _ms(seconds: float) -> str:
+    milliseconds = 1000 * seconds
+    return f"{milliseconds:.0f} ms" if milliseconds >= _WHOLE_MS else f"{milliseconds:.2g} ms"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _times(speedup: float) -> str:
+    return f"{speedup:.2f}×"
+
+
+def _listed(words: Sequence[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last

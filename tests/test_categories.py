@@ -1,0 +1,150 @@
+"""One setting for all, or a profile per category: from trials whose truth is known."""
+
+import random
+
+import pytest
+
+from spectui.config import SpeculationConfig
+from spectui.tune.categories import Profiles, judge_profiles, per_category
+from spectui.tune.trials import OFF, Arm, PromptScore, TrialRecord, TrialState
+
+SHORT = Arm(draft="d", speculation=SpeculationConfig(draft_max=2))
+LONG = Arm(draft="d", speculation=SpeculationConfig(draft_max=12))
+ARMS = tuple(Arm(draft="d", speculation=SpeculationConfig(draft_max=n)) for n in range(1, 11))
+SPEEDS = {
+    OFF: {"code": 1.0, "prose": 1.0},
+    SHORT: {"code": 1.4, "prose": 1.2},
+    LONG: {"code": 2.0, "prose": 0.7},
+}
+
+
+def trial(
+    number: int,
+    arm: Arm,
+    speeds: dict[str, float],
+    *,
+    n_each: int,
+    noise: float = 0.0,
+    machine: float = 1.0,
+) -> TrialRecord:
+    dice = random.Random(number)  # noqa: S311 - a test needs no secrets
+    scores = tuple(
+        PromptScore(
+            prompt_id=f"{category}{index}",
+            category=category,
+            n_tokens=40,
+            decode_s=40 / (10 * machine * speed * dice.lognormvariate(0, noise)),
+            n_drafted=0,
+            n_accepted=0,
+            n_rounds=40,
+        )
+        for category, speed in speeds.items()
+        for index in range(n_each)
+    )
+    return TrialRecord(
+        number=number,
+        state=TrialState.COMPLETE,
+        arm=arm,
+        prompts=scores,
+        anchor_tokens_per_s=10 * machine,
+    )
+
+
+def trials(n_each: int, noise: float = 0.0) -> list[TrialRecord]:
+    return [
+        # Every trial ran on a machine of another speed: the anchors take it out.
+        trial(number, arm, speeds, n_each=n_each, noise=noise, machine=1 + 0.1 * number)
+        for number, (arm, speeds) in enumerate(SPEEDS.items())
+    ]
+
+
+def test_the_fastest_of_each_category_stands_beside_the_winner() -> None:
+    code, prose = per_category(trials(4), SHORT)
+    assert (code.category, code.n_prompts, code.n_tokens) == ("code", 4, 160)
+    assert (code.best, prose.best) == (LONG, SHORT)
+    assert code.best_speedup == pytest.approx(2.0)
+    assert (code.winner_speedup, prose.winner_speedup) == pytest.approx((1.4, 1.2))
+
+
+def test_off_can_be_the_best_of_a_category() -> None:
+    _, prose = per_category([t for t in trials(2) if t.arm != SHORT], LONG)
+    assert prose.best == OFF
+    assert prose.best_speedup == 1.0
+    assert prose.winner_speedup == pytest.approx(0.7)
+
+
+def test_repeated_trials_of_a_setting_are_averaged() -> None:
+    records = [
+        trial(0, OFF, SPEEDS[OFF], n_each=1),
+        trial(1, SHORT, {"code": 1.0, "prose": 1.0}, n_each=1),
+        trial(2, SHORT, {"code": 2.0, "prose": 1.0}, n_each=1),
+    ]
+    code, _ = per_category(records, SHORT)
+    assert code.best_speedup == pytest.approx(1 / ((1 + 0.5) / 2))
+
+
+def test_a_trial_without_all_prompts_is_left_out() -> None:
+    records = [*trials(2), trial(9, ARMS[8], {"code": 9.0}, n_each=2)]
+    assert {one.best for one in per_category(records, None)} == {LONG, SHORT}
+    assert all(one.winner_speedup is None for one in per_category(records, None))
+
+
+def test_profiles_are_worth_it_where_the_categories_differ_for_sure() -> None:
+    found = judge_profiles(trials(12, noise=0.02), min_gain=0.02)
+    assert found.recommended
+    assert found.gain is not None
+    # Per token and off-second: code 1/1.4, prose 1/1.2 for all; 1/2.0 and 1/1.2 with profiles.
+    alone, apart = 1 / 1.4 + 1 / 1.2, 1 / 2.0 + 1 / 1.2
+    assert found.gain == pytest.approx(alone / apart - 1, abs=0.04)
+    assert found.reason.startswith("A profile per category: it gained +")
+
+
+def test_noise_is_not_taken_for_a_gain() -> None:
+    """Ten settings that are all the same: the best of each category looks better than it is."""
+    n_recommended, apparent, honest = 0, 0.0, 0.0
+    for seed in range(20):
+        speeds = {"code": 1.3, "prose": 1.3, "chat": 1.3, "math": 1.3}
+        records = [trial(1000 * seed, OFF, dict.fromkeys(speeds, 1.0), n_each=2, noise=0.05)]
+        records += [
+            trial(1000 * seed + n, arm, speeds, n_each=2, noise=0.05)
+            for n, arm in enumerate(ARMS, 1)
+        ]
+        found = judge_profiles(records, min_gain=0.02)
+        n_recommended += found.recommended
+        apparent += (found.apparent_gain or 0.0) / 20
+        honest += (found.gain or 0.0) / 20
+    assert n_recommended == 0
+    assert apparent > 0.02
+    assert abs(honest) < apparent / 2
+
+
+def unknown(found: Profiles, words: str) -> None:
+    assert not found.recommended
+    assert found.gain is None
+    assert words in found.reason
+
+
+def test_what_cannot_be_told_is_not_recommended() -> None:
+    unknown(judge_profiles([], min_gain=0.02), "the off arm was not measured")
+    unknown(judge_profiles(trials(1), min_gain=0.02), "every category has one prompt")
+    alone = [trial(0, OFF, {"code": 1.0}, n_each=3), trial(1, SHORT, {"code": 1.2}, n_each=3)]
+    unknown(judge_profiles(alone, min_gain=0.02), "all of one category")
+    unknown(judge_profiles(trials(3)[:1], min_gain=0.02), "fewer than two settings")
+
+
+def test_few_prompts_leave_it_open() -> None:
+    found = judge_profiles(trials(2), min_gain=0.02)
+    assert not found.recommended
+    assert found.gain is not None
+    assert "not decided" in found.reason
+
+
+def test_the_same_setting_everywhere_needs_no_profiles() -> None:
+    found = judge_profiles([t for t in trials(3) if t.arm != LONG], min_gain=0.02)
+    assert found == Profiles(
+        recommended=False,
+        gain=0.0,
+        gain_ci99=None,
+        apparent_gain=0.0,
+        reason="One setting for all: the same one was fastest in every category.",
+    )

@@ -1,0 +1,147 @@
+"""``--draft-dir``: every model of a folder is a candidate, or has a reason why not."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectui.cli.drafts import FolderDrafts, free_memory, look_into
+from spectui.errors import BadInputError
+from tests.support.cli import Spectui
+from tests.support.models import CLOSE_DRAFT, EMBEDDING, MOE, ROUGH_DRAFT, Tiny, TinyPath
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+pytestmark = pytest.mark.usefixtures("home")
+
+PLENTY = 10**9
+
+
+@pytest.fixture
+def folder(tiny: TinyPath, tmp_path: Path) -> Path:
+    """Two drafts that fit, three models that do not, and a file that is none; with the target."""
+    models = {
+        "close": CLOSE_DRAFT,
+        "rough": ROUGH_DRAFT,
+        "misfit": Tiny(n_extra=200),
+        "embedding": EMBEDDING,
+        "target": MOE,
+    }
+    path = tmp_path / "drafts"
+    (path / "below").mkdir(parents=True)
+    for name, recipe in models.items():
+        place = path / "below" if name == "rough" else path
+        shutil.copy(tiny(recipe), place / f"{name}.gguf")
+    (path / "text.gguf").write_text("no model at all")
+    return path
+
+
+@pytest.fixture
+def options(folder: Path, prompts: Path) -> list[object]:
+    target = folder / "target.gguf"
+    return ["-m", target, "-c", 256, "-t", 1, "-n", 8, "--prompts", prompts, "--draft-dir", folder]
+
+
+def reasons(found: FolderDrafts) -> dict[str, str | None]:
+    return {one.model.name: one.reason for one in found.options}
+
+
+def test_every_model_but_the_target_is_looked_at(folder: Path) -> None:
+    found = look_into([folder], folder / "target.gguf", n_ctx=256, free_bytes=PLENTY)
+    told = reasons(found)
+    assert set(told) == {"close", "rough", "misfit", "embedding"}
+    assert {name for name, reason in told.items() if reason is None} == {"close", "rough"}
+    assert "differ in size" in str(told["misfit"])
+    assert "embedding model" in str(told["embedding"])
+    # Those that can serve come first.
+    assert [one.reason is None for one in found.options] == [True, True, False, False]
+    assert any("text.gguf is no GGUF file" in reason for reason in found.reasons)
+
+
+def test_a_link_to_the_target_is_the_target(folder: Path, tmp_path: Path) -> None:
+    links = tmp_path / "links"
+    links.mkdir()
+    (links / "other-name.gguf").symlink_to(folder / "target.gguf")
+    with pytest.raises(BadInputError, match="no GGUF model but the target"):
+        look_into([links], folder / "target.gguf", n_ctx=256, free_bytes=PLENTY)
+
+
+def test_what_does_not_fit_beside_the_target_is_refused_with_the_numbers(folder: Path) -> None:
+    target = folder / "target.gguf"
+    roomy = look_into([folder], target, n_ctx=256, free_bytes=PLENTY)
+    needed = {one.model.name: one.memory_bytes for one in roomy.options}["close"]
+    assert needed is not None
+    assert needed > (folder / "close.gguf").stat().st_size
+    # One byte less than target and draft take together.
+    own = target.stat().st_size + 256 * _cache_bytes_per_token(needed, folder)
+    enough = look_into([folder], target, n_ctx=256, free_bytes=own + needed)
+    assert reasons(enough)["close"] is None
+    tight = look_into([folder], target, n_ctx=256, free_bytes=own + needed - 1)
+    assert str(reasons(tight)["close"]).startswith("would not fit: needs ")
+    assert str(reasons(tight)["close"]).endswith(" are free")
+
+
+def _cache_bytes_per_token(needed_bytes: int, folder: Path) -> int:
+    """Target and draft differ in their experts alone: their caches are alike."""
+    return (needed_bytes - (folder / "close.gguf").stat().st_size) // 256
+
+
+def test_free_memory_is_a_number_of_bytes() -> None:
+    assert free_memory() > 10**6
+
+
+def drafts(spectui: Spectui) -> dict[str, dict[str, Any]]:
+    return {draft["name"]: draft for draft in json.loads(spectui.out)["drafts"]}
+
+
+def test_tune_lists_every_model_of_the_folder(spectui: Spectui, options: list[object]) -> None:
+    assert spectui("tune", *options, "--trials", 2, "--json", "-") == 0, spectui.err
+    found = drafts(spectui)
+    assert {name for name, draft in found.items() if draft["compatible"]} == {"close", "rough"}
+    assert "differ in size" in found["misfit"]["reason"]
+    assert all(draft["memory_bytes"] > 0 for name, draft in found.items() if name != "embedding")
+    assert "candidate close: " in spectui.err
+    assert "left out misfit: " in spectui.err
+    assert "passed over: " in spectui.err
+
+
+def test_trace_records_what_fits(spectui: Spectui, options: list[object], tmp_path: Path) -> None:
+    out = ["--out", tmp_path / "x.gz", "--no-costs", "--json", "-"]
+    assert spectui("trace", *options, *out) == 0, spectui.err
+    assert set(json.loads(spectui.out)["drafts"]) == {"close", "rough"}
+
+
+def test_a_draft_named_twice_is_one_candidate(
+    spectui: Spectui, options: list[object], folder: Path, tmp_path: Path
+) -> None:
+    out = ["--out", tmp_path / "x.gz", "--no-costs", "--json", "-", "--quiet"]
+    assert spectui("trace", *options, "-md", folder / "close.gguf", *out) == 0, spectui.err
+    assert json.loads(spectui.out)["drafts"] == ["close", "rough"]
+
+
+def test_a_folder_in_which_nothing_fits_says_why(
+    spectui: Spectui, options: list[object], folder: Path
+) -> None:
+    (folder / "close.gguf").unlink()
+    (folder / "below" / "rough.gguf").unlink()
+    assert spectui("trace", *options, "--quiet") == 3
+    assert spectui.err.startswith("error: none of the 2 drafts can serve (")
+    assert spectui.err.count("\n") == 1
+    assert "misfit: " in spectui.err
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("absent", "no such folder"), ("empty", "no GGUF model"), ("file", "is not a folder")],
+)
+def test_a_folder_without_models_exits_with_3(
+    spectui: Spectui, options: list[object], tmp_path: Path, name: str, reason: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    arguments = [*options[:-1], tmp_path / name]
+    assert spectui("tune", *arguments) == 3
+    assert spectui.err.startswith("error: ")
+    assert spectui.err.count("\n") == 1
+    assert reason in spectui.err

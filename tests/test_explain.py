@@ -1,0 +1,283 @@
+"""What would have to change: break-even numbers, put back into the model, give a speedup of 1."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.config import NgramConfig, SpeculationConfig
+from spectui.replay.cost_break_even import MeanRound, Outlook
+from spectui.replay.cost_findings import Term, find
+from spectui.replay.cost_terms import (
+    RoundTerms,
+    measured_terms,
+    replayed_terms,
+    rounds_of_lengths,
+)
+from spectui.replay.grid import Grid
+from spectui.replay.totals import replay_trace
+from spectui.speculative.counters import Counters, RoundTimes
+from spectui.speculative.expectation import expected_tokens
+from spectui.tune.explain import explain_measured, explain_replayed, paragraph
+from spectui.tune.measurement import Pair
+from spectui.tune.trials import Arm
+from tests.support.replay import COSTS, SCENE, record
+from tests.support.search import items, result
+
+ROUND = MeanRound(
+    drafted=4.0,
+    chain_s=0.02,
+    again_s=0.005,
+    verify_s=0.06,
+    fixed_s=0.001,
+    token_s=0.0005,
+    rejection_s=0.002,
+    off_s=0.05,
+)
+costs_s = st.floats(1e-4, 1.0)
+alphas = st.floats(0.01, 0.99)
+
+
+@st.composite
+def rounds(draw: st.DrawFn) -> MeanRound:
+    return MeanRound(
+        drafted=draw(st.floats(0.1, 32)),
+        chain_s=draw(costs_s),
+        again_s=draw(costs_s),
+        verify_s=draw(costs_s),
+        fixed_s=draw(costs_s),
+        token_s=draw(costs_s) / 10,
+        rejection_s=draw(costs_s) / 10,
+        off_s=draw(costs_s),
+    )
+
+
+@st.composite
+def outlooks(draw: st.DrawFn) -> Outlook:
+    return Outlook(
+        draw(rounds()),
+        draw(st.lists(rounds(), max_size=4)),
+        alpha=draw(alphas),
+        speedup=draw(st.floats(0.2, 4.0)),
+    )
+
+
+def test_a_speedup_is_tokens_over_seconds() -> None:
+    tokens = expected_tokens(0.8, 4.0)
+    seconds = 0.5 * 0.025 + 0.06 + 0.001 + 0.0005 * tokens + 0.002 * (1 - 0.8**4)
+    assert ROUND.speedup(0.8, 0.5) == pytest.approx(0.05 * tokens / seconds)
+
+
+@given(outlooks())
+def test_the_model_says_what_is_known_of_the_setting(outlook: Outlook) -> None:
+    assert outlook.speedup() == pytest.approx(outlook.now)
+
+
+@given(outlooks())
+def test_the_break_even_draft_breaks_even(outlook: Outlook) -> None:
+    scale = outlook.break_even_draft()
+    if scale is None:
+        assert outlook.speedup(draft_scale=0.0) <= 1 + 1e-9
+    else:
+        assert outlook.speedup(draft_scale=scale) == pytest.approx(1)
+        assert (scale > 1) == (outlook.now > 1) or outlook.now == pytest.approx(1)
+
+
+@given(outlooks())
+def test_the_break_even_acceptance_breaks_even(outlook: Outlook) -> None:
+    alpha = outlook.break_even_alpha()
+    if alpha is None:
+        assert outlook.speedup(alpha=1.0) < 1
+    elif outlook.speedup(alpha=0.0) >= 1:
+        assert alpha == pytest.approx(0, abs=1e-12)
+    else:
+        assert outlook.speedup(alpha=alpha) == pytest.approx(1)
+        assert (alpha < outlook.alpha) == (outlook.now > 1) or outlook.now == pytest.approx(1)
+
+
+@given(outlooks(), st.lists(rounds(), max_size=3))
+def test_no_draft_beats_one_that_is_perfect_and_free(
+    outlook: Outlook, lengths: list[MeanRound]
+) -> None:
+    limit, at = outlook.limit(lengths)
+    assert limit >= outlook.changed(outlook.own, alpha=1.0)
+    assert limit >= outlook.changed(outlook.own.without("chain_s").without("again_s"))
+    assert at in (outlook.own, *lengths)
+
+
+def test_another_length_counts_only_for_a_better_draft() -> None:
+    longer = replace(ROUND, drafted=8.0, chain_s=0.04, verify_s=0.065)
+    alone = Outlook(ROUND, (), alpha=0.8, speedup=0.9)
+    both = Outlook(ROUND, (longer,), alpha=0.8, speedup=0.9)
+    assert both.speedup() == pytest.approx(0.9)
+    assert both.speedup(alpha=0.95) > alone.speedup(alpha=0.95)
+    wanted = (both.break_even_alpha(), alone.break_even_alpha())
+    assert None not in wanted
+    assert wanted[0] < wanted[1]  # type: ignore[operator] # neither is None
+
+
+def test_a_draft_that_costs_nothing_has_no_break_even() -> None:
+    free = ROUND.without("chain_s").without("again_s")
+    assert Outlook(free, (), alpha=0.5, speedup=0.9).break_even_draft() is None
+
+
+def terms_of(draft_max: int, p_min: float = 0.0) -> RoundTerms:
+    recording, chains = record(SCENE)
+    grid = Grid(draft_max=(draft_max,), draft_p_min=(p_min,))
+    recordings = (replace(recording, chains={"draft": chains}),)
+    (total,) = replay_trace(recordings, "draft", grid, COSTS)
+    found = replayed_terms(total, COSTS)
+    assert found is not None
+    assert found.parts.total_s == pytest.approx((total.seconds or 0) / total.n_rounds)
+    assert found.off_s * total.n_decoded == pytest.approx(total.off_s)
+    return found
+
+
+def test_the_terms_of_a_replay_are_those_of_its_prices() -> None:
+    found = terms_of(4)
+    assert found.alpha == pytest.approx(found.emitted - 1) or found.alpha > 0
+    # Every round drafts four tokens but where the budget ends: never more steps than that.
+    assert 0 < found.parts.draft_s <= 4 * found.step_s + 1e-12
+    assert found.step_s == pytest.approx(COSTS.step_s, rel=0.02)
+    assert found.target_step_s == pytest.approx(COSTS.verify_s[0], rel=0.02)
+    assert 1 < found.verify_ratio <= COSTS.verify_s[3] / COSTS.verify_s[0]
+
+
+def test_steps_at_the_floor_are_paid_for() -> None:
+    found = terms_of(6, p_min=0.99)
+    # What ends at the floor was decoded once more than it drafted.
+    assert found.parts.draft_s > found.drafted * found.step_s
+
+
+def test_rounds_of_a_length_follow_the_curves() -> None:
+    (one, between) = rounds_of_lengths(COSTS, (1, 3))
+    assert (one.chain_s, one.verify_s, one.again_s) == pytest.approx((0.005, 0.052, 0.005))
+    assert (between.chain_s, between.verify_s) == pytest.approx((0.015, 0.0575))
+
+
+SPECULATIVE = Counters(
+    n_rounds=10,
+    n_drafted=40,
+    n_accepted=24,
+    n_rejections=8,
+    n_steps=40,
+    chain_s=0.2,
+    times=RoundTimes(draft_s=0.25, verify_s=0.6, sample_s=0.01, rollback_s=0.016, other_s=0.01),
+)
+BASELINE = Counters(n_rounds=34, times=RoundTimes(verify_s=1.7))
+
+
+def measured(speculative: Counters = SPECULATIVE) -> RoundTerms:
+    found = measured_terms(speculative, BASELINE, off_s=0.051)
+    assert found is not None
+    return found
+
+
+def test_measured_terms_are_means_over_the_rounds() -> None:
+    found = measured()
+    assert found.alpha == 24 / 32
+    assert (found.drafted, found.emitted, found.rejected) == pytest.approx((4, 3.4, 0.8))
+    assert (found.step_s, found.target_step_s, found.c) == pytest.approx((0.005, 0.05, 0.1))
+    assert found.verify_ratio == pytest.approx(1.2)
+    assert found.parts.total_s == pytest.approx(SPECULATIVE.times.total_s / 10)
+    assert found.mean_round().rejection_s == pytest.approx(0.002)
+
+
+def test_nothing_drafted_has_no_terms() -> None:
+    assert measured_terms(Counters(n_rounds=3), BASELINE, off_s=0.05) is None
+
+
+def told(speedup: float, terms: RoundTerms | None = None, **changes: bool) -> str:
+    found = find(
+        measured() if terms is None else terms,
+        speedup=speedup,
+        is_measured=True,
+        costs=None,
+        has_floor=changes.get("has_floor", False),
+    )
+    return paragraph(found, recommended=speedup > 1)
+
+
+def test_the_paragraph_of_a_winner() -> None:
+    text = told(1.6)
+    assert "α is 0.75: a round drafts 4.0 tokens and emits 3.40." in text
+    assert "c = 0.1 of the target's 50 ms" in text
+    assert "V(n)/V(1) = 1.20" in text
+    assert "verifying takes 68 %, drafting 23 %, the second draft pass 6 %" in text
+    assert "instead of 1.60× (measured)" in text
+    assert "It pays as long as a draft step takes less than " in text
+
+
+def test_the_paragraph_of_a_loser_solves_for_what_it_would_take() -> None:
+    found = find(measured(), speedup=0.9, is_measured=True, costs=None, has_floor=False)
+    text = paragraph(found, recommended=False)
+    assert found.break_even_step_s is not None
+    assert found.break_even_alpha is not None
+    assert f"a draft under {1000 * found.break_even_step_s:.2g} ms/token" in text
+    assert f"α of {found.break_even_alpha:.2f} instead of 0.75 at the same costs" in text
+
+
+def test_where_nothing_can_help_it_says_so() -> None:
+    slow = replace(SPECULATIVE, times=replace(SPECULATIVE.times, verify_s=4.0))
+    text = told(0.3, measured(slow))
+    assert "Neither a faster draft nor a better one would pay" in text
+    assert "Even a free, perfect draft would give at most" in text
+    assert "since V(5)/V(1) is 8.00" in text
+    assert "Verifying costs most" in text
+
+
+def test_drafts_for_nothing_are_not_asked_to_be_faster() -> None:
+    times = replace(SPECULATIVE.times, draft_s=1e-6)
+    ngram = replace(SPECULATIVE, n_steps=0, chain_s=0.0, times=times)
+    found = find(measured(ngram), speedup=0.9, is_measured=True, costs=None, has_floor=True)
+    assert found.drafts_are_free
+    assert found.break_even_step_s is None
+    assert "ms/token" not in paragraph(found, recommended=False)
+
+
+def test_each_term_can_decide() -> None:
+    times = SPECULATIVE.times
+    cases = {
+        Term.DRAFT: replace(SPECULATIVE, chain_s=9.0, times=replace(times, draft_s=9.05)),
+        Term.AGAIN: replace(SPECULATIVE, times=replace(times, draft_s=9.0)),
+        Term.VERIFY: replace(SPECULATIVE, times=replace(times, verify_s=9.0)),
+        Term.ROLLBACK: replace(SPECULATIVE, times=replace(times, rollback_s=9.0)),
+        Term.REJECTIONS: replace(SPECULATIVE, n_accepted=2),
+    }
+    for term, counters in cases.items():
+        terms = measured(counters)
+        found = find(terms, speedup=0.5, is_measured=True, costs=None, has_floor=False)
+        assert found.decides is term
+        assert found.speedup_without > 0.5
+
+
+def test_a_confirmation_is_explained_with_what_it_measured() -> None:
+    item = items(1)[0]
+    base = replace(result(20.0), counters=BASELINE)
+    pair = Pair(item=item, baseline=base, speculative=replace(base, counters=SPECULATIVE))
+    arm = Arm(draft="draft", speculation=SpeculationConfig(draft_max=4))
+    found = explain_measured((pair,), arm, speedup=1.4, recommended=True, costs=COSTS)
+    assert found.findings is not None
+    assert found.findings.speedup == 1.4
+    assert "1.40× (measured)" in found.text
+
+
+def test_a_confirmation_without_drafts_says_what_is_missing() -> None:
+    item = items(1)[0]
+    pair = Pair(item=item, baseline=result(10.0), speculative=result(10.0))
+    arm = Arm(draft=None, speculation=SpeculationConfig(ngram=NgramConfig()))
+    found = explain_measured((pair,), arm, speedup=1.0, recommended=False, costs=None)
+    assert found.findings is None
+    assert "nothing was drafted" in found.text
+
+
+def test_a_replay_is_explained_by_its_costs_or_says_that_they_are_missing() -> None:
+    recording, chains = record(SCENE)
+    recordings = (replace(recording, chains={"draft": chains}),)
+    grid = Grid(draft_max=(2,))
+    (total,) = replay_trace(recordings, "draft", grid, COSTS)
+    assert "(replayed)" in explain_replayed(total, COSTS).text
+    (bare,) = replay_trace(recordings, "draft", grid)
+    assert explain_replayed(bare, None).findings is None
+    assert "no costs" in explain_replayed(bare, None).text

@@ -1,0 +1,663 @@
+"""The what-if screen: driven by states and keys, seen as text, heard as messages."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.app import App
+from textual.message import Message
+from textual.pilot import Pilot
+from textual.widgets import Digits
+
+from spectui.config import SamplingConfig, Schedule, SpeculationConfig
+from spectui.engine.events import Role
+from spectui.live.costs import KnownCosts, known_costs
+from spectui.live.events import ChatRecorded
+from spectui.live.launch import Launch, Pair
+from spectui.live.recording import ChatRecording, ChatText
+from spectui.live.traces import chat_trace as make_trace
+from spectui.live.whatif import Measured, Source, WhatIf, WhatIfState
+from spectui.replay.costs import Costs
+from spectui.replay.file import read_trace
+from spectui.replay.recorder import record_chains
+from spectui.replay.trace import Recording, Trace
+from spectui.settings import Settings
+from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
+from spectui.tui.screens.live import Activity
+from spectui.tui.screens.whatif import WhatIfScreen
+from spectui.tui.theme import THEMES
+from spectui.tui.widgets.whatif_curve import Mark, ascii_chart, curve, legend
+from spectui.tui.widgets.whatif_numbers import BigNumber
+from spectui.tui.widgets.whatif_stepper import Stepper
+from spectui.tui.widgets.whatif_steppers import Steppers
+from spectui.tune.progress import TuningState
+from tests.support.cockpit import (
+    TARGET,
+    Cockpit,
+    handled,
+    launch,
+    loaded,
+    press_keys,
+    ready,
+    settled,
+    setup_of,
+)
+from tests.support.engine import speculation
+from tests.support.replay import COSTS, SCENE, record
+from tests.support.scripted import hashed_draft, hashed_target
+from tests.test_tui_snapshots import SnapCompare
+from tests.test_tui_tune import arm, trial
+
+DEPTH = 16
+SIZES = [(80, 24), (120, 40)]
+KNOWN = KnownCosts(
+    costs=COSTS, source="fitted to 210 rounds of up to 6 drafted, beyond along a line"
+)
+MEASURED = (
+    Measured(source=Source.CHAT, speculation=speculation(4), tokens_per_s=31.0),
+    Measured(source=Source.TRIAL, speculation=speculation(8), tokens_per_s=27.5),
+    Measured(source=Source.TRIAL, speculation=speculation(10, 0, 0.3), tokens_per_s=29.0),
+)
+
+
+def recorded(seed: int, n_predict: int) -> Recording:
+    """An answer with chains as long as a session records."""
+    choose = hashed_target(seed)
+    scene = replace(
+        SCENE,
+        choose=choose,
+        propose=hashed_draft(choose, seed, agreement=0.8),
+        n_predict=n_predict,
+        n_ctx=400,
+    )
+    recording, _ = record(scene)
+    chains = record_chains(scene.draft(), scene.prompt, recording.output, depth=DEPTH)
+    assert chains is not None
+    return replace(recording, id=f"answer-{seed}", chains={"SmolLM2-135M": chains})
+
+
+RECORDINGS = (recorded(1, 60), recorded(2, 90))
+CHAT = ChatRecording(
+    draft="SmolLM2-135M",
+    depth=DEPTH,
+    texts=tuple(ChatText(recording=one, sampling=SamplingConfig()) for one in RECORDINGS),
+)
+FOUND = WhatIfState(
+    recording=CHAT,
+    schedule=Schedule.FAST,
+    known=KNOWN,
+    measured=MEASURED,
+    applied=speculation(4),
+)
+WITHOUT_COSTS = replace(FOUND, known=known_costs((), None, Schedule.FAST, None), measured=())
+REPLAYED = WhatIf(RECORDINGS, CHAT.draft, longest=DEPTH, costs=COSTS)
+REPLAYED.replay_space()
+
+
+class Host(App[None]):
+    """An app that hears what the screen posts."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = "* { scrollbar-size: 0 0; }"
+
+    def __init__(self, state: WhatIfState = FOUND, glyphs: Glyphs = UNICODE) -> None:
+        super().__init__()
+        self.glyphs = glyphs
+        self.whatif = WhatIfScreen(state)
+        self.heard: list[Message] = []
+
+    def on_mount(self) -> None:
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = THEMES[0].name
+        self.push_screen(self.whatif)
+
+    def on_what_if_screen_applied(self, message: WhatIfScreen.Applied) -> None:
+        self.heard.append(message)
+
+    def on_what_if_screen_save_requested(self, message: WhatIfScreen.SaveRequested) -> None:
+        self.heard.append(message)
+
+    @property
+    def notices(self) -> list[str]:
+        return [notice.message for notice in self._notifications]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being replayed."""
+        return not self.whatif.workers
+
+    @property
+    def numbers(self) -> list[str]:
+        return [digits.value for digits in self.whatif.query(Digits)]
+
+    def text(self) -> str:
+        """What stands on the screen, as one paragraph."""
+        return " ".join(self.lines().split())
+
+    def lines(self) -> str:
+        """What stands on the screen."""
+        strips = self.whatif._compositor.render_strips()
+        return "\n".join("".join(segment.text for segment in line) for line in strips)
+
+
+async def idle(app: Host, pilot: Pilot[None]) -> None:
+    await handled(pilot)
+    await settled(pilot, lambda: app.is_idle)
+
+
+def drive(
+    scenario: Callable[[Host, Pilot[None]], Awaitable[None]],
+    state: WhatIfState = FOUND,
+    *,
+    size: tuple[int, int] = (120, 40),
+    glyphs: Glyphs = UNICODE,
+) -> Host:
+    """Run ``scenario`` on the screen in ``state``."""
+
+    async def run() -> Host:
+        app = Host(state, glyphs)
+        async with app.run_test(size=size) as pilot:
+            await idle(app, pilot)
+            await scenario(app, pilot)
+        return app
+
+    return asyncio.run(run())
+
+
+def seen(
+    *keys: str,
+    state: WhatIfState = FOUND,
+    size: tuple[int, int] = (120, 40),
+    glyphs: Glyphs = UNICODE,
+) -> str:
+    """What the screen shows after some keys."""
+    shown = ""
+
+    async def press(app: Host, pilot: Pilot[None]) -> None:
+        nonlocal shown
+        await press_keys(pilot, *keys)
+        await idle(app, pilot)
+        shown = app.text()
+
+    drive(press, state, size=size, glyphs=glyphs)
+    return shown
+
+
+def expected(setting: SpeculationConfig) -> list[str]:
+    """The numbers that belong to a setting."""
+    total = REPLAYED.at(setting)
+    assert total.acceptance_rate is not None
+    return [
+        f"{total.tokens_per_s:.1f}",
+        f"{total.speedup:.2f}x",
+        f"{100 * total.acceptance_rate:.0f}%",
+        f"{total.mean_accepted_length:.2f}",
+    ]
+
+
+def test_it_begins_with_the_setting_that_is_applied() -> None:
+    async def look(app: Host, _pilot: Pilot[None]) -> None:
+        assert app.whatif.setting == speculation(4)
+        assert app.numbers == expected(speculation(4))
+
+    drive(look)
+
+
+def test_it_says_on_how_much_text_it_rests_and_what_is_predicted() -> None:
+    shown = seen()
+    assert "What if: 148 tokens of 2 answers, replayed exactly." in shown
+    assert "Speed: predicted (fast schedule), costs fitted to 210 rounds" in shown
+
+
+KEYS: list[tuple[list[str], SpeculationConfig]] = [
+    (["right"], speculation(5)),
+    (["left", "left"], speculation(2)),
+    (["end"], speculation(16)),
+    (["end", "right"], speculation(16)),
+    (["home"], speculation(1)),
+    (["down", "right", "right"], speculation(4, 2)),
+    (["down", "down", "right", "right", "right"], speculation(4, 0, 0.15)),
+    (["up", "right"], speculation(4, 0, 0.05)),
+    (["1", "2", "enter"], speculation(12)),
+    (["1", "2", "backspace", "down"], speculation(1)),
+    (["9", "9", "enter"], speculation(16)),
+    (["7", "escape", "right"], speculation(5)),
+    (["7", "right"], speculation(8)),
+    (["down", "down", "0", ".", "7", "5", "enter"], speculation(4, 0, 0.75)),
+]
+
+
+def test_keys_change_the_setting_and_its_numbers() -> None:
+    async def press(app: Host, pilot: Pilot[None]) -> None:
+        steppers = app.whatif.query_one(Steppers)
+        for keys, setting in KEYS:
+            steppers.setting = speculation(4)
+            steppers.query_one("#draft_max", Stepper).focus()
+            await handled(pilot)
+            await press_keys(pilot, *keys)
+            assert app.whatif.setting == setting, keys
+            # At once: nothing is replayed for it.
+            assert app.is_idle
+            assert app.numbers == expected(setting)
+
+    drive(press)
+
+
+def test_a_value_between_the_steps_is_replayed_aside() -> None:
+    async def press(app: Host, pilot: Pilot[None]) -> None:
+        await press_keys(pilot, "down", "down", *"0.333", "enter")
+        setting = speculation(4, 0, 0.333)
+        assert app.whatif.setting == setting
+        await idle(app, pilot)
+        assert app.numbers == expected(setting)
+        await press_keys(pilot, "left")
+        assert app.whatif.setting == speculation(4, 0, 0.3)
+        await press_keys(pilot, *"0.333", "right")
+        assert app.whatif.setting == speculation(4, 0, 0.35)
+
+    drive(press)
+
+
+def test_draft_min_is_never_above_draft_max() -> None:
+    async def press(app: Host, pilot: Pilot[None]) -> None:
+        await press_keys(pilot, "down", "end", "up", "left", "left")
+        assert app.whatif.setting == speculation(2, 2)
+        assert app.numbers == expected(speculation(2, 2))
+
+    drive(press)
+
+
+def test_the_mouse_sets_a_value() -> None:
+    async def click(app: Host, pilot: Pilot[None]) -> None:
+        line = str(app.whatif.query_one("#draft_max", Stepper).render())
+        last = len(line) - len(" 1 to 16") - 1
+        await pilot.click("#draft_max", offset=(last, 0))
+        await handled(pilot)
+        assert app.whatif.setting.draft_max == 16
+        await pilot.click("#draft_max", offset=(len(line) - 1, 0))
+        await handled(pilot)
+        assert app.whatif.setting.draft_max == 16
+
+    drive(click)
+
+
+def test_a_key_goes_to_the_best_predicted_setting() -> None:
+    assert REPLAYED.best is not None
+    best = REPLAYED.best
+
+    async def press(app: Host, pilot: Pilot[None]) -> None:
+        assert f"Best predicted: max {best.speculation.draft_max}, " in app.text()
+        await press_keys(pilot, "b")
+        assert app.whatif.setting == best.speculation
+        assert app.numbers == expected(best.speculation)
+
+    drive(press)
+
+
+def test_a_best_that_is_slower_than_off_says_so() -> None:
+    slow = replace(COSTS, verify_s=tuple(3 * seconds for seconds in COSTS.verify_s))
+    state = replace(FOUND, known=KnownCosts(costs=slow, source="x"))
+    assert "off is predicted to be faster" in seen(state=state)
+    assert "off is predicted" not in seen()
+
+
+def test_the_shown_setting_can_be_applied() -> None:
+    async def press(app: Host, pilot: Pilot[None]) -> None:
+        await press_keys(pilot, "right", "right", "a")
+        (message,) = app.heard
+        assert isinstance(message, WhatIfScreen.Applied)
+        assert message.speculation == speculation(6)
+        assert app.notices == ["From the next answer on: max 6, min 0, p_min 0.00."]
+
+    drive(press)
+
+
+def test_a_trace_is_saved_without_text_unless_the_user_says_so() -> None:
+    async def press(app: Host, pilot: Pilot[None]) -> None:
+        await press_keys(pilot, "s", "t", "s")
+        kept = [m.keep_text for m in app.heard if isinstance(m, WhatIfScreen.SaveRequested)]
+        assert kept == [False, True]
+        assert app.notices == ["A saved trace will be with the text."]
+
+    drive(press)
+
+
+def test_what_was_measured_with_this_setting_is_told_beside_it() -> None:
+    assert "measured in this chat: 31.0 tokens/s" in seen()
+    assert "in a trial of tuning: 27.5 tokens/s" in seen("8", "enter")
+    assert "31.0" not in seen("right")
+
+
+def test_without_costs_it_shows_counts_and_why_there_is_no_speed() -> None:
+    async def look(app: Host, pilot: Pilot[None]) -> None:
+        assert app.numbers == ["-", "-", *expected(speculation(4))[2:]]
+        shown = app.text()
+        assert "Tokens/s is not known: that takes rounds of 3 different lengths" in shown
+        assert "tokens/round by draft_max" in shown
+        assert "Best predicted" not in shown
+        await press_keys(pilot, "b")
+        assert app.whatif.setting == speculation(4)
+
+    drive(look, WITHOUT_COSTS)
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (WhatIfState(reason="No draft is loaded."), "No draft is loaded."),
+        (WhatIfState(recording=replace(CHAT, texts=())), "Nothing has been said yet"),
+        (
+            WhatIfState(recording=replace(CHAT, texts=(), failure="the context is too small")),
+            "could not be recorded: the context is too small.",
+        ),
+        (
+            WhatIfState(
+                recording=replace(
+                    CHAT,
+                    texts=(
+                        ChatText(
+                            recording=replace(RECORDINGS[0], chains={}), sampling=SamplingConfig()
+                        ),
+                    ),
+                )
+            ),
+            "The draft is going along what was answered",
+        ),
+    ],
+)
+def test_where_there_is_nothing_to_replay_it_says_why(state: WhatIfState, words: str) -> None:
+    async def look(app: Host, pilot: Pilot[None]) -> None:
+        assert words in app.text()
+        assert not app.whatif.query_one("#found").display
+        # Nothing to apply or to save.
+        await press_keys(pilot, "a", "b", "s")
+        assert app.heard == []
+
+    drive(look, state)
+
+
+def test_it_follows_what_is_recorded() -> None:
+    async def follow(app: Host, pilot: Pilot[None]) -> None:
+        assert "Nothing has been said yet" in app.text()
+        more = replace(CHAT, texts=CHAT.texts[:1])
+        app.whatif.show(replace(FOUND, recording=more))
+        await idle(app, pilot)
+        assert "59 tokens of 1 answer, replayed exactly." in app.text()
+        await press_keys(pilot, "right")
+        waiting = ChatText(recording=replace(RECORDINGS[1], chains={}), sampling=SamplingConfig())
+        more = replace(CHAT, texts=(*CHAT.texts[:1], waiting))
+        app.whatif.show(replace(FOUND, recording=more))
+        await idle(app, pilot)
+        assert (
+            "59 tokens of 1 answer, replayed exactly. 1 answer more to be recorded." in app.text()
+        )
+        app.whatif.show(FOUND)
+        await idle(app, pilot)
+        assert "148 tokens of 2 answers, replayed exactly." in app.text()
+        # What the user looks at stays.
+        assert app.whatif.setting == speculation(5)
+        assert app.numbers == expected(speculation(5))
+
+    empty = WhatIfState(recording=replace(CHAT, texts=()), applied=speculation(4))
+    drive(follow, empty)
+
+
+def test_what_was_being_replayed_is_void_when_another_pair_comes() -> None:
+    async def change(app: Host, pilot: Pilot[None]) -> None:
+        app.whatif.show(replace(FOUND, recording=replace(CHAT, texts=CHAT.texts[:1])))
+        app.whatif.show(WhatIfState(reason="No draft is loaded."))
+        await idle(app, pilot)
+        assert "No draft is loaded." in app.text()
+        assert not app.whatif.query_one("#found").display
+
+    drive(change)
+
+
+def test_the_setting_in_use_is_told() -> None:
+    async def look(app: Host, pilot: Pilot[None]) -> None:
+        assert "accepted • in use" in app.text()
+        await press_keys(pilot, "right")
+        assert "in use" not in app.text()
+
+    drive(look)
+
+
+def test_the_same_text_is_not_replayed_again() -> None:
+    async def again(app: Host, pilot: Pilot[None]) -> None:
+        measured = (replace(MEASURED[0], tokens_per_s=33.0),)
+        app.whatif.show(replace(FOUND, measured=measured))
+        assert app.is_idle
+        await handled(pilot)
+        assert "measured in this chat: 33.0 tokens/s" in app.text()
+
+    drive(again)
+
+
+def test_escape_closes_it() -> None:
+    async def leave(app: Host, pilot: Pilot[None]) -> None:
+        await press_keys(pilot, "escape")
+        assert app.screen is not app.whatif
+
+    drive(leave)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("state", [FOUND, WITHOUT_COSTS, WhatIfState(reason="No draft: none.")])
+def test_in_ascii_there_is_nothing_else(state: WhatIfState, size: tuple[int, int]) -> None:
+    async def look(app: Host, pilot: Pilot[None]) -> None:
+        assert app.lines().isascii()
+        await press_keys(pilot, "right", "down", "right")
+        assert app.lines().isascii()
+
+    drive(look, state, size=size, glyphs=ASCII)
+
+
+def test_in_ascii_the_numbers_are_plain() -> None:
+    async def look(app: Host, _pilot: Pilot[None]) -> None:
+        assert app.numbers == []
+        for number in expected(speculation(4)):
+            assert number in app.text()
+        assert len(app.whatif.query(BigNumber)) == 4
+
+    drive(look, glyphs=ASCII)
+
+
+def test_marks_tell_by_shape_what_was_measured_where() -> None:
+    drawn = curve(REPLAYED.line(speculation(4)), speculation(4), MEASURED)
+    assert [(kind, x) for kind, x, _y in drawn.points] == [
+        (Mark.OTHER, 10),
+        (Mark.TRIAL, 8),
+        (Mark.CHAT, 4),
+    ]
+    assert drawn.off == pytest.approx(1 / 0.049)
+    words = "tokens/s by draft_max:  ◆ shown  ■ measured  × trial  · other line  ─ off 20.4"
+    assert legend(drawn, UNICODE) == words
+    on_the_other = curve(REPLAYED.line(speculation(4, 0, 0.3)), speculation(4, 0, 0.3), MEASURED)
+    assert [kind for kind, _x, _y in on_the_other.points] == [Mark.OTHER, Mark.OTHER, Mark.TRIAL]
+
+
+def test_what_is_beyond_the_line_is_not_drawn() -> None:
+    far = Measured(source=Source.TRIAL, speculation=speculation(17), tokens_per_s=9.0)
+    assert curve(REPLAYED.line(speculation(4)), speculation(4), (far,)).points == ()
+
+
+def test_the_ascii_chart_has_the_curve_the_level_and_the_marks() -> None:
+    drawn = curve(REPLAYED.line(speculation(4)), speculation(4), MEASURED)
+    lines = ascii_chart(drawn, 71, 12)
+    assert len(lines) == 12
+    assert max(map(len, lines)) <= 71
+    chart = "\n".join(line[7:] for line in lines[:-1])
+    # One is hidden by none: marks stand above the curve.
+    assert chart.count("#") == 1
+    assert chart.count("o") == 1
+    assert chart.count("x") == 1
+    assert chart.count(".") == 1
+    assert 10 <= chart.count("*") <= DEPTH
+    assert "----" in chart
+    assert lines[-1].split() == [str(x) for x in range(1, DEPTH + 1)]
+    # The larger value stands above the smaller one.
+    column = 7 + 4 * (10 - 1) + 2
+    assert lines[0].startswith(f"{drawn.limits[1]:5.1f}")
+    assert [line[column : column + 1] for line in lines[:-1]].count(".") == 1
+
+
+def test_one_value_alone_can_be_drawn() -> None:
+    drawn = curve(REPLAYED.line(speculation(4))[:1], speculation(1), ())
+    assert any("#" in line for line in ascii_chart(drawn, 20, 3))
+
+
+def post(cockpit: Cockpit, recording: ChatRecording | None) -> None:
+    cockpit.backstage.post(ChatRecorded(recording=recording))
+
+
+def screen_of(cockpit: Cockpit) -> WhatIfScreen:
+    assert isinstance(cockpit.app.screen, WhatIfScreen)
+    return cockpit.app.screen
+
+
+async def looked(cockpit: Cockpit, pilot: Pilot[None]) -> str:
+    """Wait until nothing is replayed any more; return what the screen says."""
+    await handled(pilot)
+    await settled(pilot, lambda: not cockpit.app.workers)
+    strips = screen_of(cockpit)._compositor.render_strips()
+    text = " ".join("".join(segment.text for segment in line) for line in strips)
+    return " ".join(text.split())
+
+
+def test_a_key_opens_it_on_what_the_session_recorded() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        post(cockpit, CHAT)
+        cockpit.tuning(TuningState(records=(trial(0), trial(1, arm(4), 1.2))))
+        await settled(pilot)
+        await press_keys(pilot, "f10")
+        shown = await looked(cockpit, pilot)
+        assert "What if: 148 tokens of 2 answers, replayed exactly." in shown
+        # Four are drafted in the chat.
+        assert screen_of(cockpit).setting == speculation(4)
+        assert "in use • in a trial of tuning: 12.0 tokens/s" in shown
+        post(cockpit, replace(CHAT, texts=CHAT.texts[:1]))
+        await settled(pilot)
+        assert "What if: 59 tokens of 1 answer, replayed" in await looked(cockpit, pilot)
+        cockpit.tuning(TuningState(records=(trial(0), trial(1, arm(4), 1.5))))
+        await settled(pilot)
+        assert "in a trial of tuning: 15.0 tokens/s" in await looked(cockpit, pilot)
+        await press_keys(pilot, "f10")
+        assert len(cockpit.app.screen_stack) == 3
+        await press_keys(pilot, "escape")
+        assert cockpit.app.screen is cockpit.app.live
+
+    cockpit.run(scenario)
+
+
+def test_an_applied_setting_is_the_next_answers() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        post(cockpit, CHAT)
+        await press_keys(pilot, "f10")
+        await looked(cockpit, pilot)
+        await press_keys(pilot, "right", "right", "a")
+        assert setup_of(cockpit).speculation == speculation(6)
+        assert "in use" in await looked(cockpit, pilot)
+
+    cockpit.run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("started", "words"),
+    [
+        (launch(pair=Pair(target=TARGET, draft=None)), "No draft is loaded"),
+        (
+            launch(settings=Settings(keep_sessions=False, record_chats=False)),
+            "config.toml says record_chats = false",
+        ),
+        (launch(), "Nothing has been said yet"),
+    ],
+)
+def test_the_app_says_why_there_is_nothing_to_replay(started: Launch, words: str) -> None:
+    cockpit = Cockpit(started)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f10")
+        assert words in await looked(cockpit, pilot)
+
+    cockpit.run(scenario)
+    assert cockpit.script.records_chats is started.settings.record_chats
+
+
+def test_before_a_pair_is_chosen_there_is_nothing_to_replay() -> None:
+    cockpit = Cockpit(launch(pair=None))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: cockpit.app.live.activity is Activity.NO_MODEL)
+        await press_keys(pilot, "f10")
+        assert "No pair is loaded yet" in await looked(cockpit, pilot)
+
+    cockpit.run(scenario)
+
+
+def test_a_trace_is_saved_where_the_app_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
+    cockpit = Cockpit()
+
+    def chat_trace(recording: ChatRecording, schedule: Schedule, costs: Costs | None) -> Trace:
+        return make_trace(
+            recording,
+            target=loaded(Role.TARGET),
+            draft=loaded(Role.DRAFT),
+            schedule=schedule,
+            costs=costs,
+        )
+
+    monkeypatch.setattr(cockpit.script, "chat_trace", chat_trace, raising=False)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        other = ChatText(recording=RECORDINGS[0], sampling=SamplingConfig(temp=0.7))
+        post(cockpit, replace(CHAT, texts=(other, CHAT.texts[1])))
+        await press_keys(pilot, "f10")
+        await looked(cockpit, pilot)
+        await press_keys(pilot, "s")
+        await looked(cockpit, pilot)
+        (path,) = (tmp_path / "data" / "traces").iterdir()
+        (told,) = [notice.message for notice in cockpit.app._notifications]
+        assert told == (
+            f"Saved 1 answer, without text, to {path} (1 answer sampled otherwise left out)"
+        )
+        assert not read_trace(path).has_text
+        (tmp_path / "data" / "traces").rename(tmp_path / "moved")
+        (tmp_path / "data" / "traces").write_text("in the way")
+        await press_keys(pilot, "s")
+        await looked(cockpit, pilot)
+        assert "cannot create the folder" in [n.message for n in cockpit.app._notifications][-1]
+
+    cockpit.run(scenario)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+def test_pictures(
+    snap_compare: SnapCompare,
+    monkeypatch: pytest.MonkeyPatch,
+    size: tuple[int, int],
+    glyphs: Glyphs,
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("TEXTUAL_THEME", raising=False)
+    app = Host(FOUND, glyphs)
+
+    async def run(pilot: Pilot[None]) -> None:
+        await idle(app, pilot)
+        await press_keys(pilot, "right", "right")
+
+    assert snap_compare(app, terminal_size=size, run_before=run)
