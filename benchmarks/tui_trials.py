@@ -129,7 +129,7 @@ class Scenario:
 
     def _is_going(self) -> bool:
         state = self._app.tuning.state
-        return state.is_running or not self.rows
+        return not self.rows or (state is not None and state.is_running)
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():  # noqa: ASYNC110 - states of an app, which has no events for them

@@ -147,7 +147,8 @@ def measure_grid(job: Job) -> list[dict[str, Any]]:
         for index, config in enumerate(GRID):
             with job.start(config, str(index)) as server:
                 job.seconds(server, job.items[0])
-                ons, offs = [], []
+                ons: list[float] = []
+                offs: list[float] = []
                 for turn, item in enumerate(job.items):
                     for is_on in (True, False) if turn % 2 else (False, True):
                         (ons if is_on else offs).append(job.seconds(server if is_on else off, item))

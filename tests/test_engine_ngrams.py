@@ -125,10 +125,10 @@ def test_a_forecast_needs_no_draft(engine: Engine) -> None:
     workload = Workload(items=items, n_predict=60, sampling=ENDLESS)
     space = SearchSpace(drafts=(), max_draft=8)
     forecaster = Forecaster(engine, workload, (), space, schedule=Schedule.SERVER, n_ctx=512)
-    # 180 tokens once, and once and a half for the costs.
-    assert forecaster.seconds(10.0) == pytest.approx(18 * 2.5)
+    # 60 tokens once, and once and a half for the costs.
+    assert forecaster.seconds_per_prompt(10.0) == pytest.approx(6 * 2.5)
     events: list[TracingEvent] = []
-    found, loaded = forecaster.run(events.append, None)
+    found, loaded = forecaster.run(3, events.append, None)
     assert loaded is None
     assert [type(event) for event in events] == [*[OutputRecorded] * 3, CostsMeasured]
     measured = events[-1]

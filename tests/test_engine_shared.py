@@ -9,7 +9,6 @@ import pytest
 
 from spectui.config import ModelOptions
 from spectui.engine.commands import ComparePair, Generate, LoadDraft, ProbeMargin, Tokenize
-from spectui.engine.conversation import Conversation
 from spectui.engine.driver import Engine
 from spectui.engine.events import (
     TERMINAL,
@@ -396,8 +395,7 @@ def test_a_chat_that_is_too_large_to_keep_is_not_copied(
     first = shared.chat.result()
     models = shared.engine._models
     n_bytes = sum(len(context.save()) for context in models.contexts)
-    models.conversation = Conversation(n_bytes - n_bytes_missing)
-    models.conversation.take_up(())
+    models.conversation._capacity_bytes = n_bytes - n_bytes_missing
     copied: list[Context] = []
     save = Context.save
 

@@ -115,23 +115,30 @@ def test_what_stays_below_off_is_not_worth_a_trial() -> None:
 
 def test_finalists_are_the_best_and_a_rival_that_may_be_better() -> None:
     records = [OFF_TRIAL, trial(arm(3), 1.20), trial(arm(6), 1.21), trial(arm(16), 0.9)]
-    assert [one.arm for one in finalists(records, (), min_gain=0.02)] == [arm(6), arm(3)]
+    assert finalists(records, (), min_gain=0.02) == (arm(6), arm(3))
 
 
 def test_a_rival_far_behind_is_no_finalist() -> None:
     records = [OFF_TRIAL, trial(arm(3), 1.0), trial(arm(6), 1.3)]
-    assert [one.arm for one in finalists(records, (), min_gain=0.02)] == [arm(6)]
+    assert finalists(records, (), min_gain=0.02) == (arm(6),)
 
 
 def test_settings_forecast_to_do_the_same_are_not_raced() -> None:
     records = [OFF_TRIAL, trial(arm(3), 1.20), trial(arm(6), 1.21), trial(arm(9), 1.23)]
     forecasts = [forecast(arm(3), 1.3), forecast(arm(6), 1.301), forecast(arm(9), 1.25)]
-    assert [one.arm for one in finalists(records, forecasts, min_gain=0.02)] == [arm(6), arm(9)]
+    assert finalists(records, forecasts, min_gain=0.02) == (arm(6), arm(9))
 
 
 def test_where_off_is_faster_there_is_nothing_to_race_for() -> None:
     records = [OFF_TRIAL, trial(arm(3), 0.80), trial(arm(6), 0.81)]
-    assert [one.arm for one in finalists(records, (), min_gain=0.02)] == [arm(6)]
+    assert finalists(records, (), min_gain=0.02) == (arm(6),)
+
+
+def test_without_a_trial_of_a_setting_the_best_forecast_is_the_finalist() -> None:
+    forecasts = [forecast(arm(6), 1.3), forecast(arm(3), 1.2)]
+    assert finalists([OFF_TRIAL], forecasts, min_gain=0.02) == (arm(6),)
+    failed = TrialRecord(number=9, state=TrialState.FAIL, arm=arm(6), error="e")
+    assert finalists([OFF_TRIAL, failed], forecasts, min_gain=0.02) == (arm(3),)
 
 
 def test_without_a_measured_setting_there_is_no_finalist() -> None:

@@ -124,7 +124,7 @@ def tuned(
     best = best_trial(records)
     return TuneResult(
         trials=tuple(records),
-        best=best,
+        best=None if best is None else best.arm,
         pairs=(pair,) if speedup else (),
         speedup=speedup,
         verdict=judge(speedup, min_gain=0.02, what=best.arm.label if best else ""),

@@ -228,8 +228,8 @@ def test_a_gain_is_found_and_confirmed(tmp_path: Path) -> None:
     result = run(open_study(tmp_path), ScriptedMeasurer(peak=6, gain=1.4), n_trials=25)
     assert result.verdict.use_speculation
     assert result.best is not None
-    assert result.best.arm.speculation is not None
-    assert abs(result.best.arm.speculation.draft_max - 6) <= 1
+    assert result.best.speculation is not None
+    assert abs(result.best.speculation.draft_max - 6) <= 1
     assert result.speedup is not None
     assert result.speedup.low is not None
     assert result.speedup.low > 1.2
@@ -467,8 +467,8 @@ def test_trials_end_when_forecasts_say_that_more_would_gain_nothing(tmp_path: Pa
     (decided,) = [event for event in events if isinstance(event, SearchDecided)]
     assert decided.expected_improvement == result.expected_improvement
     assert result.best is not None
-    assert result.best.arm.speculation is not None
-    assert result.best.arm.speculation.draft_max == 6
+    assert result.best.speculation is not None
+    assert result.best.speculation.draft_max == 6
 
 
 def test_a_draft_that_fails_is_a_failed_trial_and_the_search_goes_on(tmp_path: Path) -> None:
@@ -486,7 +486,7 @@ def test_a_draft_that_fails_is_a_failed_trial_and_the_search_goes_on(tmp_path: P
     assert all(record.error == "broken.gguf cannot be loaded" for record in failed)
     assert all(record.tokens_per_s is None for record in failed)
     assert result.best is not None
-    assert result.best.arm.draft == "good"
+    assert result.best.draft == "good"
     finished = [event.record for event in events if isinstance(event, TrialFinished)]
     assert finished == list(result.trials)
 
@@ -638,8 +638,8 @@ def test_a_study_without_a_draft_tries_ngrams(tmp_path: Path) -> None:
     assert kinds == {"off", "ngram-simple"}
     assert result.trials[0].arm == OFF
     assert result.best is not None
-    assert result.best.arm.speculation is not None
-    assert abs(result.best.arm.speculation.draft_max - 10) <= 3
+    assert result.best.speculation is not None
+    assert abs(result.best.speculation.draft_max - 10) <= 3
     assert result.verdict.use_speculation
     with open_study(tmp_path, drafts=()) as again:
         assert again.records() == result.trials

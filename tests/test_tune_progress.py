@@ -37,7 +37,7 @@ FORECAST = Forecast(arm=ARM, speedup=1.5, n_drafted=10, n_accepted=7)
 EVENTS: tuple[TuneEvent, ...] = (
     StudyResumed(records=(record(0),)),
     TraceProgress(step=None),
-    ForecastMade(forecasts=(FORECAST,)),
+    ForecastMade(forecasts=(FORECAST,), costs={}),
     TrialStarted(number=1, arm=ARM),
     TrialFinished(record=record(1)),
     measured(3.0),
@@ -81,7 +81,7 @@ def test_a_recording_counts_its_steps_and_ends_with_the_forecasts() -> None:
     step = DraftRecorded(prompt_id="p", draft="good", n_tokens=9, seconds=0.1)
     state = advance(advance(state, TraceProgress(step=step)), TraceProgress(step=step))
     assert (state.phase, state.n_recorded) == (Phase.RECORDING, 2)
-    assert advance(state, ForecastMade(forecasts=(FORECAST,))).forecasts == (FORECAST,)
+    assert advance(state, ForecastMade(forecasts=(FORECAST,), costs={})).forecasts == (FORECAST,)
 
 
 def test_the_first_trial_begins_the_search() -> None:

@@ -14,9 +14,9 @@ from spectui.cli.tune_request import TuneOptions, TuneRun
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import CancelledError
+from spectui.export import NGRAM_DIALECTS, Dialect
 from spectui.monitor.machine import this_machine
 from spectui.tune.candidates import Candidate
-from spectui.tune.events import TraceProgress, TuneEvent
 from spectui.tune.forecast import Forecaster
 from spectui.tune.measurement import Measurer
 from spectui.tune.search import Limits, Search, TuneResult
@@ -24,7 +24,6 @@ from spectui.tune.space import SearchSpace, longest_draft
 from spectui.tune.spec import study_name, study_spec
 from spectui.tune.statistics import MIN_PROMPTS
 from spectui.tune.study import Sampler, TuningStudy, own_storage
-from spectui.tune.tracing import CostsMeasured
 from spectui.tune.trials import TrialRecord
 from spectui.tune.workload import Workload, tokenize
 
@@ -101,6 +100,7 @@ def _prepare(
     space = SearchSpace(
         drafts=usable,
         tuned=options.parameters(),
+        with_ngrams=Dialect(options.dialect) in NGRAM_DIALECTS,
         max_draft=longest_draft(shared.context_options()),
     )
     study = TuningStudy(
@@ -126,11 +126,6 @@ def _prepare(
 
 
 def _search(engine: Engine, run: TuneRun, progress: Progress) -> TuneResult:
-    def listen(event: TuneEvent) -> None:
-        if isinstance(event, TraceProgress) and isinstance(event.step, CostsMeasured):
-            run.costs[event.step.draft] = event.step.costs
-        progress.on_tune(event)
-
     schedule = run.shared.schedule_kind()
     limits = Limits(
         n_trials=run.options.trials,
@@ -153,7 +148,7 @@ def _search(engine: Engine, run: TuneRun, progress: Progress) -> TuneResult:
         candidates=run.candidates,
         limits=limits,
         min_gain=run.options.min_gain,
-        on_event=listen,
+        on_event=progress.on_tune,
         forecaster=forecaster,
     )
     return search.run()

@@ -24,8 +24,8 @@ def report(result: TuneResult, run: TuneRun) -> None:
     draft, speculation = None, None
     if result.verdict.use_speculation and result.best is not None:
         by_name = {candidate.name: candidate.options for candidate in run.candidates}
-        draft = None if result.best.arm.draft is None else by_name[result.best.arm.draft]
-        speculation = result.best.arm.speculation
+        draft = None if result.best.draft is None else by_name[result.best.draft]
+        speculation = result.best.speculation
     flags = server_arguments(target, draft, context, speculation, dialect=dialect)
     command = server_command(target, draft, context, speculation, dialect=dialect)
     findings = _findings(result, run)
@@ -47,24 +47,23 @@ def report(result: TuneResult, run: TuneRun) -> None:
 
 
 def _findings(result: TuneResult, run: TuneRun) -> Findings:
-    best = result.best
     return Findings(
-        explanation=_explanation(result, run),
-        categories=per_category(result.trials, None if best is None else best.arm),
+        explanation=_explanation(result),
+        categories=per_category(result.trials, result.best),
         profiles=judge_profiles(result.trials, min_gain=run.options.min_gain),
     )
 
 
-def _explanation(result: TuneResult, run: TuneRun) -> Explanation:
+def _explanation(result: TuneResult) -> Explanation:
     if result.best is None or result.speedup is None:
         return Explanation(text="Not explained: no setting was confirmed.", findings=None)
-    arm = result.best.arm
+    arm = result.best
     return explain_measured(
         result.pairs,
         arm,
         speedup=result.speedup.estimate,
         recommended=result.verdict.use_speculation,
-        costs=ngram_costs(run.costs) if arm.draft is None else run.costs.get(arm.draft),
+        costs=ngram_costs(result.costs) if arm.draft is None else result.costs.get(arm.draft),
     )
 
 
@@ -78,7 +77,7 @@ def _summary(result: TuneResult, findings: Findings, command: str, schedule: Sch
     if result.lossless is not None and not result.lossless.lossless:
         lines.append("WARNING: speculation changed the output; spectui bench shows where.")
     if result.best is not None and result.speedup is None:
-        lines.append(f"Best so far: {result.best.arm.label} (not confirmed).")
+        lines.append(f"Best so far: {result.best.label} (not confirmed).")
     if result.speedup is not None:
         lines += ["", wrapped(findings.explanation.text)]
     if findings.categories:

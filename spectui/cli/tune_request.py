@@ -1,13 +1,12 @@
 """What ``spectui tune`` is asked for, and the run that comes of it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from spectui.cli.request import SharedOptions
 from spectui.cli.session import Models
 from spectui.engine.events import ModelLoaded
 from spectui.errors import UsageError
 from spectui.monitor.machine import Machine
-from spectui.replay.costs import Costs
 from spectui.tune.candidates import Candidate
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.study import TuningStudy
@@ -58,5 +57,3 @@ class TuneRun:
     workload: Workload
     space: SearchSpace
     study: TuningStudy
-    costs: dict[str, Costs] = field(default_factory=dict)
-    """What the recording found rounds to cost, by draft; empty until then."""

@@ -87,6 +87,8 @@ class RecordChains:
     """What the target continued the prompt with."""
     depth: int
     """Longest draft that the chains shall answer for."""
+    reuse_prompt: bool = False
+    """Keep the draft's cache of the prompt for the next time, and use a kept one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,9 +24,11 @@ def record(
     """
     draft = models.draft
     _check(command, draft.n_ctx)
-    models.conversation.put_aside(models.contexts)
+    models.conversation.put_aside((draft,))
     draft.clear()
-    if not models.prompts.restore_draft(draft, command.prompt):
+    if not command.reuse_prompt:
+        draft.decode(command.prompt, Outputs.LAST)
+    elif not models.prompts.restore_draft(draft, command.prompt):
         draft.decode(command.prompt, Outputs.LAST)
         models.prompts.keep_draft(draft, command.prompt)
     began = time.perf_counter()

@@ -11,7 +11,7 @@ from spectui.live.runs import Run
 from spectui.models.sizes import counted
 from spectui.replay.costs import Costs, Observed, along, fit_costs
 from spectui.replay.prices import Prices
-from spectui.tune.probing import _observed as observed_rounds
+from spectui.tune.probing import observed_rounds
 
 _MIN_LENGTHS = 3
 """Different lengths of drafts that a curve of costs takes."""

@@ -226,7 +226,7 @@ class SpectuiApp(OrderedApp[None]):
     def _dispatch(self, event: object) -> None:
         if isinstance(event, TuningChanged):
             self.tuning.show(event.state)
-            self.what_ifs.take_trials(event.state.records)
+            self.what_ifs.take_tuning(event.state)
         elif isinstance(event, ChatRecorded):
             self.what_ifs.take(event.recording)
         elif isinstance(event, SessionsRead):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from spectui.export.formats import ExportSetup
 from spectui.live.setup import LiveSetup
 from spectui.tui.screens.export import ExportChoice
-from spectui.tune.trials import best_trial
+from spectui.tune.trials import OFF, Arm, best_trial
 
 if TYPE_CHECKING:
     from spectui.config import SpeculationConfig
@@ -28,20 +28,24 @@ def export_choices(
             note="As the chat runs now; nothing was measured for this choice.",
         )
     ]
-    if state is not None and (best := best_trial(state.records)) is not None:
-        result = state.result
-        note, use = "The best trial so far; whether it pays is not confirmed.", True
-        if result is not None and result.speedup is not None:
-            note = f"{result.verdict.reason} Measured with -t {setup.context.threads}."
-            use = result.verdict.use_speculation
-        found = ExportChoice(
-            label="found by tuning",
-            setup=export(best.arm.speculation if use else None),
-            note=note,
-        )
-        choices.insert(0, found)
+    if state is not None and (found := _found(state, setup)) is not None:
+        arm, note = found
+        label = "found by tuning"
+        choices.insert(0, ExportChoice(label=label, setup=export(arm.speculation), note=note))
     choices.append(ExportChoice(label="draft off", setup=export(None), note="The target alone."))
     return tuple(choices)
+
+
+def _found(state: "TuningState", setup: LiveSetup) -> "tuple[Arm, str] | None":
+    """Return what tuning advises, and what that rests on; None as long as nothing was measured."""
+    result = state.result
+    if result is not None and result.best is not None and result.speedup is not None:
+        arm = result.best if result.verdict.use_speculation else OFF
+        return arm, f"{result.verdict.reason} Measured with -t {setup.context.threads}."
+    best = best_trial(state.records)
+    if best is None:
+        return None
+    return best.arm, "The best trial so far; whether it pays is not confirmed."
 
 
 def _export(

@@ -1,6 +1,6 @@
 """The what-if screen's place in the app: opened on demand, told every change, its wishes done."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from spectui.live.session import LiveSession
     from spectui.live.traces import SavedTrace
     from spectui.live.whatif import WhatIfState
+    from spectui.replay.costs import Costs
     from spectui.tui.app import SpectuiApp
     from spectui.tui.screens.whatif import WhatIfScreen
+    from spectui.tune.progress import TuningState
     from spectui.tune.trials import TrialRecord
 
 _LOOKING = "What was answered is being looked at."
@@ -35,6 +37,7 @@ class WhatIfs:
         self._screen: WhatIfScreen | None = None
         self._recording: ChatRecording | None = None
         self._trials: Sequence[TrialRecord] = ()
+        self._costs: Mapping[str, Costs] = {}
 
     @property
     def is_open(self) -> bool:
@@ -62,10 +65,10 @@ class WhatIfs:
         self._recording = recording
         self.refresh()
 
-    def take_trials(self, trials: "Sequence[TrialRecord]") -> None:
-        """Take the trials of the search."""
-        if trials is not self._trials:
-            self._trials = trials
+    def take_tuning(self, state: "TuningState") -> None:
+        """Take the trials of the search, and what its recording found rounds to cost."""
+        if state.records is not self._trials or state.costs is not self._costs:
+            self._trials, self._costs = state.records, state.costs
             self.refresh()
 
     def refresh(self) -> None:
@@ -90,6 +93,7 @@ class WhatIfs:
             self._recording or ChatRecording(draft=setup.draft.path.stem, depth=1),
             schedule=setup.schedule,
             applied=setup.speculation,
+            tuned=self._costs.get(setup.draft.path.stem),
             trials=self._trials,
         )
 

@@ -85,27 +85,29 @@ def _measured(records: Sequence[TrialRecord]) -> dict[Arm, float]:
 
 def finalists(
     records: Sequence[TrialRecord], forecasts: Sequence[Forecast], *, min_gain: float
-) -> tuple[TrialRecord, ...]:
-    """Return the best setting's trial, and that of a rival if there is one.
+) -> tuple[Arm, ...]:
+    """Return the best setting, and a rival if there is one.
 
     A rival may be better by more than ``min_gain`` for all that the trials' prompts say, and is not
-    forecast to do practically the same. Empty if nothing that speculates was measured.
+    forecast to do practically the same. Where no trial of a setting could be afforded, the best
+    forecast stands alone. Empty if there is neither.
     """
     known = estimates(records, forecasts)
     if not known.measured:
-        return ()
+        tried = {record.arm for record in records if record.state is TrialState.FAIL}
+        return tuple(one.arm for one in forecasts if one.n_drafted and one.arm not in tried)[:1]
     by_arm = {record.arm: record for record in records if record.arm in known.measured}
     best, *others = known.ranking
     if known.value(best) <= 0:
         # Off is faster: which of the slower ones is best decides nothing.
-        return (by_arm[best],)
+        return (best,)
     rivals = [
         arm
         for arm in others
         if not _practically_same(known, best, arm, min_gain)
         and _is_open(by_arm[best], by_arm[arm], min_gain)
     ]
-    return (by_arm[best], *(by_arm[arm] for arm in rivals[:1]))
+    return (best, *rivals[:1])
 
 
 def _practically_same(known: Estimates, one: Arm, other: Arm, min_gain: float) -> bool:

@@ -1,8 +1,10 @@
 """What a search tells while it runs. Frozen; told on the search's own thread."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spectui.engine.events import GenerationResult
+from spectui.replay.costs import Costs
 from spectui.tune.forecast import Forecast
 from spectui.tune.tracing import TracingEvent
 from spectui.tune.trials import Arm, TrialRecord
@@ -73,6 +75,8 @@ class ForecastMade:
 
     forecasts: tuple[Forecast, ...]
     """Best first."""
+    costs: Mapping[str, Costs]
+    """What rounds were found to cost, by drafter."""
 
 
 TuneEvent = (

@@ -88,7 +88,7 @@ class CostProbe:
         finally:
             self._engine.on_event = listener
         # The first round after a prompt is slower than the rest.
-        return _observed(self._rounds, len(item.tokens), group, self._schedule)[1:]
+        return observed_rounds(self._rounds, len(item.tokens), group, self._schedule)[1:]
 
     def _listen(self, event: Event) -> None:
         match event:
@@ -122,7 +122,7 @@ class CostProbe:
         return result
 
 
-def _observed(
+def observed_rounds(
     rounds: Sequence[Round], n_prompt: int, group: int, schedule: Schedule
 ) -> list[Observed]:
     """Rounds with the depth at which each began, and whether its draft had to catch up."""

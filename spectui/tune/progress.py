@@ -1,8 +1,10 @@
 """How a running search stands: what a screen shows, told by its events."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from spectui.replay.costs import Costs
 from spectui.tune.events import (
     ConfirmationStarted,
     ForecastMade,
@@ -62,6 +64,8 @@ class TuningState:
     """Steps of the recording that are done: an output, or a draft along one."""
     forecasts: tuple[Forecast, ...] = ()
     """What was replayed, best first."""
+    costs: Mapping[str, Costs] = field(default_factory=dict)
+    """What rounds cost, by drafter; empty as long as nothing is recorded."""
     importance: tuple[tuple[str, float], ...] = ()
     """(parameter, share of the variance of the speedup that it explains), largest first."""
     result: TuneResult | None = None
@@ -85,7 +89,7 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
                 n_recorded=state.n_recorded + (event.step is not None),
             )
         case ForecastMade():
-            return replace(state, forecasts=event.forecasts)
+            return replace(state, forecasts=event.forecasts, costs=event.costs)
         case TrialStarted():
             return replace(
                 state, phase=_keep_stopping(state, Phase.SEARCHING), current=event.arm, n_measured=0

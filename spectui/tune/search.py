@@ -6,12 +6,13 @@ that no choice was made by.
 """
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError, SpectuiError
+from spectui.replay.costs import Costs
 from spectui.tune.candidates import Candidate
 from spectui.tune.estimates import estimates, finalists
 from spectui.tune.events import (
@@ -29,6 +30,7 @@ from spectui.tune.measurement import Measurer, Pair
 from spectui.tune.race import LOOK_EVERY, Race, Standing
 from spectui.tune.statistics import Speedup
 from spectui.tune.study import TuningStudy
+from spectui.tune.tracing import CostsMeasured, TracingEvent
 from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import OFF, Arm, TrialRecord, best_trial
 from spectui.tune.verdict import Verdict, judge
@@ -59,8 +61,8 @@ class TuneResult:
     """What tuning found."""
 
     trials: tuple[TrialRecord, ...]
-    best: TrialRecord | None
-    """Of the race's leader; without a race, the trial that measured best."""
+    best: Arm | None
+    """The race's leader; without a race, what measured best."""
     pairs: tuple[Pair, ...]
     """What the race measured of the leader; empty if it did not take place."""
     finalists: tuple[Standing, ...] = ()
@@ -75,6 +77,8 @@ class TuneResult:
     """What ended the search early, besides an interrupt."""
     forecasts: tuple[Forecast, ...] = ()
     """What was replayed, best first; empty if nothing was recorded."""
+    costs: Mapping[str, Costs] = field(default_factory=dict)
+    """What the recording found rounds to cost, by drafter."""
     expected_improvement: float | None = None
     """Why the search ended before ``--trials``: all that one more was expected to add to the
     speedup. None if it did not."""
@@ -122,6 +126,7 @@ class Search:
         self._on_event = on_event
         self._forecaster = forecaster
         self._forecasts: tuple[Forecast, ...] = ()
+        self._costs: dict[str, Costs] = {}
         self._expected_improvement: float | None = None
         self._clock = clock
         self._began_s = self._now_s()
@@ -161,9 +166,9 @@ class Search:
     ) -> TuneResult:
         records = self._trials.records
         standings = () if self._race is None else self._race.conclude()
-        best, speedup = best_trial(records), None
+        best, speedup = next(iter(self._best_arms()), None), None
         if standings and standings[0].speedup is not None:
-            best, speedup = _trial_of(standings[0].arm, records), standings[0].speedup
+            best, speedup = standings[0].arm, standings[0].speedup
         return TuneResult(
             trials=records,
             best=best,
@@ -173,13 +178,14 @@ class Search:
             verdict=judge(
                 speedup,
                 min_gain=self._min_gain,
-                what=best.arm.label if best else "",
+                what=best.label if best else "",
                 failure=_why_nothing(records, interrupted=interrupted),
             ),
             lossless=lossless,
             interrupted=interrupted,
             error=error,
             forecasts=self._forecasts,
+            costs=self._costs,
             expected_improvement=self._expected_improvement,
         )
 
@@ -190,11 +196,16 @@ class Search:
             self._on_event(TraceProgress(step=None))
             self._forecasts, self._trials.loaded = forecaster.run(
                 n_prompts,
-                lambda step: self._on_event(TraceProgress(step=step)),
+                self._recorded,
                 self._trials.loaded,
             )
-            self._on_event(ForecastMade(forecasts=self._forecasts))
+            self._on_event(ForecastMade(forecasts=self._forecasts, costs=self._costs))
         self._study.begin(promising(self._forecasts))
+
+    def _recorded(self, step: TracingEvent) -> None:
+        if isinstance(step, CostsMeasured):
+            self._costs[step.draft] = step.costs
+        self._on_event(TraceProgress(step=step))
 
     def _n_to_record(self) -> int:
         """Prompts to record; 0 for no forecast."""
@@ -226,17 +237,13 @@ class Search:
         return True
 
     def _confirm(self) -> None:
-        records = self._trials.records
-        chosen = finalists(records, self._forecasts, min_gain=self._min_gain)
-        if not chosen:
+        arms = finalists(self._trials.records, self._forecasts, min_gain=self._min_gain)
+        if not arms:
             return
-        arms = [record.arm for record in chosen]
         if not self._has_time_for(len(arms)):
             arms = arms[:1]
         items = self._race_items(arms)
-        self._on_event(
-            ConfirmationStarted(arm=arms[0], rivals=tuple(arms[1:]), n_prompts=len(items))
-        )
+        self._on_event(ConfirmationStarted(arm=arms[0], rivals=arms[1:], n_prompts=len(items)))
         self._race = Race(
             self._measurer,
             arms,
@@ -291,7 +298,7 @@ class Search:
         return self._left_s() > max(self._trial_s) + LOOK_EVERY * self._block_s(self._best_arms())
 
     def _has_time_for(self, n_finalists: int) -> bool:
-        arms = self._best_arms() * n_finalists
+        arms = self._best_arms() * n_finalists or [OFF] * n_finalists
         return self._left_s() > LOOK_EVERY * self._block_s(arms)
 
     def _best_arms(self) -> list[Arm]:
@@ -305,7 +312,8 @@ class Search:
             for record in self._trials.records
             if record.prompts
         }
-        return sum(per_prompt.get(arm, 0.0) for arm in (OFF, *arms))
+        off_s = per_prompt.get(OFF, 0.0)
+        return off_s + sum(per_prompt.get(arm, off_s) for arm in arms)
 
     def _seconds_left(self) -> float | None:
         """Estimate until the end. None before the first trial has ended."""
@@ -319,11 +327,6 @@ class Search:
             left = n_left * mean_s
             left += self._block_s(self._best_arms()) * len(self._workload.items)
         return max(0.0, min(left, self._left_s()))
-
-
-def _trial_of(arm: Arm, records: Sequence[TrialRecord]) -> TrialRecord:
-    """Return the arm's last trial."""
-    return next(record for record in reversed(records) if record.arm == arm and record.prompts)
 
 
 def _why_nothing(records: Sequence[TrialRecord], *, interrupted: bool) -> str:

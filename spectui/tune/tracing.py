@@ -169,7 +169,12 @@ class Tracer:
             self.loaded = candidate.name
         for index, recording in enumerate(self._recordings):
             told = self._engine.record_chains(
-                RecordChains(prompt=recording.prompt, output=recording.output, depth=self._depth)
+                RecordChains(
+                    prompt=recording.prompt,
+                    output=recording.output,
+                    depth=self._depth,
+                    reuse_prompt=True,
+                )
             )
             self._draft_s += told.seconds
             chains = {**recording.chains, candidate.name: told.chains}

@@ -27,7 +27,7 @@ from spectui.tune.forecast import Forecast
 from spectui.tune.measurement import throughput
 from spectui.tune.race import Standing
 from spectui.tune.search import TuneResult
-from spectui.tune.trials import OFF, TrialRecord, off_level, speedup_estimate
+from spectui.tune.trials import OFF, TrialRecord, speedup_estimate
 from spectui.tune.workload import Workload
 
 _FORECASTS = 50
@@ -166,18 +166,16 @@ def _best(result: TuneResult) -> Json | None:
     if result.speedup is not None:
         rate = throughput([pair.speculative for pair in result.pairs])
         return {
-            "params": arm_document(best.arm),
+            "params": arm_document(best),
             "tokens_per_s": rate,
             **speedup_of(result.speedup),
         }
-    level = off_level(result.trials)
+    trial = next(one for one in reversed(result.trials) if one.arm == best and one.tokens_per_s)
     return {
-        "params": arm_document(best.arm),
-        "tokens_per_s": best.tokens_per_s,
+        "params": arm_document(best),
+        "tokens_per_s": trial.tokens_per_s,
         **or_reason(
-            "speedup",
-            best.relative / level if best.relative and level else None,
-            "the off arm was not measured",
+            "speedup", speedup_estimate(trial, result.trials), "the off arm was not measured"
         ),
         **or_reason("speedup_ci95", None, "it was not confirmed on fresh measurements"),
     }

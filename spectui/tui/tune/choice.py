@@ -25,7 +25,7 @@ def best_choice(state: TuningState, ledger: Ledger) -> Choice | None:
     if state.result is not None and state.result.speedup is not None:
         verdict, best = state.result.verdict, state.result.best
         if verdict.use_speculation and best is not None:
-            return Choice(arm=best.arm, reason=f"Applied the confirmed best: {best.arm.label}.")
+            return Choice(arm=best, reason=f"Applied the confirmed best: {best.label}.")
         return Choice(arm=OFF, reason=f"Speculation is turned off. {verdict.reason}")
     if ledger.best is None:
         return None

@@ -68,7 +68,7 @@ def ordered(rows: Sequence[Row], sort: Sort) -> list[Row]:
 
 def layout(rows: Sequence[Row], width: int, glyphs: Glyphs) -> tuple[Slot, ...]:
     """Return the columns for a table of ``width`` cells; wider where they do not fit."""
-    names = {row.record.arm.draft or "" for row in rows}
+    names = {row.record.arm.drafter for row in rows}
     longest = max([_MIN_DRAFT, *(cell_len(one_line(name, glyphs)) for name in names)])
     full = _widths(0)
     draft = width - sum(full.values()) - GAP * len(full)
@@ -124,7 +124,7 @@ _VALUES: dict[Column, Callable[[Row], float | str | None]] = {
     Column.DRAFT_MAX: lambda row: None if (s := _settings(row)) is None else s.draft_max,
     Column.DRAFT_MIN: lambda row: None if (s := _settings(row)) is None else s.draft_min,
     Column.DRAFT_P_MIN: lambda row: None if (s := _settings(row)) is None else s.draft_p_min,
-    Column.DRAFT: lambda row: row.record.arm.draft,
+    Column.DRAFT: lambda row: None if row.is_off else row.record.arm.drafter,
     Column.TOKENS_PER_S: lambda row: row.tokens_per_s,
     # The off arm's level is common to all, so that it changes no order.
     Column.SPEEDUP: lambda row: row.relative,

@@ -99,12 +99,13 @@ def duration(seconds: float) -> str:
 
 def best(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> str | None:
     """Return the best so far with its interval, None if nothing is known."""
+    result = state.result
+    if result is not None and result.best is not None and result.speedup is not None:
+        label = one_line(result.best.label, glyphs)
+        return f"{_interval(result.speedup, glyphs)} {glyphs.bullet} {label}"
     if ledger.best is None:
         return _predicted(state, glyphs)
     label = one_line(ledger.best.record.arm.label, glyphs)
-    confirmed = None if state.result is None else state.result.speedup
-    if confirmed is not None:
-        return f"{_interval(confirmed, glyphs)} {glyphs.bullet} {label}"
     estimate = ledger.speedup(ledger.best)
     if estimate is None:
         return f"{label} (no speedup yet: off was not measured)"
