@@ -1,31 +1,41 @@
 """Replay against the engine: are the counts of every setting exactly those of a real run?
 
-Records each prompt once with both demo drafts, replays the settings, then runs each for real on
-the ``server`` schedule, greedy and at a temperature with a seed. Counts are exact, so the
-machine's noise does not matter; a difference is listed with both outputs' first differing
-position, since two logits closer than what batching moves may trade places.
+Records each prompt once with both demo drafts, replays the settings, n-gram ones among them, then
+runs each for real on the ``server`` schedule, greedy and at a temperature with a seed. Counts are
+exact, so the machine's noise does not matter. Where a real run's output parts from the recorded
+one, since batching moves logits, the draft is recorded along that run's own output, and the replay
+must say what the run did there.
 """
 
 import argparse
 import random
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from benchmarks.common import CONTEXT, write_results
-from spectui.config import ModelOptions, SamplingConfig, Schedule, SpeculationConfig
+from spectui.cli.documents.common import setting
+from spectui.config import (
+    ModelOptions,
+    NgramConfig,
+    SamplingConfig,
+    Schedule,
+    SpeculationConfig,
+)
 from spectui.demo import DemoModel, ensure_demo_models
-from spectui.engine.commands import Generate
+from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.prompts import builtin_suite
 from spectui.replay.grid import Grid
+from spectui.replay.ngrams import replay_ngrams
 from spectui.replay.totals import Total, replay_trace
 from spectui.replay.trace import Recording
 from spectui.tune.candidates import Candidate
 from spectui.tune.tracing import Tracer
-from spectui.tune.workload import tokenize
+from spectui.tune.workload import Workload, tokenize
 
 DRAFTS = (DemoModel.DRAFT, DemoModel.DRAFT_THIN)
 DEPTH = 16
@@ -35,19 +45,33 @@ SPACE = Grid(
     draft_min=(0, 1, 2, 3, 4),
     draft_p_min=tuple(step / 20 for step in range(20)),
 )
+NGRAMS = tuple(
+    SpeculationConfig(draft_max=size_m, ngram=NgramConfig(size_n=size_n))
+    for size_n, size_m in product((1, 2, 3, 4), (4, 8, 16))
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What is run: a recorded prompt, and who drafts."""
+
+    recording: Recording
+    draft: str | None
+    """None for n-gram drafters."""
+    sampling: SamplingConfig
 
 
 def main() -> None:
     """Compare and write ``results/replay_counts.json``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", type=DemoModel, default=DemoModel.DENSE)
-    parser.add_argument("--configs", type=int, default=30, help="settings per draft")
+    parser.add_argument("--configs", type=int, default=24, help="settings per draft model")
     parser.add_argument("--prompts", type=int, default=24)
     parser.add_argument("--n-predict", type=int, default=24)
     arguments = parser.parse_args()
     dice = random.Random(1)  # noqa: S311 - a choice of settings needs no secrets
     configs = dice.sample(list(SPACE.settings), arguments.configs)
-    rows = []
+    rows: list[dict[str, Any]] = []
     with Engine() as engine:
         built = ensure_demo_models((arguments.target, *DRAFTS))
         loaded = engine.load_target(
@@ -65,76 +89,117 @@ def main() -> None:
                 sampling=sampling,
                 n_ctx=loaded.n_ctx,
             )
-            tracing = Tracer(
-                engine,
-                workload,
-                candidates,
-                depth=DEPTH,
-                n_ctx=loaded.n_ctx,
-                schedule=None,
-                on_event=lambda _event: None,
-            ).run()
-            for candidate in candidates:
-                engine.load_draft(candidate.options)
-                for recording in tracing.recordings:
-                    rows += [
-                        {"sampling": name, "draft": candidate.name, **row}
-                        for row in compare(engine, recording, candidate.name, sampling, configs)
-                    ]
-                    print(len(rows), sum(not row["equal"] for row in rows), file=sys.stderr)
+            for row in compare_all(engine, workload, candidates, configs, loaded.n_ctx):
+                rows.append({"sampling": name, **row})
+                print(len(rows), sum(not row["equal"] for row in rows), file=sys.stderr)
     write_results(
         "replay_counts",
         {
             "target": str(arguments.target),
-            "n_settings": len(configs) * len(DRAFTS),
+            "n_settings": len(configs) * len(DRAFTS) + len(NGRAMS),
             "n_prompts": arguments.prompts,
             "n_predict": arguments.n_predict,
-            "n_compared": len(rows),
-            "n_equal": sum(row["equal"] for row in rows),
-            "n_equal_output": sum(row["differs_at"] is None for row in rows),
+            "totals": {name: totals(rows, name) for name in SAMPLING},
             "different": [row for row in rows if not row["equal"]],
         },
     )
 
 
-def compare(
+def totals(rows: Sequence[dict[str, Any]], sampling: str) -> dict[str, int]:
+    """How many comparisons there were, and what came of them."""
+    own = [row for row in rows if row["sampling"] == sampling]
+    return {
+        "n_compared": len(own),
+        "n_equal": sum(row["equal"] for row in own),
+        "n_with_the_recorded_output": sum(row["differs_at"] is None for row in own),
+        "n_equal_with_the_recorded_output": sum(
+            row["equal"] and row["differs_at"] is None for row in own
+        ),
+        "n_equal_on_their_own_output": sum(row["equal_on_own_output"] for row in own),
+        "n_prompts_that_part": len({row["prompt"] for row in own if row["differs_at"] is not None}),
+    }
+
+
+def compare_all(
     engine: Engine,
-    recording: Recording,
-    draft: str,
-    sampling: SamplingConfig,
+    workload: Workload,
+    candidates: Sequence[Candidate],
     configs: Sequence[SpeculationConfig],
-) -> list[dict[str, Any]]:
-    """One row per setting of one prompt."""
-    rows = []
-    for config in configs:
+    n_ctx: int,
+) -> Iterator[dict[str, Any]]:
+    """One row per prompt, drafter and setting."""
+    tracing = Tracer(
+        engine,
+        workload,
+        candidates,
+        depth=DEPTH,
+        n_ctx=n_ctx,
+        schedule=None,
+        on_event=lambda _event: None,
+    ).run()
+    for recording in tracing.recordings:
+        case = Case(recording=recording, draft=None, sampling=workload.sampling)
+        yield from (compare(engine, case, config) for config in NGRAMS)
+    for candidate in candidates:
+        engine.load_draft(candidate.options)
+        for recording in tracing.recordings:
+            case = Case(recording=recording, draft=candidate.name, sampling=workload.sampling)
+            yield from (compare(engine, case, config) for config in configs)
+
+
+def compare(engine: Engine, case: Case, config: SpeculationConfig) -> dict[str, Any]:
+    """Run one setting, and replay it."""
+    recording = case.recording
+    result = engine.generate(
+        Generate(
+            prompt=recording.prompt,
+            n_predict=recording.n_predict,
+            sampling=case.sampling,
+            speculation=config,
+            schedule=Schedule.SERVER,
+            reuse_prompt=True,
+        )
+    )
+    measured, replayed = counts_of(result), replay(recording, case.draft, config)
+    differs_at = first_difference(recording.output, result.tokens)
+    own = replayed
+    if differs_at is not None:
+        own = replay(recorded_again(engine, case, result), case.draft, config)
+    return {
+        "draft": case.draft or "ngram-simple",
+        "prompt": recording.id,
+        **setting(config),
+        "measured": measured,
+        "replayed": replayed,
+        "equal": measured == replayed,
+        "differs_at": differs_at,
+        "equal_on_own_output": measured == own,
+    }
+
+
+def recorded_again(engine: Engine, case: Case, result: GenerationResult) -> Recording:
+    """Record the draft along the output of a real run."""
+    recording = replace(case.recording, output=result.tokens, stop=result.stop, chains={})
+    if case.draft is None:
+        return recording
+    told = engine.record_chains(
+        RecordChains(prompt=recording.prompt, output=result.tokens, depth=DEPTH, reuse_prompt=True)
+    )
+    return replace(recording, chains={case.draft: told.chains})
+
+
+def replay(recording: Recording, draft: str | None, config: SpeculationConfig) -> list[int]:
+    """Rounds, drafted, accepted, by replay."""
+    if draft is None:
+        (total,) = replay_ngrams((recording,), (config,))
+    else:
         grid = Grid(
             draft_max=(config.draft_max,),
             draft_min=(config.draft_min,),
             draft_p_min=(config.draft_p_min,),
         )
-        (replayed,) = replay_trace((recording,), draft, grid)
-        result = engine.generate(
-            Generate(
-                prompt=recording.prompt,
-                n_predict=recording.n_predict,
-                sampling=sampling,
-                speculation=config,
-                schedule=Schedule.SERVER,
-                reuse_prompt=True,
-            )
-        )
-        measured, predicted = counts_of(result), counts_of_replay(replayed)
-        rows.append(
-            {
-                "prompt": recording.id,
-                **asdict(config),
-                "measured": measured,
-                "replayed": predicted,
-                "equal": measured == predicted,
-                "differs_at": first_difference(recording.output, result.tokens),
-            }
-        )
-    return rows
+        (total,) = replay_trace((recording,), draft, grid)
+    return counts_of_replay(total)
 
 
 def counts_of(result: GenerationResult) -> list[int]:

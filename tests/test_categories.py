@@ -132,6 +132,17 @@ def test_what_cannot_be_told_is_not_recommended() -> None:
     unknown(judge_profiles(trials(3)[:1], min_gain=0.02), "fewer than two settings")
 
 
+def test_what_gains_nothing_even_with_hindsight_is_decided() -> None:
+    close = {OFF: {"code": 1.0, "prose": 1.0}, SHORT: {"code": 1.40, "prose": 1.21}}
+    close[LONG] = {"code": 1.41, "prose": 1.20}
+    records = [trial(n, arm, speeds, n_each=1) for n, (arm, speeds) in enumerate(close.items())]
+    found = judge_profiles(records, min_gain=0.02)
+    assert not found.recommended
+    assert found.apparent_gain is not None
+    assert 0 < found.apparent_gain < 0.02
+    assert found.reason.startswith("One setting for all: even profiles chosen with hindsight")
+
+
 def test_few_prompts_leave_it_open() -> None:
     found = judge_profiles(trials(2), min_gain=0.02)
     assert not found.recommended

@@ -63,6 +63,27 @@ def test_a_grid_has_every_combination(spectui: Spectui, trace: Path) -> None:
     assert [c["draft_max"] for c in configs(spectui, trace)] == list(range(1, 9))
 
 
+def test_ngrams_are_replayed_where_they_are_asked_for(spectui: Spectui, trace: Path) -> None:
+    sizes = ["--spec-ngram-simple-size-n", "1,2", "--spec-ngram-simple-size-m", "2,4"]
+    found = configs(spectui, trace, "--draft-max", 3, *sizes)
+    assert [(c["draft"] is None, c["draft_max"], c.get("ngram")) for c in found] == [
+        (False, 3, None),
+        *(
+            (True, size_m, {"kind": "ngram-simple", "size_n": size_n})
+            for size_n in (1, 2)
+            for size_m in (2, 4)
+        ),
+    ]
+    assert all(c["tokens_per_s"] > 0 for c in found)
+    assert spectui("replay", trace, "--spec-ngram-simple-size-m", 6) == 0
+    assert "ngram-simple, n 4" in spectui.out
+
+
+def test_ngrams_that_draft_nothing_are_refused(spectui: Spectui, trace: Path) -> None:
+    assert spectui("replay", trace, "--spec-ngram-simple-size-n", 9) == 2
+    assert "n 9 with size m 8 would draft nothing; choose n up to m" in spectui.err
+
+
 def test_people_get_a_table_and_the_predicted_best(spectui: Spectui, trace: Path) -> None:
     assert spectui("replay", trace, "--draft-max", "1,4") == 0
     lines = spectui.out.splitlines()

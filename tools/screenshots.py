@@ -73,7 +73,7 @@ class Session:
 
     async def start_search(self) -> None:
         """Start a short one."""
-        self.app.director.start_tuning(builtin_suite()[:6], n_trials=6)
+        self.app.director.start_tuning(builtin_suite()[:8], n_trials=12)
         # The state of before is idle, as that of a search that has ended without a trial.
         tuning = self.app.tuning
         await self.wait(lambda: tuning.state is not None and tuning.state.phase is not Phase.IDLE)
@@ -159,7 +159,7 @@ async def help_(session: Session) -> None:
 
 
 async def tune(session: Session) -> None:
-    """A search from start to verdict."""
+    """A search from start to verdict, and then what it says of a chat."""
     await session.ready()
     await session.pilot.press("f5")
     await session.save("tune-start")
@@ -168,6 +168,11 @@ async def tune(session: Session) -> None:
     await session.save("tuning")
     await session.searched(None)
     await session.save("tune")
+    await session.pilot.press("escape")
+    await session.ask(QUESTION)
+    await session.pilot.press("f10")
+    await session.wait(lambda: "Best predicted" in session.text())
+    await session.save("what-if")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,22 @@ from spectui.cli.values import INT_MAX, Fraction, ListOf
     help="Only this draft of the trace. May be repeated (default: all).",
 )
 @click.option(
+    "--spec-ngram-simple-size-n",
+    "size_n",
+    type=ListOf(click.IntRange(1, INT_MAX)),
+    default=(),
+    metavar="N,...",
+    help="Also replay the n-gram drafter that looks up N tokens (default with a size m: 4).",
+)
+@click.option(
+    "--spec-ngram-simple-size-m",
+    "size_m",
+    type=ListOf(click.IntRange(1, INT_MAX)),
+    default=(),
+    metavar="M,...",
+    help="Most tokens per draft of the n-gram drafter (default with a size n: 8).",
+)
+@click.option(
     "--costs",
     is_flag=True,
     help="Also show what rounds cost, and the throughput that follows over draft_max.",
@@ -56,6 +72,8 @@ def command(
     draft_min: tuple[int, ...],
     draft_p_min: tuple[float, ...],
     drafts: tuple[str, ...],
+    size_n: tuple[int, ...],
+    size_m: tuple[int, ...],
     costs: bool,
     json_path: str | None,
 ) -> None:
@@ -72,6 +90,7 @@ def command(
         draft_min=draft_min,
         draft_p_min=draft_p_min,
         drafts=drafts,
+        ngrams=(size_n, size_m),
         costs=costs,
         json_path=json_path,
     )

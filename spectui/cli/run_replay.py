@@ -1,6 +1,7 @@
 """What ``spectui replay`` does once its options are parsed."""
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +9,21 @@ from rich.table import Table
 
 from spectui import __version__
 from spectui.cli.costs_view import costs_view
+from spectui.cli.documents.common import setting as setting_document
 from spectui.cli.documents.explanation import costs_document, explanation_fields
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.output import check_writable, write_result
+from spectui.config import NgramConfig, SpeculationConfig
 from spectui.errors import UsageError
 from spectui.models.sizes import counted
+from spectui.replay.costs import Costs
 from spectui.replay.file import read_trace
 from spectui.replay.grid import Grid
+from spectui.replay.ngrams import ngram_costs, replay_ngrams
 from spectui.replay.totals import Total, replay_trace
 from spectui.replay.trace import Trace
 from spectui.tune.explain import Explanation, explain_replayed
+from spectui.tune.space import FIRST_NGRAM
 
 
 def replay(
@@ -27,12 +33,18 @@ def replay(
     draft_min: tuple[int, ...],
     draft_p_min: tuple[float, ...],
     drafts: tuple[str, ...],
+    ngrams: tuple[tuple[int, ...], tuple[int, ...]],
     costs: bool,
     json_path: str | None,
 ) -> None:
-    """Read, replay, print."""
+    """Read, replay, print.
+
+    Raises:
+        UsageError: the trace does not know a draft, or not for drafts that long.
+    """
     check_writable(json_path, (path,))
     trace = read_trace(path)
+    settings = tuple(_ngram_settings(*ngrams))
     totals: list[Total] = []
     chosen = tuple(_chosen(trace, drafts))
     for name in chosen:
@@ -40,8 +52,9 @@ def replay(
         longest = draft_max or tuple(range(1, depth + 1))
         grid = Grid(draft_max=longest, draft_min=draft_min, draft_p_min=draft_p_min)
         totals += replay_trace(trace.recordings, name, grid, trace.costs.get(name))
+    totals += replay_ngrams(trace.recordings, settings, ngram_costs(trace.costs))
     best = max(totals, key=lambda total: total.speedup or 0.0)
-    explanation = explain_replayed(best, trace.costs.get(str(best.draft)))
+    explanation = explain_replayed(best, _costs_of(trace, best))
     known = {name: trace.costs[name] for name in chosen if name in trace.costs}
     document = {
         "schema": "spectui.replay/1",
@@ -58,6 +71,32 @@ def replay(
     write_result(document, f"{text}\n\n{summary}", json_path)
 
 
+def _ngram_settings(sizes_n: Sequence[int], sizes_m: Sequence[int]) -> Iterator[SpeculationConfig]:
+    """Every pair of sizes under which something can be drafted; none if neither was given."""
+    default = FIRST_NGRAM.ngram
+    if default is None or not (sizes_n or sizes_m):
+        return
+    for size_n, size_m in product(
+        sizes_n or (default.size_n,), sizes_m or (FIRST_NGRAM.draft_max,)
+    ):
+        if size_n > size_m:
+            raise UsageError(
+                f"--spec-ngram-simple-size-n {size_n} with size m {size_m} would draft nothing; "
+                "choose n up to m"
+            )
+        yield SpeculationConfig(draft_max=size_m, ngram=NgramConfig(size_n=size_n))
+
+
+def _costs_of(trace: Trace, total: Total) -> Costs | None:
+    return ngram_costs(trace.costs) if total.draft is None else trace.costs.get(total.draft)
+
+
+def _label(total: Total) -> str:
+    """Who drafts."""
+    ngram = total.speculation.ngram
+    return str(total.draft) if ngram is None else f"{ngram.kind}, n {ngram.size_n}"
+
+
 def _chosen(trace: Trace, wanted: Sequence[str]) -> Iterator[str]:
     if not trace.recordings or not trace.drafts:
         raise UsageError("the trace holds nothing to replay; record one with spectui trace")
@@ -72,9 +111,7 @@ def _config(total: Total) -> dict[str, Any]:
     setting = total.speculation
     document: dict[str, Any] = {
         "draft": total.draft,
-        "draft_max": setting.draft_max,
-        "draft_min": setting.draft_min,
-        "draft_p_min": setting.draft_p_min,
+        **setting_document(setting),
         "n_rounds": total.n_rounds,
         "n_drafted": total.n_drafted,
         "n_accepted": total.n_accepted,
@@ -107,7 +144,7 @@ def _table(totals: Sequence[Total], best: Total) -> Table:
     for total in totals:
         setting = total.speculation
         table.add_row(
-            total.draft,
+            _label(total),
             str(setting.draft_max),
             str(setting.draft_min),
             f"{setting.draft_p_min:g}",
@@ -127,7 +164,7 @@ def _summary(totals: Sequence[Total], best: Total, n_prompts: int, explanation: 
     lines = [f"{n_settings} replayed on {n_recorded}. Counts are exact."]
     if best.speedup:
         lines.append(
-            f"Predicted best: {best.draft}, draft_max {best.speculation.draft_max}, draft_min "
+            f"Predicted best: {_label(best)}, draft_max {best.speculation.draft_max}, draft_min "
             f"{best.speculation.draft_min}, draft_p_min {best.speculation.draft_p_min:g}: "
             f"{best.speedup:.2f}× the target alone; spectui tune measures it."
         )

@@ -16,7 +16,9 @@ from spectui.engine.events import ModelLoaded
 from spectui.errors import CancelledError
 from spectui.export import NGRAM_DIALECTS, Dialect
 from spectui.monitor.machine import this_machine
+from spectui.monitor.thermal import hottest_c
 from spectui.tune.candidates import Candidate
+from spectui.tune.conditions import conditions
 from spectui.tune.forecast import Forecaster
 from spectui.tune.measurement import Measurer
 from spectui.tune.search import Limits, Search, TuneResult
@@ -62,12 +64,14 @@ def tune(parsed: dict[str, Any]) -> None:
                 n_ctx=target.n_ctx,
             )
             run = _prepare(shared, options, target, candidates, workload, models=models)
+            before = hottest_c()
             with run.study:
                 result = _search(engine, run, progress)
                 interrupts.hold()
+            met = conditions(result.trials, before, hottest_c())
     finally:
         progress.close()
-    report(result, run)
+    report(result, run, met)
     if result.error is not None:
         raise result.error
     if result.interrupted:

@@ -12,11 +12,12 @@ from spectui.config import Schedule
 from spectui.export import Dialect, server_arguments, server_command
 from spectui.replay.ngrams import ngram_costs
 from spectui.tune.categories import judge_profiles, per_category
+from spectui.tune.conditions import Conditions
 from spectui.tune.explain import Explanation, explain_measured
 from spectui.tune.search import TuneResult
 
 
-def report(result: TuneResult, run: TuneRun) -> None:
+def report(result: TuneResult, run: TuneRun, met: Conditions) -> None:
     """Print what was found and how to use it."""
     dialect = Dialect(run.options.dialect)
     target = run.shared.target_options(run.target.info.path)
@@ -28,7 +29,7 @@ def report(result: TuneResult, run: TuneRun) -> None:
         speculation = result.best.speculation
     flags = server_arguments(target, draft, context, speculation, dialect=dialect)
     command = server_command(target, draft, context, speculation, dialect=dialect)
-    findings = _findings(result, run)
+    findings = _findings(result, run, met)
     document = tune_document(
         result,
         findings,
@@ -46,11 +47,12 @@ def report(result: TuneResult, run: TuneRun) -> None:
     write_result(document, text, run.shared.json_path)
 
 
-def _findings(result: TuneResult, run: TuneRun) -> Findings:
+def _findings(result: TuneResult, run: TuneRun, met: Conditions) -> Findings:
     return Findings(
         explanation=_explanation(result),
         categories=per_category(result.trials, result.best),
         profiles=judge_profiles(result.trials, min_gain=run.options.min_gain),
+        conditions=met,
     )
 
 
@@ -74,6 +76,7 @@ def _summary(result: TuneResult, findings: Findings, command: str, schedule: Sch
             "NOTE: measured on the fast schedule, which llama-server does not have: this is what "
             "would be possible, not what the command gives."
         )
+    lines += [f"NOTE: {note}" for note in findings.conditions.notes]
     if result.lossless is not None and not result.lossless.lossless:
         lines.append("WARNING: speculation changed the output; spectui bench shows where.")
     if result.best is not None and result.speedup is None:

@@ -154,6 +154,13 @@ def judge_profiles(records: Sequence[TrialRecord], *, min_gain: float) -> Profil
     single_s = trials.seconds(trials.fastest(trials.prompts), trials.prompts)
     profiles_s = sum(trials.seconds(best[name], prompts) for name, prompts in categories.items())
     apparent = single_s / profiles_s - 1
+    if apparent <= min_gain:
+        reason = (
+            f"One setting for all: even profiles chosen with hindsight gained {_percent(apparent)}."
+        )
+        return Profiles(
+            recommended=False, gain=None, gain_ci99=None, apparent_gain=apparent, reason=reason
+        )
     if max(map(len, categories.values())) < _MIN_PER_CATEGORY:
         return _unknown(
             f"profiles look {_percent(apparent)} faster, but every category has one prompt in the "

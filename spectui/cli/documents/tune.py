@@ -22,6 +22,7 @@ from spectui.engine.events import ModelLoaded
 from spectui.monitor.machine import Machine
 from spectui.tune.candidates import Candidate
 from spectui.tune.categories import CategoryResult, Profiles
+from spectui.tune.conditions import Conditions
 from spectui.tune.explain import Explanation
 from spectui.tune.forecast import Forecast
 from spectui.tune.measurement import throughput
@@ -41,6 +42,7 @@ class Findings:
     explanation: Explanation
     categories: tuple[CategoryResult, ...]
     profiles: Profiles
+    conditions: Conditions
 
 
 def tune_document(
@@ -78,6 +80,7 @@ def tune_document(
         "per_category": per_category_rows(result, findings.categories),
         "profiles": profiles_document(findings.profiles),
         **explanation_fields(findings.explanation),
+        "conditions": _conditions(findings.conditions),
         "prompts": [prompt(pair) for pair in result.pairs],
         **lossless(result.lossless),
         "verdict": {
@@ -87,6 +90,17 @@ def tune_document(
         "interrupted": result.interrupted,
         "flags": list(flags),
         "command": command,
+    }
+
+
+def _conditions(met: Conditions) -> Json:
+    before, after = met.temperatures_c
+    return {
+        **or_reason("drift", met.drift, "fewer than two trials were measured"),
+        "n_noisy": met.n_noisy,
+        **or_reason("temperature_before_c", before.value, before.reason or ""),
+        **or_reason("temperature_after_c", after.value, after.reason or ""),
+        "notes": list(met.notes),
     }
 
 

@@ -1,0 +1,52 @@
+"""Under which conditions a search measured: how steady the machine was, and how hot."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spectui.monitor.readings import Reading
+from spectui.tune.statistics import drift
+from spectui.tune.trialing import MAX_DRIFT
+from spectui.tune.trials import TrialRecord
+
+_HOT_C = 85.0
+"""Near where processors begin to slow themselves down."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What may have moved the numbers."""
+
+    drift: float | None
+    """Of the machine's own speed over all trials: fastest anchor over slowest, minus 1. None with
+    fewer than two trials."""
+    n_noisy: int
+    """Trials between anchors that disagreed even after a repetition."""
+    temperatures_c: tuple[Reading, Reading]
+    """Hottest sensor before and after."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences that a user should know; none under good conditions."""
+        found = []
+        if self.drift is not None and self.drift > MAX_DRIFT:
+            found.append(
+                f"The machine's own speed moved by {100 * self.drift:.0f} % during the trials; "
+                "anchor runs and pairs take that out, but an idle machine gives narrower intervals."
+            )
+        hottest = self.temperatures_c[1].value
+        if hottest is not None and hottest >= _HOT_C:
+            found.append(
+                f"The hottest sensor showed {hottest:.0f} °C at the end: the processor may have "
+                "slowed itself down."
+            )
+        return tuple(found)
+
+
+def conditions(trials: Sequence[TrialRecord], before: Reading, after: Reading) -> Conditions:
+    """Look at a search's trials and at the temperatures around it."""
+    anchors = [trial.anchor_tokens_per_s for trial in trials if trial.anchor_tokens_per_s]
+    return Conditions(
+        drift=drift(anchors) if len(anchors) > 1 else None,
+        n_noisy=sum(trial.noisy for trial in trials),
+        temperatures_c=(before, after),
+    )
