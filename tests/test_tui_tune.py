@@ -474,6 +474,19 @@ def test_the_footer_has_what_makes_sense(state: TuningState, possible: set[str])
     drive(read, state)
 
 
+@pytest.mark.parametrize(("height", "n_told"), [(40, 1), (24, 0)])
+def test_reasons_are_told_where_there_is_room(height: int, n_told: int) -> None:
+    assert USE_IT.result is not None
+    state = replace(USE_IT, result=replace(USE_IT.result, expected_improvement=0.013))
+
+    async def read(app: Host, _pilot: Pilot[None]) -> None:
+        assert app.text().count("trials were enough: the best setting") == n_told
+        assert app.text().count("Not explained: nothing was drafted") == n_told
+        assert app.text().count("Use it: ") == 1
+
+    drive(read, state, size=(120, height))
+
+
 def test_apply_is_dimmed_until_there_is_a_best() -> None:
     async def read(app: Host, pilot: Pilot[None]) -> None:
         assert app.tune.check_action("apply", ()) is None

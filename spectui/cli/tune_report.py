@@ -10,10 +10,9 @@ from spectui.cli.progress import words
 from spectui.cli.tune_request import TuneRun
 from spectui.config import Schedule
 from spectui.export import Dialect, server_arguments, server_command
-from spectui.replay.ngrams import ngram_costs
 from spectui.tune.categories import judge_profiles, per_category
 from spectui.tune.conditions import Conditions
-from spectui.tune.explain import Explanation, explain_measured
+from spectui.tune.explain import explain_result
 from spectui.tune.search import TuneResult
 
 
@@ -49,23 +48,10 @@ def report(result: TuneResult, run: TuneRun, met: Conditions) -> None:
 
 def _findings(result: TuneResult, run: TuneRun, met: Conditions) -> Findings:
     return Findings(
-        explanation=_explanation(result),
+        explanation=explain_result(result),
         categories=per_category(result.trials, result.best),
         profiles=judge_profiles(result.trials, min_gain=run.options.min_gain),
         conditions=met,
-    )
-
-
-def _explanation(result: TuneResult) -> Explanation:
-    if result.best is None or result.speedup is None:
-        return Explanation(text="Not explained: no setting was confirmed.", findings=None)
-    arm = result.best
-    return explain_measured(
-        result.pairs,
-        arm,
-        speedup=result.speedup.estimate,
-        recommended=result.verdict.use_speculation,
-        costs=ngram_costs(result.costs) if arm.draft is None else result.costs.get(arm.draft),
     )
 
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from spectui.replay.cost_findings import Findings, Term, find
 from spectui.replay.cost_terms import REST, RoundTerms, measured_terms, replayed_terms
 from spectui.replay.costs import Costs
+from spectui.replay.ngrams import ngram_costs
 from spectui.replay.totals import Total
 from spectui.tune.measurement import Pair, throughput, total_counters
+from spectui.tune.search import TuneResult
 from spectui.tune.trials import Arm
 
 _WHOLE_MS = 10
@@ -35,6 +37,20 @@ class Explanation:
     text: str
     findings: Findings | None
     """None where something is missing; the text says what."""
+
+
+def explain_result(result: TuneResult) -> Explanation:
+    """Explain what a search has found."""
+    arm, speedup = result.best, result.speedup
+    if arm is None or speedup is None:
+        return Explanation(text="Not explained: no setting was confirmed.", findings=None)
+    return explain_measured(
+        result.pairs,
+        arm,
+        speedup=speedup.estimate,
+        recommended=result.verdict.use_speculation,
+        costs=ngram_costs(result.costs) if arm.draft is None else result.costs.get(arm.draft),
+    )
 
 
 def explain_measured(

@@ -6,6 +6,7 @@ from spectui.models.sizes import counted
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.text.display import shown
 from spectui.tui.tune.ledger import Ledger, Row
+from spectui.tune.explain import explain_result
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.search import TuneResult
 from spectui.tune.statistics import Speedup
@@ -14,9 +15,10 @@ from spectui.tune.trials import TrialState
 _INTRODUCTION = """\
 Tuning finds out what speculation is worth with the loaded pair on this machine. It records the \
 target's answers to a few prompts, and what the draft would say all along them; on that it replays \
-every setting of draft_max, draft_min and draft_p_min. Then it measures the target alone, the \
-defaults, the most promising settings and others. At the end the best one is measured against off \
-on all prompts, and the verdict says whether to use it.
+every setting of draft_max, draft_min and draft_p_min, and n-gram drafters too. Then it measures \
+the target alone, the most promising settings, the defaults and others. At the end the best one, \
+and a rival if it is close, is measured against off, on prompts that it was not chosen by, until \
+it is clear whether to use it.
 
 A trial takes as long as its answers: minutes in all for a small pair, an hour or more for a large \
 one. The time left is shown once the first trial is done.
@@ -24,6 +26,7 @@ one. The time left is shown once the first trial is done.
 It runs in the background and the chat has priority: a turn of yours holds it back, and it goes on \
 by itself. Every trial is kept, so you can pause or stop at any time."""
 _MINUTE_S, _HOUR_S = 60, 3600
+_PLAIN = {"−": "-", "–": "-", "±": "+-", "×": "x", "…": "...", "α": "alpha"}
 
 
 def introduction(start_key: str) -> str:
@@ -47,7 +50,7 @@ def one_line(text: str, glyphs: Glyphs) -> str:
 def own(text: str, glyphs: Glyphs) -> str:
     """Return a sentence of ours that may quote others, in characters that the terminal has."""
     if _is_ascii(glyphs):
-        for typographic, plain in (("−", "-"), ("–", "-"), ("±", "+-"), ("×", "x"), ("…", "...")):
+        for typographic, plain in _PLAIN.items():
             text = text.replace(typographic, plain)
     return one_line(text, glyphs)
 
@@ -118,6 +121,21 @@ def _predicted(state: TuningState, glyphs: Glyphs) -> str | None:
     first = state.forecasts[0]
     label = one_line(first.arm.label, glyphs)
     return f"predicted {first.speedup:.2f}{glyphs.times}, not measured yet {glyphs.bullet} {label}"
+
+
+def ended_early(result: TuneResult) -> str | None:
+    """Return why there are fewer trials than were asked for; None if there are not."""
+    if result.expected_improvement is None:
+        return None
+    return (
+        f"{counted(len(result.trials), 'trial')} were enough: the best setting not tried yet is "
+        f"expected to add {result.expected_improvement:.1%}"
+    )
+
+
+def why(result: TuneResult) -> str | None:
+    """Return the reasons behind the verdict; None if nothing was confirmed."""
+    return None if result.speedup is None else explain_result(result).text
 
 
 def lossless(result: TuneResult, glyphs: Glyphs) -> str | None:

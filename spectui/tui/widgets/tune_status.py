@@ -17,9 +17,12 @@ from spectui.tui.tune.cells import cut
 from spectui.tui.tune.ledger import Ledger
 from spectui.tui.widgets.charts import bar
 from spectui.tune.progress import Phase, TuningState
+from spectui.tune.search import TuneResult
 
 Fact = tuple[str, str, str | None]
 """Label, text, and the class of its look."""
+_ROOMY = 36
+"""Lines of a screen that has room for a paragraph."""
 _MAX_ERROR = 400
 """Characters of an error; llama.cpp's log has the rest."""
 
@@ -77,7 +80,7 @@ class TuneStatus(Vertical):
         & > .status--good { color: $text-success; text-style: bold; }
         & > .status--against { color: $text-warning; text-style: bold; }
         & > .status--bad { color: $text-error; text-style: bold; }
-        #findings { height: auto; max-height: 8; }
+        #findings { height: auto; max-height: 12; }
     }
     """
 
@@ -131,7 +134,19 @@ class TuneStatus(Vertical):
             facts.append(("verdict", words.own(verdict.reason, glyphs), look))
             if lossless is not None:
                 facts.append(("output", lossless, None))
+            facts += self._reasons(state.result)
         return facts
+
+    def _reasons(self, result: TuneResult) -> list[Fact]:
+        """What stands behind the verdict, where there is room for it."""
+        told = (("trials", words.ended_early(result)), ("why", words.why(result)))
+        if self.app.size.height < _ROOMY:
+            return []
+        return [
+            (label, words.own(text, glyphs_of(self)), None)
+            for label, text in told
+            if text is not None
+        ]
 
     def _table(self, facts: list[Fact]) -> Table:
         table = Table.grid(padding=(0, 1))
