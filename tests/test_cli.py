@@ -220,7 +220,7 @@ def test_the_same_command_resumes(spectui: Spectui, pair: list[object], prompts:
     second = json.loads(spectui.out)
     assert second["study"] == first["study"]
     assert len(second["trials"]) == 4
-    assert "resuming a study with 3 trials; nothing is recorded and replayed again" in spectui.err
+    assert "resuming a study with 3 trials; nothing is recorded again" in spectui.err
     rates = [trial["tokens_per_s"] for trial in second["trials"][:3]]
     assert rates == [trial["tokens_per_s"] for trial in first["trials"]]
 

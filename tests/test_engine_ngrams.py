@@ -139,5 +139,5 @@ def test_a_forecast_needs_no_draft(engine: Engine) -> None:
     assert measured.costs.lengths[-1] <= 8
     assert measured.costs.step_s == 0.0
     assert measured.costs.verify_s[0] > 0
-    assert {one.arm.speculation for one in found} == set(space.ngrams())
-    assert all(one.speedup > 0 for one in found)
+    assert {one.arm.speculation for one in found.forecasts} == set(space.ngrams())
+    assert all(one.speedup > 0 for one in found.forecasts)

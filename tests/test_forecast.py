@@ -2,14 +2,21 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
+from typing import cast
 
-from spectui.config import NgramConfig, SpeculationConfig
+import pytest
+
+from spectui.config import NgramConfig, SamplingConfig, Schedule, SpeculationConfig
+from spectui.engine.driver import Engine
 from spectui.replay.ngrams import NGRAM_COSTS
-from spectui.tune.forecast import Forecast, forecasts, promising
+from spectui.tune.forecast import Forecast, Forecaster, forecasts, promising
+from spectui.tune.kept import KeptTrace, study_trace
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.tracing import Tracing
 from spectui.tune.trials import Arm
-from tests.support.replay import COSTS, DEPTH, SCENE, record
+from spectui.tune.workload import Workload
+from tests.support.replay import COSTS, DEPTH, SCENE, record, trace_of
 
 RECORDING, _ = record(SCENE)
 TRACING = Tracing(
@@ -27,7 +34,7 @@ def by_models(found: tuple[Forecast, ...]) -> list[Forecast]:
 
 
 def test_the_whole_space_is_replayed_best_first() -> None:
-    found = forecasts(TRACING, SPACE)
+    found = forecasts(TRACING.recordings, TRACING.costs, SPACE)
     # Of 6 lengths and 5 least lengths, those pairs that can draft at all; 20 floors.
     assert len(by_models(found)) == 20 * (2 + 3 + 4 + 5 + 5 + 5)
     assert [one.arm.speculation for one in found if one.arm.draft is None] == [*SPACE.ngrams()]
@@ -40,22 +47,23 @@ def test_only_what_is_tuned_varies() -> None:
     space = SearchSpace(
         drafts=("draft",), max_draft=DEPTH, tuned=frozenset({Parameter.DRAFT_P_MIN})
     )
-    found = by_models(forecasts(TRACING, space))
+    found = by_models(forecasts(TRACING.recordings, TRACING.costs, space))
     assert {one.arm.speculation.draft_max for one in found if one.arm.speculation} == {3}
     assert len(found) == 20
 
 
 def test_a_draft_without_costs_has_no_forecast() -> None:
-    assert by_models(forecasts(TRACING, SearchSpace(drafts=("other",), max_draft=DEPTH))) == []
+    space = SearchSpace(drafts=("other",), max_draft=DEPTH)
+    assert by_models(forecasts(TRACING.recordings, TRACING.costs, space)) == []
     nothing = Tracing(recordings=(), baseline_s=0, draft_s=0, costs={}, interrupted=False)
-    assert forecasts(nothing, SPACE) == ()
+    assert forecasts(nothing.recordings, nothing.costs, SPACE) == ()
 
 
 def test_ngrams_are_forecast_where_there_is_no_draft() -> None:
     recording = replace(RECORDING, prompt=(1, 2, 3, 4, 5) * 5, chains={})
     tracing = replace(TRACING, recordings=(recording,), costs={NGRAM_COSTS: COSTS})
     space = SearchSpace(drafts=(), max_draft=8)
-    found = forecasts(tracing, space)
+    found = forecasts(tracing.recordings, tracing.costs, space)
     assert sorted(map(sizes, found)) == [
         *((2, 4), (2, 8), (3, 4), (3, 8), (4, 4), (4, 8), (6, 8), (8, 8)),
     ]
@@ -102,3 +110,47 @@ def test_promising_are_the_best_of_each_length() -> None:
     chosen = promising(ordered, 3)
     assert chosen == (ordered[0].arm, ordered[2].arm, ordered[3].arm)
     assert promising((), 3) == ()
+
+
+def forecaster(kept: KeptTrace, space: SearchSpace = SPACE) -> Forecaster:
+    """One that cannot record: there is no engine."""
+    workload = Workload(items=(), n_predict=1, sampling=SamplingConfig())
+    engine = cast("Engine", None)
+    return Forecaster(engine, workload, (), space, schedule=Schedule.SERVER, n_ctx=64, kept=kept)
+
+
+def test_what_was_recorded_is_replayed_again_when_the_study_goes_on(tmp_path: Path) -> None:
+    kept = KeptTrace(tmp_path / "x.trace.json.gz", lambda found: trace_of(*found.recordings))
+    assert forecaster(kept).recall() is None
+    kept.keep(TRACING)
+    again = forecaster(kept).recall()
+    assert again is not None
+    assert again.forecasts == forecasts(TRACING.recordings, TRACING.costs, SPACE)
+    assert again.costs == TRACING.costs
+
+
+def test_a_kept_trace_holds_no_text(tmp_path: Path) -> None:
+    kept = KeptTrace(tmp_path / "x.trace.json.gz", lambda found: trace_of(*found.recordings))
+    kept.keep(TRACING)
+    trace = kept.read()
+    assert trace is not None
+    assert not trace.has_text
+    assert trace.recordings[0].prompt[0] == 0
+
+
+def test_a_kept_trace_that_is_damaged_or_too_short_is_as_good_as_none(tmp_path: Path) -> None:
+    path = tmp_path / "x.trace.json.gz"
+    kept = KeptTrace(path, lambda found: trace_of(*found.recordings))
+    kept.keep(TRACING)
+    longer = SearchSpace(drafts=("draft",), max_draft=DEPTH + 1)
+    assert forecaster(kept, longer).recall() is None
+    path.write_bytes(path.read_bytes()[:-20])
+    assert forecaster(kept).recall() is None
+
+
+def test_a_study_of_any_name_has_a_trace_in_the_data_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
+    assert study_trace("../a b/ü").parent == tmp_path / "data" / "traces"
+    assert study_trace("a-1") != study_trace("a-2")

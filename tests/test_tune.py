@@ -26,7 +26,7 @@ from spectui.tune.events import (
     TrialStarted,
     TuneEvent,
 )
-from spectui.tune.forecast import Forecast, Forecaster
+from spectui.tune.forecast import Forecast, Forecaster, Outlook
 from spectui.tune.measurement import Measurer, Pair
 from spectui.tune.search import Limits, Search, TuneResult
 from spectui.tune.space import FIRST_NGRAM, OLD_DEFAULTS, SERVER_DEFAULTS, Parameter, SearchSpace
@@ -93,6 +93,8 @@ class ScriptedForecaster:
         self._measurer = measurer
         self._seconds_per_prompt = seconds_per_prompt
         self._interrupted = interrupted
+        self.keeps = False
+        """Whether an earlier run's trace is there."""
         self.recorded: list[int] = []
 
     n_prompts = 8
@@ -103,13 +105,19 @@ class ScriptedForecaster:
 
     def run(
         self, n_prompts: int, on_event: Callable[[TracingEvent], None], loaded: str | None
-    ) -> tuple[tuple[Forecast, ...], str | None]:
+    ) -> tuple[Outlook, str | None]:
         self.recorded.append(n_prompts)
         if self._interrupted:
             raise KeyboardInterrupt
         on_event(DraftRecorded(prompt_id="p0", draft="good", n_tokens=33, seconds=1.0))
+        return self._outlook(), loaded
+
+    def recall(self) -> Outlook | None:
+        return None if not self.keeps else self._outlook()
+
+    def _outlook(self) -> Outlook:
         found = [self._forecast(SpeculationConfig(draft_max=length)) for length in self._lengths]
-        return tuple(sorted(found, key=lambda one: -one.speedup)), loaded
+        return Outlook(forecasts=tuple(sorted(found, key=lambda one: -one.speedup)), costs={})
 
     def _forecast(self, speculation: SpeculationConfig) -> Forecast:
         known = self._measurer
@@ -215,6 +223,18 @@ def test_a_resumed_study_tries_what_was_forecast_and_records_nothing_again(tmp_p
     assert again.recorded == []
     longest = [r.arm.speculation.draft_max for r in result.trials[1:] if r.arm.speculation]
     assert longest == [7, 3, 16, FIRST_NGRAM.draft_max, 5]
+
+
+def test_a_resumed_study_takes_its_trace_up(tmp_path: Path) -> None:
+    run(open_study(tmp_path), ScriptedMeasurer(), n_trials=2, forecaster=ScriptedForecaster())
+    again = ScriptedForecaster()
+    again.keeps = True
+    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=5, forecaster=again)
+    assert again.recorded == []
+    assert [one.arm.label for one in result.forecasts] == [
+        "good: max 7, min 0, p_min 0.00",
+        "good: max 5, min 0, p_min 0.00",
+    ]
 
 
 def test_every_draft_gets_the_defaults(tmp_path: Path) -> None:

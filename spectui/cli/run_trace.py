@@ -1,7 +1,6 @@
 """What ``spectui trace`` does once its options are parsed."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from spectui.cli.session import find_models, load_candidates, open_engine, read_
 from spectui.errors import CancelledError, UsageError
 from spectui.monitor.machine import this_machine
 from spectui.paths import data_dir
-from spectui.replay.file import SUFFIX, without_text, write_trace
+from spectui.replay.file import SUFFIX, bare, write_trace
 from spectui.replay.trace import Trace
 from spectui.tune.tracing import Tracer, Tracing, trace_of
 from spectui.tune.workload import tokenize
@@ -95,8 +94,7 @@ def _write(
     if not tracing.recordings:
         raise CancelledError("interrupted before a recording was complete; nothing was written")
     if not keep_text:
-        bare = tuple(map(without_text, recorded.recordings))
-        recorded = replace(recorded, recordings=bare, has_text=False)
+        recorded = bare(recorded)
     write_trace(recorded, path)
     n_tokens = sum(recording.n_decoded for recording in tracing.recordings)
     document = {

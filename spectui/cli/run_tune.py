@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 from spectui.cli.interrupts import interrupts
@@ -17,15 +18,18 @@ from spectui.errors import CancelledError
 from spectui.export import NGRAM_DIALECTS, Dialect
 from spectui.monitor.machine import this_machine
 from spectui.monitor.thermal import hottest_c
+from spectui.replay.trace import Trace
 from spectui.tune.candidates import Candidate
 from spectui.tune.conditions import conditions
 from spectui.tune.forecast import Forecaster
+from spectui.tune.kept import KeptTrace, study_trace
 from spectui.tune.measurement import Measurer
 from spectui.tune.search import Limits, Search, TuneResult
 from spectui.tune.space import SearchSpace, longest_draft
 from spectui.tune.spec import study_name, study_spec
 from spectui.tune.statistics import MIN_PROMPTS
 from spectui.tune.study import Sampler, TuningStudy, own_storage
+from spectui.tune.tracing import Tracing, trace_of
 from spectui.tune.trials import TrialRecord
 from spectui.tune.workload import Workload, tokenize
 
@@ -143,6 +147,7 @@ def _search(engine: Engine, run: TuneRun, progress: Progress) -> TuneResult:
         run.space,
         schedule=schedule,
         n_ctx=run.target.n_ctx,
+        kept=KeptTrace(study_trace(run.study.name), partial(_trace, run)),
     )
     search = Search(
         engine,
@@ -156,6 +161,17 @@ def _search(engine: Engine, run: TuneRun, progress: Progress) -> TuneResult:
         forecaster=forecaster,
     )
     return search.run()
+
+
+def _trace(run: TuneRun, tracing: Tracing) -> Trace:
+    return trace_of(
+        tracing,
+        machine=run.machine,
+        target=run.target,
+        candidates=[candidate for candidate in run.candidates if candidate.error is None],
+        workload=run.workload,
+        schedule=run.shared.schedule_kind(),
+    )
 
 
 def _n_measured(trials: Sequence[TrialRecord]) -> int:

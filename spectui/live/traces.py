@@ -1,7 +1,7 @@
 """Traces of a session's own answers: written only when the user asks for it."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.monitor.machine import this_machine
 from spectui.paths import data_dir
 from spectui.replay.costs import Costs
-from spectui.replay.file import SUFFIX, without_text, write_trace
+from spectui.replay.file import SUFFIX, bare, write_trace
 from spectui.replay.trace import Trace
 from spectui.tune.tracing import identity
 
@@ -74,8 +74,7 @@ def save_trace(trace: Trace, n_recorded: int, *, keep_text: bool) -> SavedTrace:
         BadInputError: the folder or the file cannot be written.
     """
     if not keep_text:
-        bare = tuple(map(without_text, trace.recordings))
-        trace = replace(trace, recordings=bare, has_text=False)
+        trace = bare(trace)
     stamp = "".join(digit for digit in trace.recorded[:19] if digit.isdigit())
     # The process id keeps two that end in the same second apart.
     kind = "chat-text" if keep_text else "chat"

@@ -132,6 +132,11 @@ def _describe(model: ModelIdentity) -> str:
     return f"{model.file}, {model.n_params} parameters, {model.size_bytes} bytes"
 
 
+def bare(trace: Trace) -> Trace:
+    """The same without text."""
+    return replace(trace, recordings=tuple(map(without_text, trace.recordings)), has_text=False)
+
+
 def without_text(recording: Recording) -> Recording:
     """Number the tokens by first appearance: what was equal stays equal, and nothing can be read.
 

@@ -7,6 +7,7 @@ number has a pause inside.
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from spectui.config import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.engine.driver import Engine
@@ -15,15 +16,18 @@ from spectui.engine.thread import EngineThread
 from spectui.errors import CancelledError, SpectuiError
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt
+from spectui.replay.trace import Trace
 from spectui.tune.candidates import Candidate
 from spectui.tune.events import TrialFinished, TuneEvent
 from spectui.tune.forecast import Forecaster
+from spectui.tune.kept import KeptTrace, study_trace
 from spectui.tune.measurement import Measurer
 from spectui.tune.progress import Phase, TuningState, advance
 from spectui.tune.search import Limits, Search
 from spectui.tune.space import SearchSpace, longest_draft
 from spectui.tune.spec import study_name, study_spec
 from spectui.tune.study import Sampler, TuningStudy, own_storage
+from spectui.tune.tracing import Tracing, trace_of
 from spectui.tune.workload import Workload, tokenize
 
 
@@ -144,6 +148,7 @@ class BackgroundTuning:
                 self._space(),
                 schedule=request.schedule,
                 n_ctx=request.target.n_ctx,
+                kept=KeptTrace(study_trace(study.name), partial(self._trace, workload)),
             )
             search = Search(
                 self._engine,
@@ -163,6 +168,17 @@ class BackgroundTuning:
             self._change(
                 phase=phase, result=result, error=error, current=None, records=result.trials
             )
+
+    def _trace(self, workload: Workload, tracing: Tracing) -> Trace:
+        request = self._request
+        return trace_of(
+            tracing,
+            machine=this_machine(),
+            target=request.target,
+            candidates=(request.draft,),
+            workload=workload,
+            schedule=request.schedule,
+        )
 
     def _open_study(self, workload: Workload) -> TuningStudy:
         request = self._request

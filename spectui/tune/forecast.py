@@ -1,15 +1,18 @@
 """What a short recording says of every setting, and which of them are worth a real trial."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spectui.config import Schedule, SpeculationConfig
 from spectui.engine.driver import Engine
+from spectui.replay.costs import Costs
 from spectui.replay.ngrams import ngram_costs, replay_ngrams
 from spectui.replay.totals import Total, replay_trace
+from spectui.replay.trace import Recording
 from spectui.tune.candidates import Candidate
+from spectui.tune.kept import KeptTrace
 from spectui.tune.space import SearchSpace
-from spectui.tune.tracing import Tracer, Tracing, TracingEvent
+from spectui.tune.tracing import Tracer, TracingEvent
 from spectui.tune.trials import Arm
 from spectui.tune.workload import Workload
 
@@ -33,21 +36,33 @@ class Forecast:
     n_accepted: int
 
 
-def forecasts(tracing: Tracing, space: SearchSpace) -> tuple[Forecast, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What a recording says before anything is tried."""
+
+    forecasts: tuple[Forecast, ...]
+    """Best first."""
+    costs: Mapping[str, Costs]
+    """What rounds were found to cost, by drafter."""
+
+
+def forecasts(
+    recordings: Sequence[Recording], costs_by_draft: Mapping[str, Costs], space: SearchSpace
+) -> tuple[Forecast, ...]:
     """Replay every setting of ``space`` with every drafter whose costs are known.
 
     Returns:
         Best first; settings that do the same on all recordings stand for themselves.
     """
-    recordings, found = tracing.recordings, list[Forecast]()
+    found = list[Forecast]()
     if not recordings:
         return ()
     for draft in space.drafts:
-        costs = tracing.costs.get(draft)
+        costs = costs_by_draft.get(draft)
         if costs is not None:
             totals = replay_trace(recordings, draft, space.grid(), costs)
             found += [_forecast(total) for total in totals if _is_sensible(total.speculation)]
-    costs = ngram_costs(tracing.costs)
+    costs = ngram_costs(costs_by_draft)
     if costs is not None:
         found += map(_forecast, replay_ngrams(recordings, space.ngrams(), costs))
     return tuple(sorted(found, key=lambda one: -one.speedup))
@@ -97,6 +112,7 @@ class Forecaster:
         *,
         schedule: Schedule,
         n_ctx: int,
+        kept: KeptTrace | None = None,
     ) -> None:
         """Prepare; nothing runs yet.
 
@@ -107,7 +123,9 @@ class Forecaster:
             space: what to replay.
             schedule: the work per round.
             n_ctx: of the target.
+            kept: the study's trace, for when it goes on; None keeps none.
         """
+        self._kept = kept
         self._engine = engine
         self._workload = workload
         self._candidates = tuple(c for c in candidates if c.error is None)
@@ -127,7 +145,7 @@ class Forecaster:
 
     def run(
         self, n_prompts: int, on_event: Callable[[TracingEvent], None], loaded: str | None
-    ) -> tuple[tuple[Forecast, ...], str | None]:
+    ) -> tuple[Outlook, str | None]:
         """Record and replay.
 
         Args:
@@ -136,9 +154,10 @@ class Forecaster:
             loaded: the candidate that the engine has loaded.
 
         Returns:
-            Every setting, best first; and the candidate that is loaded now.
+            What was found, and the candidate that is loaded now.
 
         Raises:
+            BadInputError: the trace cannot be written.
             KeyboardInterrupt: it was stopped.
         """
         tracer = Tracer(
@@ -154,4 +173,20 @@ class Forecaster:
         tracing = tracer.run()
         if tracing.interrupted:
             raise KeyboardInterrupt
-        return forecasts(tracing, self._space), tracer.loaded
+        if self._kept is not None and tracing.recordings:
+            self._kept.keep(tracing)
+        return self._outlook(tracing.recordings, tracing.costs), tracer.loaded
+
+    def recall(self) -> Outlook | None:
+        """Replay what an earlier run of the study has recorded; None if it is not there."""
+        trace = None if self._kept is None else self._kept.read()
+        if trace is None or not self._is_deep_enough(trace.recordings):
+            return None
+        return self._outlook(trace.recordings, trace.costs)
+
+    def _is_deep_enough(self, recordings: Sequence[Recording]) -> bool:
+        depths = [chains.depth for one in recordings for chains in one.chains.values()]
+        return min(depths, default=self._space.max_draft) >= self._space.max_draft
+
+    def _outlook(self, recordings: Sequence[Recording], costs: Mapping[str, Costs]) -> Outlook:
+        return Outlook(forecasts=forecasts(recordings, costs, self._space), costs=costs)

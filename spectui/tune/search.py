@@ -24,13 +24,12 @@ from spectui.tune.events import (
     TraceProgress,
     TuneEvent,
 )
-from spectui.tune.forecast import Forecast, Forecaster, promising
+from spectui.tune.forecast import Forecast, Forecaster, Outlook, promising
 from spectui.tune.lossless import LosslessCheck, check_lossless
 from spectui.tune.measurement import Measurer, Pair
 from spectui.tune.race import LOOK_EVERY, Race, Standing
 from spectui.tune.statistics import Speedup
 from spectui.tune.study import TuningStudy
-from spectui.tune.tracing import CostsMeasured, TracingEvent
 from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import OFF, Arm, TrialRecord, best_trial
 from spectui.tune.verdict import Verdict, judge
@@ -126,7 +125,7 @@ class Search:
         self._on_event = on_event
         self._forecaster = forecaster
         self._forecasts: tuple[Forecast, ...] = ()
-        self._costs: dict[str, Costs] = {}
+        self._costs: Mapping[str, Costs] = {}
         self._expected_improvement: float | None = None
         self._clock = clock
         self._began_s = self._now_s()
@@ -191,28 +190,33 @@ class Search:
 
     def _forecast(self) -> None:
         """Record once, replay everything, and put what looks best before the sampler's choices."""
-        forecaster, n_prompts = self._forecaster, self._n_to_record()
-        if forecaster is not None and n_prompts:
-            self._on_event(TraceProgress(step=None))
-            self._forecasts, self._trials.loaded = forecaster.run(
-                n_prompts,
-                self._recorded,
-                self._trials.loaded,
-            )
+        outlook = self._outlook()
+        if outlook is not None:
+            self._forecasts, self._costs = outlook.forecasts, outlook.costs
             self._on_event(ForecastMade(forecasts=self._forecasts, costs=self._costs))
         self._study.begin(promising(self._forecasts))
 
-    def _recorded(self, step: TracingEvent) -> None:
-        if isinstance(step, CostsMeasured):
-            self._costs[step.draft] = step.costs
-        self._on_event(TraceProgress(step=step))
+    def _outlook(self) -> Outlook | None:
+        """Record, or take up what an earlier run has recorded."""
+        forecaster = self._forecaster
+        if forecaster is None:
+            return None
+        if self._trials.records:
+            return forecaster.recall()
+        n_prompts = self._n_to_record(forecaster)
+        if not n_prompts:
+            return None
+        self._on_event(TraceProgress(step=None))
+        outlook, self._trials.loaded = forecaster.run(
+            n_prompts,
+            lambda step: self._on_event(TraceProgress(step=step)),
+            self._trials.loaded,
+        )
+        return outlook
 
-    def _n_to_record(self) -> int:
+    def _n_to_record(self, forecaster: Forecaster) -> int:
         """Prompts to record; 0 for no forecast."""
-        forecaster, budget = self._forecaster, self._limits.time_budget_s
-        if forecaster is None or self._trials.records:
-            # What an earlier run found promising is tried already, or still waits in the study.
-            return 0
+        budget = self._limits.time_budget_s
         if budget is None:
             return forecaster.n_prompts
         each_s = forecaster.seconds_per_prompt(self._measurer.anchor())

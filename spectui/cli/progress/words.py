@@ -42,7 +42,7 @@ def forecast(forecasts: tuple[Forecast, ...]) -> str:
 def resumed(event: StudyResumed) -> str:
     """Tell of trials that were taken up."""
     n = counted(len(event.records), "trial")
-    return f"resuming a study with {n}; nothing is recorded and replayed again"
+    return f"resuming a study with {n}; nothing is recorded again"
 
 
 def decided(event: SearchDecided) -> str:
