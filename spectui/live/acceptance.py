@@ -36,6 +36,7 @@ def acceptance_state(
     recent: Iterable[Round],
     *,
     speculates: bool,
+    by_ngrams: bool = False,
     step_s: float | None,
 ) -> AcceptanceState:
     """Put the numbers together.
@@ -44,13 +45,14 @@ def acceptance_state(
         turn: counters of this turn.
         setting: counters of all turns with the present settings.
         recent: the last rounds with the present settings.
-        speculates: whether this turn uses the draft.
+        speculates: whether this turn drafts.
+        by_ngrams: whether the text itself is drafted from, without a model.
         step_s: V(1), seconds of a single-token decode of the target.
     """
     if not speculates:
         return AcceptanceState(reason="this turn runs without the draft", n_rounds=turn.n_rounds)
     return AcceptanceState(
-        reason=_reason(turn),
+        reason=_reason(turn, by_ngrams=by_ngrams),
         acceptance_rate=turn.acceptance_rate,
         mean_accepted_length=turn.mean_accepted_length,
         conditional=setting.conditional_acceptance,
@@ -61,9 +63,12 @@ def acceptance_state(
     )
 
 
-def _reason(turn: Counters) -> str | None:
+def _reason(turn: Counters, *, by_ngrams: bool) -> str | None:
     if turn.n_drafted:
         return None
-    if turn.n_rounds:
-        return f"no draft in {turn.n_rounds} rounds: draft_p_min or draft_min drops them all"
-    return "nothing has been drafted yet"
+    if not turn.n_rounds:
+        return "nothing has been drafted yet"
+    why = "draft_p_min or draft_min drops them all"
+    if by_ngrams:
+        why = "the text has not repeated itself yet"
+    return f"no draft in {turn.n_rounds} rounds: {why}"

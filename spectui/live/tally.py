@@ -148,7 +148,12 @@ class LiveTally:
         return LiveState(
             throughput=self._throughput.state(),
             acceptance=acceptance_state(
-                self._turn, self._setting, recent, speculates=self._speculates, step_s=step_s
+                self._turn,
+                self._setting,
+                recent,
+                speculates=self._speculates,
+                by_ngrams=self._speculation is not None and self._speculation.ngram is not None,
+                step_s=step_s,
             ),
             rounds=round_state(recent, costs, self._bottleneck(recent, costs, best)),
             memory=memory_state(

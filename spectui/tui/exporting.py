@@ -30,22 +30,25 @@ def export_choices(
     ]
     if state is not None and (found := _found(state, setup)) is not None:
         arm, note = found
-        label = "found by tuning"
-        choices.insert(0, ExportChoice(label=label, setup=export(arm.speculation), note=note))
+        is_confirmed = state.confirmed is not None
+        label = "found by tuning" if is_confirmed else "best trial so far"
+        found_choice = ExportChoice(label=label, setup=export(arm.speculation), note=note)
+        # What is not confirmed does not come first.
+        choices.insert(0 if is_confirmed else 1, found_choice)
     choices.append(ExportChoice(label="draft off", setup=export(None), note="The target alone."))
     return tuple(choices)
 
 
 def _found(state: "TuningState", setup: LiveSetup) -> "tuple[Arm, str] | None":
     """Return what tuning advises, and what that rests on; None as long as nothing was measured."""
-    result = state.result
-    if result is not None and result.best is not None and result.speedup is not None:
-        arm = result.best if result.verdict.use_speculation else OFF
+    result, best = state.result, state.confirmed
+    if result is not None and best is not None:
+        arm = best if result.verdict.use_speculation else OFF
         return arm, f"{result.verdict.reason} Measured with -t {setup.context.threads}."
-    best = best_trial(state.records)
-    if best is None:
+    trial = best_trial(state.records)
+    if trial is None:
         return None
-    return best.arm, "The best trial so far; whether it pays is not confirmed."
+    return trial.arm, "The best trial so far; whether it pays is not confirmed."
 
 
 def _export(

@@ -72,6 +72,12 @@ class TuningState:
     error: str | None = None
 
     @property
+    def confirmed(self) -> Arm | None:
+        """The setting that was measured against off and found best, whatever the verdict is."""
+        result = self.result
+        return None if result is None or result.speedup is None else result.best
+
+    @property
     def is_running(self) -> bool:
         """Whether it holds the engine when the chat does not."""
         return self.phase not in {Phase.IDLE, Phase.FINISHED, Phase.FAILED}

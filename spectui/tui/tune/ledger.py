@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spectui.tune.trials import OFF, TrialRecord, TrialState
+from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,7 +29,7 @@ class Ledger:
     off_level: float | None = None
     """As ``spectui.tune.trials.off_level``."""
     best: Row | None = None
-    """As ``spectui.tune.trials.best_trial``."""
+    """The last trial of the setting that was confirmed; else ``spectui.tune.trials.best_trial``."""
     n_tried: int = 0
     """Trials that were measured or cannot be."""
 
@@ -38,16 +38,25 @@ class Ledger:
         return row.relative / self.off_level if row.relative and self.off_level else None
 
 
-def digest(records: Sequence[TrialRecord], previous: Ledger) -> Ledger:
-    """Return the ledger of ``records``, with the rows of ``previous`` that have not changed."""
+def digest(
+    records: Sequence[TrialRecord], previous: Ledger, confirmed: Arm | None = None
+) -> Ledger:
+    """Return the ledger of ``records``, with the rows of ``previous`` that have not changed.
+
+    Args:
+        records: all trials.
+        previous: an earlier ledger of the same study.
+        confirmed: the setting that the race found best; None before it.
+    """
     known = {row.number: row for row in previous.rows}
     rows = tuple(_row(record, known.get(record.number)) for record in records)
     off = [row.relative for row in rows if row.is_off and row.relative is not None]
     candidates = [row for row in rows if row.is_measured and not row.is_off]
+    winners = [row for row in candidates if row.record.arm == confirmed]
     return Ledger(
         rows=rows,
         off_level=sum(off) / len(off) if off else None,
-        best=max(candidates, key=lambda row: row.relative or 0.0, default=None),
+        best=max(winners[-1:] or candidates, key=lambda row: row.relative or 0.0, default=None),
         n_tried=sum(row.record.state in {TrialState.COMPLETE, TrialState.FAIL} for row in rows),
     )
 

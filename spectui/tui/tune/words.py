@@ -77,6 +77,9 @@ def progress(state: TuningState, ledger: Ledger) -> tuple[str, float]:
     if state.phase is Phase.RECORDING:
         return f"{counted(state.n_recorded, 'step')} done, to replay every setting", 0.0
     words = f"{ledger.n_tried} of {counted(state.n_trials, 'trial')}"
+    if state.phase is Phase.FINISHED and state.result is not None and not state.result.interrupted:
+        # It may have needed fewer than were asked for.
+        return words, 1.0
     return words, _fraction(ledger.n_tried, state.n_trials)
 
 
@@ -102,9 +105,9 @@ def duration(seconds: float) -> str:
 
 def best(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> str | None:
     """Return the best so far with its interval, None if nothing is known."""
-    result = state.result
-    if result is not None and result.best is not None and result.speedup is not None:
-        label = one_line(result.best.label, glyphs)
+    result, confirmed = state.result, state.confirmed
+    if result is not None and result.speedup is not None and confirmed is not None:
+        label = one_line(confirmed.label, glyphs)
         return f"{_interval(result.speedup, glyphs)} {glyphs.bullet} {label}"
     if ledger.best is None:
         return _predicted(state, glyphs)

@@ -20,6 +20,8 @@ _MAX_POINTS = 400
 """More cannot be told apart, and each one costs time."""
 _NOTHING_YET = "No speedup yet: it takes a trial of off and one of a setting."
 _SPARK_LINES = 3
+_SIDE = 0.5
+"""Trials' distance of the first and the last one from the frame."""
 _MARGIN = 0.05
 """Room above and below the plot's points, as a share of what they span."""
 
@@ -88,7 +90,8 @@ class HistoryPlot(Vertical):
         room = _MARGIN * (max(values) - min(values)) or _MARGIN
         first, last = trials[0][0], max(trials[-1][0], trials[0][0] + 1)
         plot.clear()
-        plot.set_xlimits(first, last)
+        # What lies on the last column is not drawn.
+        plot.set_xlimits(first - _SIDE, last + _SIDE)
         plot.set_ylimits(min(values) - room, max(values) + room)
         plot.plot((first, last), (1, 1), self._color("off"), HiResMode.BRAILLE)
         plot.plot(*_steps(self._history.best), self._color("best"), HiResMode.BRAILLE)

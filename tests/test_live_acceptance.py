@@ -1,0 +1,21 @@
+"""Why there is no acceptance, in words."""
+
+import pytest
+
+from spectui.live.acceptance import acceptance_state
+from spectui.speculative.counters import Counters
+
+
+@pytest.mark.parametrize(
+    ("by_ngrams", "why"),
+    [
+        (False, "draft_p_min or draft_min drops them all"),
+        (True, "the text has not repeated itself yet"),
+    ],
+    ids=["model", "ngrams"],
+)
+def test_a_turn_without_drafts_says_what_may_be_behind_it(*, by_ngrams: bool, why: str) -> None:
+    state = acceptance_state(
+        Counters(n_rounds=7), Counters(), (), speculates=True, by_ngrams=by_ngrams, step_s=None
+    )
+    assert state.reason == f"no draft in 7 rounds: {why}"
