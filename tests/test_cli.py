@@ -548,7 +548,7 @@ def test_an_interrupted_search_prints_its_best_and_can_be_resumed(
     child.expect("the same command goes on from there")
     child.expect(pexpect.EOF)
     child.close()
-    assert child.exitstatus == 130
+    assert child.exitstatus == 128 + stop
 
     resumed = spawn([*arguments[:-1], 5], home)
     resumed.expect("llama-server -m")
@@ -568,3 +568,11 @@ def test_a_terminal_shows_trials_and_the_best_so_far(
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 0
+
+
+def test_a_search_with_nothing_to_try_is_refused(
+    spectui: Spectui, pair: list[object], prompts: Path
+) -> None:
+    arguments = [*pair[:2], "--prompts", prompts, "--trials", 3, "--dialect", "ik", "--quiet"]
+    assert spectui("tune", *arguments) == 2
+    assert "there is nothing to try: no draft can be used" in spectui.err

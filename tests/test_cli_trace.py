@@ -13,7 +13,7 @@ import pytest
 
 from spectui.cli.costs_view import cliff_warnings
 from spectui.cli.drawing import wrapped
-from spectui.replay.file import read_trace
+from spectui.replay.file import read_trace, write_trace
 from tests.support.cli import Spectui
 from tests.support.models import OTHER, ROUGH_DRAFT, Tiny, TinyPath
 from tests.support.replay import COSTS
@@ -267,3 +267,35 @@ def test_a_cliff_is_warned_of() -> None:
 def test_a_number_stays_with_its_unit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spectui.cli.drawing._WIDTH", 19)
     assert wrapped("verifying takes 68 % of it") == "verifying takes\n68 % of it"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_trace_replaces_nothing_but_files(
+    spectui: Spectui, pair: list[object], prompts: Path, tmp_path: Path, kind: str
+) -> None:
+    path = Path(os.devnull)
+    if kind == "pipe":
+        path = tmp_path / "pipe"
+        os.mkfifo(path)
+    assert spectui("trace", *pair, "--prompts", prompts, "--out", path, "--quiet") == 3
+    assert "is no regular file" in spectui.err
+    assert path.exists()
+    assert not path.is_file()
+
+
+def test_a_trace_is_written_where_a_link_points(trace: Path, tmp_path: Path) -> None:
+    target, link = tmp_path / "real.gz", tmp_path / "link.gz"
+    link.symlink_to(target)
+    write_trace(read_trace(trace), link)
+    assert link.is_symlink()
+    assert read_trace(target) == read_trace(trace)
+
+
+def test_one_file_cannot_be_both(
+    spectui: Spectui, pair: list[object], prompts: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "both"
+    arguments = [*pair, "--prompts", prompts, "--out", path, "--json", path, "--quiet"]
+    assert spectui("trace", *arguments) == 3
+    assert "give --out another file" in spectui.err
+    assert not path.exists()

@@ -494,6 +494,60 @@ def test_keys_go_on_when_the_widget_that_had_the_last_one_is_gone() -> None:
     cockpit.run(scenario)
 
 
+def burst(cockpit: Cockpit, *keys: str) -> None:
+    """Press keys faster than any of them can be handled."""
+    for key in keys:
+        cockpit.app.post_message(Key(key, key if len(key) == 1 else None))
+
+
+def test_keys_that_follow_the_one_that_opens_a_screen_go_to_that_screen() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        burst(cockpit, "f3", "1", "2", "tab", "2")
+        await settled(pilot, lambda: not cockpit.app._waiting)
+        screen = cockpit.app.screen
+        assert screen.query_one("#draft_max", Input).value == "12"
+        assert screen.query_one("#draft_min", Input).value == "2"
+        assert cockpit.app.live.query_one(PromptBox).text == ""
+
+    cockpit.run(scenario)
+
+
+def test_keys_go_on_over_screens_that_do_not_open_and_that_close_at_once() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: cockpit.app.live.activity is Activity.STARTING)
+        # There is nothing to set yet; help is left at once.
+        burst(cockpit, "f3", "a", "f1", "escape", "b", "f8", "escape", "c")
+        box = cockpit.app.live.query_one(PromptBox)
+        await settled(pilot, lambda: box.text == "abc")
+
+    cockpit.backstage.starts = False
+    cockpit.run(scenario)
+
+
+def test_a_draft_switched_off_during_an_answer_is_told_to_be_the_next_ones() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f4", "f4")
+        assert not cockpit.app._notifications
+        await press_keys(pilot, "h", "enter")
+        await settled(pilot, lambda: cockpit.app.live.activity is Activity.ANSWERING)
+        await press_keys(pilot, "f4", "f4")
+        told = [notice.message for notice in cockpit.app._notifications]
+        assert told == [
+            f"The draft is {word} from the next answer on; this one goes on as it is."
+            for word in ("off", "on")
+        ]
+
+    cockpit.run(scenario)
+
+
 def test_drafts_may_be_as_long_as_the_pair_was_loaded_for() -> None:
     cockpit = Cockpit()
     cockpit.script.max_draft = 40

@@ -219,10 +219,60 @@ def test_an_interrupted_forecast_ends_the_search_and_measures_nothing(tmp_path: 
 def test_a_resumed_study_tries_what_was_forecast_and_records_nothing_again(tmp_path: Path) -> None:
     run(open_study(tmp_path), ScriptedMeasurer(), n_trials=2, forecaster=ScriptedForecaster())
     again = ScriptedForecaster()
+    again.keeps = True
     result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=6, forecaster=again)
     assert again.recorded == []
     longest = [r.arm.speculation.draft_max for r in result.trials[1:] if r.arm.speculation]
     assert longest == [7, 3, 16, FIRST_NGRAM.draft_max, 5]
+
+
+def test_a_resumed_study_without_a_trace_records_one(tmp_path: Path) -> None:
+    run(open_study(tmp_path), ScriptedMeasurer(), n_trials=2)
+    again = ScriptedForecaster()
+    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=5, forecaster=again)
+    assert again.recorded == [8]
+    assert result.forecasts
+
+
+def test_off_goes_first_when_it_was_interrupted(tmp_path: Path) -> None:
+    measurer = ScriptedMeasurer()
+    measurer.interrupt_at = 2
+    run(open_study(tmp_path), measurer)
+    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=2)
+    complete = [r.arm for r in result.trials if r.state is TrialState.COMPLETE]
+    assert complete[0] == OFF
+    assert len(complete) == 2
+
+
+def test_where_time_is_too_short_for_a_trial_the_defaults_are_raced(tmp_path: Path) -> None:
+    ticks = iter(range(0, 100_000, 10))
+    result = run(
+        open_study(tmp_path),
+        ScriptedMeasurer(gain=1.4),
+        time_budget_s=30.0,
+        clock=lambda: float(next(ticks)),
+    )
+    assert [record.arm for record in result.trials] == [OFF]
+    assert result.best == Arm(draft="good", speculation=SERVER_DEFAULTS)
+    assert result.speedup is not None
+    assert result.verdict.use_speculation
+
+
+def test_what_the_dialect_cannot_say_is_no_finalist(tmp_path: Path) -> None:
+    measurer = ScriptedMeasurer(peak=10, gain=1.1)
+    measurer.ngram_gain = 2.0
+    run(open_study(tmp_path), measurer, n_trials=6)
+    study = TuningStudy(
+        name="s",
+        storage=f"sqlite:///{tmp_path / 'studies.sqlite3'}",
+        spec=SPEC,
+        space=SearchSpace(drafts=("good",), with_ngrams=False),
+        sampler=Sampler.TPE,
+        seed=0,
+    )
+    result = run(study, measurer, n_trials=6)
+    assert result.best is not None
+    assert result.best.draft == "good"
 
 
 def test_a_resumed_study_takes_its_trace_up(tmp_path: Path) -> None:

@@ -17,4 +17,4 @@ def main() -> None:
         code = app.main(prog_name="spectui", standalone_mode=False)
     except BaseException as error:  # noqa: BLE001 - every way out has its exit code
         code = report_failure(error)
-    sys.exit(code if isinstance(code, int) else 0)
+    sys.exit(interrupts.exit_code(code) if isinstance(code, int) else 0)

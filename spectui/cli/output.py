@@ -41,7 +41,11 @@ def write_result(document: dict[str, Any], text: str, json_path: str | None) -> 
 
 
 def check_writable(
-    json_path: str | None, inputs: Sequence[Path | None], *, option: str = "--json"
+    json_path: str | None,
+    inputs: Sequence[Path | None],
+    *,
+    option: str = "--json",
+    must_be_file: bool = False,
 ) -> None:
     """Find out before an hour of measuring whether its result can be written.
 
@@ -49,6 +53,7 @@ def check_writable(
         json_path: of ``--json``.
         inputs: files of the user's that must not be overwritten.
         option: that named the path.
+        must_be_file: whether a device or a pipe will not do.
 
     Raises:
         BadInputError: the folder does not exist or takes no file, or the path is a folder or an
@@ -59,6 +64,8 @@ def check_writable(
     path = Path(json_path).absolute()
     if any(given is not None and path.resolve() == given.resolve() for given in inputs):
         raise BadInputError(f"{json_path} is an input of this run; give {option} another file")
+    if must_be_file and path.exists() and not path.is_file():
+        raise BadInputError(f"{option} {json_path} is no regular file; give another path")
     is_closed = path.exists() and not os.access(path, os.W_OK)
     if path.is_dir() or is_closed or not _takes_files(path.parent):
         raise BadInputError(

@@ -32,7 +32,9 @@ def trace(
     options = SharedOptions(**shared)
     check_writable(options.json_path, options.input_files())
     if out is not None:
-        check_writable(str(out), options.input_files(), option="--out")
+        json_file = None if options.json_path is None else Path(options.json_path)
+        taken = (*options.input_files(), json_file)
+        check_writable(str(out), taken, option="--out", must_be_file=True)
     _check_depth(depth, options)
     prompts = read_prompts(options)
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)

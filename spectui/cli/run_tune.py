@@ -14,7 +14,7 @@ from spectui.cli.tune_report import report
 from spectui.cli.tune_request import TuneOptions, TuneRun
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
-from spectui.errors import CancelledError
+from spectui.errors import CancelledError, UsageError
 from spectui.export import NGRAM_DIALECTS, Dialect
 from spectui.monitor.machine import this_machine
 from spectui.monitor.thermal import hottest_c
@@ -105,10 +105,16 @@ def _prepare(
         workload=workload,
     )
     usable = tuple(c.name for c in candidates if c.reason is None)
+    with_ngrams = Dialect(options.dialect) in NGRAM_DIALECTS
+    if not usable and not with_ngrams:
+        raise UsageError(
+            f"there is nothing to try: no draft can be used, and --dialect {options.dialect} has "
+            "no n-gram drafters; give -md, or leave out --dialect"
+        )
     space = SearchSpace(
         drafts=usable,
         tuned=options.parameters(),
-        with_ngrams=Dialect(options.dialect) in NGRAM_DIALECTS,
+        with_ngrams=with_ngrams,
         max_draft=longest_draft(shared.context_options()),
     )
     study = TuningStudy(

@@ -13,6 +13,7 @@ from spectui.export import Dialect, server_arguments, server_command
 from spectui.tune.categories import judge_profiles, per_category
 from spectui.tune.conditions import Conditions
 from spectui.tune.explain import explain_result
+from spectui.tune.measurement import measurements
 from spectui.tune.search import TuneResult
 
 
@@ -39,6 +40,7 @@ def report(result: TuneResult, run: TuneRun, met: Conditions) -> None:
         memory_bytes=run.models.memory_bytes,
         workload=run.workload,
         schedule=run.shared.schedule_kind(),
+        min_gain=run.options.min_gain,
         flags=flags,
         command=command,
     )
@@ -70,17 +72,28 @@ def _summary(result: TuneResult, findings: Findings, command: str, schedule: Sch
     if result.speedup is not None:
         lines += ["", wrapped(findings.explanation.text)]
     if findings.categories:
-        lines += ["", drawn(_categories(findings)), wrapped(findings.profiles.reason), ""]
+        table = _categories(findings, _confirmed(result))
+        lines += ["", drawn(table), wrapped(findings.profiles.reason), ""]
     if not result.verdict.use_speculation:
         lines.append("# speculation off: no speculative flag is written")
     lines.append(command)
     return "\n".join(lines)
 
 
-def _categories(findings: Findings) -> Table:
+def _confirmed(result: TuneResult) -> dict[str, float]:
+    """Speedup of the winner in the race, by category."""
+    seconds: dict[str, list[float]] = {}
+    for one in measurements(result.pairs):
+        off, on = seconds.setdefault(one.category, [0.0, 0.0])
+        per_token = one.baseline_tokens / one.speculative_tokens
+        seconds[one.category] = [off + one.baseline_s, on + one.speculative_s * per_token]
+    return {category: off / on for category, (off, on) in seconds.items()}
+
+
+def _categories(findings: Findings, confirmed: dict[str, float]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("category", no_wrap=True)
-    for heading in ("prompts", "tokens", "winner", "best"):
+    for heading in ("prompts", "tokens", "confirmed", "in trials", "best"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("best in the trials", no_wrap=True, overflow="ellipsis")
     for one in findings.categories:
@@ -88,6 +101,7 @@ def _categories(findings: Findings) -> Table:
             Text(one.category),
             str(one.n_prompts),
             str(one.n_tokens),
+            words.times(confirmed.get(one.category)),
             words.times(one.winner_speedup),
             words.times(one.best_speedup),
             Text(one.best.label),

@@ -35,8 +35,12 @@ def write_trace(trace: Trace, path: Path) -> None:
     """Write ``trace`` in one go: a kill leaves the old file or the new one.
 
     Raises:
-        BadInputError: the folder or the file cannot be written.
+        BadInputError: the folder or the file cannot be written, or is a device or a pipe.
     """
+    # What a link points to is written, not the link.
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise BadInputError(f"{path} is no regular file; a trace needs one of its own")
     payload = _encoder.encode(trace)
     envelope = _Envelope(
         schema=_SCHEMA, sha256=hashlib.sha256(payload).hexdigest(), trace=msgspec.Raw(payload)

@@ -201,8 +201,8 @@ class Search:
         forecaster = self._forecaster
         if forecaster is None:
             return None
-        if self._trials.records:
-            return forecaster.recall()
+        if self._trials.records and (kept := forecaster.recall()) is not None:
+            return kept
         n_prompts = self._n_to_record(forecaster)
         if not n_prompts:
             return None
@@ -241,7 +241,7 @@ class Search:
         return True
 
     def _confirm(self) -> None:
-        arms = finalists(self._trials.records, self._forecasts, min_gain=self._min_gain)
+        arms = self._finalists()
         if not arms:
             return
         if not self._has_time_for(len(arms)):
@@ -258,6 +258,15 @@ class Search:
             has_time=lambda: self._left_s() > LOOK_EVERY * self._block_s(arms[:1]),
         )
         self._race.run()
+
+    def _finalists(self) -> tuple[Arm, ...]:
+        """What trials and forecasts leave open; where there was no time for them, the defaults."""
+        records = [one for one in self._trials.records if self._study.allows(one.arm)]
+        arms = finalists(records, self._forecasts, min_gain=self._min_gain)
+        tried = any(one.arm != OFF for one in records)
+        if arms or tried or not self._trial_s or self._limits.time_budget_s is None:
+            return arms
+        return self._study.defaults[:1]
 
     def _race_items(self, arms: Sequence[Arm]) -> tuple[WorkItem, ...]:
         """All prompts, or as many as the time budget leaves room for; unseen ones first.
@@ -306,7 +315,8 @@ class Search:
         return self._left_s() > LOOK_EVERY * self._block_s(arms)
 
     def _best_arms(self) -> list[Arm]:
-        best = best_trial(self._trials.records)
+        records = [one for one in self._trials.records if self._study.allows(one.arm)]
+        best = best_trial(records)
         return [] if best is None else [best.arm]
 
     def _block_s(self, arms: Sequence[Arm]) -> float:

@@ -193,7 +193,29 @@ class TuningStudy(Closing):
         llama-server would do by default.
         """
         off, *defaults = self._space.first_arms()
+        if all(record.arm != OFF for record in self.completed()):
+            # Everything is compared with it: it goes before what an interrupted run left waiting.
+            self._forget_waiting()
         self.enqueue((off, *promising[:1], *defaults, *promising[1:]))
+
+    @property
+    def defaults(self) -> tuple[Arm, ...]:
+        """What the user has or gets without tuning, besides off."""
+        return self._space.first_arms()[1:]
+
+    def allows(self, arm: Arm) -> bool:
+        """Whether an arm of an earlier run is in the present space."""
+        speculation = arm.speculation
+        return speculation is None or speculation.ngram is None or self._space.with_ngrams
+
+    def _forget_waiting(self) -> None:
+        with self._storage_errors():
+            for trial in self._study.get_trials(deepcopy=False):
+                if trial.state is optuna.trial.TrialState.WAITING:
+                    self._storage.set_trial_state_values(
+                        trial._trial_id,  # noqa: SLF001 - nothing public ends a waiting trial
+                        optuna.trial.TrialState.FAIL,
+                    )
 
     def enqueue(self, arms: Sequence[Arm]) -> None:
         """Queue the arms that are neither tried nor waiting: they come before the sampler's."""

@@ -52,10 +52,17 @@ def model(loaded: ModelLoaded) -> Json:
 
 def config(workload: Workload, speculation: SpeculationConfig, schedule: Schedule) -> Json:
     """What was run."""
-    sampling = workload.sampling
     return {
         **setting(speculation),
         "schedule": str(schedule),
+        **sampling_document(workload),
+    }
+
+
+def sampling_document(workload: Workload) -> Json:
+    """How the target continues the prompts, and how far."""
+    sampling = workload.sampling
+    return {
         "temp": sampling.temp,
         "top_k": sampling.top_k,
         "top_p": sampling.top_p,

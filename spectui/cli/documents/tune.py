@@ -13,6 +13,7 @@ from spectui.cli.documents.common import (
     model,
     or_reason,
     prompt,
+    sampling_document,
     speedup_of,
     throughput_of,
 )
@@ -56,6 +57,7 @@ def tune_document(
     memory_bytes: Mapping[str, int],
     workload: Workload,
     schedule: Schedule,
+    min_gain: float,
     flags: Sequence[str],
     command: str,
 ) -> Json:
@@ -67,8 +69,9 @@ def tune_document(
         "drafts": [_candidate(one, memory_bytes.get(one.name)) for one in candidates],
         "config": {
             "schedule": str(schedule),
-            "n_predict": workload.n_predict,
+            **sampling_document(workload),
             "n_prompts": len(workload.items),
+            "min_gain": min_gain,
         },
         "baseline": _baseline(result),
         "trials": [_trial(record, result.trials) for record in result.trials],
