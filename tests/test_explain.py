@@ -222,7 +222,7 @@ def test_where_nothing_can_help_it_says_so() -> None:
     slow = replace(SPECULATIVE, times=replace(SPECULATIVE.times, verify_s=4.0))
     text = told(0.3, measured(slow))
     assert "Neither a faster draft nor a better one would pay" in text
-    assert "Even a free, perfect draft would give at most" in text
+    assert "Even a free, perfect draft of this length would give 0.52×" in text
     assert "since V(5)/V(1) is 8.00" in text
     assert "Verifying costs most" in text
 

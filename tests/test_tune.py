@@ -699,6 +699,17 @@ def test_a_study_may_leave_ngrams_out(tmp_path: Path) -> None:
     assert {arm.drafter for arm in asked} == {"off", "good"}
 
 
+def test_sizes_of_ngrams_vary_only_where_lengths_are_tuned(tmp_path: Path) -> None:
+    tuned = frozenset({Parameter.DRAFT_P_MIN})
+    assert SearchSpace(drafts=("good",), tuned=tuned).ngrams() == (FIRST_NGRAM,)
+    with open_study(tmp_path, tuned=tuned, sampler=Sampler.RANDOM) as study:
+        study.begin()
+        asked = [study.ask().arm for _ in range(12)]
+    ngrams = [arm.speculation for arm in asked if arm.drafter == "ngram-simple"]
+    assert len(ngrams) > 1
+    assert set(ngrams) == {FIRST_NGRAM}
+
+
 def test_a_study_without_a_draft_tries_ngrams(tmp_path: Path) -> None:
     measurer = ScriptedMeasurer(peak=10)
     measurer.ngram_gain = 1.3

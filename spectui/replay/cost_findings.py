@@ -50,6 +50,8 @@ class Findings:
     """V(n)/V(1) at the length where ``limit`` is reached."""
     limit_drafted: float
     """That length."""
+    limit_is_general: bool
+    """Whether it holds for all lengths; without costs only that of the setting is known."""
 
     @property
     def break_even_c(self) -> float | None:
@@ -99,6 +101,7 @@ def find(
         limit=limit,
         limit_verify_ratio=at.verify_s / one_token_s,
         limit_drafted=at.drafted,
+        limit_is_general=costs is not None,
     )
 
 

@@ -181,9 +181,12 @@ def _demands(found: Findings) -> str:
 def _limit(found: Findings) -> str:
     n = f"{found.limit_drafted + 1:.3g}"
     why = f"V({n})/V(1) is {found.limit_verify_ratio:.2f}"
+    draft, bound = "a free, perfect draft", "at most "
+    if not found.limit_is_general:
+        draft, bound = "a free, perfect draft of this length", ""
     if found.limit <= 1:
-        return f"Even a free, perfect draft would give at most {_times(found.limit)}, since {why}."
-    return f"A free, perfect draft would give at most {_times(found.limit)}: {why}."
+        return f"Even {draft} would give {bound}{_times(found.limit)}, since {why}."
+    return f"{draft.capitalize()} would give {bound}{_times(found.limit)}: {why}."
 
 
 def _ms(seconds: float) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from spectui.config import NgramConfig, SpeculationConfig
 from spectui.tune.space import (
+    FIRST_NGRAM,
     MAX_DRAFT_MIN,
     MAX_NGRAM_N,
     MAX_P_MIN,
@@ -96,6 +97,8 @@ def _suggest_model(trial: Suggests, space: SearchSpace) -> Arm:
 
 
 def _suggest_ngram(trial: Suggests, space: SearchSpace) -> Arm:
+    if Parameter.DRAFT_MAX not in space.tuned:
+        return Arm(draft=None, speculation=FIRST_NGRAM)
     size_m = trial.suggest_int(_NGRAM_M, _NO_NGRAM, space.max_draft)
     size_n = trial.suggest_int(_NGRAM_N, MIN_NGRAM_N, MAX_NGRAM_N)
     if size_m == _NO_NGRAM:
@@ -109,6 +112,8 @@ def params_of(arm: Arm, space: SearchSpace) -> dict[str, Any]:
     """Values with which ``suggest_arm`` gives ``arm``; for the off arm, together with its mark."""
     config = arm.speculation or SpeculationConfig(draft_max=0)
     if config.ngram is not None:
+        if Parameter.DRAFT_MAX not in space.tuned:
+            return _kind(space, _NGRAM)
         return {**_kind(space, _NGRAM), _NGRAM_M: config.draft_max, _NGRAM_N: config.ngram.size_n}
     if not space.drafts:
         return {_NGRAM_M: _NO_NGRAM, _NGRAM_N: MIN_NGRAM_N}

@@ -87,6 +87,8 @@ class SearchSpace:
 
         No draft is longer than a draft model's, which is what costs are measured for.
         """
+        if Parameter.DRAFT_MAX not in self.tuned:
+            return (FIRST_NGRAM,) * (self.with_ngrams and self.max_draft >= FIRST_NGRAM.draft_max)
         sizes_m = sorted({m for m in _NGRAM_M if m < self.max_draft} | {self.max_draft})
         # What is shorter than the n-gram is not drafted.
         return tuple(
