@@ -38,7 +38,7 @@ from spectui.tui.widgets.picker_targets import TargetList
 from spectui.tui.widgets.prompt_box import PromptBox
 from spectui.tui.widgets.save_bar import SaveBar
 from spectui.tui.widgets.status_bar import StatusBar
-from spectui.tui.widgets.tune_setup import PathInput, TuneSetup
+from spectui.tui.widgets.tune_setup import Filled, PathInput, TuneSetup
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.trials import best_trial
 from tests.support.cockpit import (
@@ -123,6 +123,37 @@ def test_tuning_on_files(tmp_path: Path) -> None:
         assert [prompt.text for prompt in prompts] == ["hello"]
 
     cockpit.run(scenario)
+
+
+def test_the_form_keeps_what_was_filled_in_and_the_search_names_its_prompts(
+    tmp_path: Path,
+) -> None:
+    cockpit = Cockpit()
+    path = tmp_path / "p.txt"
+    path.write_text("Say something.")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f5", "p", "p", *str(path), "escape", "n", "7", "escape", "escape")
+        assert cockpit.app.screen is cockpit.app.live
+        await press_keys(pilot, "f5")
+        form = cockpit.app.screen.query_one(TuneSetup)
+        kept = Filled(source=PromptSource.FILES, path=str(path), n_trials="7")
+        assert form.filled == kept
+        await press_keys(pilot, "s")
+        prompts, n_trials = started_with(cockpit)
+        assert ([prompt.text for prompt in prompts], n_trials) == (["Say something."], 7)
+        await tell(cockpit, pilot, SEARCHING)
+        named = "p.txt (1 prompt)"
+        assert any(named in line for line in screen_lines(cockpit))
+        await press_keys(pilot, "escape", "f5")
+        assert any(named in line for line in screen_lines(cockpit))
+        await tell(cockpit, pilot, USE_IT)
+        assert not any(named in line for line in screen_lines(cockpit))
+        await press_keys(pilot, "s")
+        assert cockpit.app.screen.query_one(TuneSetup).filled == kept
+
+    cockpit.run(scenario, size=(200, 40))
 
 
 @pytest.mark.parametrize("content", [None, "not json\n"])

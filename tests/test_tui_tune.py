@@ -499,6 +499,16 @@ def test_apply_is_dimmed_until_there_is_a_best() -> None:
     drive(read, replace(SEARCHING, records=RECORDS[:1]))
 
 
+def test_a_best_that_is_only_predicted_is_not_applied_and_the_key_says_why() -> None:
+    predicted = Forecast(arm=arm(4), speedup=1.4, n_drafted=100, n_accepted=70)
+    state = replace(SEARCHING, records=(), forecasts=(predicted,))
+    app = after("a", state=state)
+    assert app.heard == []
+    assert app.notices == [
+        "There is nothing to apply yet: the best is only predicted, until it and off are measured."
+    ]
+
+
 def test_every_key_has_an_id_of_its_own_and_a_word() -> None:
     found = [binding for _, binding in TuneScreen()._bindings]
     own = [binding for binding in found if binding.id and binding.id.startswith("tune.")]
@@ -651,6 +661,19 @@ def test_progress_counts_trials_and_then_the_prompts_of_the_confirmation() -> No
     assert words.progress(TuningState(), Ledger()) == ("0 of 0 trials", 0.0)
     recording = TuningState(phase=Phase.RECORDING, n_trials=20, n_recorded=7)
     assert words.progress(recording, Ledger()) == ("7 steps done, to replay every setting", 0.0)
+
+
+def test_the_confirmed_setting_is_the_best_although_a_trial_was_faster() -> None:
+    assert USE_IT.result is not None
+    slower = next(r.arm for r in RECORDS if r.arm.speculation and r.arm.label != BEST)
+    state = replace(USE_IT, result=replace(USE_IT.result, best=slower))
+    best = digest(state.records, Ledger(), state.confirmed).best
+    assert best is not None
+    assert best.record.arm == slower
+    told = words.best(state, Ledger(), UNICODE)
+    assert told is not None
+    assert told.startswith("1.34× (95 % interval 1.28× to 1.40×")
+    assert told.endswith(f" • {slower.label}")
 
 
 def test_interrupted_trials_do_not_count_as_done() -> None:

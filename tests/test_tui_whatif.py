@@ -23,6 +23,7 @@ from spectui.replay.costs import Costs
 from spectui.replay.file import read_trace
 from spectui.replay.recorder import record_chains
 from spectui.replay.trace import Recording, Trace
+from spectui.sessions import AnswerPart, UserTurn
 from spectui.settings import Settings
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.screens.live import Activity
@@ -315,6 +316,45 @@ def test_the_shown_setting_can_be_applied() -> None:
     drive(press)
 
 
+def test_what_is_being_typed_counts_as_soon_as_the_setting_is_used() -> None:
+    async def press(app: Host, pilot: Pilot[None]) -> None:
+        await press_keys(pilot, "down", "down", *"0.55", "a")
+        (message,) = app.heard
+        assert isinstance(message, WhatIfScreen.Applied)
+        assert message.speculation == speculation(4, 0, 0.55)
+        await press_keys(pilot, *"0.35", "s")
+        assert app.whatif.setting == speculation(4, 0, 0.35)
+        await press_keys(pilot, "up", "up", "1", "a")
+        last = app.heard[-1]
+        assert isinstance(last, WhatIfScreen.Applied)
+        assert last.speculation == speculation(1, 0, 0.35)
+        await press_keys(pilot, "7", "b")
+        assert REPLAYED.best is not None
+        assert app.whatif.setting == REPLAYED.best.speculation
+        assert app.whatif.query_one("#draft_max", Stepper).typed == ""
+
+    drive(press)
+
+
+def test_a_least_length_is_bounded_by_the_largest_that_is_typed() -> None:
+    async def press(app: Host, pilot: Pilot[None]) -> None:
+        await press_keys(pilot, "down", "end", "up", "2", "a")
+        (message,) = app.heard
+        assert isinstance(message, WhatIfScreen.Applied)
+        assert message.speculation == speculation(2, 2)
+
+    drive(press)
+
+
+def test_without_a_prediction_the_key_for_the_best_says_why() -> None:
+    async def press(app: Host, pilot: Pilot[None]) -> None:
+        await press_keys(pilot, "b")
+        (told,) = app.notices
+        assert told.startswith("No best can be predicted. Tokens/s is not known: that takes rounds")
+
+    drive(press, WITHOUT_COSTS)
+
+
 def test_a_trace_is_saved_without_text_unless_the_user_says_so() -> None:
     async def press(app: Host, pilot: Pilot[None]) -> None:
         await press_keys(pilot, "s", "t", "s")
@@ -591,6 +631,36 @@ def test_the_app_says_why_there_is_nothing_to_replay(started: Launch, words: str
 
     cockpit.run(scenario)
     assert cockpit.script.records_chats is started.settings.record_chats
+
+
+def test_while_the_first_answer_is_written_it_says_so() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "h", "enter", "f10")
+        assert "An answer is being written; when it is there" in await looked(cockpit, pilot)
+        cockpit.script.stop()
+        await ready(cockpit, pilot)
+        # It was stopped before its first token.
+        assert "Nothing has been said yet" in await looked(cockpit, pilot)
+
+    cockpit.run(scenario)
+
+
+def test_of_a_chat_that_was_taken_up_it_says_that_its_answers_are_not_recorded() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        cockpit.app.director.talk.chat.restore(
+            (UserTurn(text="2+2?"), AnswerPart(text="4", drafted=()))
+        )
+        await press_keys(pilot, "f10")
+        shown = await looked(cockpit, pilot)
+        assert "What was answered so far is not recorded, as answers of earlier sessions" in shown
+
+    cockpit.run(scenario)
 
 
 def test_before_a_pair_is_chosen_there_is_nothing_to_replay() -> None:

@@ -222,6 +222,7 @@ class SpectuiApp(OrderedApp[None]):
             self.director.flush()
         self._set_pace()
         self.tuning.look_at_chat()
+        self.what_ifs.look_at_chat()
 
     def _dispatch(self, event: object) -> None:
         if isinstance(event, TuningChanged):
@@ -264,6 +265,10 @@ class SpectuiApp(OrderedApp[None]):
     def on_live_screen_draft_toggled(self) -> None:
         """Draft on or off."""
         self.director.toggle_draft()
+        setup = self.director.setup
+        if setup is not None and self.live.activity is Activity.ANSWERING:
+            word = "off" if setup.speculation is None else "on"
+            self.notify(f"The draft is {word} from the next answer on; this one goes on as it is.")
 
     def on_live_screen_new_chat_requested(self) -> None:
         """Begin another conversation."""

@@ -1,22 +1,37 @@
 """Keys act in the order in which they were pressed, however fast they come."""
 
 from collections import deque
+from typing import Any
 
 from textual.app import App, ReturnType
 from textual.events import Event, Key, Paste
 from textual.message import Message
+from textual.screen import Screen
 from textual.widget import Widget
+
+_LOOK_AGAIN_S = 0.1
+"""While a key waits: a widget that goes may take with it the word that the last key was handled."""
 
 
 class KeyHandled(Message):
     """Follows a key on its way from the focused widget up to the app, so it comes after it."""
+
+    def __init__(self, through: Screen[Any] | None = None) -> None:
+        """Tell of it.
+
+        Args:
+            through: the screen that has handled what the key led to, None for none yet.
+        """
+        super().__init__()
+        self.through = through
 
 
 class OrderedApp(App[ReturnType]):
     """Passes a key on when the one before has been handled.
 
     Textual gives a key to the widget that has the focus when the key comes in, which may be before
-    an earlier Tab has moved the focus: keys that come in a burst would all go to one field.
+    an earlier Tab has moved the focus, or before the screen that an earlier key opens is there.
+    Keys that come in a burst would all go to one field.
     """
 
     def __init__(self) -> None:
@@ -24,7 +39,8 @@ class OrderedApp(App[ReturnType]):
         super().__init__()
         self._waiting: deque[Key | Paste] = deque()
         self._handling: Widget | None = None
-        """Has got the last key, and has not told yet that it was handled."""
+        """Has got the last key, or what follows it, and has not told yet that it was handled."""
+        self._looks_again = False
 
     async def on_event(self, event: Event) -> None:
         """Let what is typed wait for what was typed before."""
@@ -34,20 +50,37 @@ class OrderedApp(App[ReturnType]):
         else:
             await super().on_event(event)
 
-    async def on_key_handled(self) -> None:
-        """Go on with the next key."""
-        self._handling = None
+    async def on_key_handled(self, message: KeyHandled) -> None:
+        """Go on with the next key, once the screen that has the keys now has handled the last."""
+        if self.screen_stack and message.through is not self.screen:
+            # A screen that was just opened handles this when it is mounted and has its focus.
+            self._follow(self.screen, KeyHandled(self.screen))
+        else:
+            self._handling = None
         await self._pass_on()
 
     async def _pass_on(self) -> None:
-        while self._waiting and not self._is_handling:
+        while self._waiting and self.screen_stack and not self._is_handling:
             event = self._waiting.popleft()
             await super().on_event(event)
             if event.is_forwarded:
-                target = self.focused or self.screen
-                self._handling = target if target.post_message(KeyHandled()) else None
+                self._follow(self.focused or self.screen, KeyHandled())
+            else:
+                # A binding of the app's has had it already.
+                self._follow(self.screen, KeyHandled(self.screen))
+        if self._waiting and not self._looks_again:
+            self._looks_again = True
+            self.set_timer(_LOOK_AGAIN_S, self._look_again)
+
+    async def _look_again(self) -> None:
+        self._looks_again = False
+        await self._pass_on()
+
+    def _follow(self, target: Widget, message: KeyHandled) -> None:
+        self._handling = target if target.post_message(message) else None
 
     @property
     def _is_handling(self) -> bool:
         # A widget that is gone tells nothing any more.
-        return self._handling is not None and self._handling.is_attached
+        widget = self._handling
+        return widget is not None and widget.is_attached and widget.screen in self.screen_stack

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError, UsageError
+from spectui.models.sizes import counted
 from spectui.prompts import Prompt, builtin_suite, load_prompts
 from spectui.tui.screens.live import Activity
 from spectui.tui.tune.source import PromptSource
@@ -12,6 +13,7 @@ from spectui.tui.tune.source import PromptSource
 if TYPE_CHECKING:
     from spectui.tui.app import SpectuiApp
     from spectui.tui.screens.tune import TuneScreen
+    from spectui.tui.widgets.tune_setup import Filled
     from spectui.tune.progress import TuningState
     from spectui.tune.trials import Arm
 
@@ -26,6 +28,10 @@ class Tuning:
         self.state: TuningState | None = None
         self._is_stopping = False
         """Whether the search was asked to end and has not told yet that it did."""
+        self._filled: Filled | None = None
+        """What the form held when it was left."""
+        self._used: str | None = None
+        """Which prompts the search uses, in words."""
 
     @property
     def is_measuring(self) -> bool:
@@ -49,7 +55,8 @@ class Tuning:
 
         if self._screen is not None:
             return
-        self._screen = TuneScreen(self.state)
+        self._screen = TuneScreen(self.state, self._filled)
+        self._screen.prompts = self._used
         self.look_at_chat()
         self._app.push_screen(self._screen, self._closed)
 
@@ -79,8 +86,8 @@ class Tuning:
             word = "stopping the search" if self._is_stopping else _word(self.state)
             self._app.live.tuning = word
 
-    def _closed(self, _result: None) -> None:
-        self._screen = None
+    def _closed(self, filled: "Filled | None") -> None:
+        self._screen, self._filled = None, filled
 
     def look_at_chat(self) -> None:
         """Tell the screen whether a turn holds the search back, and how many there are."""
@@ -91,9 +98,14 @@ class Tuning:
     def start(self, source: PromptSource, path: Path | None, n_trials: int) -> None:
         """Begin a search on the prompts that the user chose."""
         try:
-            self._app.director.start_tuning(self._prompts(source, path), n_trials)
+            prompts = self._prompts(source, path)
+            self._app.director.start_tuning(prompts, n_trials)
         except SpectuiError as error:
             self._refuse(str(error))
+            return
+        self._used = f"{path or source} ({counted(len(prompts), 'prompt')})"
+        if self._screen is not None:
+            self._screen.prompts = self._used
 
     def _prompts(self, source: PromptSource, path: Path | None) -> tuple[Prompt, ...]:
         match source:

@@ -1,6 +1,7 @@
 """The what-if screen's place in the app: opened on demand, told every change, its wishes done."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,8 @@ class WhatIfs:
         self._recording: ChatRecording | None = None
         self._trials: Sequence[TrialRecord] = ()
         self._costs: Mapping[str, Costs] = {}
+        self._is_answering = False
+        """Whether an answer was being written when the screen was last told."""
 
     @property
     def is_open(self) -> bool:
@@ -71,8 +74,14 @@ class WhatIfs:
             self._trials, self._costs = state.records, state.costs
             self.refresh()
 
+    def look_at_chat(self) -> None:
+        """Follow whether an answer is being written."""
+        if self._app.director.talk.is_answering is not self._is_answering:
+            self.refresh()
+
     def refresh(self) -> None:
         """Show what there is, if somebody looks. Costs are fitted aside."""
+        self._is_answering = self._app.director.talk.is_answering
         if self._screen is not None:
             self._screen.show_made(self._maker())
 
@@ -80,15 +89,17 @@ class WhatIfs:
         """Return what makes the state that holds now, on any thread."""
         from spectui.live.recording import ChatRecording  # noqa: PLC0415 - as above
         from spectui.live.whatif import WhatIfState, whatif_state  # noqa: PLC0415
+        from spectui.tui.widgets.whatif_words import nothing_recorded  # noqa: PLC0415
 
-        setup = self._app.director.setup
+        director = self._app.director
+        setup = director.setup
         if setup is None:
             return partial(WhatIfState, reason=_NO_PAIR)
         if setup.draft is None:
             return partial(WhatIfState, reason=_NO_DRAFT)
         if not self._app.launch.settings.record_chats:
             return partial(WhatIfState, reason=_OFF)
-        return partial(
+        make = partial(
             whatif_state,
             self._recording or ChatRecording(draft=setup.draft.path.stem, depth=1),
             schedule=setup.schedule,
@@ -96,6 +107,9 @@ class WhatIfs:
             tuned=self._costs.get(setup.draft.path.stem),
             trials=self._trials,
         )
+        talk = director.talk
+        reason = nothing_recorded(is_answering=talk.is_answering, n_turns=talk.chat.n_turns)
+        return lambda: replace(make(), reason=reason)
 
     def apply(self, speculation: "SpeculationConfig") -> None:
         """Use a setting in the chat from the next answer on; the screen has said so."""

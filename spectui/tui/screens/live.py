@@ -250,5 +250,7 @@ def describe(setup: LiveSetup) -> str:
     if setup.speculation is None:
         return f"{name}, draft off ({setup.draft.path.stem}){temp}"
     s = setup.speculation
+    if s.ngram is not None:
+        return f"{name}, {s.ngram.kind} n {s.ngram.size_n}, m {s.draft_max}{temp}"
     drafting = f"max {s.draft_max}, min {s.draft_min}, p_min {s.draft_p_min:.2f}"
     return f"{name} + {setup.draft.path.stem}, {drafting}, {setup.schedule}{temp}"

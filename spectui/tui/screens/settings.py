@@ -155,6 +155,10 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
             draft_min=int(numbers["draft_min"]),
             draft_p_min=numbers["draft_p_min"],
         )
+        before = self._setup.speculation
+        if before is not None and replace(before, ngram=None) == speculation:
+            # An n-gram drafter, which the form does not know, stays as long as nothing is changed.
+            speculation = before
         sampling: SamplingConfig = replace(
             self._setup.sampling,
             temp=numbers["temp"],

@@ -15,17 +15,20 @@ from spectui.tui.tune.ledger import Ledger, digest
 from spectui.tui.tune.style import CSS
 from spectui.tui.widgets.key_bar import KeyBar
 from spectui.tui.widgets.trials_table import TrialsTable
-from spectui.tui.widgets.tune_setup import SourceChoice, TuneSetup
+from spectui.tui.widgets.tune_setup import Filled, SourceChoice, TuneSetup
 from spectui.tui.widgets.tune_status import TuneStatus
 from spectui.tui.widgets.tune_views import TuneViews
 from spectui.tune.progress import Phase, TuningState
 
 _WIDTHS: list[tuple[int, str]] | None = [(0, "-narrow"), (110, "-wide"), (170, "-broad")]
 _HEIGHTS: list[tuple[int, str]] | None = [(0, "-short"), (34, "-tall")]
+_NOT_MEASURED = (
+    "There is nothing to apply yet: the best is only predicted, until it and off are measured."
+)
 
 
-class TuneScreen(Screen[None]):
-    """Give it states with ``show``, and handle what it posts."""
+class TuneScreen(Screen[Filled]):
+    """Give it states with ``show``, and handle what it posts. Returns what its form holds."""
 
     Started: TypeAlias = messages.Started
     PauseToggled: TypeAlias = messages.PauseToggled
@@ -43,12 +46,15 @@ class TuneScreen(Screen[None]):
     """Whether a turn of the chat has the engine."""
     n_chat_turns: var[int | None] = var(None)
     """Turns of the chat that could be tuned on; None if that is not known."""
+    prompts: var[str | None] = var(None, init=False)
+    """Which prompts the search uses, in words; None if that is not known."""
 
-    def __init__(self, state: TuningState | None = None) -> None:
-        """Begin with ``state``; nothing was started without one."""
+    def __init__(self, state: TuningState | None = None, filled: Filled | None = None) -> None:
+        """Begin with ``state`` and a form that is ``filled`` in; nothing was started without."""
         super().__init__()
+        self._filled = filled or Filled()
         self._state = state or TuningState()
-        self._ledger = digest(self._state.records, Ledger())
+        self._ledger = digest(self._state.records, Ledger(), self._state.confirmed)
         self._asks = False
         """Whether the user looks at what the next search would do."""
         self._available: frozenset[str] = frozenset()
@@ -57,7 +63,7 @@ class TuneScreen(Screen[None]):
         """Head, form, and three views that are tabs where there is no room for all."""
         yield TuneStatus()
         yield Static(id="introduction", markup=False)
-        yield TuneSetup()
+        yield TuneSetup(self._filled)
         yield TuneViews()
         yield KeyBar()
 
@@ -71,7 +77,7 @@ class TuneScreen(Screen[None]):
         """Show how the search stands. To be called on the app's thread."""
         before, self._state = self._state, state
         if state.records is not before.records:
-            self._ledger = digest(state.records, self._ledger)
+            self._ledger = digest(state.records, self._ledger, state.confirmed)
         if not self.is_mounted:
             return
         with self.app.batch_update():
@@ -89,13 +95,20 @@ class TuneScreen(Screen[None]):
         if self.is_mounted:
             self._show_state()
 
+    def watch_prompts(self) -> None:
+        """Say which prompts are used."""
+        if self.is_mounted:
+            self._show_state()
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave out what makes no sense now."""
         del parameters
         if action not in availability.ACTIONS or action in self._available:
             return True
-        # Dimmed where it will be possible soon, hidden elsewhere.
-        return None if action == "apply" and self._state.is_running else False
+        if action != "apply" or not self._state.is_running:
+            return False
+        # Dimmed, since it will be possible soon; with a best in sight the key says what is missing.
+        return True if self._state.forecasts else None
 
     def action_start(self) -> None:
         """Start, or first show what would be started."""
@@ -122,7 +135,10 @@ class TuneScreen(Screen[None]):
 
     def action_apply(self) -> None:
         """Use in the chat what tuning found."""
-        self._apply(best_choice(self._state, self._ledger))
+        choice = best_choice(self._state, self._ledger)
+        if choice is None:
+            self.notify(_NOT_MEASURED)
+        self._apply(choice)
 
     def action_apply_selected(self) -> None:
         """Use in the chat what the selected trial ran."""
@@ -165,7 +181,7 @@ class TuneScreen(Screen[None]):
             self.set_focus(None)
             self._show_state()
         else:
-            self.dismiss()
+            self.dismiss(self.query_one(TuneSetup).filled)
 
     @on(Input.Submitted)
     def _on_submitted(self) -> None:
@@ -188,7 +204,9 @@ class TuneScreen(Screen[None]):
     def _show_state(self) -> None:
         state = self._state
         self._refresh_available()
-        self.query_one(TuneStatus).show(state, self._ledger, chat_is_busy=self.chat_is_busy)
+        self.query_one(TuneStatus).show(
+            state, self._ledger, chat_is_busy=self.chat_is_busy, prompts=self.prompts
+        )
         self.query_one(TuneViews).show_importance(state.importance)
         is_empty = state.phase is Phase.IDLE and not state.records
         self.set_class(is_empty, "-idle")

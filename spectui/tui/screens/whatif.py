@@ -192,24 +192,29 @@ class WhatIfScreen(Screen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave out what makes no sense now."""
         del parameters
-        if action == "best":
-            return True if self._whatif is not None and self._whatif.best is not None else None
-        if action in {"apply", "save", "toggle_text"}:
+        if action in {"apply", "best", "save", "toggle_text"}:
             return True if self._whatif is not None else None
         return True
 
     def action_apply(self) -> None:
         """Use the shown setting in the chat."""
+        self.query_one(Steppers).take_typed()
         self.post_message(self.Applied(self.setting))
         self.notify(words.applied(self.setting), markup=False)
 
     def action_best(self) -> None:
-        """Go to the best predicted setting."""
-        if self._whatif is not None and self._whatif.best is not None:
-            self.query_one(Steppers).setting = self._whatif.best.speculation
+        """Go to the best predicted setting, or say why there is none."""
+        steppers = self.query_one(Steppers)
+        steppers.take_typed()
+        best = None if self._whatif is None else self._whatif.best
+        if best is None:
+            self.notify(own(words.no_best(self._state), glyphs_of(self)), markup=False)
+        else:
+            steppers.setting = best.speculation
 
     def action_save(self) -> None:
         """Ask for a trace."""
+        self.query_one(Steppers).take_typed()
         self.post_message(self.SaveRequested(keep_text=self._keep_text))
 
     def action_toggle_text(self) -> None:

@@ -1,6 +1,7 @@
 """What a search shall do: which prompts, how many trials."""
 
 import os.path
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -23,6 +24,15 @@ from spectui.tui.tune.words import own
 DEFAULT_TRIALS = 30
 MAX_TRIALS = 10_000
 _MARK = "(x) "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filled:
+    """What stands in the form, right or wrong."""
+
+    source: PromptSource = PromptSource.BUILTIN
+    path: str = ""
+    n_trials: str = str(DEFAULT_TRIALS)
 
 
 class SourceChoice(Widget, can_focus=True):
@@ -115,6 +125,11 @@ class TuneSetup(Vertical):
     n_chat_turns: int | None = None
     """Turns that could be tuned on; None if that is not known."""
 
+    def __init__(self, filled: Filled) -> None:
+        """Begin with what is ``filled`` in already."""
+        super().__init__()
+        self._begin_with = filled
+
     def compose(self) -> ComposeResult:
         """Sources, the path that one of them needs, the number of trials."""
         with Horizontal():
@@ -123,6 +138,7 @@ class TuneSetup(Vertical):
         with Horizontal(id="path-row"):
             yield Label("path")
             yield PathInput(
+                self._begin_with.path,
                 placeholder="a .jsonl, a .txt, or a folder of them; arrows leave",
                 id="path",
                 compact=True,
@@ -130,7 +146,7 @@ class TuneSetup(Vertical):
         with Horizontal():
             yield Label("trials")
             yield Input(
-                str(DEFAULT_TRIALS),
+                self._begin_with.n_trials,
                 id="n-trials",
                 type="integer",
                 compact=True,
@@ -141,14 +157,24 @@ class TuneSetup(Vertical):
 
     def on_mount(self) -> None:
         """The path belongs to one source."""
+        self.query_one(SourceChoice).source = self._begin_with.source
         self.watch(self.query_one(SourceChoice), "source", self._on_source)
+
+    @property
+    def filled(self) -> Filled:
+        """What stands in it now."""
+        return Filled(
+            source=self.query_one(SourceChoice).source,
+            path=self._path.value,
+            n_trials=self.query_one("#n-trials", Input).value,
+        )
 
     def read(self) -> Started | None:
         """Return what was filled in; None if it cannot be used, and then say why."""
-        source = self.query_one(SourceChoice).source
+        filled = self.filled
+        source, trials = filled.source, filled.n_trials
         # Not Path.expanduser and Path.exists: those raise for some paths that cannot be.
-        path = os.path.expanduser(self._path.value.strip())  # noqa: PTH111
-        trials = self.query_one("#n-trials", Input).value
+        path = os.path.expanduser(filled.path.strip())  # noqa: PTH111
         problem = self._problem(source, path, trials)
         self._tell(problem)
         if problem is not None:

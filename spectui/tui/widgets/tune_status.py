@@ -94,8 +94,10 @@ class TuneStatus(Vertical):
         yield ProgressLine(id="progress")
         yield Static(id="findings", markup=False)
 
-    def show(self, state: TuningState, ledger: Ledger, *, chat_is_busy: bool) -> None:
-        """Show how the search stands."""
+    def show(
+        self, state: TuningState, ledger: Ledger, *, chat_is_busy: bool, prompts: str | None = None
+    ) -> None:
+        """Show how the search stands, and while it runs which ``prompts`` it uses."""
         glyphs, headline = glyphs_of(self), self.query_one(Headline)
         more = f" {glyphs.bullet} {words.headline(state, ledger, glyphs)}"
         is_idle = state.phase is Phase.IDLE
@@ -106,6 +108,8 @@ class TuneStatus(Vertical):
         line.fraction = words.progress(state, ledger)[1]
         line.display = not is_idle
         facts = self._facts(state, ledger)
+        if prompts is not None and state.is_running:
+            facts.append(("prompts", words.own(prompts, glyphs), None))
         if facts != self._shown:
             self._shown = facts
             findings = self.query_one("#findings", Static)

@@ -44,7 +44,7 @@ class Stepper(Widget, can_focus=True):
     value: reactive[float] = reactive(0.0)
     high: reactive[float] = reactive(1.0)
     typed: reactive[str] = reactive("")
-    """What is being typed; Enter takes it, and so does leaving."""
+    """What is being typed; Enter takes it, and so do leaving and whatever uses the setting."""
 
     @dataclass
     class Changed(Message):
@@ -119,7 +119,7 @@ class Stepper(Widget, can_focus=True):
         elif self.typed and event.key == "escape":
             self.typed = ""
         elif self.typed and event.key == "enter":
-            self._take()
+            self.take_typed()
         else:
             return
         event.stop()
@@ -127,9 +127,10 @@ class Stepper(Widget, can_focus=True):
 
     def on_blur(self, _event: Blur) -> None:
         """Take what was typed."""
-        self._take()
+        self.take_typed()
 
-    def _take(self) -> None:
+    def take_typed(self) -> None:
+        """Let what was typed be the value, if it is a number."""
         value, self.typed = self._parsed(), ""
         if value is not None:
             self._want(value)

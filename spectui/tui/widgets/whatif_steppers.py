@@ -55,6 +55,12 @@ class Steppers(Vertical):
         self._show(setting)
         self.post_message(self.Changed())
 
+    def take_typed(self) -> None:
+        """Let what is being typed count, as if Enter had been pressed."""
+        for stepper in (self._max, self._min, self._p_min):
+            stepper.take_typed()
+        self._bound_min()
+
     def _show(self, setting: SpeculationConfig) -> None:
         self._max.value = setting.draft_max
         self._bound_min()

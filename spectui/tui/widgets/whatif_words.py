@@ -12,9 +12,24 @@ _NOTHING_SAID = (
     "Nothing has been said yet: ask something; when the answer is there and nobody waits, the "
     "draft goes along it, and every setting can be replayed on it."
 )
+_TAKEN_UP = (
+    "What was answered so far is not recorded, as answers of earlier sessions never are: ask "
+    "something; when the answer is there and nobody waits, every setting can be replayed on it."
+)
+_ANSWERING = (
+    "An answer is being written; when it is there and nobody waits, the draft goes along it, and "
+    "every setting can be replayed on it."
+)
 _WAITING = "The draft is going along what was answered; a moment of rest is all it needs."
 
 _REPLAYING = "Every setting is being replayed on what was answered."
+
+
+def nothing_recorded(*, is_answering: bool, n_turns: int) -> str:
+    """Return why there is no answer to replay in a chat of ``n_turns`` questions."""
+    if is_answering:
+        return _ANSWERING
+    return _TAKEN_UP if n_turns else _NOTHING_SAID
 
 
 def empty(state: WhatIfState) -> str:
@@ -26,7 +41,7 @@ def empty(state: WhatIfState) -> str:
         return _REPLAYING
     if recording.n_waiting:
         return _WAITING
-    return _failure(recording) or _NOTHING_SAID
+    return _failure(recording) or state.reason or _NOTHING_SAID
 
 
 def _failure(recording: ChatRecording) -> str | None:
@@ -84,6 +99,12 @@ def best(whatif: WhatIf, glyphs: Glyphs) -> str:
         return text
     text += f", {units.speedup(found.speedup, glyphs)} of off"
     return text if found.speedup > 1 else f"{text}; off is predicted to be faster"
+
+
+def no_best(state: WhatIfState) -> str:
+    """Return why no setting can be called the best."""
+    source = state.known.source
+    return f"No best can be predicted. {source[:1].upper()}{source[1:]}."
 
 
 def applied(speculation: SpeculationConfig) -> str:
