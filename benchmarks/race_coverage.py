@@ -23,6 +23,7 @@ from spectui.config import SpeculationConfig
 from spectui.engine.events import GenerationResult
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
+from spectui.tune import race
 from spectui.tune.measurement import Measurer, Pair
 from spectui.tune.race import Race, Standing
 from spectui.tune.trials import Arm
@@ -102,7 +103,7 @@ class Simulated:
 def run(rng: np.random.Generator, setting: Setting) -> Standing:
     """One race; return how its leader stands."""
     items = [WorkItem(id=str(i), category="", tokens=(1,)) for i in range(N_PROMPTS)]
-    race = Race(
+    one = Race(
         cast("Measurer", Simulated(rng, setting)),
         ARMS,
         items,
@@ -110,8 +111,8 @@ def run(rng: np.random.Generator, setting: Setting) -> Standing:
         load=lambda _arm: None,
         on_pair=lambda _pair: None,
     )
-    race.run()
-    return race.conclude()[0]
+    one.run()
+    return one.conclude()[0]
 
 
 def simulate(setting: Setting, n: int, seed: int) -> dict[str, Any]:
@@ -142,7 +143,9 @@ def main() -> None:
     """Simulate every setting and write ``results/race_coverage.json``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=400)
+    parser.add_argument("--resamples", type=int, default=4_000, help="a race takes more")
     arguments = parser.parse_args()
+    race._N_RESAMPLES = arguments.resamples  # noqa: SLF001 - as many would take a day
     rows = []
     for seed, (scenario, noise, shift) in enumerate(product(SCENARIOS, NOISE, SHIFTS)):
         taken = true_log_speedup(scenario) if shift is None else shift
@@ -154,6 +157,7 @@ def main() -> None:
         "race_coverage",
         {
             "n_simulations": arguments.simulations,
+            "n_resamples": arguments.resamples,
             "n_prompts": N_PROMPTS,
             "lowest_coverage": min(coverages),
             "mean_coverage": round(statistics.fmean(coverages), 4),
