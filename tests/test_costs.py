@@ -1,7 +1,7 @@
 """The cost model on rounds whose costs are known."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.replay.costs import Costs, Observed, along, fit_costs, rising
+from spectui.replay.costs import Costs, Observed, Probed, along, fit_costs, rising
 from spectui.speculative.counters import Round, RoundEnd, RoundTimes
 
 LENGTHS = (0, 1, 2, 4, 8, 16)
@@ -69,6 +69,10 @@ def rounds(
     ]
 
 
+def fitted(observed: Sequence[Observed], off_s: Mapping[int, float]) -> Costs:
+    return fit_costs(Probed(observed=observed, off_s=off_s))
+
+
 def assert_costs(costs: Costs, tolerance: float) -> None:
     assert costs.lengths == LENGTHS
     assert costs.verify_s == pytest.approx([verify_s(n) for n in LENGTHS], rel=tolerance)
@@ -80,7 +84,7 @@ def assert_costs(costs: Costs, tolerance: float) -> None:
 
 
 def test_known_costs_are_found() -> None:
-    costs = fit_costs(rounds([1.0] * 5, [100] * 5), dict.fromkeys(range(5), 0.049))
+    costs = fitted(rounds([1.0] * 5, [100] * 5), dict.fromkeys(range(5), 0.049))
     assert_costs(costs, 1e-9)
     assert costs.catch_up_s == pytest.approx(CATCH_UP_S)
     assert costs.off_s == pytest.approx(0.049)
@@ -91,7 +95,7 @@ def test_known_costs_are_found() -> None:
 def test_the_drift_of_the_machine_is_taken_out() -> None:
     levels = [0.7, 0.9, 1.0, 1.2, 1.6]
     off_s = {group: 0.049 * level for group, level in enumerate(levels)}
-    costs = fit_costs(rounds(levels, [100] * 5, noise=0.05), off_s)
+    costs = fitted(rounds(levels, [100] * 5, noise=0.05), off_s)
     assert_costs(costs, 0.05)
     assert costs.off_s == pytest.approx(0.049, rel=0.05)
     assert costs.spread == pytest.approx(0.27, abs=0.1)
@@ -102,7 +106,7 @@ def test_rounds_without_a_chain_have_no_step() -> None:
         times = replace(one.round.times, draft_s=again_s(one.round.n_drafted))
         return replace(one, round=replace(one.round, n_steps=0, chain_s=0.0, times=times))
 
-    costs = fit_costs([without_chain(one) for one in rounds([1.0] * 3, [100] * 3)], {})
+    costs = fitted([without_chain(one) for one in rounds([1.0] * 3, [100] * 3)], {})
     assert (costs.step_s, costs.catch_up_s) == (0.0, 0.0)
     assert costs.verify_s == pytest.approx([verify_s(n) for n in LENGTHS])
     assert costs.again_s == pytest.approx([again_s(n) for n in LENGTHS])
@@ -111,14 +115,14 @@ def test_rounds_without_a_chain_have_no_step() -> None:
 def test_growth_with_depth_is_found() -> None:
     depths = [100, 400, 900, 1600, 2500]
     levels = [1 + 2e-4 * (depth - 900) for depth in depths]
-    costs = fit_costs(rounds(levels, depths), {})
+    costs = fitted(rounds(levels, depths), {})
     assert costs.growth == pytest.approx(2e-4, rel=0.15)
     near, far = costs.prices(4).at(900), costs.prices(4).at(1900)
     assert far.batch[0] / near.batch[0] == pytest.approx(1.2, rel=0.05)
 
 
 def test_prices_reach_between_and_beyond_what_was_measured() -> None:
-    price = fit_costs(rounds([1.0] * 3, [100] * 3), {}).prices(20).at(100)
+    price = fitted(rounds([1.0] * 3, [100] * 3), {}).prices(20).at(100)
     expected = [verify_s(n) + again_s(n) for n in range(21)]
     assert price.batch.tolist() == pytest.approx(expected)
     assert price.chain.tolist() == pytest.approx([STEP_S * n for n in range(21)])
@@ -129,14 +133,14 @@ def test_a_cliff_is_named() -> None:
         return observed(one.round.n_drafted, group=one.group, n_past=one.n_past, scale=3.0)
 
     smooth = rounds([1.0] * 3, [100] * 3)
-    assert fit_costs(smooth, {}).cliffs == ()
+    assert fitted(smooth, {}).cliffs == ()
     cliff = [steep(one) if one.round.n_drafted == 16 else one for one in smooth]
-    assert fit_costs(cliff, {}).cliffs == (16,)
+    assert fitted(cliff, {}).cliffs == (16,)
 
 
 def test_nothing_drafted_has_no_costs() -> None:
     with pytest.raises(ValueError, match="no round drafted"):
-        fit_costs([observed(0, group=0, n_past=5)], {})
+        fitted([observed(0, group=0, n_past=5)], {})
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 10), st.floats(0.5, 9)), min_size=1, max_size=12))
@@ -151,3 +155,25 @@ def test_rising_never_falls_and_keeps_the_mean(pairs: list[tuple[float, float]])
 
 def test_one_known_value_holds_everywhere() -> None:
     assert along((3,), (7.0,), np.array([0.0, 3.0, 9.0])).tolist() == [7.0, 7.0, 7.0]
+
+
+def test_what_is_the_targets_is_pooled_over_the_drafts() -> None:
+    # The second draft was measured when the machine was half as fast.
+    off_s = dict.fromkeys(range(5), 0.049)
+    first = Probed(observed=rounds([1.0] * 5, [100] * 5), off_s=off_s)
+    slow_off_s = {group: 2 * seconds for group, seconds in off_s.items()}
+    second = Probed(observed=rounds([2.0] * 5, [100] * 5), off_s=slow_off_s)
+    one, two = fit_costs(first, [second]), fit_costs(second, [first])
+    assert one.off_s == pytest.approx(two.off_s)
+    for name in ("verify_s", "again_s", "step_s"):
+        assert getattr(one, name) == pytest.approx(getattr(two, name)), name
+    # As if it had been all the time as fast as in the median.
+    assert one.verify_s[3] / one.off_s == pytest.approx(verify_s(4) / 0.049)
+
+
+def test_a_draft_may_have_been_measured_at_fewer_lengths() -> None:
+    whole = Probed(observed=rounds([1.0] * 3, [100] * 3), off_s={})
+    short = [one for one in rounds([1.0] * 3, [100] * 3) if one.round.n_drafted <= 4]
+    costs = fit_costs(Probed(observed=short, off_s={}), [whole])
+    assert costs.lengths == LENGTHS
+    assert costs.again_s == pytest.approx([again_s(n) for n in LENGTHS])

@@ -9,7 +9,7 @@ import numpy as np
 from spectui.config import Schedule
 from spectui.live.runs import Run
 from spectui.models.sizes import counted
-from spectui.replay.costs import Costs, Observed, along, fit_costs
+from spectui.replay.costs import Costs, Observed, Probed, along, fit_costs
 from spectui.replay.prices import Prices
 from spectui.tune.probing import observed_rounds
 
@@ -62,7 +62,7 @@ def known_costs(
     }
     n_rounds = counted(len(observed), "round")
     return KnownCosts(
-        costs=_levelled(fit_costs(observed, off_s), observed),
+        costs=_levelled(fit_costs(Probed(observed=observed, off_s=off_s)), observed),
         source=f"fitted to {n_rounds} of up to {lengths[-1]} drafted, beyond along a line",
     )
 

@@ -40,6 +40,16 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Probed:
+    """What was measured of a target with one drafter."""
+
+    observed: Sequence[Observed]
+    """Rounds of several generations with drafts of varied lengths, the first of each left out."""
+    off_s: Mapping[int, float]
+    """By generation, seconds per token of the target alone right before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
     """What rounds cost at one depth of the context, and how that grows."""
 
@@ -133,43 +143,61 @@ def along(lengths: Sequence[int], values: Sequence[float], wanted: Vector) -> Ve
     return inside + beyond
 
 
-def fit_costs(observed: Sequence[Observed], off_s: Mapping[int, float]) -> Costs:
+def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
     """Fit the cost model.
 
     Args:
-        observed: rounds of several generations with drafts of varied lengths, the first round of
-            each left out.
-        off_s: by generation, seconds per token of the target alone right before it.
+        probed: the target with the drafter whose costs are wanted.
+        others: the same target with other drafters. What it takes to verify, and alone, does not
+            depend on who drafts: the more that is measured of it, and the further apart, the less
+            the machine's drift can say.
 
     Raises:
         ValueError: no round drafted anything.
     """
+    observed = probed.observed
     if not any(o.round.n_drafted for o in observed):
         raise ValueError("no round drafted anything")
-    verify = _Polished(observed, lambda r: r.times.verify_s)
+    pooled = _pooled((probed, *others))
+    verify = _Polished(pooled.observed, lambda r: r.times.verify_s)
+    # The draft was measured when the machine was as it was then.
+    level = _median([verify.level(group) for group in {o.group for o in observed}])
     chains = [o for o in observed if o.round.n_steps]
     steady = [o for o in chains if not o.catches_up]
     step = _median([_chain_s(o) / o.round.n_steps for o in steady or chains])
     late = [_chain_s(o) - step * o.round.n_steps for o in chains if o.catches_up]
     again = _Polished(observed, lambda r: r.times.draft_s - r.chain_s)
+    again_s = along(again.lengths, again.curve, np.array(verify.lengths, float)) / level
     rejected = [o.round for o in observed if o.round.n_drafted > o.round.n_accepted]
-    others = [o.round for o in observed if o.round.n_drafted == o.round.n_accepted]
-    undone = _median([r.times.rollback_s for r in others])
+    upheld = [o.round for o in observed if o.round.n_drafted == o.round.n_accepted]
+    undone = _median([r.times.rollback_s for r in upheld])
     return Costs(
         n_past=round(_median([o.n_past for o in observed])),
         lengths=verify.lengths,
         verify_s=verify.curve,
-        again_s=again.curve,
-        step_s=step,
-        catch_up_s=max(0.0, _median(late)),
+        again_s=tuple(map(float, again_s)),
+        step_s=step / level,
+        catch_up_s=max(0.0, _median(late)) / level,
         token_s=sum(o.round.times.sample_s for o in observed)
         / sum(len(o.round.tokens) for o in observed),
         fixed_s=_median([o.round.times.other_s for o in observed]) + undone,
-        off_s=_median([seconds / verify.level(group) for group, seconds in off_s.items()]),
+        off_s=_median([seconds / verify.level(group) for group, seconds in pooled.off_s.items()]),
         rollback_s=max(0.0, _median([r.times.rollback_s for r in rejected]) - undone),
         growth=verify.growth,
         spread=verify.spread,
     )
+
+
+def _pooled(all_probed: Sequence[Probed]) -> Probed:
+    """All together; generations of different drafters are different ones."""
+    observed: list[Observed] = []
+    off_s: dict[int, float] = {}
+    first = 0
+    for probed in all_probed:
+        observed += [replace(one, group=first + one.group) for one in probed.observed]
+        off_s |= {first + group: seconds for group, seconds in probed.off_s.items()}
+        first += 1 + max((one.group for one in probed.observed), default=0)
+    return Probed(observed=observed, off_s=off_s)
 
 
 class _Polished:

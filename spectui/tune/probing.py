@@ -2,14 +2,13 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from spectui.config import NgramConfig, Schedule, SpeculationConfig
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.engine.events import CommandRestarted, Event, GenerationResult, RoundFinished
 from spectui.errors import CancelledError
-from spectui.replay.costs import Costs, Observed, fit_costs
+from spectui.replay.costs import Observed, Probed
 from spectui.speculative.counters import Round
 from spectui.speculative.decoder import Stop
 from spectui.tune.workload import WorkItem, Workload
@@ -19,12 +18,6 @@ _LENGTHS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 254)
 _REPEATS = 64
 """Of all lengths, in random order: more rounds than any probe runs."""
 _OFF_TOKENS = 24
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Probed:
-    observed: list[Observed]
-    off_s: float
 
 
 class CostProbe:
@@ -58,11 +51,11 @@ class CostProbe:
         self._random = random.Random(seed)  # noqa: S311 - an order of measurements needs no secrets
         self._rounds: list[Round] = []
 
-    def run(self, items: Sequence[WorkItem]) -> Costs | None:
+    def run(self, items: Sequence[WorkItem]) -> Probed | None:
         """Measure on each of ``items``, and the target alone right before it.
 
         Returns:
-            What rounds cost; None if every text ended before a round drafted anything.
+            What was measured; None if every text ended before a round drafted anything.
 
         Raises:
             CancelledError: it was stopped.
@@ -77,7 +70,7 @@ class CostProbe:
                 observed += found
         if not any(one.round.n_drafted for one in observed):
             return None
-        return fit_costs(observed, off_s)
+        return Probed(observed=observed, off_s=off_s)
 
     def _probe(self, item: WorkItem, group: int) -> list[Observed]:
         listener = self._engine.on_event

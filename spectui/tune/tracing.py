@@ -12,7 +12,7 @@ from spectui.engine.events import GenerationResult, ModelLoaded
 from spectui.errors import CancelledError
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.monitor.machine import Machine
-from spectui.replay.costs import Costs
+from spectui.replay.costs import Costs, Probed, fit_costs
 from spectui.replay.ngrams import NGRAM_COSTS
 from spectui.replay.trace import ModelIdentity, Recording, Trace
 from spectui.speculative.decoder import Stop
@@ -110,6 +110,7 @@ class Tracer:
         self._recordings: list[Recording] = []
         self._baseline_s = 0.0
         self._draft_s = 0.0
+        self._probed: dict[str, Probed] = {}
         self._costs: dict[str, Costs] = {}
 
     def run(self) -> Tracing:
@@ -120,11 +121,12 @@ class Tracer:
                 self._record_output(item)
             for candidate in self._candidates:
                 self._record_draft(candidate)
-                self._measure_costs(candidate.name)
+                self._probe(candidate.name)
             if not self._candidates:
-                self._measure_costs(NGRAM_COSTS, _EAGER)
+                self._probe(NGRAM_COSTS, _EAGER)
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
+        self._fit()
         names = {candidate.name for candidate in self._candidates}
         return Tracing(
             recordings=tuple(r for r in self._recordings if set(r.chains) == names),
@@ -188,16 +190,22 @@ class Tracer:
                 )
             )
 
-    def _measure_costs(self, name: str, ngram: NgramConfig | None = None) -> None:
+    def _fit(self) -> None:
+        """Costs of every drafter, of which all have measured the target."""
+        for name, probed in self._probed.items():
+            others = [other for key, other in self._probed.items() if key != name]
+            self._costs[name] = costs = fit_costs(probed, others)
+            self._on_event(CostsMeasured(draft=name, costs=costs))
+
+    def _probe(self, name: str, ngram: NgramConfig | None = None) -> None:
         if self._schedule is None:
             return
         probe = CostProbe(
             self._engine, self._workload, self._schedule, depth=self._depth, ngram=ngram
         )
-        costs = probe.run(spread_out(self._workload.items, _COST_PROMPTS))
-        if costs is not None:
-            self._costs[name] = costs
-            self._on_event(CostsMeasured(draft=name, costs=costs))
+        probed = probe.run(spread_out(self._workload.items, _COST_PROMPTS))
+        if probed is not None:
+            self._probed[name] = probed
 
 
 def spread_out(items: Sequence[WorkItem], n: int) -> tuple[WorkItem, ...]:
