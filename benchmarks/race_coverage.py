@@ -23,7 +23,6 @@ from spectui.config import SpeculationConfig
 from spectui.engine.events import GenerationResult
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
-from spectui.tune import race
 from spectui.tune.measurement import Measurer, Pair
 from spectui.tune.race import Race, Standing
 from spectui.tune.trials import Arm
@@ -100,7 +99,7 @@ class Simulated:
         )
 
 
-def run(rng: np.random.Generator, setting: Setting) -> Standing:
+def run(rng: np.random.Generator, setting: Setting, n_resamples: int) -> Standing:
     """One race; return how its leader stands."""
     items = [WorkItem(id=str(i), category="", tokens=(1,)) for i in range(N_PROMPTS)]
     one = Race(
@@ -110,17 +109,18 @@ def run(rng: np.random.Generator, setting: Setting) -> Standing:
         min_gain=MIN_GAIN,
         load=lambda _arm: None,
         on_pair=lambda _pair: None,
+        n_resamples=n_resamples,
     )
     one.run()
     return one.conclude()[0]
 
 
-def simulate(setting: Setting, n: int, seed: int) -> dict[str, Any]:
+def simulate(setting: Setting, n: int, seed: int, n_resamples: int) -> dict[str, Any]:
     """Coverage, wrong recommendations and length of ``n`` races."""
     rng = np.random.default_rng([SEED, seed])
     inside, wrong, n_pairs, widths = 0, 0, [], []
     for _ in range(n):
-        leader = run(rng, setting)
+        leader = run(rng, setting, n_resamples)
         speedup, truth = leader.speedup, math.exp(setting.truth(leader.arm))
         if speedup is None or speedup.low is None or speedup.high is None:
             raise ValueError("a race without an interval")
@@ -145,12 +145,11 @@ def main() -> None:
     parser.add_argument("--simulations", type=int, default=400)
     parser.add_argument("--resamples", type=int, default=4_000, help="a race takes more")
     arguments = parser.parse_args()
-    race._N_RESAMPLES = arguments.resamples  # noqa: SLF001 - as many would take a day
     rows = []
     for seed, (scenario, noise, shift) in enumerate(product(SCENARIOS, NOISE, SHIFTS)):
         taken = true_log_speedup(scenario) if shift is None else shift
         setting = Setting(scenario=scenario, noise=noise, shift=taken)
-        rows.append(simulate(setting, arguments.simulations, seed))
+        rows.append(simulate(setting, arguments.simulations, seed, arguments.resamples))
         print(rows[-1], file=sys.stderr, flush=True)
     coverages = [row["coverage"] for row in rows]
     write_results(

@@ -164,6 +164,17 @@ def test_drift_between_drafts_does_not_choose_the_leader() -> None:
     assert one.leader.draft == "other"
 
 
+@pytest.mark.parametrize("after", [LOOK_EVERY, LOOK_EVERY + 3])
+def test_an_interrupt_between_two_drafts_still_tells_how_they_stand(after: int) -> None:
+    one = race(ScriptedMeasurer(gain=1.4), BEST, OTHER)
+    with pytest.raises(KeyboardInterrupt):
+        _interrupted(one, after=after)
+    leader, rival = one.conclude()
+    assert leader.arm == BEST
+    assert (leader.n_pairs, rival.n_pairs) == (LOOK_EVERY, after - LOOK_EVERY)
+    assert leader.speedup is not None
+
+
 def test_texts_that_end_at_once_decide_nothing() -> None:
     class Silent(ScriptedMeasurer):
         def decode(self, item: WorkItem, speculation: SpeculationConfig | None) -> GenerationResult:

@@ -48,6 +48,7 @@ class Race:
         load: Callable[[Arm], None],
         on_pair: Callable[[Pair], None],
         has_time: Callable[[], bool] = lambda: True,
+        n_resamples: int = _N_RESAMPLES,
     ) -> None:
         """Prepare; nothing is measured yet.
 
@@ -60,6 +61,7 @@ class Race:
             load: makes an arm's draft the loaded one.
             on_pair: told of every measured pair.
             has_time: asked at every look whether to go on.
+            n_resamples: of the bootstrap.
         """
         self._measurer = measurer
         self._items = items
@@ -67,6 +69,7 @@ class Race:
         self._load = load
         self._on_pair = on_pair
         self._has_time = has_time
+        self._n_resamples = n_resamples
         self._pairs: dict[Arm, list[Pair]] = {arm: [] for arm in arms}
         self._running = list(arms)
         self._speedups: dict[Arm, Speedup] = {}
@@ -137,7 +140,7 @@ class Race:
         for arm in self._running:
             measured = measurements(self._pairs[arm])
             if measured:
-                found = paired_speedup(measured, level=level, n_resamples=_N_RESAMPLES)
+                found = paired_speedup(measured, level=level, n_resamples=self._n_resamples)
                 self._speedups[arm] = replace(found, level=1 - ERROR, n_looks=self._looks.n)
         running = [arm for arm in self._running if arm in self._speedups]
         if running:
@@ -153,7 +156,8 @@ class Race:
         """
         if arm == self.leader:
             return False
-        high = paired_speedup(_over(self._pairs[arm], self._pairs[self.leader])).high
+        common = _over(self._pairs[arm], self._pairs[self.leader])
+        high = paired_speedup(common).high if common else None
         return high is not None and high < 1 + self._min_gain
 
     def _is_decided(self) -> bool:
@@ -173,7 +177,8 @@ class Race:
 def _over(pairs: Sequence[Pair], others: Sequence[Pair]) -> list[PairedMeasurement]:
     """Speedup of one finalist over another, prompt by prompt, each against its own off run."""
     found = []
-    for pair, other in zip(pairs, others, strict=True):
+    # An interrupt may have left one of them behind.
+    for pair, other in zip(pairs, others, strict=False):
         one, two = pair.measurement, other.measurement
         if one is not None and two is not None:
             drift = one.baseline_s / two.baseline_s

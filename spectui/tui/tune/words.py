@@ -132,7 +132,7 @@ def ended_early(result: TuneResult) -> str | None:
         return None
     return (
         f"{counted(len(result.trials), 'trial')} were enough: the best setting not tried yet is "
-        f"expected to add {result.expected_improvement:.1%}"
+        f"expected to add {100 * result.expected_improvement:.1f} %"
     )
 
 
