@@ -166,7 +166,8 @@ def test_drift_between_drafts_does_not_choose_the_leader() -> None:
 
 @pytest.mark.parametrize("after", [LOOK_EVERY, LOOK_EVERY + 3])
 def test_an_interrupt_between_two_drafts_still_tells_how_they_stand(after: int) -> None:
-    one = race(ScriptedMeasurer(gain=1.4), BEST, OTHER)
+    # The rival is faster, but three prompts are no reason to lead.
+    one = race(ScriptedMeasurer(gain=1.4, peak=7), BEST, OTHER)
     with pytest.raises(KeyboardInterrupt):
         _interrupted(one, after=after)
     leader, rival = one.conclude()

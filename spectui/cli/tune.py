@@ -15,7 +15,7 @@ _TUNE = (
         default=50,
         show_default=True,
         metavar="N",
-        help="Settings to try, those of a resumed study included.",
+        help="Most settings to try, those of a resumed study included.",
     ),
     click.option(
         "--time-budget",

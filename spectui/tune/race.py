@@ -144,8 +144,12 @@ class Race:
                 self._speedups[arm] = replace(found, level=1 - ERROR, n_looks=self._looks.n)
         running = [arm for arm in self._running if arm in self._speedups]
         if running:
-            self.leader = max(running, key=lambda arm: self._speedups[arm].estimate)
+            self.leader = max(running, key=self._rank)
             self._running = [arm for arm in running if not self._is_beaten(arm)]
+
+    def _rank(self, arm: Arm) -> tuple[int, float]:
+        """The fastest leads, of those that an interrupt has not left behind."""
+        return len(self._pairs[arm]), self._speedups[arm].estimate
 
     def _is_beaten(self, arm: Arm) -> bool:
         """Whether it cannot be ahead of the leader by ``min_gain``.
