@@ -25,14 +25,17 @@ COSTS = Costs(
     n_past=50,
     lengths=(0, 4, 16),
     verify_s=(0.05, 0.06, 0.1),
+    verify_growth_s=(0.000005, 0.000006, 0.00001),
     again_s=(0.004, 0.01, 0.03),
+    again_growth_s=(0.000001, 0.000001, 0.000003),
     step_s=0.004,
+    step_growth_s=0.000001,
     catch_up_s=0.001,
     token_s=0.0004,
     fixed_s=0.0003,
     off_s=0.05,
     rollback_s=0.0001,
-    growth=0.0001,
+    off_growth_s=0.000005,
     spread=0.0,
 )
 

@@ -220,7 +220,7 @@ def test_the_same_command_resumes(spectui: Spectui, pair: list[object], prompts:
     second = json.loads(spectui.out)
     assert second["study"] == first["study"]
     assert len(second["trials"]) == 4
-    assert "resuming a study with 3 trials; nothing is recorded again" in spectui.err
+    assert "resuming a study with 3 trials\n" in spectui.err
     rates = [trial["tokens_per_s"] for trial in second["trials"][:3]]
     assert rates == [trial["tokens_per_s"] for trial in first["trials"]]
 
@@ -292,6 +292,7 @@ def test_wrong_usage_exits_with_2(
     [
         ["tune", "--demo", "--trials", "0"],
         ["tune", "--demo", "--time-budget", "soon"],
+        ["tune", "--demo", "--time-budget", "9" * 400],
         ["bench", "--demo", "--temp", "-1"],
         ["bench", "--demo", "-ctk", "q7"],
         ["bench", "--demo", "-ngl", "some"],
@@ -535,7 +536,7 @@ def spawn(arguments: list[object], home: Path) -> "pexpect.spawn[str]":
     )
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_search_prints_its_best_and_can_be_resumed(
     pair: list[object], prompts: Path, home: Path, stop: signal.Signals
 ) -> None:
@@ -544,6 +545,8 @@ def test_an_interrupted_search_prints_its_best_and_can_be_resumed(
     child.expect("trial 4: ")
     child.kill(stop)
     child.expect("Best so far: ")
+    child.expect("# the best so far, not confirmed:")
+    child.expect("# llama-server -m .* --spec-")
     child.expect("llama-server -m")
     child.expect("the same command goes on from there")
     child.expect(pexpect.EOF)

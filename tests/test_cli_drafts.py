@@ -9,6 +9,7 @@ import pytest
 
 from spectui.cli.drafts import FolderDrafts, free_memory, look_into
 from spectui.errors import BadInputError
+from spectui.replay.file import read_trace
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, EMBEDDING, MOE, ROUGH_DRAFT, Tiny, TinyPath
 
@@ -120,12 +121,26 @@ def test_a_draft_named_twice_is_one_candidate(
     assert json.loads(spectui.out)["drafts"] == ["close", "rough"]
 
 
-def test_a_folder_in_which_nothing_fits_says_why(
-    spectui: Spectui, options: list[object], folder: Path
+def test_a_folder_in_which_nothing_fits_says_why_and_leaves_ngrams(
+    spectui: Spectui, options: list[object], folder: Path, tmp_path: Path
 ) -> None:
     (folder / "close.gguf").unlink()
     (folder / "below" / "rough.gguf").unlink()
-    assert spectui("trace", *options, "--quiet") == 3
+    path = tmp_path / "x.trace.json.gz"
+    assert spectui("trace", *options, "--out", path) == 0
+    assert "left out misfit: " in spectui.err
+    assert read_trace(path).drafts == {}
+    assert spectui("replay", path) == 0
+    assert "ngram-simple, n 2" in spectui.out
+
+
+def test_drafts_that_were_named_and_do_not_fit_end_the_run(
+    spectui: Spectui, options: list[object], folder: Path
+) -> None:
+    named = ["-md", folder / "misfit.gguf"]
+    (folder / "close.gguf").unlink()
+    (folder / "below" / "rough.gguf").unlink()
+    assert spectui("trace", *options, *named, "--quiet") == 3
     assert spectui.err.startswith("error: none of the 2 drafts can serve (")
     assert spectui.err.count("\n") == 1
     assert "misfit: " in spectui.err

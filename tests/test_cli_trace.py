@@ -120,7 +120,7 @@ def test_without_costs_there_is_no_throughput_and_the_reason(
     assert spectui("trace", *pair, "--prompts", prompts, *bare) == 0
     (found,) = configs(spectui, path, "--draft-max", 2)
     assert found["tokens_per_s"] is None
-    assert "record it with --costs" in found["tokens_per_s_reason"]
+    assert "the trace holds no costs" in found["tokens_per_s_reason"]
 
 
 def test_a_trace_goes_to_the_data_folder_by_default(
@@ -154,6 +154,8 @@ def test_drafts_that_do_not_fit_are_left_out(
     ("arguments", "code", "reason"),
     [
         (["--draft-max", "9"], 2, "longer than the 8 tokens"),
+        (["--draft-max", "2000000000"], 2, "longer than the 8 tokens"),
+        (["--spec-ngram-simple-size-m", "2000000000"], 2, "is not in the range"),
         (["--draft-max", "0"], 2, "0 is not in the range"),
         (["--draft-max", "1,,2"], 2, "empty place"),
         (["--draft-p-min", "1.5"], 2, "1.5 is not in the range"),
@@ -267,6 +269,61 @@ def test_a_cliff_is_warned_of() -> None:
 def test_a_number_stays_with_its_unit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spectui.cli.drawing._WIDTH", 19)
     assert wrapped("verifying takes 68 % of it") == "verifying takes\n68 % of it"
+
+
+@pytest.mark.parametrize(
+    ("width", "gone"),
+    [(100, set()), (80, {"accepted"}), (60, {"accepted", "drafted", "per round"})],
+)
+def test_a_narrow_table_leaves_out_what_matters_least(
+    spectui: Spectui, trace: Path, monkeypatch: pytest.MonkeyPatch, width: int, gone: set[str]
+) -> None:
+    monkeypatch.setattr("spectui.cli.drawing._WIDTH", width)
+    assert spectui("replay", trace, "--draft-max", "1,4") == 0
+    heading, *_rows = spectui.out.splitlines()
+    all_headings = ("max", "min", "p_min", "drafted", "accepted", "rate", "per round", "speedup")
+    assert {one for one in all_headings if one not in heading} == gone
+    assert max(map(len, spectui.out.splitlines())) <= width
+
+
+def test_where_nothing_pays_the_prediction_is_off(
+    spectui: Spectui, trace: Path, tmp_path: Path
+) -> None:
+    recorded, path = read_trace(trace), tmp_path / "slow.gz"
+    slow = {name: replace(costs, step_s=1.0) for name, costs in recorded.costs.items()}
+    write_trace(replace(recorded, costs=slow), path)
+    assert spectui("replay", path, "--draft-max", "1,4") == 0
+    assert "Predicted best: off. None of these is faster than the target alone" in spectui.out
+
+
+def replay_into(stdout: int, trace: Path, home: Path, *arguments: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "spectui", "replay", str(trace), *arguments]
+    environment = {**os.environ, "SPECTUI_HOME": str(home)}
+    done = subprocess.run(
+        command, stdout=stdout, stderr=subprocess.PIPE, env=environment, check=False, timeout=60
+    )
+    return done.returncode, done.stderr.decode()
+
+
+def test_a_full_disk_is_told_in_a_sentence_and_costs_no_file(
+    trace: Path, home: Path, tmp_path: Path
+) -> None:
+    written = tmp_path / "result.json"
+    full = os.open("/dev/full", os.O_WRONLY)
+    code, told = replay_into(full, trace, home, "--json", str(written))
+    os.close(full)
+    assert (code, told.count("\n")) == (3, 1)
+    assert told.startswith("error: stdout cannot be written (No space left on device)")
+    assert json.loads(written.read_text())["configs"]
+
+
+def test_a_reader_that_went_away_is_told_in_a_sentence(trace: Path, home: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    code, told = replay_into(writer, trace, home)
+    os.close(writer)
+    assert (code, told.count("\n")) == (3, 1)
+    assert "Broken pipe" in told
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])

@@ -143,3 +143,11 @@ def test_without_a_trial_of_a_setting_the_best_forecast_is_the_finalist() -> Non
 
 def test_without_a_measured_setting_there_is_no_finalist() -> None:
     assert finalists([OFF_TRIAL], (), min_gain=0.02) == ()
+
+
+def test_a_repeat_that_was_interrupted_does_not_hide_what_was_measured() -> None:
+    best, rival = trial(arm(2), 1.2, spread=0.2), trial(arm(4), 1.19, spread=0.2, number=1)
+    again = TrialRecord(number=2, state=TrialState.INTERRUPTED, arm=arm(4), error="interrupted")
+    records = [OFF_TRIAL, best, rival]
+    assert finalists(records, (), min_gain=0.02) == (arm(2), arm(4))
+    assert finalists([*records, again], (), min_gain=0.02) == (arm(2), arm(4))

@@ -10,13 +10,14 @@ import pytest
 from spectui.config import NgramConfig, SamplingConfig, Schedule, SpeculationConfig
 from spectui.engine.driver import Engine
 from spectui.replay.ngrams import NGRAM_COSTS
+from spectui.replay.trace import Recording
 from spectui.tune.forecast import Forecast, Forecaster, forecasts, promising
 from spectui.tune.kept import KeptTrace, study_trace
 from spectui.tune.space import Parameter, SearchSpace
-from spectui.tune.tracing import Tracing
+from spectui.tune.tracing import Tracing, complete
 from spectui.tune.trials import Arm
 from spectui.tune.workload import Workload
-from tests.support.replay import COSTS, DEPTH, SCENE, record, trace_of
+from tests.support.replay import COSTS, DEPTH, DRAFT, SCENE, TARGET, record, trace_of
 
 RECORDING, _ = record(SCENE)
 TRACING = Tracing(
@@ -112,6 +113,9 @@ def test_promising_are_the_best_of_each_length() -> None:
     assert promising((), 3) == ()
 
 
+MODELS = (TARGET, {"draft": DRAFT})
+
+
 def forecaster(kept: KeptTrace, space: SearchSpace = SPACE) -> Forecaster:
     """One that cannot record: there is no engine."""
     workload = Workload(items=(), n_predict=1, sampling=SamplingConfig())
@@ -120,7 +124,9 @@ def forecaster(kept: KeptTrace, space: SearchSpace = SPACE) -> Forecaster:
 
 
 def test_what_was_recorded_is_replayed_again_when_the_study_goes_on(tmp_path: Path) -> None:
-    kept = KeptTrace(tmp_path / "x.trace.json.gz", lambda found: trace_of(*found.recordings))
+    kept = KeptTrace(
+        tmp_path / "x.trace.json.gz", lambda found: trace_of(*found.recordings), *MODELS
+    )
     assert forecaster(kept).recall() is None
     kept.keep(TRACING)
     again = forecaster(kept).recall()
@@ -130,7 +136,9 @@ def test_what_was_recorded_is_replayed_again_when_the_study_goes_on(tmp_path: Pa
 
 
 def test_a_kept_trace_holds_no_text(tmp_path: Path) -> None:
-    kept = KeptTrace(tmp_path / "x.trace.json.gz", lambda found: trace_of(*found.recordings))
+    kept = KeptTrace(
+        tmp_path / "x.trace.json.gz", lambda found: trace_of(*found.recordings), *MODELS
+    )
     kept.keep(TRACING)
     trace = kept.read()
     assert trace is not None
@@ -140,7 +148,7 @@ def test_a_kept_trace_holds_no_text(tmp_path: Path) -> None:
 
 def test_a_kept_trace_that_is_damaged_or_too_short_is_as_good_as_none(tmp_path: Path) -> None:
     path = tmp_path / "x.trace.json.gz"
-    kept = KeptTrace(path, lambda found: trace_of(*found.recordings))
+    kept = KeptTrace(path, lambda found: trace_of(*found.recordings), *MODELS)
     kept.keep(TRACING)
     longer = SearchSpace(drafts=("draft",), max_draft=DEPTH + 1)
     assert forecaster(kept, longer).recall() is None
@@ -152,5 +160,42 @@ def test_a_study_of_any_name_has_a_trace_in_the_data_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
-    assert study_trace("../a b/ü").parent == tmp_path / "data" / "traces"
-    assert study_trace("a-1") != study_trace("a-2")
+    assert study_trace("../a b/ü", {}).parent == tmp_path / "data" / "traces"
+    assert study_trace("a-1", {}) != study_trace("a-2", {})
+    # Two storages may have a study of the same name.
+    assert study_trace("a", {"machine": "one"}) != study_trace("a", {"machine": "other"})
+
+
+def test_a_kept_trace_of_other_models_is_as_good_as_none(tmp_path: Path) -> None:
+    path = tmp_path / "x.trace.json.gz"
+    KeptTrace(path, lambda found: trace_of(*found.recordings), *MODELS).keep(TRACING)
+    for models in ((replace(TARGET, n_params=11), MODELS[1]), (TARGET, {"draft": TARGET})):
+        assert KeptTrace(path, lambda found: trace_of(*found.recordings), *models).read() is None
+
+
+def with_chains(name: str, *drafts: str) -> Recording:
+    (chains,) = RECORDING.chains.values()
+    return replace(RECORDING, id=name, chains=dict.fromkeys(drafts, chains))
+
+
+@pytest.mark.parametrize(
+    ("left", "ids", "drafts"),
+    [
+        ([], [], set()),
+        # Interrupted while the target was recorded: what n-gram drafters need is there.
+        ([with_chains("a"), with_chains("b")], ["a", "b"], set()),
+        ([with_chains("a", "one"), with_chains("b")], ["a"], {"one"}),
+        ([with_chains("a", "one", "two"), with_chains("b", "one")], ["a", "b"], {"one"}),
+        (
+            [with_chains("a", "one", "two"), with_chains("b", "one", "two")],
+            ["a", "b"],
+            {"one", "two"},
+        ),
+    ],
+)
+def test_what_an_interrupt_left_is_made_even(
+    left: list[Recording], ids: list[str], drafts: set[str]
+) -> None:
+    found = complete(left)
+    assert [one.id for one in found] == ids
+    assert all(set(one.chains) == drafts for one in found)

@@ -10,6 +10,7 @@ from spectui.config import SpeculationConfig
 from spectui.engine.events import GenerationResult
 from spectui.tune.measurement import Measurer, Pair
 from spectui.tune.race import LOOK_EVERY, Race
+from spectui.tune.statistics import Speedup
 from spectui.tune.trials import Arm
 from spectui.tune.workload import WorkItem
 from tests.support.search import ScriptedMeasurer, items
@@ -162,6 +163,20 @@ def test_drift_between_drafts_does_not_choose_the_leader() -> None:
     one = race(measurer, NEAR, replace(BEST, draft="other"))
     one.run()
     assert one.leader.draft == "other"
+
+
+def test_an_interrupt_inside_the_last_look_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut, whole = (race(Wild(gain=1.0), BEST, n_items=LOOK_EVERY) for _ in range(2))
+    whole.run()
+
+    def interrupted(*_arguments: object, **_options: object) -> Speedup:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("spectui.tune.race.paired_speedup", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            cut.run()
+    assert cut.conclude() == whole.conclude()
 
 
 @pytest.mark.parametrize("after", [LOOK_EVERY, LOOK_EVERY + 3])

@@ -103,7 +103,10 @@ EXACT = replace(
     token_s=0.5,
     fixed_s=0.0,
     rollback_s=0.0,
-    growth=0.0,
+    verify_growth_s=(0.0,) * 7,
+    again_growth_s=(0.0,) * 7,
+    step_growth_s=0.0,
+    off_growth_s=0.0,
 )
 
 
@@ -146,7 +149,9 @@ def test_the_text_grows_dearer_with_its_depth_and_rejections_cost() -> None:
     rounds = run(scene, setting)
     assert any(one.end is RoundEnd.MISMATCH for one in rounds)
     (total,) = replay_ngrams((recording,), (setting,), EXACT)
-    (deeper,) = replay_ngrams((recording,), (setting,), replace(EXACT, n_past=0, growth=0.01))
+    (deeper,) = replay_ngrams(
+        (recording,), (setting,), replace(EXACT, n_past=0, verify_growth_s=(0.2,) * 7)
+    )
     (dearer,) = replay_ngrams((recording,), (setting,), replace(EXACT, rollback_s=2.0))
     assert total.seconds is not None
     assert deeper.seconds is not None
@@ -176,14 +181,14 @@ def test_a_curve_without_single_tokens_keeps_its_level() -> None:
 def test_a_setting_that_drafts_nothing_is_as_fast_as_the_target_alone() -> None:
     recording, _chains = record(replace(SCENE, prompt=tuple(range(1, 21)), n_predict=30))
     setting = SpeculationConfig(draft_max=12, ngram=NgramConfig(size_n=12))
-    costs = ngram_costs({"draft": replace(COSTS, growth=0.0)})
+    costs = ngram_costs({"draft": replace(COSTS, verify_growth_s=(0.0,) * 5, off_growth_s=0.0)})
     (total,) = replay_ngrams((recording,), (setting,), costs)
     assert total.n_drafted == 0
     assert total.speedup == pytest.approx(1.0)
 
 
 def test_drafts_longer_than_the_measured_ones_cost_more_along_the_last_line() -> None:
-    price = EXACT.prices(8).at(EXACT.n_past)
+    price = EXACT.prices(8).at(round(EXACT.n_past))
     assert price.batch[8] == TARGET_S[7] + 2 * (TARGET_S[7] - TARGET_S[6])
 
 

@@ -33,11 +33,13 @@ def test_all_looks_together_spend_no_more_than_the_error(points: list[float]) ->
     assert looks.n == len(points)
 
 
-def test_a_look_at_the_same_data_is_refused() -> None:
+def test_a_look_at_the_same_data_sees_the_same_and_one_at_less_is_refused() -> None:
     looks = Looks()
-    looks.level(0.5)
+    first = looks.level(0.5)
+    assert looks.level(0.5) == first
+    assert looks.n == 1
     with pytest.raises(ValueError, match="too late"):
-        looks.level(0.5)
+        looks.level(0.4)
 
 
 def test_a_look_at_nothing_is_refused() -> None:

@@ -2,8 +2,10 @@
 
 import gzip
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +14,9 @@ from hypothesis import strategies as st
 from spectui.errors import BadInputError
 from spectui.replay.file import check_pair, read_trace, without_text, write_trace
 from spectui.replay.grid import Grid, replay_grid
-from tests.support.replay import DRAFT, SCENE, TARGET, Scene, record, scenes, trace_of
+from spectui.replay.trace import Chains, Trace
+from spectui.speculative.decoder import Stop
+from tests.support.replay import COSTS, DRAFT, SCENE, TARGET, Scene, record, scenes, trace_of
 
 GRID = Grid(draft_max=(1, 3, 6), draft_min=(0, 2), draft_p_min=(0.0, 0.5))
 
@@ -63,9 +67,9 @@ def test_a_file_that_was_edited_is_refused(path: Path) -> None:
         read_trace(path)
 
 
-@pytest.mark.parametrize("schema", ["spectui.trace/2", "spectui.trace/0"])
+@pytest.mark.parametrize("schema", ["spectui.trace/1", "spectui.trace/3"])
 def test_another_version_is_refused(path: Path, schema: str) -> None:
-    edit(path, "spectui.trace/1", schema)
+    edit(path, "spectui.trace/2", schema)
     with pytest.raises(BadInputError, match=f"another version's trace \\({schema}"):
         read_trace(path)
 
@@ -107,6 +111,92 @@ def test_chains_that_do_not_fit_are_refused(path: Path) -> None:
         write_trace(replace(trace, recordings=(wrong,)), path)
         with pytest.raises(BadInputError, match="contradicts itself"):
             read_trace(path)
+
+
+CURVES = ("verify_s", "verify_growth_s", "again_s", "again_growth_s")
+FORGED: dict[str, Callable[[Trace], Trace]] = {
+    "deep chains": lambda trace: chains(trace, depth=10**9),
+    "no chains": lambda trace: chains(trace, depth=0),
+    "improbable": lambda trace: chains(trace, probabilities=(2.0, *first(trace).probabilities[1:])),
+    "no probabilities": lambda trace: chains(trace, probabilities=()),
+    "long tails": lambda trace: chains(trace, depth=1),
+    "odd token": lambda trace: chains(trace, tokens=(-1, *first(trace).tokens[1:])),
+    "no output": lambda trace: recorded(trace, output=()),
+    "another end": lambda trace: recorded(trace, stop=Stop.CONTEXT),
+    "too little": lambda trace: recorded(trace, n_predict=500),
+    "an end that came before": lambda trace: recorded(
+        trace, stop=Stop.END_OF_GENERATION, output=(1,) * 10
+    ),
+    "growth from below nothing": lambda trace: costs(trace, step_growth_s=0.1),
+    "odd prompt": lambda trace: recorded(trace, prompt=(2**40,)),
+    "more than asked for": lambda trace: recorded(trace, n_predict=0),
+    "no context": lambda trace: recorded(trace, n_ctx=0),
+    "small context": lambda trace: recorded(trace, n_ctx=len(trace.recordings[0].prompt)),
+    "costs of nobody": lambda trace: replace(trace, costs={"another": COSTS}),
+    "no lengths": lambda trace: costs(trace, lengths=(), **dict.fromkeys(CURVES, ())),
+    "odd lengths": lambda trace: costs(trace, lengths=(0, 2, 1, 4, 6)),
+    "a length without a cost": lambda trace: costs(trace, verify_s=(0.05,)),
+    "lengths beyond all": lambda trace: costs(trace, lengths=(0, 1, 2, 4, 10**9)),
+    "free verifying": lambda trace: costs(trace, verify_s=(0.0,) * 5),
+    "free target": lambda trace: costs(trace, off_s=0.0),
+    "negative step": lambda trace: costs(trace, step_s=-0.1),
+    "endless rollback": lambda trace: costs(trace, rollback_s=1e300),
+    "wild growth": lambda trace: costs(trace, step_growth_s=-1.0),
+}
+
+
+def first(trace: Trace) -> Chains:
+    return trace.recordings[0].chains["draft"]
+
+
+def recorded(trace: Trace, **changes: object) -> Trace:
+    return replace(trace, recordings=(replace(trace.recordings[0], **cast("Any", changes)),))
+
+
+def chains(trace: Trace, **changes: object) -> Trace:
+    return recorded(trace, chains={"draft": replace(first(trace), **cast("Any", changes))})
+
+
+def costs(trace: Trace, **changes: object) -> Trace:
+    return replace(trace, costs={"draft": replace(COSTS, **cast("Any", changes))})
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_what_no_recording_leaves_is_refused_whatever_its_digest(path: Path, name: str) -> None:
+    trace = read_trace(path)
+    write_trace(FORGED[name](trace), path)
+    with pytest.raises(BadInputError, match="contradicts itself"):
+        read_trace(path)
+    write_trace(trace, path)
+    assert read_trace(path) == trace
+
+
+def test_a_trace_of_outputs_alone_comes_back(path: Path) -> None:
+    trace = read_trace(path)
+    bare = replace(recorded(trace, chains={}), drafts={}, costs={"ngram": COSTS})
+    write_trace(bare, path)
+    assert read_trace(path) == bare
+
+
+def test_a_file_that_unpacks_to_no_end_is_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spectui.replay.file._MAX_BYTES", 1 << 20)
+    path.write_bytes(gzip.compress(b" " * (2 << 20)))
+    with pytest.raises(BadInputError, match="unpacks to more than 1 MiB"):
+        read_trace(path)
+
+
+def test_bytes_that_are_no_text_are_refused(path: Path) -> None:
+    path.write_bytes(gzip.compress(b'{"schema":"\xff","sha256":"","trace":{}}'))
+    with pytest.raises(BadInputError, match="no trace of spectui's"):
+        read_trace(path)
+
+
+def test_what_is_nested_too_deeply_is_refused(path: Path) -> None:
+    path.write_bytes(gzip.compress(b'{"trace":' + b"[" * 100_000))
+    with pytest.raises(BadInputError, match="no trace of spectui's"):
+        read_trace(path)
 
 
 def test_a_trace_of_another_pair_is_refused(path: Path) -> None:

@@ -659,8 +659,11 @@ def test_progress_counts_trials_and_then_the_prompts_of_the_confirmation() -> No
     confirming = replace(SEARCHING, phase=Phase.CONFIRMING, n_confirmed=4, n_to_confirm=16)
     assert words.progress(confirming, ledger) == ("prompt 4 of 16", 0.25)
     assert words.progress(TuningState(), Ledger()) == ("0 of 0 trials", 0.0)
-    recording = TuningState(phase=Phase.RECORDING, n_trials=20, n_recorded=7)
-    assert words.progress(recording, Ledger()) == ("7 steps done, to replay every setting", 0.0)
+    recording = TuningState(phase=Phase.RECORDING, n_trials=20, n_recorded=7, n_to_record=28)
+    assert words.progress(recording, Ledger()) == (
+        "step 7 of 28, to replay every setting",
+        0.25,
+    )
 
 
 def test_the_confirmed_setting_is_the_best_although_a_trial_was_faster() -> None:

@@ -512,9 +512,10 @@ def test_marks_tell_by_shape_what_was_measured_where() -> None:
         (Mark.TRIAL, 8),
         (Mark.CHAT, 4),
     ]
-    assert drawn.off == pytest.approx(1 / 0.049)
-    words = "tokens/s by draft_max:  ◆ shown  ■ measured  × trial  · other line  ─ off 20.4"
-    assert legend(drawn, UNICODE) == words
+    alone = COSTS.at(REPLAYED.at(speculation(4)).mean_past)
+    assert drawn.off == pytest.approx(1 / alone.off_s)
+    words = "tokens/s by draft_max:  ◆ shown  ■ measured  × trial  · other line  ─ off"
+    assert legend(drawn, UNICODE) == f"{words} {drawn.off:.1f}"
     on_the_other = curve(REPLAYED.line(speculation(4, 0, 0.3)), speculation(4, 0, 0.3), MEASURED)
     assert [kind for kind, _x, _y in on_the_other.points] == [Mark.OTHER, Mark.OTHER, Mark.TRIAL]
 

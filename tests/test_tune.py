@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -98,6 +99,9 @@ class ScriptedForecaster:
         self.recorded: list[int] = []
 
     n_prompts = 8
+
+    def n_steps(self, n_prompts: int) -> int:
+        return n_prompts
 
     def seconds_per_prompt(self, tokens_per_s: float) -> float:
         assert tokens_per_s > 0
@@ -646,6 +650,20 @@ def test_a_study_that_another_process_works_on_is_refused(
         study.ask()
     with pytest.raises(UsageError, match=r"process 1 on .* is working on the study"):
         open_study(tmp_path)
+
+
+def test_a_trial_that_nobody_signed_is_given_up_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_study(tmp_path) as study:
+        # As if it had ended between asking for a trial and signing it.
+        study._study.ask()
+    with pytest.raises(UsageError, match="is working on the study"):
+        open_study(tmp_path)
+    monkeypatch.setattr("spectui.tune.study._UNSIGNED", timedelta(0))
+    with open_study(tmp_path) as resumed:
+        assert resumed.completed() == ()
+        assert resumed.ask().number == 1
 
 
 def test_records_come_back_from_the_storage_as_they_were(tmp_path: Path) -> None:

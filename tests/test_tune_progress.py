@@ -36,7 +36,7 @@ def measured(seconds_left: float | None = None) -> PromptMeasured:
 FORECAST = Forecast(arm=ARM, speedup=1.5, n_drafted=10, n_accepted=7)
 EVENTS: tuple[TuneEvent, ...] = (
     StudyResumed(records=(record(0),)),
-    TraceProgress(step=None),
+    TraceProgress(step=None, n_steps=4),
     ForecastMade(forecasts=(FORECAST,), costs={}),
     TrialStarted(number=1, arm=ARM),
     TrialFinished(record=record(1)),
@@ -76,11 +76,13 @@ def test_resuming_takes_up_the_trials_and_nothing_else() -> None:
 
 
 def test_a_recording_counts_its_steps_and_ends_with_the_forecasts() -> None:
-    state = advance(STARTING, TraceProgress(step=None))
-    assert state == replace(STARTING, phase=Phase.RECORDING)
+    state = advance(STARTING, TraceProgress(step=None, n_steps=4))
+    assert state == replace(STARTING, phase=Phase.RECORDING, n_to_record=4)
     step = DraftRecorded(prompt_id="p", draft="good", n_tokens=9, seconds=0.1)
-    state = advance(advance(state, TraceProgress(step=step)), TraceProgress(step=step))
-    assert (state.phase, state.n_recorded) == (Phase.RECORDING, 2)
+    state = advance(
+        advance(state, TraceProgress(step=step, n_steps=4)), TraceProgress(step=step, n_steps=4)
+    )
+    assert (state.phase, state.n_recorded, state.n_to_record) == (Phase.RECORDING, 2, 4)
     assert advance(state, ForecastMade(forecasts=(FORECAST,), costs={})).forecasts == (FORECAST,)
 
 

@@ -39,7 +39,7 @@ def costs_view(
 def _headline(draft: str, costs: Costs) -> str:
     drafting = "it drafts without a model"
     if costs.step_s:
-        c = costs.step_s / costs.verify_s[0]
+        c = costs.step_s / costs.single_s
         drafting = f"a draft step d(1) takes {_ms(costs.step_s)} ms, c = {c:.3f}"
     return f"{draft}: {drafting}"
 
@@ -49,7 +49,7 @@ def _curves(costs: Costs) -> Table:
     for heading in ("n", "V(n) ms", "D(n) ms", "V(n)/V(1)"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column()
-    one = costs.verify_s[0]
+    one = costs.single_s
     rows = zip(costs.lengths, costs.verify_s, costs.again_s, strict=True)
     for length, verify_s, again_s in rows:
         drawn = bar(verify_s, costs.verify_s[-1])
@@ -59,15 +59,30 @@ def _curves(costs: Costs) -> Table:
 
 
 def _small_costs(costs: Costs) -> str:
-    growth = "no growth with depth was seen"
-    if costs.growth:
-        growth = f"decodes grow by {_TOKENS * costs.growth:.1%} per {_TOKENS} tokens of context"
     return (
         f"The target alone takes {_ms(costs.off_s)} ms per token. A round also takes "
         f"{_ms(costs.token_s)} ms per token for sampling, {_ms(costs.rollback_s)} ms more if a "
-        f"draft is rejected, {_ms(costs.fixed_s)} ms for the rest. At {costs.n_past} tokens of "
-        f"context; {growth}. The machine was unsteady by {costs.spread:.0%}."
+        f"draft is rejected, {_ms(costs.fixed_s)} ms for the rest. At {costs.n_past:.0f} tokens of "
+        f"context; {_growth(costs)}. {_unsteady(costs)}"
     )
+
+
+def _growth(costs: Costs) -> str:
+    deeper = costs.at(costs.n_past + _TOKENS)
+    one = deeper.verify_s[0] / costs.verify_s[0] - 1
+    most = deeper.verify_s[-1] / costs.verify_s[-1] - 1
+    if not (one or most):
+        return "no growth with depth was seen"
+    return (
+        f"with {_TOKENS} more, decodes of {costs.lengths[0] + 1} take {one:.0%} longer, of "
+        f"{costs.lengths[-1] + 1} {most:.0%}"
+    )
+
+
+def _unsteady(costs: Costs) -> str:
+    if costs.spread is None:
+        return "Too few prompts were measured to tell how steady the machine was."
+    return f"The machine was unsteady by {costs.spread:.0%}."
 
 
 def cliff_warnings(costs: Costs) -> Iterator[str]:

@@ -2,27 +2,55 @@
 
 import sys
 import textwrap
+from io import StringIO
 
 from rich.bar import Bar
 from rich.console import Console, Group, RenderableType
+from rich.measure import Measurement
 from rich.text import Text
 
 _WIDTH = 100
 """Where stdout is no terminal."""
+_UNBOUNDED = 10_000
 _BAR_WIDTH = 32
 
 
+class _Page(StringIO):
+    """What is drawn, in the characters that stdout has; nothing is written there yet."""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override] # read-only above as well
+        """Of stdout."""
+        return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
 def make_console() -> Console:
-    """Measures and styles for stdout."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
+    """Measures and styles for stdout, on a page of its own."""
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    return Console(
+        file=_Page(),
+        force_terminal=is_terminal or None,
+        highlight=False,
+        # Names of files are text, whatever brackets and colons are in them.
+        markup=False,
+        emoji=False,
+        width=None if is_terminal else _WIDTH,
+    )
 
 
 def drawn(*parts: RenderableType) -> str:
     """Draw for stdout, without spaces at the ends of lines."""
+    console, page = make_console(), _Page()
+    console.file = page
+    console.print(Group(*parts))
+    return "\n".join(line.rstrip() for line in page.getvalue().splitlines())
+
+
+def fits(part: RenderableType) -> bool:
+    """Whether it has room on stdout without wrapping or cutting anything."""
     console = make_console()
-    with console.capture() as captured:
-        console.print(Group(*parts))
-    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+    unbounded = console.options.update(width=_UNBOUNDED)
+    return Measurement.get(console, unbounded, part).maximum <= console.width
 
 
 def wrapped(text: str) -> str:

@@ -4,6 +4,7 @@ import re
 
 import click
 
+_LONGEST = 1e9
 _UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
@@ -19,7 +20,7 @@ class Duration(click.ParamType[float]):
         if isinstance(value, int | float):
             return float(value)
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(value).strip())
-        if match is None or float(match[1]) == 0:
+        if match is None or not 0 < float(match[1]) <= _LONGEST:
             self.fail(f"{value!r} is no duration; write 90s, 30m or 2h", param, ctx)
         return float(match[1]) * _UNIT_S[match[2]]
 

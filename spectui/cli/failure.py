@@ -5,6 +5,7 @@ import traceback
 
 import click
 
+from spectui.cli.output import complain
 from spectui.errors import SpectuiError
 from spectui.paths import data_dir
 
@@ -19,7 +20,7 @@ def report_failure(error: BaseException) -> int:
         case SystemExit():
             return error.code if isinstance(error.code, int) else _DEFECT
         case KeyboardInterrupt() | click.exceptions.Abort():
-            click.echo("interrupted", err=True)
+            complain("interrupted")
             return _INTERRUPTED
         case click.exceptions.Exit():
             return error.exit_code
@@ -27,7 +28,7 @@ def report_failure(error: BaseException) -> int:
             error.show()
             return _USAGE
         case SpectuiError() if not getattr(error, "__notes__", None):
-            click.echo(f"error: {error}", err=True)
+            complain(f"error: {error}")
             return error.exit_code
         case _:
             return _report_defect(error)
@@ -40,16 +41,15 @@ def _report_defect(error: BaseException) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         handler = logging.FileHandler(path, encoding="utf-8")
     except OSError:
-        click.echo(text, err=True)
-        click.echo("error: this is a defect of spectui's; please report the text above", err=True)
+        complain(text)
+        complain("error: this is a defect of spectui's; please report the text above")
         return _DEFECT
     record = logging.LogRecord("spectui", logging.ERROR, path.name, 0, text, None, None)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     handler.emit(record)
     handler.close()
-    click.echo(
+    complain(
         f"error: {type(error).__name__}: {error}; this is a defect of spectui's, "
-        f"please report it with the traceback in {path}",
-        err=True,
+        f"please report it with the traceback in {path}"
     )
     return _DEFECT

@@ -1,10 +1,11 @@
-"""Ctrl-C and SIGTERM: the first one interrupts, the rest wait until the result is out."""
+"""Ctrl-C, SIGTERM, SIGHUP: the first one interrupts, the rest wait until the result is out."""
 
 import signal
 from types import FrameType
 
 _INTERRUPTED = 130
-_TERMINATED = 143
+_ENDED_BY: dict[int, int] = {signal.SIGTERM: 143, signal.SIGHUP: 129}
+"""Exit codes, as a shell gives them."""
 
 
 class Interrupts:
@@ -17,14 +18,18 @@ class Interrupts:
     def __init__(self) -> None:
         """Not yet installed."""
         self._held = False
-        self._terminated = False
+        self._code = _INTERRUPTED
 
     def install(self) -> None:
-        """Handle both signals from now on."""
-        self._held = self._terminated = False
-        signal.signal(signal.SIGINT, self._handle)
-        # Being told to end is being interrupted: what was measured is kept in both cases.
-        signal.signal(signal.SIGTERM, self._handle)
+        """Handle these signals from now on."""
+        self._held = False
+        self._code = _INTERRUPTED
+        # Being told to end is being interrupted: what was measured is kept in all cases.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._handle)
+        # Under nohup it stays ignored.
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            signal.signal(signal.SIGHUP, self._handle)
 
     def hold(self) -> None:
         """Ignore signals from now on: what remains is to free the models and to report."""
@@ -32,12 +37,12 @@ class Interrupts:
 
     def exit_code(self, code: int) -> int:
         """The code of a run that ended with ``code``, seen from who ended it."""
-        return _TERMINATED if self._terminated and code == _INTERRUPTED else code
+        return self._code if code == _INTERRUPTED else code
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         if not self._held:
             self._held = True
-            self._terminated = number == signal.SIGTERM
+            self._code = _ENDED_BY.get(number, _INTERRUPTED)
             raise KeyboardInterrupt
 
 

@@ -16,6 +16,7 @@ def demo(*, seed: int, quiet: bool) -> None:
 
     A dense and a mixture-of-experts target and two drafts, made from SmolLM2-135M.
     """
+    from spectui.cli.output import say
     from spectui.cli.progress import open_progress
     from spectui.demo import DemoModel, ensure_demo_models
 
@@ -25,4 +26,4 @@ def demo(*, seed: int, quiet: bool) -> None:
     finally:
         progress.close()
     for model, path in built.items():
-        click.echo(f"{model}\t{path}")
+        say(f"{model}\t{path}")

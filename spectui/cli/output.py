@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -23,14 +24,45 @@ def write_result(document: dict[str, Any], text: str, json_path: str | None) -> 
     ``--json -`` prints the document and nothing else.
 
     Raises:
-        BadInputError: the file cannot be written; the text has been printed.
+        BadInputError: the file or stdout cannot be written; the other one has been.
     """
     if json_path == "-":
-        click.echo(_encode(document))
+        say(_encode(document))
         return
-    click.echo(_encodable(text))
-    if json_path is None:
-        return
+    try:
+        say(text)
+    finally:
+        # A terminal that is gone must not cost the file.
+        if json_path is not None:
+            _write_file(document, json_path)
+
+
+def say(text: str) -> None:
+    """Print on stdout, in characters that it can write.
+
+    Raises:
+        BadInputError: stdout was closed, or has no room.
+    """
+    if sys.stdout is None:
+        raise BadInputError("stdout is closed; let it go to a file or a program that reads it")
+    try:
+        click.echo(_encodable(text))
+    except OSError as error:
+        # What is still buffered would be tried again at exit, and complain there.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise BadInputError(
+            f"stdout cannot be written ({error.strerror}); let it go to a file or a program that "
+            "reads all of it"
+        ) from error
+
+
+def complain(text: str) -> None:
+    """Print on stderr; the exit code says as much where nobody is left to read it."""
+    with suppress(OSError):
+        click.echo(text, err=True)
+
+
+def _write_file(document: dict[str, Any], json_path: str) -> None:
     try:
         Path(json_path).write_text(_encode(document) + "\n", encoding="utf-8")
     except OSError as error:

@@ -4,6 +4,7 @@ import json
 
 import click
 
+from spectui.cli.output import say
 from spectui.presets import find_preset, list_presets
 
 
@@ -16,7 +17,7 @@ def command() -> None:
 def list_() -> None:
     """List the shipped presets and your own."""
     for preset in list_presets():
-        click.echo(f"{preset.name}\t{preset.description}")
+        say(f"{preset.name}\t{preset.description}")
 
 
 @command.command(name="show")
@@ -24,6 +25,6 @@ def list_() -> None:
 def show(name: str) -> None:
     """Show the options of the preset NAME."""
     preset = find_preset(name)
-    click.echo(f"# {preset.path}\ndescription = {json.dumps(preset.description)}\n\n[options]")
+    say(f"# {preset.path}\ndescription = {json.dumps(preset.description)}\n\n[options]")
     for key, value in preset.options.items():
-        click.echo(f"{key} = {json.dumps(value)}")
+        say(f"{key} = {json.dumps(value)}")

@@ -6,6 +6,9 @@ import click
 
 from spectui.cli.values import INT_MAX, Fraction, ListOf
 
+_MAX_NGRAM = 1024
+"""Of llama-server."""
+
 
 @click.command(name="replay")
 @click.argument("trace", type=click.Path(path_type=Path))
@@ -40,7 +43,7 @@ from spectui.cli.values import INT_MAX, Fraction, ListOf
 @click.option(
     "--spec-ngram-simple-size-n",
     "size_n",
-    type=ListOf(click.IntRange(1, INT_MAX)),
+    type=ListOf(click.IntRange(1, _MAX_NGRAM)),
     default=(),
     metavar="N,...",
     help="Also replay the n-gram drafter that looks up N tokens (default with a size m: 4).",
@@ -48,7 +51,7 @@ from spectui.cli.values import INT_MAX, Fraction, ListOf
 @click.option(
     "--spec-ngram-simple-size-m",
     "size_m",
-    type=ListOf(click.IntRange(1, INT_MAX)),
+    type=ListOf(click.IntRange(1, _MAX_NGRAM)),
     default=(),
     metavar="M,...",
     help="Most tokens per draft of the n-gram drafter (default with a size n: 8).",

@@ -119,6 +119,11 @@ def _models(shared: SharedOptions) -> tuple[Pair | None, DemoModel | None]:
     if shared.demo:
         if shared.model is not None:
             raise UsageError("--demo brings its own target; leave out -m, or leave out --demo")
+        if shared.model_draft:
+            raise UsageError(
+                "the screen's --demo brings its own draft; leave out -md, or try yours with "
+                "spectui tune --demo -md"
+            )
         return None, DemoModel(shared.target)
     if shared.model is None:
         if shared.model_draft:

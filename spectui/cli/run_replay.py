@@ -1,6 +1,7 @@
 """What ``spectui replay`` does once its options are parsed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from spectui import __version__
 from spectui.cli.costs_view import costs_view
 from spectui.cli.documents.common import setting as setting_document
 from spectui.cli.documents.explanation import costs_document, explanation_fields
-from spectui.cli.drawing import drawn, wrapped
+from spectui.cli.drawing import drawn, fits, wrapped
 from spectui.cli.output import check_writable, write_result
 from spectui.config import NgramConfig, SpeculationConfig
 from spectui.errors import UsageError
@@ -19,11 +20,15 @@ from spectui.models.sizes import counted
 from spectui.replay.costs import Costs
 from spectui.replay.file import read_trace
 from spectui.replay.grid import Grid
-from spectui.replay.ngrams import ngram_costs, replay_ngrams
+from spectui.replay.ngrams import NGRAM_COSTS, ngram_costs, replay_ngrams
 from spectui.replay.totals import Total, replay_trace
 from spectui.replay.trace import Trace
 from spectui.tune.explain import Explanation, explain_replayed
-from spectui.tune.space import FIRST_NGRAM
+from spectui.tune.space import FIRST_NGRAM, SearchSpace
+
+_NAME = "draft"
+_LEAST = ("accepted", "drafted", "per round", "min")
+"""Left out of a narrow table, the first ones first; the document has them all."""
 
 
 def replay(
@@ -45,6 +50,8 @@ def replay(
     check_writable(json_path, (path,))
     trace = read_trace(path)
     settings = tuple(_ngram_settings(*ngrams))
+    if not (trace.drafts or settings):
+        settings = SearchSpace(drafts=()).ngrams()
     totals: list[Total] = []
     chosen = tuple(_chosen(trace, drafts))
     for name in chosen:
@@ -55,7 +62,8 @@ def replay(
     totals += replay_ngrams(trace.recordings, settings, ngram_costs(trace.costs))
     best = max(totals, key=lambda total: total.speedup or 0.0)
     explanation = explain_replayed(best, _costs_of(trace, best))
-    known = {name: trace.costs[name] for name in chosen if name in trace.costs}
+    wanted = (*chosen, NGRAM_COSTS) if settings else chosen
+    known = {name: trace.costs[name] for name in wanted if name in trace.costs}
     document = {
         "schema": "spectui.replay/1",
         "spectui": __version__,
@@ -98,11 +106,12 @@ def _label(total: Total) -> str:
 
 
 def _chosen(trace: Trace, wanted: Sequence[str]) -> Iterator[str]:
-    if not trace.recordings or not trace.drafts:
+    if not trace.recordings:
         raise UsageError("the trace holds nothing to replay; record one with spectui trace")
     for name in wanted:
         if Path(name).stem not in trace.drafts and name not in trace.drafts:
-            raise UsageError(f"-md {name}: the trace knows {', '.join(trace.drafts)}")
+            known = ", ".join(trace.drafts) or "no draft"
+            raise UsageError(f"-md {name}: the trace knows {known}")
     stems = {*wanted, *(Path(name).stem for name in wanted)}
     yield from (name for name in trace.drafts if not wanted or name in stems)
 
@@ -122,7 +131,7 @@ def _config(total: Total) -> dict[str, Any]:
         "speedup": total.speedup,
         "rounds_by_n_drafted": list(total.batches),
     }
-    no_costs = "the trace holds no costs; record it with --costs"
+    no_costs = "the trace holds no costs: they were left out, or nothing was drafted to measure"
     reasons = {
         "acceptance_rate": "nothing was drafted",
         "mean_accepted_length": "no round was run",
@@ -136,40 +145,64 @@ def _config(total: Total) -> dict[str, Any]:
 
 
 def _table(totals: Sequence[Total], best: Total) -> Table:
-    table = Table(box=None, header_style="bold")
-    table.add_column("draft")
-    for heading in ("max", "min", "p_min", "drafted", "accepted", "rate", "per round", "tokens/s"):
-        table.add_column(heading, justify="right")
-    table.add_column("speedup", justify="right")
-    for total in totals:
-        setting = total.speculation
-        table.add_row(
-            _label(total),
-            str(setting.draft_max),
-            str(setting.draft_min),
-            f"{setting.draft_p_min:g}",
-            str(total.n_drafted),
-            str(total.n_accepted),
-            _number(total.acceptance_rate, ".1%"),
-            _number(total.mean_accepted_length, ".2f"),
-            _number(total.tokens_per_s, ".2f"),
-            _number(total.speedup, ".2f"),
-            style="bold green" if total is best and total.speedup else "",
-        )
+    """As many columns as the terminal is wide."""
+    table = _columns(totals, best, frozenset())
+    for n_hidden in range(1, len(_LEAST) + 1):
+        if fits(table):
+            break
+        table = _columns(totals, best, frozenset(_LEAST[:n_hidden]))
     return table
+
+
+def _columns(totals: Sequence[Total], best: Total, hidden: AbstractSet[str]) -> Table:
+    table = Table(box=None, header_style="bold")
+    headings = tuple(heading for heading in _CELLS if heading not in hidden)
+    for heading in headings:
+        is_name = heading == _NAME
+        table.add_column(heading, justify="left" if is_name else "right", no_wrap=not is_name)
+    for total in totals:
+        style = "bold green" if total is best and total.speedup else ""
+        table.add_row(*(_CELLS[heading](total) for heading in headings), style=style)
+    return table
+
+
+_CELLS: dict[str, Callable[[Total], str]] = {
+    _NAME: _label,
+    "max": lambda total: str(total.speculation.draft_max),
+    "min": lambda total: str(total.speculation.draft_min),
+    "p_min": lambda total: f"{total.speculation.draft_p_min:g}",
+    "drafted": lambda total: str(total.n_drafted),
+    "accepted": lambda total: str(total.n_accepted),
+    "rate": lambda total: _number(total.acceptance_rate, ".1%"),
+    "per round": lambda total: _number(total.mean_accepted_length, ".2f"),
+    "tokens/s": lambda total: _number(total.tokens_per_s, ".2f"),
+    "speedup": lambda total: _number(total.speedup, ".2f"),
+}
+"""What stands under a heading."""
 
 
 def _summary(totals: Sequence[Total], best: Total, n_prompts: int, explanation: Explanation) -> str:
     n_settings, n_recorded = counted(len(totals), "setting"), counted(n_prompts, "prompt")
     lines = [f"{n_settings} replayed on {n_recorded}. Counts are exact."]
     if best.speedup:
-        lines.append(
-            f"Predicted best: {_label(best)}, draft_max {best.speculation.draft_max}, draft_min "
-            f"{best.speculation.draft_min}, draft_p_min {best.speculation.draft_p_min:g}: "
-            f"{best.speedup:.2f}× the target alone; spectui tune measures it."
-        )
+        lines.append(wrapped(_prediction(best, best.speedup)))
         lines.append(wrapped(explanation.text))
     return "\n".join(lines)
+
+
+def _prediction(best: Total, speedup: float) -> str:
+    chosen = best.speculation
+    setting = f"{_label(best)}, draft_max {chosen.draft_max}"
+    if chosen.ngram is None:
+        setting += f", draft_min {chosen.draft_min}, draft_p_min {chosen.draft_p_min:g}"
+    if speedup > 1 and best.n_drafted:
+        return (
+            f"Predicted best: {setting}: {speedup:.2f}× the target alone; spectui tune measures it."
+        )
+    return (
+        f"Predicted best: off. None of these is faster than the target alone; the nearest is "
+        f"{setting}, at {speedup:.2f}×."
+    )
 
 
 def _number(value: float | None, form: str) -> str:

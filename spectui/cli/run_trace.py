@@ -13,6 +13,7 @@ from spectui.cli.progress import open_progress, words
 from spectui.cli.request import SharedOptions
 from spectui.cli.session import find_models, load_candidates, open_engine, read_prompts
 from spectui.errors import CancelledError, UsageError
+from spectui.models.sizes import counted
 from spectui.monitor.machine import this_machine
 from spectui.paths import data_dir
 from spectui.replay.file import SUFFIX, bare, write_trace
@@ -39,7 +40,7 @@ def trace(
     prompts = read_prompts(options)
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
     try:
-        models = find_models(options, progress)
+        models = find_models(options, progress, needs_draft=False)
         with open_engine(options, progress) as engine:
             target = engine.load_target(
                 options.target_options(models.target), options.context_options(), max_draft=depth
@@ -98,12 +99,13 @@ def _write(
     if not keep_text:
         recorded = bare(recorded)
     write_trace(recorded, path)
+    n_prompts = len(recorded.recordings)
     n_tokens = sum(recording.n_decoded for recording in tracing.recordings)
     document = {
         "schema": "spectui.recorded/1",
         "spectui": recorded.spectui,
         "trace": str(path),
-        "n_prompts": len(recorded.recordings),
+        "n_prompts": n_prompts,
         "n_tokens": n_tokens,
         "drafts": list(recorded.drafts),
         "costs": {draft: costs_document(costs) for draft, costs in recorded.costs.items()},
@@ -118,17 +120,20 @@ def _write(
     write_result(document, text, options.json_path)
     if tracing.interrupted:
         raise CancelledError(
-            f"interrupted; {len(tracing.recordings)} prompts are complete and were written; "
-            "run the command again for all"
+            f"interrupted; what is complete was written: {counted(n_prompts, 'prompt')}"
+            f" with {counted(len(recorded.drafts), 'draft')}; run the command again for all"
         )
 
 
 def _summary(tracing: Tracing, n_tokens: int) -> str:
-    cost = tracing.draft_s / tracing.baseline_s if tracing.baseline_s else 0.0
-    return (
-        f"{len(tracing.recordings)} prompts, {n_tokens} tokens: the target took "
-        f"{tracing.baseline_s:.1f} s, the drafts {tracing.draft_s:.1f} s ({cost:.2f} of that)"
+    told = (
+        f"{counted(len(tracing.recordings), 'prompt')}, {counted(n_tokens, 'token')}: the target "
+        f"took {tracing.baseline_s:.1f} s"
     )
+    if not (tracing.baseline_s and tracing.draft_s):
+        return told
+    cost = tracing.draft_s / tracing.baseline_s
+    return f"{told}, the drafts {tracing.draft_s:.1f} s ({cost:.2f} of that)"
 
 
 def _new_file(recorded: Trace) -> Path:

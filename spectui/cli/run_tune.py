@@ -16,20 +16,21 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import CancelledError, UsageError
 from spectui.export import NGRAM_DIALECTS, Dialect
+from spectui.models.sizes import counted
 from spectui.monitor.machine import this_machine
 from spectui.monitor.thermal import hottest_c
 from spectui.replay.trace import Trace
 from spectui.tune.candidates import Candidate
 from spectui.tune.conditions import conditions
 from spectui.tune.forecast import Forecaster
-from spectui.tune.kept import KeptTrace, study_trace
+from spectui.tune.kept import KeptTrace, identities, study_trace
 from spectui.tune.measurement import Measurer
 from spectui.tune.search import Limits, Search, TuneResult
 from spectui.tune.space import SearchSpace, longest_draft
 from spectui.tune.spec import study_name, study_spec
 from spectui.tune.statistics import MIN_PROMPTS
 from spectui.tune.study import Sampler, TuningStudy, own_storage
-from spectui.tune.tracing import Tracing, trace_of
+from spectui.tune.tracing import Tracing, identity, trace_of
 from spectui.tune.trials import TrialRecord
 from spectui.tune.workload import Workload, tokenize
 
@@ -49,7 +50,8 @@ def tune(parsed: dict[str, Any]) -> None:
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
     if len(prompts) < MIN_PROMPTS:
         progress.say(
-            f"{len(prompts)} prompts are too few for a verdict, which needs {MIN_PROMPTS} at least"
+            f"{counted(len(prompts), 'prompt')} will not do for a verdict, which needs "
+            f"{MIN_PROMPTS} at least"
         )
     try:
         models = find_models(shared, progress, needs_draft=False)
@@ -80,8 +82,9 @@ def tune(parsed: dict[str, Any]) -> None:
         raise result.error
     if result.interrupted:
         raise CancelledError(
-            f"interrupted; {_n_measured(result.trials)} trials are kept in the study "
-            f"{run.study.name}, and the same command goes on from there"
+            f"interrupted; the study {run.study.name} keeps "
+            f"{counted(_n_measured(result.trials), 'trial')}, and the same command goes on from "
+            "there"
         )
 
 
@@ -153,7 +156,12 @@ def _search(engine: Engine, run: TuneRun, progress: Progress) -> TuneResult:
         run.space,
         schedule=schedule,
         n_ctx=run.target.n_ctx,
-        kept=KeptTrace(study_trace(run.study.name), partial(_trace, run)),
+        kept=KeptTrace(
+            study_trace(run.study.name, run.study.spec),
+            partial(_trace, run),
+            identity(run.target),
+            identities(run.candidates),
+        ),
     )
     search = Search(
         engine,

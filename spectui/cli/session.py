@@ -140,7 +140,8 @@ def load_candidates(
     """Load every draft once: which fit the target, and why the others do not.
 
     Raises:
-        SpectuiError: none does; why the first does not.
+        SpectuiError: one was named with -md, and none does. A folder may hold none: n-gram
+            drafters are left.
     """
     drafts = models.drafts.items()
     found = [_candidate(engine, name, shared.draft_options(path)) for name, path in drafts]
@@ -148,7 +149,7 @@ def load_candidates(
     for candidate in found:
         if candidate.reason is not None:
             progress.say(f"left out {candidate.name}: {candidate.reason}")
-    if found and all(candidate.error is not None for candidate in found):
+    if shared.model_draft and all(candidate.error is not None for candidate in found):
         raise _none_fits(found)
     return tuple(found)
 

@@ -1,5 +1,7 @@
 """What ``spectui tune`` says in the end, to people and to scripts."""
 
+from collections.abc import Iterator
+
 from rich.table import Table
 from rich.text import Text
 
@@ -15,20 +17,13 @@ from spectui.tune.conditions import Conditions
 from spectui.tune.explain import explain_result
 from spectui.tune.measurement import measurements
 from spectui.tune.search import TuneResult
+from spectui.tune.trials import Arm
 
 
 def report(result: TuneResult, run: TuneRun, met: Conditions) -> None:
     """Print what was found and how to use it."""
-    dialect = Dialect(run.options.dialect)
-    target = run.shared.target_options(run.target.info.path)
-    context = run.shared.context_options()
-    draft, speculation = None, None
-    if result.verdict.use_speculation and result.best is not None:
-        by_name = {candidate.name: candidate.options for candidate in run.candidates}
-        draft = None if result.best.draft is None else by_name[result.best.draft]
-        speculation = result.best.speculation
-    flags = server_arguments(target, draft, context, speculation, dialect=dialect)
-    command = server_command(target, draft, context, speculation, dialect=dialect)
+    flags, command = _command(run, result.best if result.verdict.use_speculation else None)
+    best_command = None if result.best is None else _command(run, result.best)[1]
     findings = _findings(result, run, met)
     document = tune_document(
         result,
@@ -43,9 +38,21 @@ def report(result: TuneResult, run: TuneRun, met: Conditions) -> None:
         min_gain=run.options.min_gain,
         flags=flags,
         command=command,
+        best_command=best_command,
     )
-    text = _summary(result, findings, command, run.shared.schedule_kind())
-    write_result(document, text, run.shared.json_path)
+    lines = _summary(result, findings, run.shared.schedule_kind())
+    lines += _commands(result, command, best_command)
+    write_result(document, "\n".join(lines), run.shared.json_path)
+
+
+def _command(run: TuneRun, arm: Arm | None) -> tuple[list[str], str]:
+    """Flags and command line of an arm, None for off."""
+    by_name = {candidate.name: candidate.options for candidate in run.candidates}
+    draft = None if arm is None or arm.draft is None else by_name[arm.draft]
+    target = run.shared.target_options(run.target.info.path)
+    given = target, draft, run.shared.context_options(), None if arm is None else arm.speculation
+    dialect = Dialect(run.options.dialect)
+    return server_arguments(*given, dialect=dialect), server_command(*given, dialect=dialect)
 
 
 def _findings(result: TuneResult, run: TuneRun, met: Conditions) -> Findings:
@@ -57,7 +64,7 @@ def _findings(result: TuneResult, run: TuneRun, met: Conditions) -> Findings:
     )
 
 
-def _summary(result: TuneResult, findings: Findings, command: str, schedule: Schedule) -> str:
+def _summary(result: TuneResult, findings: Findings, schedule: Schedule) -> list[str]:
     lines = [result.verdict.reason]
     if schedule is Schedule.FAST:
         lines.append(
@@ -74,10 +81,17 @@ def _summary(result: TuneResult, findings: Findings, command: str, schedule: Sch
     if findings.categories:
         table = _categories(findings, _confirmed(result))
         lines += ["", drawn(table), wrapped(findings.profiles.reason), ""]
+    return lines
+
+
+def _commands(result: TuneResult, command: str, best_command: str | None) -> Iterator[str]:
+    """Yield what to run. The last line is what the verdict says, for ``tail -n 1``."""
+    if result.speedup is None and best_command is not None:
+        yield "# the best so far, not confirmed:"
+        yield f"# {best_command}"
     if not result.verdict.use_speculation:
-        lines.append("# speculation off: no speculative flag is written")
-    lines.append(command)
-    return "\n".join(lines)
+        yield "# speculation off: no speculative flag is written"
+    yield command
 
 
 def _confirmed(result: TuneResult) -> dict[str, float]:

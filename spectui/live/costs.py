@@ -9,9 +9,9 @@ import numpy as np
 from spectui.config import Schedule
 from spectui.live.runs import Run
 from spectui.models.sizes import counted
-from spectui.replay.costs import Costs, Observed, Probed, along, fit_costs
-from spectui.replay.prices import Prices
-from spectui.tune.probing import observed_rounds
+from spectui.replay.cost_fit import Observed, Probed, fit_costs
+from spectui.replay.costs import Costs
+from spectui.tune.probing import observed_off, observed_rounds
 
 _MIN_LENGTHS = 3
 """Different lengths of drafts that a curve of costs takes."""
@@ -41,59 +41,34 @@ def known_costs(
     """
     if tuned is not None:
         return KnownCosts(costs=on_schedule(tuned, schedule), source="as tuning measured them")
-    comparable = [run for run in runs if _is_comparable(run, schedule)]
-    groups = comparable if baseline is None else [baseline, *comparable]
-    observed = _frequent(
-        [
-            one
-            for group, run in enumerate(groups)
-            # The first round after a prompt is slower than the rest.
-            for one in observed_rounds(run.rounds, run.n_prompt, group, schedule)[1:]
-        ]
-    )
-    lengths = sorted({one.round.n_drafted for one in observed})
-    if len(lengths) < _MIN_LENGTHS or not any(one.round.n_steps for one in observed):
+    drafting = [run for run in runs if _drafts_as(run, schedule)]
+    alone = [run for run in (*runs, baseline) if run is not None and run.speculation is None]
+    chat = _frequent(_observed(drafting, schedule))
+    # The target alone tells what verifying one token takes, and nothing of a draft.
+    single = _frequent(_observed(alone, schedule))
+    lengths = sorted({one.round.n_drafted for one in (*chat, *single)})
+    if len(lengths) < _MIN_LENGTHS or not any(one.round.n_steps for one in chat):
         return KnownCosts(costs=None, source=_too_few(lengths))
-    present = {one.group for one in observed}
-    off_s = {
-        group: run.decode_s / run.n_decoded
-        for group, run in enumerate(groups)
-        if run.speculation is None and group in present
-    }
-    n_rounds = counted(len(observed), "round")
+    present = {one.group for one in single}
+    off = [
+        observed_off(group, run.n_prompt, run.rounds)
+        for group, run in enumerate(alone)
+        if group in present
+    ]
+    n_rounds = counted(len(chat) + len(single), "round")
     return KnownCosts(
-        costs=_levelled(fit_costs(Probed(observed=observed, off_s=off_s)), observed),
+        costs=fit_costs(Probed(observed=chat, off=[]), [Probed(observed=single, off=off)]),
         source=f"fitted to {n_rounds} of up to {lengths[-1]} drafted, beyond along a line",
     )
 
 
-def _levelled(costs: Costs, observed: Sequence[Observed]) -> Costs:
-    """Return costs that add up to what the rounds took together.
-
-    The fit goes by medians, so that a slow round does not bend a curve; but slow rounds are part
-    of what a chat takes, with a draft as without one.
-    """
-    # A chain may have been longer than the draft that came of it.
-    prices = costs.prices(max(max(one.round.n_drafted, one.round.n_steps) for one in observed))
-    modelled_s = sum(_modelled_s(one, prices) for one in observed)
-    share = sum(one.round.times.total_s for one in observed) / modelled_s
-    return replace(
-        costs,
-        verify_s=tuple(share * seconds for seconds in costs.verify_s),
-        again_s=tuple(share * seconds for seconds in costs.again_s),
-        step_s=share * costs.step_s,
-        catch_up_s=share * costs.catch_up_s,
-        token_s=share * costs.token_s,
-        fixed_s=share * costs.fixed_s,
-        rollback_s=share * costs.rollback_s,
-    )
-
-
-def _modelled_s(observed: Observed, prices: Prices) -> float:
-    one, price = observed.round, prices.at(observed.n_past)
-    seconds = price.batch[one.n_drafted] + price.chain[one.n_steps] + price.fixed
-    seconds += price.token * len(one.tokens) + price.rollback * (one.n_accepted < one.n_drafted)
-    return float(seconds + price.catch_up * observed.catches_up)
+def _observed(runs: Sequence[Run], schedule: Schedule) -> list[Observed]:
+    return [
+        one
+        for group, run in enumerate(runs)
+        # The first round after a prompt is slower than the rest.
+        for one in observed_rounds(run.rounds, run.n_prompt, group, schedule)[1:]
+    ]
 
 
 def on_schedule(costs: Costs, schedule: Schedule) -> Costs:
@@ -104,16 +79,15 @@ def on_schedule(costs: Costs, schedule: Schedule) -> Costs:
     """
     if schedule is Schedule.SERVER:
         return costs
-    one, two = along(costs.lengths, costs.again_s, np.array([0.0, 1.0]))
-    return replace(
-        costs, again_s=(0.0,) * len(costs.lengths), catch_up_s=max(0.0, float(two - one))
-    )
+    one, two = costs.drafting_again(np.array([0.0, 1.0]))
+    free = (0.0,) * len(costs.lengths)
+    return replace(costs, again_s=free, again_growth_s=free, catch_up_s=max(0.0, float(two - one)))
 
 
-def _is_comparable(run: Run, schedule: Schedule) -> bool:
+def _drafts_as(run: Run, schedule: Schedule) -> bool:
     """Whether its rounds did the work that rounds with the draft model do."""
     speculation = run.speculation
-    return speculation is None or (speculation.ngram is None and run.schedule is schedule)
+    return speculation is not None and speculation.ngram is None and run.schedule is schedule
 
 
 def _frequent(observed: Sequence[Observed]) -> list[Observed]:

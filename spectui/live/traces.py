@@ -56,7 +56,8 @@ def chat_trace(
         drafts={recording.draft: identity(draft)},
         sampling=sampling,
         schedule=schedule,
-        costs={} if costs is None else {recording.draft: costs},
+        # Without the target alone beside them they predict nothing.
+        costs={recording.draft: costs} if costs is not None and costs.off_s else {},
         has_text=True,
         recordings=tuple(text.recording for text in recorded if text.sampling == sampling),
     )

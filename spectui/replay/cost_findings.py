@@ -86,7 +86,7 @@ def find(
     is_free = own.chain_s + own.again_s < _NOTHING * terms.parts.total_s
     decides, without = _largest_loss(better, terms)
     limit, at = better.limit(lengths)
-    one_token_s = costs.verify_s[0] if costs is not None and at is not own else terms.target_step_s
+    one_token_s = costs.single_s if costs is not None and at is not own else terms.target_step_s
     return Findings(
         terms=terms,
         speedup=speedup,

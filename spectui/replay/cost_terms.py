@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spectui.replay.cost_break_even import MeanRound
-from spectui.replay.costs import Costs, along
+from spectui.replay.costs import Costs
 from spectui.replay.totals import Total
 from spectui.speculative.counters import Counters
 
@@ -132,12 +132,11 @@ def replayed_terms(total: Total, costs: Costs) -> RoundTerms | None:
     tried = total.n_accepted + total.n_rejections
     if not (tried and total.seconds and total.off_s):
         return None
-    # Deeper in the context decodes cost more, by the same share for target and draft.
-    scale = total.off_s / (total.n_decoded * costs.off_s)
+    costs = costs.at(total.mean_past)
     rounds = np.asarray(total.batches, float) / n
     lengths = np.arange(float(len(rounds)))
-    verify_s = scale * float(rounds @ along(costs.lengths, costs.verify_s, lengths))
-    again_s = scale * float(rounds @ along(costs.lengths, costs.again_s, lengths))
+    verify_s = float(rounds @ costs.verifying(lengths))
+    again_s = float(rounds @ costs.drafting_again(lengths))
     sample_s = costs.token_s * total.n_decoded / n
     rollback_s = costs.rollback_s * total.n_rejections / n
     rest_s = verify_s + again_s + sample_s + rollback_s + costs.fixed_s
@@ -146,13 +145,13 @@ def replayed_terms(total: Total, costs: Costs) -> RoundTerms | None:
         drafted=total.n_drafted / n,
         emitted=total.n_decoded / n,
         rejected=total.n_rejections / n,
-        step_s=scale * costs.step_s,
-        target_step_s=scale * float(along(costs.lengths, costs.verify_s, np.zeros(1))[0]),
+        step_s=costs.step_s,
+        target_step_s=costs.single_s,
         off_s=total.off_s / total.n_decoded,
         parts=RoundParts(
             # A draft that stops at the floor takes one more step than it proposes tokens: what is
             # left of the seconds counts them all.
-            draft_s=max(0.0, total.seconds / n - rest_s),
+            draft_s=max(0.0, total.seconds / n - rest_s) if costs.step_s else 0.0,
             again_s=again_s,
             verify_s=verify_s,
             sample_s=sample_s,
@@ -165,8 +164,7 @@ def replayed_terms(total: Total, costs: Costs) -> RoundTerms | None:
 def rounds_of_lengths(costs: Costs, lengths: Sequence[int]) -> tuple[MeanRound, ...]:
     """What rounds that always draft so many tokens cost."""
     wanted = np.asarray(lengths, float)
-    verify = along(costs.lengths, costs.verify_s, wanted)
-    again = along(costs.lengths, costs.again_s, wanted)
+    verify, again = costs.verifying(wanted), costs.drafting_again(wanted)
     return tuple(
         MeanRound(
             drafted=float(length),

@@ -12,11 +12,14 @@ import msgspec
 
 from spectui.errors import BadInputError
 from spectui.paths import ensure_dir
-from spectui.replay.trace import Chains, ModelIdentity, Recording, Tail, Trace, spread
+from spectui.replay.trace import Chains, ModelIdentity, Recording, Tail, Trace
+from spectui.replay.validity import check_trace
 
 SUFFIX = ".trace.json.gz"
-_SCHEMA: Literal["spectui.trace/1"] = "spectui.trace/1"
+_SCHEMA: Literal["spectui.trace/2"] = "spectui.trace/2"
 _KIND = "spectui.trace/"
+_MAX_BYTES = 1 << 30
+"""A few kilobytes unpack to any size; a million tokens recorded for 32 take half of this."""
 
 
 class _Envelope(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -63,7 +66,7 @@ def read_trace(path: Path) -> Trace:
         BadInputError: missing, cut off, edited, of another version, or no trace at all.
     """
     try:
-        content = gzip.decompress(path.read_bytes())
+        content = _unpacked(path)
     except OSError as error:
         reason = error.strerror or "it is not gzipped"
         raise BadInputError(f"{path} cannot be read as a trace: {reason}") from error
@@ -74,10 +77,18 @@ def read_trace(path: Path) -> Trace:
     return _decode(content, path)
 
 
+def _unpacked(path: Path) -> bytes:
+    with gzip.open(path) as file:
+        content = file.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
+        raise BadInputError(f"{path} unpacks to more than {_MAX_BYTES >> 20} MiB, as no trace does")
+    return content
+
+
 def _decode(content: bytes, path: Path) -> Trace:
     try:
         envelope = _envelope_decoder.decode(content)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise BadInputError(f"{path} is no trace of spectui's ({error})") from error
     if envelope.schema != _SCHEMA:
         what = "another version's trace" if envelope.schema.startswith(_KIND) else "no trace"
@@ -93,19 +104,10 @@ def _decode(content: bytes, path: Path) -> Trace:
         )
     try:
         trace = _trace_decoder.decode(payload)
-        _check(trace)
-    except (msgspec.MsgspecError, ValueError) as error:
+        check_trace(trace)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise BadInputError(f"{path} contradicts itself ({error}); record it again") from error
     return trace
-
-
-def _check(trace: Trace) -> None:
-    """Raise ``ValueError`` where chains and outputs do not fit together."""
-    for recording in trace.recordings:
-        if set(recording.chains) != set(trace.drafts):
-            raise ValueError(f"recording {recording.id} lacks a draft")
-        for chains in recording.chains.values():
-            spread(recording.output, chains)
 
 
 def check_pair(trace: Trace, target: ModelIdentity, drafts: dict[str, ModelIdentity]) -> None:

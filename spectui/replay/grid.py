@@ -90,6 +90,16 @@ def replay_grid(
         UsageError: a ``draft_max`` is longer than the chains.
         ValueError: the chains belong to another output.
     """
+    check_depth(grid, chains)
+    return _Walk(recording, chains, grid, prices, with_batches=batches).run()
+
+
+def check_depth(grid: Grid, chains: Chains) -> None:
+    """Refuse drafts that ``chains`` cannot answer for.
+
+    Raises:
+        UsageError: a ``draft_max`` is longer than the chains, or below 1.
+    """
     if not grid.draft_max or min(grid.draft_max) < 1:
         raise UsageError("draft_max must be at least 1; to run without a draft, give no draft")
     if max(grid.draft_max) > chains.depth:
@@ -97,7 +107,6 @@ def replay_grid(
             f"draft_max {max(grid.draft_max)} is longer than the {chains.depth} tokens that this "
             "trace was recorded for; record it again with a larger --draft-max"
         )
-    return _Walk(recording, chains, grid, prices, with_batches=batches).run()
 
 
 class _Chain(NamedTuple):

@@ -7,7 +7,7 @@ from spectui.errors import UsageError
 from spectui.replay.costs import Costs
 from spectui.replay.prices import Prices, RoundPrices
 from spectui.replay.recorded import run_along
-from spectui.replay.totals import Total, off_seconds
+from spectui.replay.totals import Total, mean_past, off_seconds
 from spectui.replay.trace import Recording
 from spectui.speculative.counters import Round, RoundEnd
 from spectui.speculative.ngram import ngram_drafter
@@ -79,6 +79,7 @@ def _total(
         n_rejections=sum(one.end is RoundEnd.MISMATCH for one in rounds),
         batches=tuple(batches),
         n_decoded=sum(recording.n_decoded for recording in recordings),
+        mean_past=mean_past(recordings),
         seconds=None if costs is None else seconds,
         off_s=None if costs is None else off_seconds(recordings, costs),
     )

@@ -7,7 +7,7 @@ import numpy as np
 
 from spectui.config import SpeculationConfig
 from spectui.replay.costs import Costs
-from spectui.replay.grid import Counts, Grid, Replayed, Seconds, replay_grid
+from spectui.replay.grid import Counts, Grid, Replayed, Seconds, check_depth, replay_grid
 from spectui.replay.trace import Recording
 from spectui.speculative.counters import Tally
 
@@ -23,6 +23,8 @@ class Total(Tally):
     """[depth + 1]: rounds by the length of their draft."""
     n_decoded: int
     """Tokens that rounds emit."""
+    mean_past: float
+    """Depth of the context at which they are decoded, in the mean."""
     seconds: float | None
     """Of all rounds; None without costs."""
     off_s: float | None
@@ -56,6 +58,8 @@ def replay_trace(
     Raises:
         UsageError: a ``draft_max`` is longer than the chains.
     """
+    for recording in recordings:
+        check_depth(grid, recording.chains[draft])
     depth = max(grid.draft_max)
     prices = None if costs is None else costs.prices(depth)
     replays = [
@@ -64,6 +68,7 @@ def replay_trace(
     ]
     seconds = None if costs is None else _seconds(replays)
     off_s = None if costs is None else off_seconds(recordings, costs)
+    deepness = mean_past(recordings)
     counts = [_flat(replays, name) for name in ("n_rounds", "n_drafted", "n_accepted")]
     rejections, batches = _flat(replays, "n_rejections"), _batches(replays)
     rows = zip(*counts, rejections, strict=True)
@@ -77,6 +82,7 @@ def replay_trace(
             n_rejections=int(n_rejections),
             batches=tuple(map(int, batches[:, index])),
             n_decoded=sum(recording.n_decoded for recording in recordings),
+            mean_past=deepness,
             seconds=None if seconds is None else float(seconds[index]),
             off_s=off_s,
         )
@@ -100,6 +106,13 @@ def _seconds(replays: Sequence[Replayed]) -> Seconds:
 def off_seconds(recordings: Sequence[Recording], costs: Costs) -> float:
     """Seconds of the target alone for all recordings."""
     return sum(costs.off_seconds(_span(recording)) for recording in recordings)
+
+
+def mean_past(recordings: Sequence[Recording]) -> float:
+    """Depth at which the tokens of all recordings are decoded, in the mean; 0 without any."""
+    spans = [_span(recording) for recording in recordings]
+    n_decoded = sum(map(len, spans))
+    return sum(map(sum, spans)) / n_decoded if n_decoded else 0.0
 
 
 def _span(recording: Recording) -> range:

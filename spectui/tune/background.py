@@ -20,14 +20,14 @@ from spectui.replay.trace import Trace
 from spectui.tune.candidates import Candidate
 from spectui.tune.events import TrialFinished, TuneEvent
 from spectui.tune.forecast import Forecaster
-from spectui.tune.kept import KeptTrace, study_trace
+from spectui.tune.kept import KeptTrace, identities, study_trace
 from spectui.tune.measurement import Measurer
 from spectui.tune.progress import Phase, TuningState, advance
 from spectui.tune.search import Limits, Search
 from spectui.tune.space import SearchSpace, longest_draft
 from spectui.tune.spec import study_name, study_spec
 from spectui.tune.study import Sampler, TuningStudy, own_storage
-from spectui.tune.tracing import Tracing, trace_of
+from spectui.tune.tracing import Tracing, identity, trace_of
 from spectui.tune.workload import Workload, tokenize
 
 
@@ -148,7 +148,12 @@ class BackgroundTuning:
                 self._space(),
                 schedule=request.schedule,
                 n_ctx=request.target.n_ctx,
-                kept=KeptTrace(study_trace(study.name), partial(self._trace, workload)),
+                kept=KeptTrace(
+                    study_trace(study.name, study.spec),
+                    partial(self._trace, workload),
+                    identity(request.target),
+                    identities((request.draft,)),
+                ),
             )
             search = Search(
                 self._engine,

@@ -68,11 +68,14 @@ def run_bench(
     measurer.warm_up(None)
     measurer.warm_up(speculation)
     pairs: list[Pair] = []
+    lossless = None
     interrupted = False
     try:
         for pair in measurer.pairs(workload.items, speculation, repeats):
             pairs.append(pair)
             on_pair(pair)
+        if workload.sampling.temp <= 0:
+            lossless = check_lossless(engine, pairs)
     except (KeyboardInterrupt, CancelledError):
         if not pairs:
             raise
@@ -83,10 +86,9 @@ def run_bench(
             "the model ended every answer at once, so there is no decoding to measure; "
             "use other prompts or --ignore-eos"
         )
-    checkable = workload.sampling.temp <= 0 and not interrupted
     return BenchResult(
         pairs=tuple(pairs),
         speedup=paired_speedup(measured),
-        lossless=check_lossless(engine, pairs) if checkable else None,
+        lossless=lossless,
         interrupted=interrupted,
     )

@@ -96,7 +96,7 @@ def finalists(
     if not known.measured:
         tried = {record.arm for record in records if record.state is TrialState.FAIL}
         return tuple(one.arm for one in forecasts if one.n_drafted and one.arm not in tried)[:1]
-    by_arm = {record.arm: record for record in records if record.arm in known.measured}
+    by_arm = {record.arm: record for record in records if record.state is TrialState.COMPLETE}
     best, *others = known.ranking
     if known.value(best) <= 0:
         # Off is faster: which of the slower ones is best decides nothing.

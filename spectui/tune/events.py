@@ -67,6 +67,8 @@ class TraceProgress:
 
     step: TracingEvent | None
     """What was just done, None at the beginning."""
+    n_steps: int
+    """In all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,14 +80,18 @@ def explain_measured(
 def explain_replayed(total: Total, costs: Costs | None) -> Explanation:
     """Explain a setting that was replayed."""
     if costs is None:
-        text = "Not explained: the trace holds no costs; record it with --costs."
+        text = "Not explained: the trace holds no costs."
         return Explanation(text=text, findings=None)
     terms = replayed_terms(total, costs)
     if terms is None or total.speedup is None:
         return Explanation(text=_NOTHING_DRAFTED, findings=None)
     arm = Arm(draft=total.draft, speculation=total.speculation)
     found = find(
-        terms, speedup=total.speedup, is_measured=False, costs=costs, has_floor=_has_floor(arm)
+        terms,
+        speedup=total.speedup,
+        is_measured=False,
+        costs=costs.at(total.mean_past),
+        has_floor=_has_floor(arm),
     )
     return Explanation(text=paragraph(found, recommended=total.speedup > 1), findings=found)
 

@@ -12,7 +12,7 @@ from spectui.replay.trace import Recording
 from spectui.tune.candidates import Candidate
 from spectui.tune.kept import KeptTrace
 from spectui.tune.space import SearchSpace
-from spectui.tune.tracing import Tracer, TracingEvent
+from spectui.tune.tracing import Tracer, TracingEvent, n_tracing_steps
 from spectui.tune.trials import Arm
 from spectui.tune.workload import Workload
 
@@ -137,6 +137,10 @@ class Forecaster:
     def n_prompts(self) -> int:
         """Prompts that can be recorded."""
         return len(self._workload.items)
+
+    def n_steps(self, n_prompts: int) -> int:
+        """Events that ``run`` tells of."""
+        return n_tracing_steps(n_prompts, len(self._candidates))
 
     def seconds_per_prompt(self, tokens_per_s: float) -> float:
         """Estimate for ``run`` on a target with this throughput."""

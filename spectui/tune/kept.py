@@ -1,22 +1,33 @@
 """The trace that belongs to a study: written once recorded, read when the study goes on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from spectui.errors import BadInputError
 from spectui.paths import data_dir
-from spectui.replay.file import SUFFIX, bare, read_trace, write_trace
-from spectui.replay.trace import Trace
-from spectui.tune.tracing import Tracing
+from spectui.replay.file import SUFFIX, bare, check_pair, read_trace, write_trace
+from spectui.replay.trace import ModelIdentity, Trace
+from spectui.tune.candidates import Candidate
+from spectui.tune.spec import spec_digest
+from spectui.tune.tracing import Tracing, identity
 
 
 class KeptTrace:
     """A file beside the study, without text."""
 
-    def __init__(self, path: Path, describe: Callable[[Tracing], Trace]) -> None:
-        """Keep in ``path`` what ``describe`` makes of a recording."""
+    def __init__(
+        self,
+        path: Path,
+        describe: Callable[[Tracing], Trace],
+        target: ModelIdentity,
+        drafts: dict[str, ModelIdentity],
+    ) -> None:
+        """Keep in ``path`` what ``describe`` makes of a recording of these models."""
         self.path = path
         self._describe = describe
+        self._target = target
+        self._drafts = drafts
 
     def keep(self, tracing: Tracing) -> None:
         """Write it.
@@ -29,12 +40,19 @@ class KeptTrace:
     def read(self) -> Trace | None:
         """Return it; None where there is none that can be used, which costs time and no more."""
         try:
-            return read_trace(self.path)
+            trace = read_trace(self.path)
+            check_pair(trace, self._target, self._drafts)
         except BadInputError:
             return None
+        return trace
 
 
-def study_trace(study: str) -> Path:
-    """Where the trace of a study lies; its name says for which machine, pair and prompts it is."""
+def study_trace(study: str, spec: dict[str, Any]) -> Path:
+    """Where the trace of a study lies: studies of one name may lie in several storages."""
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in study)
-    return data_dir() / "traces" / f"{safe}{SUFFIX}"
+    return data_dir() / "traces" / f"{safe}.{spec_digest(spec)}{SUFFIX}"
+
+
+def identities(candidates: Sequence[Candidate]) -> dict[str, ModelIdentity]:
+    """The drafts that can be loaded, by name."""
+    return {one.name: identity(one.loaded) for one in candidates if one.loaded is not None}

@@ -1,14 +1,14 @@
 """Measuring what rounds cost: generations in which every round drafts another number of tokens."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from spectui.config import NgramConfig, Schedule, SpeculationConfig
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
-from spectui.engine.events import CommandRestarted, Event, GenerationResult, RoundFinished
+from spectui.engine.events import CommandRestarted, Event, RoundFinished
 from spectui.errors import CancelledError
-from spectui.replay.costs import Observed, Probed
+from spectui.replay.cost_fit import Observed, ObservedOff, Probed
 from spectui.speculative.counters import Round
 from spectui.speculative.decoder import Stop
 from spectui.tune.workload import WorkItem, Workload
@@ -17,7 +17,7 @@ _LENGTHS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 254)
 """Between these a curve is taken to be straight; 32 is where llama.cpp's offload begins."""
 _REPEATS = 64
 """Of all lengths, in random order: more rounds than any probe runs."""
-_OFF_TOKENS = 24
+_OFF_TOKENS = 16
 
 
 class CostProbe:
@@ -51,8 +51,14 @@ class CostProbe:
         self._random = random.Random(seed)  # noqa: S311 - an order of measurements needs no secrets
         self._rounds: list[Round] = []
 
-    def run(self, items: Sequence[WorkItem]) -> Probed | None:
-        """Measure on each of ``items``, and the target alone right before it.
+    def run(
+        self, items: Sequence[WorkItem], on_probed: Callable[[WorkItem], None] = lambda _item: None
+    ) -> Probed | None:
+        """Measure on each of ``items``, and the target alone right before and after it.
+
+        Args:
+            items: prompts.
+            on_probed: told of each that is done.
 
         Returns:
             What was measured; None if every text ended before a round drafted anything.
@@ -61,27 +67,32 @@ class CostProbe:
             CancelledError: it was stopped.
         """
         observed: list[Observed] = []
-        off_s: dict[int, float] = {}
+        off: list[ObservedOff] = []
         for group, item in enumerate(items):
-            off = self._generate(item, None)
-            found = self._probe(item, group)
-            if off.n_decoded and found:
-                off_s[group] = off.decode_s / off.n_decoded
+            n_prompt = len(item.tokens)
+            before = self._rounds_of(item, None)
+            # The first round after a prompt is slower than the rest.
+            found = observed_rounds(
+                self._rounds_of(item, self._lengths()), n_prompt, group, self._schedule
+            )[1:]
+            after = self._rounds_of(item, None)
+            if min(len(before), len(after)) > 1 and found:
+                off += [observed_off(group, n_prompt, rounds) for rounds in (before, after)]
                 observed += found
+            on_probed(item)
         if not any(one.round.n_drafted for one in observed):
             return None
-        return Probed(observed=observed, off_s=off_s)
+        return Probed(observed=observed, off=off)
 
-    def _probe(self, item: WorkItem, group: int) -> list[Observed]:
+    def _rounds_of(self, item: WorkItem, lengths: tuple[int, ...] | None) -> list[Round]:
         listener = self._engine.on_event
         self._rounds = []
         self._engine.on_event = self._listen
         try:
-            self._generate(item, self._lengths())
+            self._generate(item, lengths)
         finally:
             self._engine.on_event = listener
-        # The first round after a prompt is slower than the rest.
-        return observed_rounds(self._rounds, len(item.tokens), group, self._schedule)[1:]
+        return self._rounds
 
     def _listen(self, event: Event) -> None:
         match event:
@@ -98,7 +109,7 @@ class CostProbe:
         shuffled = [self._random.sample(lengths, len(lengths)) for _ in range(_REPEATS)]
         return tuple(length for block in shuffled for length in block)
 
-    def _generate(self, item: WorkItem, lengths: tuple[int, ...] | None) -> GenerationResult:
+    def _generate(self, item: WorkItem, lengths: tuple[int, ...] | None) -> None:
         result = self._engine.generate(
             Generate(
                 prompt=item.tokens,
@@ -112,7 +123,22 @@ class CostProbe:
         )
         if result.stop is Stop.CANCELLED:
             raise CancelledError("the measurement was cancelled")
-        return result
+
+
+def observed_off(group: int, n_prompt: int, rounds: Sequence[Round]) -> ObservedOff:
+    """What a generation of the target alone took per token, after its first round.
+
+    Args:
+        group: the generation with drafts that it was run next to.
+        n_prompt: tokens of the prompt.
+        rounds: of the generation, two at least.
+    """
+    steady = rounds[1:]
+    return ObservedOff(
+        group=group,
+        n_past=n_prompt + 1 + len(steady) / 2,
+        token_s=sum(one.times.total_s for one in steady) / len(steady),
+    )
 
 
 def observed_rounds(

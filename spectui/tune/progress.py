@@ -61,7 +61,8 @@ class TuningState:
     """At most: it ends when it is decided."""
     seconds_left: float | None = None
     n_recorded: int = 0
-    """Steps of the recording that are done: an output, or a draft along one."""
+    """Steps of the recording that are done: an output, a draft along one, a probe of the costs."""
+    n_to_record: int = 0
     forecasts: tuple[Forecast, ...] = ()
     """What was replayed, best first."""
     costs: Mapping[str, Costs] = field(default_factory=dict)
@@ -93,6 +94,7 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
                 state,
                 phase=_keep_stopping(state, Phase.RECORDING),
                 n_recorded=state.n_recorded + (event.step is not None),
+                n_to_record=event.n_steps,
             )
         case ForecastMade():
             return replace(state, forecasts=event.forecasts, costs=event.costs)

@@ -135,7 +135,6 @@ class Race:
             yield list(arms)
 
     def _look(self, fraction: float) -> None:
-        self._n_seen = self._n_pairs
         level = self._looks.level(fraction)
         for arm in self._running:
             measured = measurements(self._pairs[arm])
@@ -146,6 +145,8 @@ class Race:
         if running:
             self.leader = max(running, key=self._rank)
             self._running = [arm for arm in running if not self._is_beaten(arm)]
+        # An interrupt before this has the look taken again.
+        self._n_seen = self._n_pairs
 
     def _rank(self, arm: Arm) -> tuple[int, float]:
         """The fastest leads, of those that an interrupt has not left behind."""

@@ -206,10 +206,11 @@ class Search:
         n_prompts = self._n_to_record(forecaster)
         if not n_prompts:
             return None
-        self._on_event(TraceProgress(step=None))
+        n_steps = forecaster.n_steps(n_prompts)
+        self._on_event(TraceProgress(step=None, n_steps=n_steps))
         outlook, self._trials.loaded = forecaster.run(
             n_prompts,
-            lambda step: self._on_event(TraceProgress(step=step)),
+            lambda step: self._on_event(TraceProgress(step=step, n_steps=n_steps)),
             self._trials.loaded,
         )
         return outlook
@@ -233,7 +234,7 @@ class Search:
 
     def _is_decided(self) -> bool:
         """Whether the forecasts say that more trials would gain next to nothing."""
-        gain = estimates(self._trials.records, self._forecasts).expected_improvement()
+        gain = estimates(self._allowed, self._forecasts).expected_improvement()
         if gain is None or gain >= self._min_gain:
             return False
         self._expected_improvement = gain
@@ -261,7 +262,7 @@ class Search:
 
     def _finalists(self) -> tuple[Arm, ...]:
         """What trials and forecasts leave open; where there was no time for them, the defaults."""
-        records = [one for one in self._trials.records if self._study.allows(one.arm)]
+        records = self._allowed
         arms = finalists(records, self._forecasts, min_gain=self._min_gain)
         tried = any(one.arm != OFF for one in records)
         if arms or tried or not self._trial_s or self._limits.time_budget_s is None:
@@ -314,9 +315,13 @@ class Search:
         arms = self._best_arms() * n_finalists or [OFF] * n_finalists
         return self._left_s() > LOOK_EVERY * self._block_s(arms)
 
+    @property
+    def _allowed(self) -> list[TrialRecord]:
+        """Trials of arms that may be recommended: a study may know more than this run may use."""
+        return [one for one in self._trials.records if self._study.allows(one.arm)]
+
     def _best_arms(self) -> list[Arm]:
-        records = [one for one in self._trials.records if self._study.allows(one.arm)]
-        best = best_trial(records)
+        best = best_trial(self._allowed)
         return [] if best is None else [best.arm]
 
     def _block_s(self, arms: Sequence[Arm]) -> float:

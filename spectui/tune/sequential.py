@@ -31,21 +31,25 @@ class Looks:
         """Share ``error`` among all looks."""
         self._error = error
         self._spent = 0.0
+        self._here = 0.0
         self.n = 0
         """Looks so far."""
 
     def level(self, fraction: float) -> float:
         """Confidence level of this look's interval.
 
+        To look once more at what the last look was at costs nothing: it sees the same.
+
         Args:
             fraction: of the planned data that is in; 1 for the last look, whatever was planned.
 
         Raises:
-            ValueError: ``fraction`` is not above that of the look before.
+            ValueError: ``fraction`` is below that of the look before.
         """
         total = spent(fraction, self._error)
-        if total <= self._spent:
+        if total < self._spent:
             raise ValueError(f"a look at {fraction:g} of the data comes too late")
-        here, self._spent = total - self._spent, total
-        self.n += 1
-        return 1 - here
+        if total > self._spent:
+            self._here, self._spent = total - self._spent, total
+            self.n += 1
+        return 1 - self._here

@@ -61,7 +61,12 @@ def _identity(options: ModelOptions, loaded: ModelLoaded) -> dict[str, Any]:
 
 def study_name(target: ModelLoaded, spec: dict[str, Any]) -> str:
     """Name that the same run finds again and another one does not."""
-    return f"{target.info.path.stem}-{_digest(spec)[:8]}"
+    return f"{target.info.path.stem}-{spec_digest(spec)}"
+
+
+def spec_digest(spec: dict[str, Any]) -> str:
+    """Eight characters that stand for what makes trials comparable."""
+    return _digest(spec)[:8]
 
 
 def _digest(value: object) -> str:

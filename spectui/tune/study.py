@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -28,6 +29,10 @@ _OWNER = "owner"
 _SPEC = "spec"
 _OFF = "off"
 _STARTUP_TRIALS = 5
+_N_SEEDS = 2**32
+"""That numpy's generators take."""
+_UNSIGNED = timedelta(minutes=1)
+"""How long a trial may be without an owner, which is noted right after it is asked for."""
 _MIN_IMPORTANCE = 8
 """Completed trials below which the importance of a parameter is a matter of luck."""
 _TRIED = (TrialState.COMPLETE, TrialState.FAIL)
@@ -81,6 +86,7 @@ class TuningStudy(Closing):
             UsageError: the study belongs to another machine, pair or workload, or is missing.
         """
         self.name = name
+        self.spec = spec
         self._space = space
         self._url = storage
         self._storage = _open_storage(storage)
@@ -103,7 +109,9 @@ class TuningStudy(Closing):
                 load_if_exists=True,
             )
             # A resumed search must not draw the same numbers again.
-            study.sampler = _sampler(sampler, seed + len(study.get_trials(deepcopy=False)))
+            study.sampler = _sampler(
+                sampler, (seed + len(study.get_trials(deepcopy=False))) % _N_SEEDS
+            )
             return study
 
     def _prepare(self, spec: dict[str, Any]) -> None:
@@ -251,7 +259,7 @@ class TuningStudy(Closing):
     def _tell(self, record: TrialRecord) -> None:
         value = None
         if record.state is TrialState.COMPLETE:
-            value = speedup_estimate(record, (*self.completed(), record))
+            value = speedup_estimate(record, self.completed())
         if value is None:
             self._study.tell(record.number, state=optuna.trial.TrialState.FAIL)
         else:
@@ -324,7 +332,11 @@ def _this_process() -> dict[str, Any]:
 
 def _is_dead(trial: optuna.trial.FrozenTrial) -> bool:
     owner = trial.user_attrs.get(_OWNER)
-    if owner is None or owner["host"] != os.uname().nodename:
+    if owner is None:
+        # Its process ended between asking for it and signing it, unless it is at that just now.
+        started = trial.datetime_start
+        return started is None or datetime.now() - started > _UNSIGNED  # noqa: DTZ005 - Optuna's
+    if owner["host"] != os.uname().nodename:
         return False
     return owner["pid"] == os.getpid() or not psutil.pid_exists(owner["pid"])
 

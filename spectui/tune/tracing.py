@@ -12,7 +12,8 @@ from spectui.engine.events import GenerationResult, ModelLoaded
 from spectui.errors import CancelledError
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.monitor.machine import Machine
-from spectui.replay.costs import Costs, Probed, fit_costs
+from spectui.replay.cost_fit import Probed, fit_costs
+from spectui.replay.costs import Costs
 from spectui.replay.ngrams import NGRAM_COSTS
 from spectui.replay.trace import ModelIdentity, Recording, Trace
 from spectui.speculative.decoder import Stop
@@ -45,6 +46,15 @@ class DraftRecorded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PromptProbed:
+    """What rounds cost was measured on one prompt."""
+
+    prompt_id: str
+    drafter: str
+    """A draft's name, or ``NGRAM_COSTS``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CostsMeasured:
     """What rounds with a draft cost."""
 
@@ -53,7 +63,7 @@ class CostsMeasured:
     costs: Costs
 
 
-TracingEvent = OutputRecorded | DraftRecorded | CostsMeasured
+TracingEvent = OutputRecorded | DraftRecorded | PromptProbed | CostsMeasured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +71,7 @@ class Tracing:
     """What was recorded, and what that cost."""
 
     recordings: tuple[Recording, ...]
-    """Those that have the chains of every draft."""
+    """All with the chains of the same drafts: of every one, unless it was interrupted."""
     baseline_s: float
     """Of the target's decoding, prompts left out."""
     draft_s: float
@@ -108,8 +118,8 @@ class Tracer:
         """The candidate that the engine has loaded."""
         self._on_event = on_event
         self._recordings: list[Recording] = []
-        self._baseline_s = 0.0
-        self._draft_s = 0.0
+        self._output_s: dict[str, float] = {}
+        self._chains_s: dict[tuple[str, str], float] = {}
         self._probed: dict[str, Probed] = {}
         self._costs: dict[str, Costs] = {}
 
@@ -124,14 +134,16 @@ class Tracer:
                 self._probe(candidate.name)
             if not self._candidates:
                 self._probe(NGRAM_COSTS, _EAGER)
+            self._fit()
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
-        self._fit()
-        names = {candidate.name for candidate in self._candidates}
+            self._fit()
+        recordings = complete(self._recordings)
+        kept = {(recording.id, name) for recording in recordings for name in recording.chains}
         return Tracing(
-            recordings=tuple(r for r in self._recordings if set(r.chains) == names),
-            baseline_s=self._baseline_s,
-            draft_s=self._draft_s,
+            recordings=recordings,
+            baseline_s=sum(self._output_s[recording.id] for recording in recordings),
+            draft_s=sum(seconds for key, seconds in self._chains_s.items() if key in kept),
             costs=self._costs,
             interrupted=interrupted,
         )
@@ -149,7 +161,7 @@ class Tracer:
         )
         if result.stop is Stop.CANCELLED:
             raise CancelledError("the recording was cancelled")
-        self._baseline_s += result.decode_s
+        self._output_s[item.id] = result.decode_s
         self._recordings.append(
             Recording(
                 id=item.id,
@@ -178,7 +190,7 @@ class Tracer:
                     reuse_prompt=True,
                 )
             )
-            self._draft_s += told.seconds
+            self._chains_s[recording.id, candidate.name] = told.seconds
             chains = {**recording.chains, candidate.name: told.chains}
             self._recordings[index] = replace(recording, chains=chains)
             self._on_event(
@@ -203,9 +215,35 @@ class Tracer:
         probe = CostProbe(
             self._engine, self._workload, self._schedule, depth=self._depth, ngram=ngram
         )
-        probed = probe.run(spread_out(self._workload.items, _COST_PROMPTS))
+        probed = probe.run(
+            spread_out(self._workload.items, _COST_PROMPTS),
+            lambda item: self._on_event(PromptProbed(prompt_id=item.id, drafter=name)),
+        )
         if probed is not None:
             self._probed[name] = probed
+
+
+def n_tracing_steps(n_prompts: int, n_drafts: int) -> int:
+    """Events of a recording with costs."""
+    n_probes = max(1, n_drafts)
+    n_probed = min(n_prompts, _COST_PROMPTS)
+    return n_prompts * (1 + n_drafts) + n_probes * (n_probed + 1)
+
+
+def complete(recordings: Sequence[Recording]) -> tuple[Recording, ...]:
+    """What an interrupt left, made even: the drafts that have gone along every output.
+
+    Before the first draft is through, the prompts that it has gone along; before it began, the
+    outputs alone, which answer for n-gram drafters.
+    """
+    names = set.intersection(*(set(r.chains) for r in recordings)) if recordings else set()
+    if not names:
+        begun = tuple(recording for recording in recordings if recording.chains)
+        return begun or tuple(recordings)
+    return tuple(
+        replace(r, chains={name: told for name, told in r.chains.items() if name in names})
+        for r in recordings
+    )
 
 
 def spread_out(items: Sequence[WorkItem], n: int) -> tuple[WorkItem, ...]:
@@ -237,16 +275,25 @@ def trace_of(
     schedule: Schedule,
 ) -> Trace:
     """What was recorded, as it is stored; with text."""
+    recorded = {name for recording in tracing.recordings for name in recording.chains}
     return Trace(
         spectui=__version__,
         recorded=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=machine.fingerprint,
         llama_cpp=(binding_version(), llama_cpp_version()),
         target=identity(target),
-        drafts={c.name: identity(c.loaded) for c in candidates if c.loaded is not None},
+        drafts={
+            c.name: identity(c.loaded)
+            for c in candidates
+            if c.loaded is not None and c.name in recorded
+        },
         sampling=workload.sampling,
         schedule=schedule,
-        costs=tracing.costs,
+        costs={
+            name: costs
+            for name, costs in tracing.costs.items()
+            if name in recorded or name == NGRAM_COSTS
+        },
         has_text=True,
         recordings=tracing.recordings,
     )

@@ -7,6 +7,8 @@ import pytest
 
 from spectui.cli import main
 
+_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 class Spectui:
     """Runs the command line in this process."""
@@ -19,7 +21,7 @@ class Spectui:
 
     def __call__(self, *arguments: object) -> int:
         self._monkeypatch.setattr(sys, "argv", ["spectui", *map(str, arguments)])
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.getsignal(number) for number in _HANDLED}
         try:
             with pytest.raises(SystemExit) as caught:
                 main()

@@ -119,17 +119,20 @@ def record(scene: Scene) -> tuple[Recording, Chains]:
 TARGET = ModelIdentity(file="target.gguf", arch="llama", n_params=10, size_bytes=40, n_vocab=24)
 DRAFT = ModelIdentity(file="draft.gguf", arch="llama", n_params=1, size_bytes=4, n_vocab=24)
 COSTS = Costs(
-    n_past=100,
+    n_past=100.0,
     lengths=(0, 1, 2, 4, 6),
     verify_s=(0.05, 0.052, 0.055, 0.06, 0.08),
+    verify_growth_s=(0.000005, 0.000006, 0.000007, 0.000009, 0.000012),
     again_s=(0.004, 0.005, 0.006, 0.007, 0.008),
+    again_growth_s=(0.0, 0.000001, 0.000002, 0.000003, 0.000004),
     step_s=0.005,
+    step_growth_s=0.000001,
     catch_up_s=0.001,
     token_s=0.0005,
     fixed_s=0.0002,
     off_s=0.049,
     rollback_s=0.0001,
-    growth=0.0001,
+    off_growth_s=0.000005,
     spread=0.02,
 )
 

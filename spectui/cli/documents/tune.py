@@ -60,8 +60,9 @@ def tune_document(
     min_gain: float,
     flags: Sequence[str],
     command: str,
+    best_command: str | None,
 ) -> Json:
-    """``spectui.tune/1``."""
+    """``spectui.tune/1``: ``command`` follows the verdict, ``best_command`` what measured best."""
     return {
         **header("tune", machine),
         "study": study,
@@ -79,6 +80,7 @@ def tune_document(
         "n_replayed": len(result.forecasts),
         **_or_ended(result),
         **or_reason("best", _best(result), "no speculative setting could be measured"),
+        **or_reason("best_command", best_command, "no speculative setting could be measured"),
         "finalists": [_standing(one) for one in result.finalists],
         "per_category": per_category_rows(result, findings.categories),
         "profiles": profiles_document(findings.profiles),
@@ -138,7 +140,9 @@ def _candidate(candidate: Candidate, memory_bytes: int | None) -> Json:
 
 def _trial(record: TrialRecord, records: Sequence[TrialRecord]) -> Json:
     reason = record.error or "it is not finished"
-    no_speedup = "the off arm was not measured" if record.tokens_per_s else reason
+    was_measured = record.tokens_per_s is not None
+    no_speedup = "the off arm was not measured" if was_measured else reason
+    nothing_drafted = NOTHING_DRAFTED if was_measured else reason
     return {
         "number": record.number,
         "state": str(record.state),
@@ -146,7 +150,7 @@ def _trial(record: TrialRecord, records: Sequence[TrialRecord]) -> Json:
         "params": arm_document(record.arm),
         **or_reason("tokens_per_s", record.tokens_per_s, reason),
         **or_reason("speedup", speedup_estimate(record, records), no_speedup),
-        **or_reason("acceptance_rate", record.acceptance_rate, NOTHING_DRAFTED),
+        **or_reason("acceptance_rate", record.acceptance_rate, nothing_drafted),
         "noisy": record.noisy,
         "error": record.error,
     }

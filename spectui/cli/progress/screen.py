@@ -48,6 +48,7 @@ class Screen(Silent):
         """What the search is at; loading a model interrupts it."""
         self._status = "starting"
         self._left_s: float | None = None
+        self._n_recorded = 0
         self._live_counters = Counters()
         self._live = Live(console=console, auto_refresh=False, transient=True)
         self._live.start()
@@ -75,10 +76,13 @@ class Screen(Silent):
             case StudyResumed(records=records):
                 self._records.extend(records)
                 self._status = words.resumed(event)
-            case TraceProgress(step=step):
+            case TraceProgress(step=None):
+                self._n_recorded = 0
                 self._status = "recording, to replay every setting"
-                if step is not None:
-                    self._status += f" · {words.traced(step)}"
+            case TraceProgress(step=step, n_steps=n_steps):
+                self._n_recorded += 1
+                self._status = f"recording {self._n_recorded}/{n_steps}"
+                self._status += "" if step is None else f" · {words.traced(step)}"
             case ForecastMade(forecasts=forecasts):
                 self._status = words.forecast(forecasts)
             case TrialStarted(number=number, arm=arm):

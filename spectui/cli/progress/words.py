@@ -1,9 +1,16 @@
 """How numbers and steps are written."""
 
 from spectui.models.sizes import counted
+from spectui.replay.costs import Costs
 from spectui.tune.events import ConfirmationStarted, SearchDecided, StudyResumed
 from spectui.tune.forecast import Forecast
-from spectui.tune.tracing import CostsMeasured, DraftRecorded, OutputRecorded, TracingEvent
+from spectui.tune.tracing import (
+    CostsMeasured,
+    DraftRecorded,
+    OutputRecorded,
+    PromptProbed,
+    TracingEvent,
+)
 from spectui.tune.trials import TrialRecord, TrialState, speedup_estimate
 
 
@@ -41,8 +48,7 @@ def forecast(forecasts: tuple[Forecast, ...]) -> str:
 
 def resumed(event: StudyResumed) -> str:
     """Tell of trials that were taken up."""
-    n = counted(len(event.records), "trial")
-    return f"resuming a study with {n}; nothing is recorded again"
+    return f"resuming a study with {counted(len(event.records), 'trial')}"
 
 
 def decided(event: SearchDecided) -> str:
@@ -64,8 +70,14 @@ def traced(event: TracingEvent) -> str:
             return f"{prompt}: {len(result.tokens)} tokens of the target"
         case DraftRecorded(prompt_id=prompt, draft=draft, n_tokens=n, seconds=seconds):
             return f"{prompt}: {draft} along {n} tokens in {seconds:.1f} s"
+        case PromptProbed(prompt_id=prompt, drafter=drafter):
+            return f"{prompt}: measured rounds of every length with {drafter}"
         case CostsMeasured(draft=draft, costs=costs):
-            return f"{draft}: measured what rounds cost, the machine unsteady by {costs.spread:.0%}"
+            return f"{draft}: measured what rounds cost{_unsteady(costs)}"
+
+
+def _unsteady(costs: Costs) -> str:
+    return "" if costs.spread is None else f", the machine unsteady by {costs.spread:.0%}"
 
 
 def rate(value: float | None) -> str:

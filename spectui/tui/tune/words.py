@@ -75,7 +75,8 @@ def progress(state: TuningState, ledger: Ledger) -> tuple[str, float]:
         words = f"prompt {state.n_confirmed} of {state.n_to_confirm}"
         return words, _fraction(state.n_confirmed, state.n_to_confirm)
     if state.phase is Phase.RECORDING:
-        return f"{counted(state.n_recorded, 'step')} done, to replay every setting", 0.0
+        words = f"step {state.n_recorded} of {state.n_to_record}, to replay every setting"
+        return words, _fraction(state.n_recorded, state.n_to_record)
     words = f"{ledger.n_tried} of {counted(state.n_trials, 'trial')}"
     if state.phase is Phase.FINISHED and state.result is not None and not state.result.interrupted:
         # It may have needed fewer than were asked for.

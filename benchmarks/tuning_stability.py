@@ -1,0 +1,138 @@
+"""The same answer tomorrow? Tuning again and again with other seeds, as a user would ask for it.
+
+Every run has a home of its own, so nothing is resumed. What the runs chose is then measured side by
+side, in turn on every prompt, since the speedup that a run reports has the noise of that run in it:
+two runs that choose different settings have disagreed only if those settings differ.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import CONTEXT, demo_pair, write_results
+from spectui.config import SamplingConfig, Schedule, SpeculationConfig
+from spectui.demo import DemoModel
+from spectui.engine.driver import Engine
+from spectui.paths import cache_dir
+from spectui.prompts import builtin_suite
+from spectui.tune.measurement import Measurer, measurements
+from spectui.tune.statistics import paired_speedup
+from spectui.tune.workload import tokenize
+
+TARGETS = {"demo": DemoModel.DENSE, "demo-moe": DemoModel.MOE}
+_N_PREDICT = 32
+
+
+def main() -> None:
+    """Measure and write ``results/tuning_stability_<preset>.json``."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--preset", choices=TARGETS, default="demo")
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--trials", type=int, default=12)
+    parser.add_argument("--time-budget", default="4m")
+    parser.add_argument("--prompts", type=int, default=24, help="for the measurement side by side")
+    arguments = parser.parse_args()
+    runs = []
+    for seed in range(1, arguments.runs + 1):
+        runs.append(run(arguments.preset, seed, arguments.trials, arguments.time_budget))
+        print(seed, runs[-1]["verdict"]["reason"], file=sys.stderr, flush=True)
+    chosen = [setting_of(one) for one in runs]
+    together = measure_together(TARGETS[arguments.preset], chosen, arguments.prompts)
+    found = list(together.values())
+    write_results(
+        f"tuning_stability_{arguments.preset}",
+        {
+            "n_verdicts_to_use_it": sum(one["verdict"]["use_speculation"] for one in runs),
+            "n_runs": len(runs),
+            "lowest_over_highest": min(found) / max(found) if found else None,
+            "speedups_together": [
+                {"setting": describe(setting), "speedup": value}
+                for setting, value in together.items()
+            ],
+            "runs": runs,
+        },
+    )
+
+
+def run(preset: str, seed: int, trials: int, time_budget: str) -> dict[str, Any]:
+    """Tune with a home of its own; the built models are shared."""
+    with tempfile.TemporaryDirectory() as home:
+        (Path(home) / "cache").symlink_to(cache_dir())
+        command = [sys.executable, "-m", "spectui", "tune", "--preset", preset]
+        command += ["--seed", str(seed), "--trials", str(trials), "--time-budget", time_budget]
+        began = time.perf_counter()
+        done = subprocess.run(
+            [*command, "--json", "-", "--quiet"],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "SPECTUI_HOME": home},
+        )
+        wall_s = time.perf_counter() - began
+    document = json.loads(done.stdout)
+    return {
+        "seed": seed,
+        "wall_s": wall_s,
+        "n_trials": len(document["trials"]),
+        "verdict": document["verdict"],
+        "best": document["best"],
+    }
+
+
+def setting_of(one: dict[str, Any]) -> SpeculationConfig | None:
+    """What a run says to use; None for off, and for n-gram drafters."""
+    parameters = (one["best"] or {}).get("params", {})
+    if not one["verdict"]["use_speculation"] or "draft_p_min" not in parameters:
+        return None
+    names = ("draft_max", "draft_min", "draft_p_min")
+    return SpeculationConfig(**{name: parameters[name] for name in names})
+
+
+def measure_together(
+    target: DemoModel, chosen: Sequence[SpeculationConfig | None], n_prompts: int
+) -> dict[SpeculationConfig, float]:
+    """Speedup over off of each distinct setting, all in turn on every prompt."""
+    distinct = list(dict.fromkeys(setting for setting in chosen if setting is not None))
+    if not distinct:
+        return {}
+    options, draft = demo_pair(target)
+    pairs: dict[SpeculationConfig, list[Any]] = {setting: [] for setting in distinct}
+    with Engine() as engine:
+        longest = max(setting.draft_max for setting in distinct)
+        loaded = engine.load_target(options, CONTEXT, max_draft=longest)
+        engine.load_draft(draft)
+        workload = tokenize(
+            engine,
+            builtin_suite()[:n_prompts],
+            n_predict=_N_PREDICT,
+            sampling=SamplingConfig(),
+            n_ctx=loaded.n_ctx,
+        )
+        measurer = Measurer(engine, workload, Schedule.SERVER)
+        measurer.warm_up(None)
+        for turn, item in enumerate(workload.items):
+            for setting, pair in zip(distinct, measurer.block(item, distinct, turn), strict=True):
+                pairs[setting].append(pair)
+    return {
+        setting: paired_speedup(measurements(found)).estimate for setting, found in pairs.items()
+    }
+
+
+def describe(setting: SpeculationConfig) -> dict[str, Any]:
+    """As the results have it."""
+    return {
+        "draft_max": setting.draft_max,
+        "draft_min": setting.draft_min,
+        "draft_p_min": setting.draft_p_min,
+    }
+
+
+if __name__ == "__main__":
+    main()

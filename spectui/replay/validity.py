@@ -1,0 +1,124 @@
+"""Whether a trace can be what a recording left: a file may have been made by anyone."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from spectui.replay.costs import Costs
+from spectui.replay.grid import MAX_DEPTH
+from spectui.replay.ngrams import NGRAM_COSTS
+from spectui.replay.trace import Chains, Recording, Tail, Trace, spread
+from spectui.speculative.decoder import Stop
+
+_MAX_TOKEN = 2**31 - 1
+_MAX_SECONDS = 3600.0
+"""Of any part of a round."""
+
+
+def check_trace(trace: Trace) -> None:
+    """Raise ``ValueError`` with what no recording can have left, and where."""
+    for recording in trace.recordings:
+        if set(recording.chains) != set(trace.drafts):
+            raise ValueError(f"recording {recording.id} lacks a draft")
+        _check_recording(recording)
+        for name, chains in recording.chains.items():
+            _check_chains(recording, chains, f"{name} on {recording.id}")
+    _check_all_costs(trace.costs, trace.drafts)
+
+
+def _check_recording(recording: Recording) -> None:
+    where = f"recording {recording.id}"
+    _check_tokens((*recording.prompt, *recording.output), where)
+    if not recording.output:
+        raise ValueError(f"{where} has no output")
+    asked = recording.n_predict
+    if asked < -1 or (asked >= 0 and len(recording.output) > max(1, asked)):
+        raise ValueError(f"{where} has more output than was asked for")
+    if not 0 < recording.n_ctx <= _MAX_TOKEN:
+        raise ValueError(f"{where} has a context of {recording.n_ctx} tokens")
+    if len(recording.prompt) + recording.n_decoded > recording.n_ctx:
+        raise ValueError(f"{where} is longer than its context")
+    _check_end(recording, where)
+
+
+def _check_end(recording: Recording, where: str) -> None:
+    """A replay ends where the recording did, and for the same reason."""
+    output = recording.output
+    match recording.stop:
+        case Stop.END_OF_GENERATION:
+            is_right = output[-1] not in output[:-1]
+        case Stop.LENGTH:
+            is_right = len(output) == max(1, recording.n_predict)
+        case Stop.CONTEXT:
+            is_right = len(recording.prompt) + len(output) >= recording.n_ctx
+        case Stop.CANCELLED:
+            is_right = True
+    if not is_right:
+        raise ValueError(f"{where} ends in another place than it says ({recording.stop})")
+
+
+def _check_chains(recording: Recording, chains: Chains, where: str) -> None:
+    if not 1 <= chains.depth <= MAX_DEPTH:
+        raise ValueError(f"{where} has chains of {chains.depth} tokens, not 1 to {MAX_DEPTH}")
+    if len(chains.tokens) != len(chains.probabilities):
+        raise ValueError(f"{where} has tokens without a probability")
+    _check_drafted(chains, where)
+    for tail in chains.tails:
+        _check_drafted(tail, where)
+        if not len(tail.tokens) == len(tail.probabilities) < chains.depth:
+            raise ValueError(f"{where} has a tail of another length than the chains")
+    spread(recording.output, chains)
+
+
+def _check_drafted(drafted: Chains | Tail, where: str) -> None:
+    _check_tokens(drafted.tokens, where)
+    # Single precision, and a softmax may exceed 1 by rounding.
+    if not all(0.0 <= value <= 1.0 + 1e-6 for value in drafted.probabilities):
+        raise ValueError(f"{where} has a probability that is not between 0 and 1")
+
+
+def _check_tokens(tokens: Iterable[int], where: str) -> None:
+    if not all(0 <= token <= _MAX_TOKEN for token in tokens):
+        raise ValueError(f"{where} has a token that no vocabulary has")
+
+
+def _check_all_costs(costs: Mapping[str, Costs], drafts: Mapping[str, object]) -> None:
+    for name, measured in costs.items():
+        if name not in drafts and name != NGRAM_COSTS:
+            raise ValueError(f"it has costs of {name}, which is not among its drafts")
+        _check_costs(measured, f"the costs of {name}")
+
+
+def _check_costs(costs: Costs, where: str) -> None:
+    lengths = costs.lengths
+    if not lengths or lengths[0] < 0 or any(one >= other for one, other in pairwise(lengths)):
+        raise ValueError(f"{where} are not of ascending lengths")
+    if lengths[-1] > MAX_DEPTH or not 0 <= costs.n_past <= _MAX_TOKEN:
+        raise ValueError(f"{where} are of no draft that fits a context")
+    curves = (costs.verify_s, costs.verify_growth_s, costs.again_s, costs.again_growth_s)
+    if any(len(curve) != len(lengths) for curve in curves):
+        raise ValueError(f"{where} lack a length")
+    growth = (*costs.verify_growth_s, *costs.again_growth_s, costs.step_growth_s)
+    parts = (costs.step_s, costs.catch_up_s, costs.token_s, costs.fixed_s, costs.rollback_s)
+    _check_seconds((*costs.again_s, *parts, *growth, costs.off_growth_s), where, least=0.0)
+    # A nanosecond: no decode is faster, and speedups divide by these.
+    _check_seconds((*costs.verify_s, costs.off_s), where, least=1e-9)
+    _check_growth(costs, where)
+    if not 0.0 <= (costs.spread or 0.0) < math.inf:
+        raise ValueError(f"{where} spread by what no machine does")
+
+
+def _check_growth(costs: Costs, where: str) -> None:
+    grown = (
+        *zip(costs.verify_s, costs.verify_growth_s, strict=True),
+        *zip(costs.again_s, costs.again_growth_s, strict=True),
+        (costs.step_s, costs.step_growth_s),
+        (costs.off_s, costs.off_growth_s),
+    )
+    if any(growth_s * costs.n_past > seconds for seconds, growth_s in grown):
+        raise ValueError(f"{where} are below nothing where the context is empty")
+
+
+def _check_seconds(seconds: Sequence[float], where: str, *, least: float) -> None:
+    if not all(least <= value <= _MAX_SECONDS for value in seconds):
+        raise ValueError(f"{where} have a part of a round that takes no time, or an hour")
