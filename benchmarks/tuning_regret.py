@@ -2,13 +2,14 @@
 
 The real llama-server is the judge. A grid of settings is measured on it, every prompt beside the
 same prompt on a server without a draft, since the machine drifts. Then spectui tunes the same pair
-in an eighth of the time that the grid's own runs took, and so does Optuna alone, with real trials
-only. The settings that each found, the best three of the grid and both defaults are measured once
-more on servers that run at the same time, in turn on every prompt: the best of forty noisy numbers
-would flatter itself.
+in an eighth of the time that the grid's own runs took (starts of the server and prompts included,
+the runs without a draft left out), and so does Optuna alone, with real trials only. The settings
+that each found, the best three of the grid and both defaults are measured once more on servers that
+run at the same time, in turn on every prompt: the best of forty noisy numbers would flatter itself.
 """
 
 import argparse
+import json
 import statistics
 import sys
 import tempfile
@@ -79,6 +80,7 @@ def main() -> None:
     parser.add_argument("--target", type=DemoModel, default=DemoModel.DENSE)
     parser.add_argument("--prompts", type=int, default=8)
     parser.add_argument("--n-predict", type=int, default=48)
+    parser.add_argument("--grid", type=Path, help="JSON lines: what is there is not measured again")
     parser.add_argument("--share", type=float, default=1 / 8, help="of the grid's time")
     arguments = parser.parse_args()
     target, draft = demo_pair(arguments.target)
@@ -91,9 +93,7 @@ def main() -> None:
             n_predict=arguments.n_predict,
             logs=Path(folder),
         )
-        began = time.perf_counter()
-        grid = measure_grid(job)
-        with_restarts_s = time.perf_counter() - began
+        grid = measure_grid(job, arguments.grid or Path(folder) / "grid.jsonl")
         grid_s = sum(row["seconds"] for row in grid)
         budget_s = arguments.share * grid_s
         results = {
@@ -117,7 +117,6 @@ def main() -> None:
             "n_prompts": len(job.items),
             "n_predict": job.n_predict,
             "grid_s": grid_s,
-            "grid_with_servers_and_off_s": with_restarts_s,
             "budget_s": budget_s,
             "tuning": {name: told(result, wall) for name, (result, wall) in results.items()},
             "speedups_together": duel,
@@ -140,27 +139,38 @@ def prepare(target: ModelOptions, n_predict: int) -> Workload:
         )
 
 
-def measure_grid(job: Job) -> list[dict[str, Any]]:
-    """One row per setting, each prompt beside the same prompt without a draft."""
-    rows = []
+def measure_grid(job: Job, path: Path) -> list[dict[str, Any]]:
+    """One row per setting, each prompt beside the same prompt without a draft.
+
+    Rows go to ``path`` as they come, and an interrupted grid goes on from there.
+    """
+    known = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    rows: list[dict[str, Any]] = [json.loads(line) for line in known]
     with job.start(None, "off") as off:
-        for index, config in enumerate(GRID):
-            with job.start(config, str(index)) as server:
-                job.seconds(server, job.items[0])
-                ons: list[float] = []
-                offs: list[float] = []
-                for turn, item in enumerate(job.items):
-                    for is_on in (True, False) if turn % 2 else (False, True):
-                        (ons if is_on else offs).append(job.seconds(server if is_on else off, item))
-            rows.append(
-                {
-                    "config": setting(config),
-                    "seconds": sum(ons) * job.n_predict,
-                    "speedup": sum(offs) / sum(ons),
-                }
-            )
+        for index, config in enumerate(GRID[len(rows) :], len(rows)):
+            rows.append(measure_setting(job, config, index, off))
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(rows[-1]) + "\n")
             print(rows[-1], file=sys.stderr, flush=True)
     return rows
+
+
+def measure_setting(
+    job: Job, config: SpeculationConfig, index: int, off: LlamaServer
+) -> dict[str, Any]:
+    """One row of the grid. Its seconds are what the setting itself took, off left out."""
+    began = time.perf_counter()
+    with job.start(config, str(index)) as server:
+        job.seconds(server, job.items[0])
+        own_s = time.perf_counter() - began
+        ons: list[float] = []
+        offs: list[float] = []
+        for turn, item in enumerate(job.items):
+            for is_on in (True, False) if turn % 2 else (False, True):
+                began = time.perf_counter()
+                (ons if is_on else offs).append(job.seconds(server if is_on else off, item))
+                own_s += (time.perf_counter() - began) * is_on
+    return {"config": setting(config), "seconds": own_s, "speedup": sum(offs) / sum(ons)}
 
 
 def tune(
