@@ -158,6 +158,17 @@ def test_growth_is_found_through_drift() -> None:
     assert long_s == pytest.approx(verify_s(16) + 1100 * GROWTH_S[16], rel=0.1)
 
 
+def test_a_machine_that_stood_still_once_does_not_spoil_the_prediction() -> None:
+    off_s = dict.fromkeys(range(8), 0.0507)
+    calm = fitted(rounds([1.0] * 8, [100] * 8), off_s)
+    stalled, *others = rounds([1.0] * 8, [100] * 8)
+    times = replace(stalled.round.times, other_s=10.0)
+    stalled = replace(stalled, round=replace(stalled.round, times=times))
+    found = fitted([stalled, *others], {**off_s, 3: 5.0})
+    assert found.off_s == pytest.approx(calm.off_s, rel=0.02)
+    assert found.verify_s == pytest.approx(calm.verify_s, rel=0.02)
+
+
 def test_close_depths_tell_nothing_of_growth() -> None:
     costs = fitted([deep(one) for one in rounds([1.0] * 3, [600, 700, 800])], {})
     assert set(costs.verify_growth_s) == {0.0}

@@ -37,7 +37,9 @@ class Interrupts:
 
     def exit_code(self, code: int) -> int:
         """The code of a run that ended with ``code``, seen from who ended it."""
-        return self._code if code == _INTERRUPTED else code
+        # Who takes the terminal away cannot be told more than that.
+        was_ended = code != 0 and self._code != _INTERRUPTED
+        return self._code if was_ended or code == _INTERRUPTED else code
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         if not self._held:

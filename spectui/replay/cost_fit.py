@@ -116,12 +116,16 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
 
 
 def _levelled(costs: Costs, observed: Sequence[Observed], verify: "_Curve") -> Costs:
-    """Costs that add up to what the rounds took together."""
+    """Costs that add up to what the rounds of a generation took together."""
     # A chain may have been longer than the draft that came of it.
     prices = costs.prices(max(max(one.round.n_drafted, one.round.n_steps) for one in observed))
-    modelled_s = sum(_modelled_s(one, prices) for one in observed)
-    taken_s = sum(one.round.times.total_s / verify.level(one.group) for one in observed)
-    share = taken_s / modelled_s
+    shares = []
+    for group in {one.group for one in observed}:
+        own = [one for one in observed if one.group == group]
+        taken_s = sum(one.round.times.total_s for one in own)
+        shares.append(taken_s / verify.level(group) / sum(_modelled_s(one, prices) for one in own))
+    # Of a generation every round counts; a machine that stood still in one of them does not.
+    share = _mean(shares)
 
     def scaled(seconds: Sequence[float]) -> tuple[float, ...]:
         return tuple(share * one for one in seconds)
@@ -151,10 +155,11 @@ def _modelled_s(observed: Observed, prices: Prices) -> float:
 def _with_off(costs: Costs, off: Sequence[ObservedOff], verify: "_Curve") -> Costs:
     """Costs with those of the target alone."""
     growth_s, n_past = costs.off_growth_s, costs.n_past
+    # As robust as the level of the rounds, which it is compared with.
     seconds = [
         (one.token_s - growth_s * (one.n_past - n_past)) / verify.level(one.group) for one in off
     ]
-    return replace(costs, off_s=float(np.mean(seconds)) if seconds else 0.0)
+    return replace(costs, off_s=_mean(seconds))
 
 
 def _bounded(costs: Costs) -> Costs:
