@@ -33,15 +33,34 @@ class NgramKind(StrEnum):
 
     SIMPLE = "ngram-simple"
     """Copies what followed the last tokens where they stood before."""
+    MAP_K = "ngram-map-k"
+    """The same from a table of places, with drafts as long as the last one was accepted."""
+    MAP_K4V = "ngram-map-k4v"
+    """As ``MAP_K``, where one continuation is frequent enough among up to four."""
+    MOD = "ngram-mod"
+    """Follows a table from n-grams to single tokens."""
+    CACHE = "ngram-cache"
+    """Follows counts of what came after the last one to four tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NgramConfig:
-    """A drafter that looks the last tokens up in the text so far. Defaults are llama-server's."""
+    """A drafter that looks the last tokens up in the text so far.
+
+    Defaults are llama-server's. What ``kind`` does not read stays at its default, so that equal
+    drafters are equal here; ``ngram-cache`` reads nothing of it.
+    """
 
     kind: NgramKind = NgramKind.SIMPLE
     size_n: int = 12
-    """Tokens that are looked up, and the shortest draft. Llama-server takes 1 to 1024."""
+    """Of ``SIMPLE``, ``MAP_K`` and ``MAP_K4V``: tokens that are looked up, and of ``SIMPLE`` the
+    shortest draft, too. Llama-server takes 1 to 1024."""
+    min_hits: int = 1
+    """Of ``MAP_K4V``: lookups that must find an n-gram before it drafts. At least 1."""
+    n_match: int = 24
+    """Of ``MOD``: tokens that are looked up. Llama-server takes 1 to 1024, and warns below 16."""
+    n_min: int = 48
+    """Of ``MOD``: a draft that ends for want of an entry before it is this long is dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +78,9 @@ class SpeculationConfig:
     draft_p_min: float = 0.0
     """Drafting stops when the top token's probability (softmax of the top 10) is below this."""
     ngram: NgramConfig | None = None
-    """Drafts instead of a draft model: ``draft_max`` is its ``size_m`` then, and ``draft_min`` and
-    ``draft_p_min`` mean nothing to it."""
+    """Drafts instead of a draft model. ``draft_max`` is its ``size_m`` then, or the ``n_max`` of
+    ``MOD``; llama-server's ``CACHE`` drafts up to 8 and has no option for it. ``draft_min`` and
+    ``draft_p_min`` mean nothing to any of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from spectui.config import (
     FlashAttention,
     ModelOptions,
     NgramConfig,
+    NgramKind,
     SpeculationConfig,
     TensorOverride,
 )
@@ -252,6 +253,23 @@ def test_an_ngram_drafter_is_written_with_its_sizes_and_no_draft(
         *("--spec-type", "ngram-simple"),
         *("--spec-ngram-simple-size-n", "12", "--spec-ngram-simple-size-m", "48"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("config", "flags"),
+    [
+        (NgramConfig(kind=NgramKind.MAP_K, size_n=6), "size-n 6 size-m 48 min-hits 1"),
+        (NgramConfig(kind=NgramKind.MAP_K4V, min_hits=2), "size-n 12 size-m 48 min-hits 2"),
+        (NgramConfig(kind=NgramKind.MOD, n_match=16, n_min=4), "n-match 16 n-min 4 n-max 48"),
+        (NgramConfig(kind=NgramKind.CACHE), ""),
+    ],
+)
+def test_every_kind_of_ngram_drafter_has_flags_of_its_own(config: NgramConfig, flags: str) -> None:
+    off = arguments(draft=None, speculation=None)
+    found = arguments(speculation=SpeculationConfig(draft_max=48, ngram=config))
+    prefix = f"--spec-{config.kind}-"
+    words = [word if word.isdigit() else f"{prefix}{word}" for word in flags.split()]
+    assert found[len(off) :] == ["--spec-type", str(config.kind), *words]
 
 
 @pytest.mark.parametrize("dialect", sorted(set(Dialect) - NGRAM_DIALECTS))

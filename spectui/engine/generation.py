@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from spectui.config import SpeculationConfig
+from spectui.config import NgramKind, SpeculationConfig
 from spectui.engine.commands import Generate, ProbeMargin
 from spectui.engine.events import (
     Event,
@@ -59,7 +59,8 @@ def _check_speculation(speculation: SpeculationConfig, room: int) -> None:
             f"draft_max {draft_max} is more than the {room} tokens that the target was loaded for; "
             "raise -b, or load it for longer drafts"
         )
-    if ngram is not None and not 1 <= ngram.size_n <= draft_max:
+    is_simple = ngram is not None and ngram.kind is NgramKind.SIMPLE
+    if ngram is not None and is_simple and not 1 <= ngram.size_n <= draft_max:
         raise UsageError(
             f"{ngram.kind} with n {ngram.size_n} and m {draft_max} would draft nothing; n must be "
             "at least 1 and at most m"

@@ -146,8 +146,24 @@ def _ngram_arguments(config: NgramConfig, draft_max: int, dialect: Dialect) -> l
             f"{dialect} has no flags for {config.kind} that spectui knows; export for "
             f"{Dialect.LLAMA_CPP}, or choose a setting with a draft model"
         )
-    kind = ["--spec-type", config.kind.value]
+    options = _ngram_options(config, draft_max)
+    flags = [word for name, value in options for word in (f"--spec-{config.kind}-{name}", value)]
+    return ["--spec-type", config.kind.value, *flags]
+
+
+def _ngram_options(config: NgramConfig, draft_max: int) -> tuple[tuple[str, str], ...]:
+    """Names after the kind's, and values; llama-server has none for ``ngram-cache``."""
+    sizes = (("size-n", str(config.size_n)), ("size-m", str(draft_max)))
     match config.kind:
         case NgramKind.SIMPLE:
-            names = ("--spec-ngram-simple-size-n", "--spec-ngram-simple-size-m")
-    return [*kind, names[0], str(config.size_n), names[1], str(draft_max)]
+            return sizes
+        case NgramKind.MAP_K | NgramKind.MAP_K4V:
+            return (*sizes, ("min-hits", str(config.min_hits)))
+        case NgramKind.MOD:
+            return (
+                ("n-match", str(config.n_match)),
+                ("n-min", str(config.n_min)),
+                ("n-max", str(draft_max)),
+            )
+        case NgramKind.CACHE:
+            return ()

@@ -1,13 +1,18 @@
 """Drafters without a model: what the text itself says about how it goes on.
 
 Their rules are llama.cpp's (``common/ngram-map.cpp``), so that the same drafts come out; how they
-are looked up is our own. A new kind is a class here and a case in ``ngram_drafter``.
+are looked up is our own. A new kind is a class, here or in a module of its own, and a case in
+``ngram_drafter``.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from spectui.config import NgramConfig, NgramKind
 from spectui.speculative.drafters import Draft, Drafter
+from spectui.speculative.ngram_cache import N_DRAFT, NgramCacheDrafter, NgramCacheState
+from spectui.speculative.ngram_map import NgramMapDrafter, NgramMapState
+from spectui.speculative.ngram_mod import NgramModDrafter, NgramModState
 
 
 class NgramSimpleDrafter:
@@ -66,13 +71,45 @@ class NgramSimpleDrafter:
         self._next_start = max(self._next_start, len(tokens) - n)
 
 
-def ngram_drafter(config: NgramConfig, draft_max: int) -> Drafter:
+@dataclass(slots=True, kw_only=True)
+class NgramMemory:
+    """What a slot of llama-server remembers from one generation to the next.
+
+    It belongs to one ``NgramConfig`` and one longest draft, as a running server has only one.
+    """
+
+    map_state: NgramMapState = field(default_factory=NgramMapState)
+    mod_state: NgramModState = field(default_factory=NgramModState)
+    cache_state: NgramCacheState = field(default_factory=NgramCacheState)
+
+
+def ngram_drafter(
+    config: NgramConfig, draft_max: int, memory: NgramMemory | None = None
+) -> Drafter:
     """The drafter of ``config``. Both schedules have the same: there is no model to keep in step.
 
     Args:
         config: which one, and how much it looks up.
         draft_max: most tokens per draft.
+        memory: of the same chat's last drafter, to draft what llama-server drafts in a later turn.
+            None to know nothing, as after a start of the server: measurements must not learn from
+            one another.
     """
+    known = NgramMemory() if memory is None else memory
     match config.kind:
         case NgramKind.SIMPLE:
             return NgramSimpleDrafter(config.size_n, draft_max)
+        case NgramKind.MAP_K | NgramKind.MAP_K4V:
+            return NgramMapDrafter(
+                config.size_n,
+                draft_max,
+                with_values=config.kind is NgramKind.MAP_K4V,
+                min_hits=config.min_hits,
+                state=known.map_state,
+            )
+        case NgramKind.MOD:
+            return NgramModDrafter(
+                config.n_match, draft_max, n_min=config.n_min, state=known.mod_state
+            )
+        case NgramKind.CACHE:
+            return NgramCacheDrafter(min(draft_max, N_DRAFT), known.cache_state)

@@ -1,0 +1,139 @@
+"""``ngram-cache``: the token that most often followed what stands at the end of the text.
+
+Its rules are those of llama.cpp's ``common/ngram-cache.cpp`` and of
+``common_speculative_impl_ngram_cache`` in ``common/speculative.cpp``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from spectui.speculative.drafters import Draft
+from spectui.speculative.ngram_counts import MAX_SIZE, Followers, NgramCounts, count_ngrams
+
+N_DRAFT = 8
+"""Longest draft of llama-server, which has no option for it."""
+_STATIC_SIZE = 2
+"""Tokens of the n-grams that a static table is asked for: ``LLAMA_NGRAM_STATIC``."""
+_Bound = tuple[int, int]
+_LAX: tuple[_Bound, ...] = ((2, 66), (2, 50), (1, 50), (1, 50))
+"""By size of n-gram: fewest times it was seen, least share of one follower in percent."""
+_STRICT: tuple[_Bound, ...] = ((4, 75), (3, 66), (2, 66), (2, 66))
+
+
+@dataclass(slots=True, kw_only=True)
+class NgramCacheState:
+    """What a slot of llama-server remembers from one generation to the next."""
+
+    context: NgramCounts = field(default_factory=dict)
+    """Counted in the texts so far."""
+    n_counted: int = 0
+    """Tokens of the longest text so far; those of the next one are counted from there on."""
+    dynamic: NgramCounts = field(default_factory=dict)
+    """Of earlier runs: ``--lookup-cache-dynamic``, which llama-server reads and never writes."""
+    static: NgramCounts = field(default_factory=dict)
+    """Of a large corpus: ``--lookup-cache-static``."""
+
+
+class NgramCacheDrafter:
+    """Proposes token by token the likeliest follower of the last four to one tokens.
+
+    The longest n-gram decides whose followers are certain enough; first those counted in the text,
+    then the dynamic table's, then the static one's, which also weighs the followers in the others.
+
+    Llama-server counts the text in pieces: before each draft, what is new of it, on its own.
+    N-grams that reach from one piece into the next are not counted, so that rounds of a single
+    token teach nothing.
+    """
+
+    def __init__(self, n_max: int = N_DRAFT, state: NgramCacheState | None = None) -> None:
+        """Propose at most ``n_max`` tokens.
+
+        Args:
+            n_max: ``N_DRAFT`` is what llama-server does; other lengths have no flags.
+            state: tables to ask, and to go on from as llama-server does from one generation to
+                the next; None to know nothing.
+        """
+        self._n_max = n_max
+        self._state = NgramCacheState() if state is None else state
+        self._tokens: list[int] = []
+        """The sequence without its last token, as the target's cache has it."""
+        self._batch: tuple[int, ...] = ()
+        self._ahead: NgramCounts = {}
+        """Counted in the prompt of a first generation, before the first draft makes it count."""
+        self._n_ahead = 0
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Take the prompt as the text so far. It is known from the first draft on."""
+        self._tokens = list(prompt)
+        self._n_ahead = 0
+        self._ahead = {}
+        if not self._state.context and self._state.n_counted == 0:
+            # Llama-server does this in the first round, in a fraction of the time.
+            self._n_ahead = len(prompt)
+            count_ngrams(self._ahead, prompt)
+
+    def draft(self, last: int, n_max: int) -> Draft:
+        """Count what is new, and follow the tables from the end of the text."""
+        self._count(last)
+        found: list[int] = []
+        text = [*self._tokens[1 - MAX_SIZE :], last]
+        if len(text) < _STATIC_SIZE:
+            return Draft()
+        while len(found) < min(self._n_max, n_max):
+            token = self._next(text)
+            if token is None:
+                break
+            found.append(token)
+            text = [*text[1 - MAX_SIZE :], token]
+        return Draft(tokens=tuple(found))
+
+    def verified(self, batch: Sequence[int]) -> None:
+        """Remember the batch until it is known what of it counts."""
+        self._batch = tuple(batch)
+
+    def accept(self, n_accepted: int) -> None:
+        """The text grows by what was accepted; rejected tokens never were part of it."""
+        self._tokens += self._batch[: 1 + n_accepted]
+
+    def _count(self, last: int) -> None:
+        state, tokens = self._state, self._tokens
+        if state.n_counted > len(tokens):
+            return
+        new = [*tokens[state.n_counted :], last]
+        n_ahead = self._n_ahead if state.n_counted == 0 else 0
+        if n_ahead:
+            state.context = self._ahead
+        count_ngrams(state.context, new, n_ahead)
+        state.n_counted = len(tokens) + 1
+
+    def _next(self, text: Sequence[int]) -> int | None:
+        """The token after ``text``, None if none is certain enough."""
+        state = self._state
+        static = state.static.get(tuple(text[-_STATIC_SIZE:]))
+        token = _lookup(state.context, text, _LAX, static)
+        if token is None:
+            token = _lookup(state.dynamic, text, _STRICT, static)
+        if token is None and static is not None:
+            token = _certain(static, _LAX[_STATIC_SIZE - 1], None)
+        return token
+
+
+def _lookup(
+    counts: NgramCounts, text: Sequence[int], bounds: Sequence[_Bound], static: Followers | None
+) -> int | None:
+    # Where the text is shorter than an n-gram, llama.cpp reads what lies before it in memory.
+    for size in range(min(MAX_SIZE, len(text)), 0, -1):
+        followers = counts.get(tuple(text[-size:]))
+        if followers is not None:
+            token = _certain(followers, bounds[size - 1], static)
+            if token is not None:
+                return token
+    return None
+
+
+def _certain(followers: Followers, bound: _Bound, static: Followers | None) -> int | None:
+    n_least, percent = bound
+    if followers.total < n_least:
+        return None
+    token = followers.likeliest(static)
+    return token if 100 * followers.counts[token] >= percent * followers.total else None

@@ -1,0 +1,270 @@
+"""``ngram-map-k`` and ``ngram-map-k4v``: lookups that remember how their drafts fared.
+
+Their rules are llama.cpp's (``common/ngram-map.cpp``), with what looks like an oversight as well,
+so that the same drafts come out; how they are looked up is our own. Positions count tokens from
+the start of the text.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from spectui.speculative.drafters import Draft
+from spectui.speculative.ngram_hash import RollingHash
+
+N_SLOTS = 1 << 18
+"""Of the table from n-grams to places: ``COMMON_NGRAM_HASH_MAP_SIZE``."""
+_FACTOR = 2654435761
+_MAX_VALUES = 4
+_MAX_COUNT = 16380
+
+
+@dataclass(slots=True, kw_only=True)
+class MapValue:
+    """A continuation of a key. ``ngram-map-k`` has one per key, which stands for all of them."""
+
+    start: int
+    """Position of its first token; 0 if it stands for all."""
+    n_accepted: int
+    """Longest draft from now on: tokens accepted of the last one, ``size_m`` before the first."""
+    n_seen: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class MapKey:
+    """An n-gram that was looked up and found."""
+
+    start: int
+    """Position where it was found first. What stands there in the present text is the n-gram."""
+    values: list[MapValue]
+    n_hits: int = 0
+    counted_to: int = 0
+    """Position of its occurrence up to which ``values`` are counted."""
+
+
+@dataclass(slots=True, kw_only=True)
+class NgramMapState:
+    """What a slot of llama-server remembers from one generation to the next.
+
+    Nothing of the text: positions are taken to mean the same in the next prompt, which begins as
+    the last one did if the chat goes on.
+    """
+
+    n_slots: int = N_SLOTS
+    """A power of two. Tests take a small one, in which n-grams collide."""
+    keys: list[MapKey] = field(default_factory=list)
+    places: dict[int, int] = field(default_factory=dict)
+    """Position of the n-gram that came first into each slot; a slot without one is missing."""
+    entered_to: int = 0
+    """Last position that was offered to ``places``."""
+    n_prompt: int = 0
+    n_checked: int = 0
+    """Length of the text at the last lookup."""
+
+
+class NgramMapDrafter:
+    """Proposes what followed the last ``size_n`` tokens at the place that a table has for them.
+
+    The first n-gram in a slot stays: of the prompt the latest, then of the output the earliest.
+    Others are found only in the round that fails to enter them. No lookup finds the first token
+    of the text, nor the ``size_n + size_m`` positions before the end of the prompt and the one
+    behind it. No draft is longer than what was accepted of the last one for the same n-gram; if
+    that was nothing, nothing is drafted for it again.
+
+    With values, the first ``_MAX_VALUES`` different continuations of an n-gram are counted up to
+    the place found, and that place anew at every lookup. A draft is made if the most frequent one
+    has at least twice the others' count, and copies what follows the place, whichever that is.
+    """
+
+    def __init__(
+        self,
+        size_n: int,
+        size_m: int,
+        *,
+        with_values: bool,
+        min_hits: int = 1,
+        state: NgramMapState | None = None,
+    ) -> None:
+        """Look ``size_n`` tokens up and propose at most ``size_m``.
+
+        Args:
+            size_n: tokens of a key, at least 1.
+            size_m: tokens of a value, at least 1.
+            with_values: compare continuations, as ``ngram-map-k4v`` does.
+            min_hits: lookups that must find a key before it drafts. llama-server takes it for
+                ``ngram-map-k`` too, where it does nothing.
+            state: of a drafter with the same sizes, to go on as llama-server does from one
+                generation to the next; None to know nothing.
+        """
+        self._size_n = size_n
+        self._size_m = size_m
+        self._with_values = with_values
+        self._min_hits = min_hits
+        self._state = NgramMapState() if state is None else state
+        self._tokens: list[int] = []
+        """The sequence without its last token, as the target's cache has it."""
+        self._batch: tuple[int, ...] = ()
+        self._last: MapValue | None = None
+        """What the last draft came from."""
+        self._hash = RollingHash(size_n, _FACTOR, self._state.n_slots)
+        self._occurrences: defaultdict[int, list[int]] = defaultdict(list)
+        """Positions by slot, rising; only with values."""
+        self._named: dict[tuple[int, ...], int] = {}
+        """Index of the first key with an n-gram."""
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Take the prompt as the text so far, and forget what llama.cpp forgets then."""
+        self._tokens = list(prompt)
+        self._last = None
+        self._hash = RollingHash(self._size_n, _FACTOR, self._state.n_slots)
+        self._occurrences = defaultdict(list)
+        self._read()
+        self._forget(len(prompt))
+        self._named = {}
+        # What is kept lies whole in the prompt: keys are never made around the end of the last one.
+        for index, key in enumerate(self._state.keys):
+            ngram = tuple(self._tokens[key.start : key.start + self._size_n])
+            self._named.setdefault(ngram, index)
+
+    def draft(self, last: int, n_max: int) -> Draft:
+        """Look up the n-gram that ``last`` ends."""
+        self._last = None
+        tokens, n, m = self._tokens, self._size_n, self._size_m
+        if len(tokens) < 2 * n + m:
+            return Draft()
+        self._state.n_checked = len(tokens)
+        self._read()
+        ngram = (*tokens[len(tokens) - n + 1 :], last)
+        slot = self._hash.ending(tokens, last)
+        place = self._find(ngram, slot)
+        self._enter()
+        if place == 0:
+            return Draft()
+        self._last = self._value(ngram, slot, place)
+        if self._last is None:
+            return Draft()
+        n_tokens = min(m, self._last.n_accepted, n_max)
+        return Draft(tokens=tuple(tokens[place + n : place + n + n_tokens]))
+
+    def verified(self, batch: Sequence[int]) -> None:
+        """Remember the batch until it is known what of it counts."""
+        self._batch = tuple(batch)
+
+    def accept(self, n_accepted: int) -> None:
+        """The text grows by what was accepted, which bounds the next draft of the same kind."""
+        # llama-server tells a drafter nothing of rounds without a draft.
+        if self._last is not None and len(self._batch) > 1:
+            self._last.n_accepted = n_accepted
+        self._tokens += self._batch[: 1 + n_accepted]
+
+    def _forget(self, n_prompt: int) -> None:
+        """If the text has become shorter, drop what may have changed.
+
+        A prompt longer than the text that was looked up last drops nothing, even if it is
+        another one.
+        """
+        state = self._state
+        kept = state.n_prompt
+        if kept > n_prompt:
+            kept = max(n_prompt - self._size_n - self._size_m, 0)
+        if n_prompt < state.n_checked:
+            state.places = {slot: at for slot, at in state.places.items() if at < kept}
+            state.entered_to = max(kept - 1, 0)
+            state.keys = [key for key in state.keys if self._keeps(key, kept)]
+        state.n_checked = state.n_prompt = n_prompt
+
+    def _keeps(self, key: MapKey, kept: int) -> bool:
+        if key.start >= kept:
+            return False
+        if not self._with_values:
+            return True
+        key.values = [value for value in key.values if value.start < kept]
+        return bool(key.values)
+
+    def _read(self) -> None:
+        """Take note of the n-grams that the text has gained."""
+        slots = self._hash.slots
+        n_known = len(slots)
+        self._hash.grow(self._tokens)
+        if self._with_values:
+            for place in range(n_known, len(slots)):
+                self._occurrences[slots[place]].append(place)
+
+    def _find(self, ngram: tuple[int, ...], slot: int) -> int:
+        """Position of an occurrence of ``ngram``, 0 for none."""
+        place = self._state.places.get(slot, 0)
+        if 0 < place < self._highest() and self._is_at(place, ngram):
+            return place
+        slots = self._hash.slots
+        # Equal n-grams have equal slots.
+        found = (at for at in self._new() if slots[at] == slot and self._is_at(at, ngram))
+        return next(found, 0)
+
+    def _enter(self) -> None:
+        """Offer the new positions to the table."""
+        state, slots = self._state, self._hash.slots
+        for place in self._new():
+            state.places.setdefault(slots[place], place)
+        state.entered_to = max(state.entered_to, self._highest())
+
+    def _new(self) -> Iterator[int]:
+        """Positions that the table was not offered, in llama.cpp's order."""
+        state = self._state
+        prompt_end = state.n_prompt - self._size_n - self._size_m - 1
+        in_prompt = range(prompt_end, state.entered_to, -1)
+        in_output = range(self._highest(), max(state.entered_to, state.n_prompt), -1)
+        return chain(in_prompt, in_output)
+
+    def _highest(self) -> int:
+        """Last position whose n-gram and continuation the text has, with one token to spare."""
+        return len(self._tokens) - self._size_n - self._size_m - 1
+
+    def _is_at(self, place: int, ngram: tuple[int, ...]) -> bool:
+        return tuple(self._tokens[place : place + self._size_n]) == ngram
+
+    def _value(self, ngram: tuple[int, ...], slot: int, place: int) -> MapValue | None:
+        """What to draft from, None for not to draft."""
+        key = self._key(ngram, place)
+        key.n_hits = min(key.n_hits + 1, _MAX_COUNT)
+        if not self._with_values:
+            return key.values[0]
+        if key.n_hits < self._min_hits:
+            return None
+        self._count(key, ngram, slot, place)
+        best = max(key.values, key=lambda value: value.n_seen)
+        n_others = sum(value.n_seen for value in key.values) - best.n_seen
+        return best if best.n_seen >= 2 * n_others else None
+
+    def _key(self, ngram: tuple[int, ...], place: int) -> MapKey:
+        keys = self._state.keys
+        if ngram not in self._named:
+            self._named[ngram] = len(keys)
+            everything = MapValue(start=0, n_accepted=self._size_m)
+            keys.append(MapKey(start=place, values=[] if self._with_values else [everything]))
+        return keys[self._named[ngram]]
+
+    def _count(self, key: MapKey, ngram: tuple[int, ...], slot: int, place: int) -> None:
+        """Count the continuations from the last place found to this one, both included."""
+        places = self._occurrences[slot]
+        first, end = bisect_left(places, key.counted_to), bisect_right(places, place)
+        for at in places[first:end]:
+            if self._is_at(at, ngram):
+                value = self._continuation(key, at + self._size_n)
+                if value is not None:
+                    value.n_seen = min(value.n_seen + 1, _MAX_COUNT)
+        key.counted_to = place
+
+    def _continuation(self, key: MapKey, start: int) -> MapValue | None:
+        """The value with the tokens at ``start``, None if it would be one too many."""
+        tokens, m = self._tokens, self._size_m
+        wanted = tokens[start : start + m]
+        for value in key.values:
+            # Where an earlier text's value reaches beyond this one, llama.cpp reads on in memory.
+            if tokens[value.start : value.start + m] == wanted:
+                return value
+        if len(key.values) == _MAX_VALUES:
+            return None
+        key.values.append(MapValue(start=start, n_accepted=m))
+        return key.values[-1]

@@ -1,0 +1,138 @@
+"""``ngram-mod``: a table from n-grams to the token that followed them last.
+
+Its rules are those of llama.cpp's ``common/ngram-mod.cpp`` and of
+``common_speculative_impl_ngram_mod`` in ``common/speculative.cpp``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from spectui.speculative.drafters import Draft
+from spectui.speculative.ngram_hash import RollingHash
+
+N_ENTRIES = 4 << 20
+"""Of the table."""
+_FACTOR = 6364136223846793005
+_CHUNK = 32
+_MAX_LOW = 5
+
+
+@dataclass(slots=True, kw_only=True)
+class NgramModState:
+    """What llama-server remembers from one generation to the next.
+
+    Its slots have a table in common: give several states the same ``entries`` for that.
+    """
+
+    n_entries: int = N_ENTRIES
+    """A power of two. Tests take a small one, in which n-grams collide."""
+    entries: dict[int, int] = field(default_factory=dict)
+    """Tokens by slot of the n-gram before them; an empty entry is missing."""
+    n_low: int = 0
+    """Drafts in a row of which less than a quarter was accepted; each slot's own."""
+
+
+class NgramModDrafter:
+    """Proposes the token that followed the last ``n_match`` tokens, and goes on from there.
+
+    The table does not know its n-grams: another one with the same slot is taken for them. It is
+    emptied when a prompt leaves more than a quarter of it used, and after the fifth draft in a row
+    of which less than a quarter was accepted, counting what the bound of a round cut off as not
+    accepted. What is generated enters it some tokens late.
+    """
+
+    def __init__(
+        self, n_match: int, n_max: int, *, n_min: int, state: NgramModState | None = None
+    ) -> None:
+        """Look ``n_match`` tokens up and propose at most ``n_max``.
+
+        Args:
+            n_match: tokens of an n-gram, at least 1.
+            n_max: most tokens per draft.
+            n_min: a draft that ends at an empty entry before it is this long is dropped.
+            state: of a drafter with the same ``n_match``, to go on as llama-server does from one
+                generation to the next; None to know nothing.
+        """
+        self._n_match = n_match
+        self._n_max = n_max
+        self._n_min = n_min
+        self._state = NgramModState() if state is None else state
+        self._tokens: list[int] = []
+        """The sequence without its last token, as the target's cache has it."""
+        self._batch: tuple[int, ...] = ()
+        self._hash = RollingHash(n_match, _FACTOR, self._state.n_entries)
+        self._learnt_to = 0
+        """Position of the first n-gram that has not entered the table."""
+        self._n_drafted = 0
+        """Length of the last draft before a round's bound cut it."""
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Take the prompt as the text so far, and learn it."""
+        state = self._state
+        self._tokens = list(prompt)
+        self._hash = RollingHash(self._n_match, _FACTOR, state.n_entries)
+        self._hash.grow(self._tokens)
+        self._learnt_to = 0
+        self._n_drafted = 0
+        if len(prompt) < self._n_match:
+            return
+        self._learn()
+        if 4 * len(state.entries) > state.n_entries:
+            # With this prompt, which is not learnt again.
+            state.entries.clear()
+
+    def draft(self, last: int, n_max: int) -> Draft:
+        """Follow the table from the n-gram that ``last`` ends."""
+        self._n_drafted = 0
+        if len(self._tokens) < self._n_match:
+            return Draft()
+        self._hash.grow(self._tokens)
+        if self._learnt_to + _CHUNK < len(self._tokens):
+            self._learn()
+        found = self._follow(last)
+        self._n_drafted = len(found)
+        return Draft(tokens=tuple(found[:n_max]))
+
+    def verified(self, batch: Sequence[int]) -> None:
+        """Remember the batch until it is known what of it counts."""
+        self._batch = tuple(batch)
+
+    def accept(self, n_accepted: int) -> None:
+        """The text grows by what was accepted; too little of it too often empties the table."""
+        # llama-server tells a drafter nothing of rounds without a draft.
+        if self._n_drafted > 0 and len(self._batch) > 1:
+            self._judge(n_accepted)
+        self._tokens += self._batch[: 1 + n_accepted]
+
+    def _learn(self) -> None:
+        """Enter the n-grams that a token follows; the latest takes the slot."""
+        start, end = self._learnt_to, len(self._tokens) - self._n_match
+        followers = self._tokens[start + self._n_match :]
+        self._state.entries.update(zip(self._hash.slots[start:end], followers, strict=True))
+        self._learnt_to = end
+
+    def _follow(self, last: int) -> list[int]:
+        tokens, entries = self._tokens, self._state.entries
+        text = [*tokens[len(tokens) - self._n_match + 1 :], last]
+        slot = self._hash.ending(tokens, last)
+        for n_found in range(self._n_max):
+            token = entries.get(slot)
+            if token is None:
+                if n_found < self._n_min:
+                    return []
+                break
+            text.append(token)
+            slot = self._hash.step(slot, text[n_found], token)
+        return text[self._n_match :]
+
+    def _judge(self, n_accepted: int) -> None:
+        state = self._state
+        if 4 * n_accepted >= self._n_drafted:
+            state.n_low = 0
+            return
+        state.n_low += 1
+        if state.n_low >= _MAX_LOW:
+            state.entries.clear()
+            state.n_low = 0
+            # This text is learnt again, from its beginning.
+            self._learnt_to = 0

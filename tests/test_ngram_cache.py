@@ -1,0 +1,335 @@
+"""ngram-cache against llama.cpp's rules."""
+
+import struct
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spectui.errors import BadInputError
+from spectui.speculative.drafters import Draft
+from spectui.speculative.ngram_cache import NgramCacheDrafter, NgramCacheState
+from spectui.speculative.ngram_counts import Followers, NgramCounts, parse_lookup_cache, walked
+from tests.support.ngram_reference import (
+    CacheReference,
+    Counts,
+    Turn,
+    UnorderedMap,
+    assert_equal_drafts,
+    long_chat,
+    play,
+    say,
+    turns,
+)
+
+Table = Mapping[tuple[int, ...], Mapping[int, int]]
+
+
+def counts(table: Table) -> NgramCounts:
+    found: NgramCounts = {}
+    for ngram, followers in table.items():
+        found[ngram] = Followers()
+        for token, count in followers.items():
+            found[ngram].add(token, count)
+    return found
+
+
+def reference_counts(table: Table) -> Counts:
+    found: Counts = {}
+    for ngram, followers in table.items():
+        found[ngram] = UnorderedMap()
+        for token, count in followers.items():
+            found[ngram].add(token, count)
+    return found
+
+
+# 1, 14 and 27 share a bucket until a map has more than 13 elements.
+VOCABULARY = (1, 2, 14, 27, 3)
+followers = st.lists(
+    st.tuples(st.sampled_from(VOCABULARY), st.integers(1, 6)),
+    min_size=1,
+    max_size=5,
+    unique_by=lambda pair: pair[0],
+).map(dict)
+
+
+def tables(
+    min_size: int, max_size: int
+) -> st.SearchStrategy[dict[tuple[int, ...], dict[int, int]]]:
+    ngram = st.lists(st.sampled_from(VOCABULARY), min_size=min_size, max_size=max_size).map(tuple)
+    return st.dictionaries(ngram, followers, max_size=25)
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    chat=st.sampled_from((VOCABULARY[:2], VOCABULARY[:3], VOCABULARY)).flatmap(turns),
+    dynamic=st.just({}) | tables(1, 4),
+    static=st.just({}) | tables(2, 2),
+)
+def test_drafts_are_llama_cpps(chat: list[Turn], dynamic: Table, static: Table) -> None:
+    state = NgramCacheState(dynamic=counts(dynamic), static=counts(static))
+    assert_equal_drafts(
+        lambda: NgramCacheDrafter(state=state),
+        CacheReference(dynamic=reference_counts(dynamic), static=reference_counts(static)),
+        chat,
+    )
+
+
+@pytest.mark.parametrize("with_static", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_long_texts(seed: int, *, with_static: bool) -> None:
+    vocabulary = range(40)
+    pairs = [(one, other) for one in vocabulary for other in vocabulary if (one * other) % 3]
+    static: Table = {
+        pair: {(pair[0] + step) % 40: 1 + step % 3 for step in range(1, 20)}
+        for pair in (pairs if with_static else [])
+    }
+    state = NgramCacheState(static=counts(static))
+    n_drafted = assert_equal_drafts(
+        lambda: NgramCacheDrafter(state=state),
+        CacheReference(dynamic={}, static=reference_counts(static)),
+        long_chat(seed, vocabulary),
+    )
+    assert n_drafted > 0
+
+
+@given(tokens=st.lists(st.integers(0, 200) | st.integers(0, 2**18), unique=True, max_size=200))
+def test_a_map_is_walked_as_libstdcxx_walks_it(tokens: list[int]) -> None:
+    reference = UnorderedMap()
+    for token in tokens:
+        reference.add(token, 1)
+    assert walked(tokens) == reference.walk()
+
+
+@pytest.mark.parametrize(
+    ("inserted", "order"),
+    [
+        ((), []),
+        ((1, 2, 3), [3, 2, 1]),
+        # 1 and 14 are in one of 13 buckets.
+        ((1, 2, 14), [2, 14, 1]),
+        ((1, 14, 2), [2, 14, 1]),
+        # The fourteenth needs more buckets; inserting the others anew turns them around.
+        (range(13), [*range(12, -1, -1)]),
+        (range(14), [13, *range(13)]),
+    ],
+)
+def test_the_order_of_a_walk(inserted: Sequence[int], order: list[int]) -> None:
+    assert walked(inserted) == order
+
+
+NOTHING: Table = MappingProxyType({})
+
+
+def begun(
+    text: Sequence[int],
+    *,
+    context: Table = NOTHING,
+    dynamic: Table = NOTHING,
+    static: Table = NOTHING,
+) -> NgramCacheDrafter:
+    state = NgramCacheState(context=counts(context), dynamic=counts(dynamic), static=counts(static))
+    drafter = NgramCacheDrafter(state=state)
+    drafter.begin(text)
+    return drafter
+
+
+TEXT = (1, 2, 3, 1, 2, 3, 1)
+
+
+def test_the_text_is_followed_for_eight_tokens() -> None:
+    assert begun(TEXT).draft(2, 99) == Draft(tokens=(3, 1, 2, 3, 1, 2, 3, 1))
+    assert begun(TEXT).draft(2, 3) == Draft(tokens=(3, 1, 2))
+    assert begun(TEXT).draft(7, 99) == Draft()
+
+
+def test_a_drafter_can_be_held_shorter() -> None:
+    drafter = NgramCacheDrafter(2)
+    drafter.begin(TEXT)
+    assert drafter.draft(2, 99).tokens == (3, 1)
+
+
+def test_the_longest_ngram_decides() -> None:
+    # After 2 alone comes 3 most of the time.
+    assert begun((2, 3, 2, 3, 2, 3, 6, 5, 2, 4, 6, 5)).draft(2, 1).tokens == (4,)
+
+
+def test_a_text_of_one_token_drafts_nothing() -> None:
+    assert begun(()).draft(2, 9) == Draft()
+
+
+def test_ngrams_across_rounds_are_not_counted() -> None:
+    drafter = begun((5, 6))
+    for token in (7, 1, 2, 1, 2, 1):
+        assert play(drafter, token, 0) == ()
+    assert drafter.draft(2, 9) == Draft()
+
+
+def test_ngrams_within_a_piece_are_counted() -> None:
+    drafter = begun((5, 6))
+    say(drafter, 7, 1, 2, 1, 2, 1)
+    assert drafter.draft(2, 99).tokens == (1, 2) * 4
+
+
+@pytest.mark.parametrize(
+    ("ngram", "followers", "drafted"),
+    [
+        ((5,), {6: 1}, ()),
+        ((5,), {6: 2}, (6,)),
+        ((5,), {6: 2, 7: 1}, (6,)),
+        ((5,), {6: 3, 7: 2}, ()),
+        ((1, 5), {6: 1}, ()),
+        ((1, 5), {6: 2}, (6,)),
+        ((1, 5), {6: 2, 7: 2}, (7,)),
+        ((1, 5), {7: 2, 6: 2}, (6,)),
+        ((1, 5), {6: 2, 7: 2, 8: 1}, ()),
+        ((0, 1, 5), {6: 1}, (6,)),
+        ((0, 1, 5), {6: 1, 7: 1}, (7,)),
+        ((0, 1, 5), {6: 1, 7: 1, 8: 1}, ()),
+        ((3, 0, 1, 5), {6: 1}, (6,)),
+    ],
+)
+def test_how_certain_the_text_must_be(
+    ngram: tuple[int, ...], followers: dict[int, int], drafted: tuple[int, ...]
+) -> None:
+    assert begun((3, 0, 1), context={ngram: followers}).draft(5, 9).tokens == drafted
+
+
+@pytest.mark.parametrize(
+    ("ngram", "followers", "drafted"),
+    [
+        ((5,), {6: 3}, ()),
+        ((5,), {6: 4}, (6,)),
+        ((5,), {6: 3, 7: 1}, (6,)),
+        ((5,), {6: 5, 7: 2}, ()),
+        ((1, 5), {6: 2}, ()),
+        ((1, 5), {6: 3}, (6,)),
+        ((1, 5), {6: 2, 7: 1}, (6,)),
+        ((1, 5), {6: 3, 7: 2}, ()),
+        ((0, 1, 5), {6: 1}, ()),
+        ((0, 1, 5), {6: 2}, (6,)),
+        ((3, 0, 1, 5), {6: 2, 7: 2}, ()),
+    ],
+)
+def test_how_certain_earlier_runs_must_be(
+    ngram: tuple[int, ...], followers: dict[int, int], drafted: tuple[int, ...]
+) -> None:
+    assert begun((3, 0, 1), dynamic={ngram: followers}).draft(5, 9).tokens == drafted
+
+
+@pytest.mark.parametrize(
+    ("followers", "drafted"),
+    [
+        ({6: 1}, ()),
+        ({6: 2}, (6,)),
+        ({6: 1, 7: 1}, (7,)),
+        ({6: 2, 7: 3, 8: 1}, (7,)),
+        ({6: 2, 7: 3, 8: 2}, ()),
+    ],
+)
+def test_how_certain_a_corpus_must_be(followers: dict[int, int], drafted: tuple[int, ...]) -> None:
+    assert begun((3, 0, 1), static={(1, 5): followers}).draft(5, 9).tokens == drafted
+
+
+def test_the_text_goes_before_earlier_runs_and_those_before_a_corpus() -> None:
+    tables: dict[str, Table] = {
+        "static": {(1, 5): {6: 9}},
+        "dynamic": {(5,): {7: 9}},
+        "context": {(5,): {8: 9}},
+    }
+    for drafted in (8, 7, 6):
+        assert begun((3, 0, 1), **tables).draft(5, 9).tokens == (drafted,)
+        tables.popitem()
+
+
+WEIGHTS = {6: 1, 7: 2, 50: 4, 51: 4}
+"""Of which none is certain alone."""
+
+
+@pytest.mark.parametrize(
+    ("context", "static", "drafted"),
+    [
+        # What a corpus knows weighs a hundred times as much and more.
+        ({6: 2, 7: 2}, {6: 1}, (6,)),
+        ({6: 2, 7: 2, 8: 1, 9: 1}, {9: 1}, ()),
+        ({6: 3, 7: 2}, {7: 1}, ()),
+        ({6: 3, 7: 2}, {9: 1}, (6,)),
+        # 6 and 7 weigh the same; what was inserted later is walked over first, and 7 is rare.
+        ({6: 2, 7: 1, 8: 1}, WEIGHTS, ()),
+        ({7: 1, 6: 2, 8: 1}, WEIGHTS, (6,)),
+        # 19 is in the bucket of 6, and moves with it.
+        ({6: 2, 7: 1, 19: 1}, WEIGHTS, ()),
+        ({19: 1, 7: 1, 6: 2}, WEIGHTS, ()),
+        ({7: 1, 19: 1, 6: 2}, WEIGHTS, (6,)),
+    ],
+)
+def test_a_corpus_weighs_what_the_text_knows(
+    context: dict[int, int], static: dict[int, int], drafted: tuple[int, ...]
+) -> None:
+    drafter = begun((3, 0, 1), context={(1, 5): context}, static={(1, 5): static})
+    assert drafter.draft(5, 1).tokens == drafted
+
+
+def test_a_measurement_knows_nothing_and_a_chat_remembers() -> None:
+    state = NgramCacheState()
+    first = NgramCacheDrafter(state=state)
+    first.begin(TEXT)
+    assert play(first, 2, 0) == (3, 1, 2, 3, 1, 2, 3, 1)
+    assert begun((4, 1)).draft(2, 1) == Draft()
+    second = NgramCacheDrafter(state=state)
+    second.begin((4, 1))
+    assert play(second, 2, 0, n_max=1) == (3,)
+    # Nothing is counted up to the length that was reached before.
+    assert state.n_counted == len(TEXT) + 1
+    assert (4,) not in state.context
+
+
+def test_a_prompt_without_a_draft_teaches_nothing() -> None:
+    state = NgramCacheState()
+    drafter = NgramCacheDrafter(state=state)
+    drafter.begin(TEXT)
+    say(drafter, 2, 3)
+    assert (state.context, state.n_counted) == ({}, 0)
+    assert drafter.draft(1, 2).tokens == (2, 3)
+    assert state.context[(1,)].counts == {2: 3}
+    assert state.n_counted == len(TEXT) + 3
+
+
+def packed(*records: tuple[tuple[int, ...], Sequence[tuple[int, int]]]) -> bytes:
+    numbers: list[int] = []
+    for ngram, pairs in records:
+        numbers += [*ngram, *[-1] * (4 - len(ngram)), len(pairs)]
+        numbers += [number for pair in pairs for number in pair]
+    return struct.pack(f"{len(numbers)}i", *numbers)
+
+
+def test_a_lookup_cache_is_read() -> None:
+    data = packed(((1, 2), [(6, 3), (7, 2)]), ((5,), [(0, 1)]), ((1, 2), [(9, 9)]))
+    expected = counts({(1, 2): {6: 3, 7: 2}, (5,): {0: 1}})
+    assert parse_lookup_cache(data) == expected
+    # Too little for another n-gram is overlooked.
+    assert parse_lookup_cache(data + b"123456789") == expected
+    assert parse_lookup_cache(b"") == {}
+
+
+def test_of_a_follower_that_a_lookup_cache_has_twice_the_first_counts() -> None:
+    data = packed(((1, 2), [(6, 3), (7, 2), (6, 9)]))
+    assert parse_lookup_cache(data) == counts({(1, 2): {6: 3, 7: 2}})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        packed(((1, 2), [(6, 3), (7, 2)]))[:-4],
+        packed(((1, 2), [(6, 3), (7, 2)]))[:-5],
+        packed(((1, 2), [(6, 3)]))[:16],
+        packed(((1, 2), [])),
+        packed(((1, 2), [(6, 0)])),
+        struct.pack("5i", 1, 2, -1, -1, -3),
+    ],
+)
+def test_a_broken_lookup_cache_is_refused(data: bytes) -> None:
+    with pytest.raises(BadInputError, match=r"no whole lookup cache: .* n-gram \(1, 2\)"):
+        parse_lookup_cache(data)

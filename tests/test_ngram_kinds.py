@@ -1,0 +1,113 @@
+"""Every kind of n-gram drafter by its setting, and in the loop."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spectui.config import NgramConfig, NgramKind
+from spectui.speculative.counters import count
+from spectui.speculative.decoder import Decoder
+from spectui.speculative.drafters import Drafter, NoDrafter
+from spectui.speculative.ngram import NgramMemory, ngram_drafter
+from tests.support.ngram_reference import play, say
+from tests.support.replay import Scene, repetitive_scenes
+from tests.support.scripted import FakeClock, ScriptedTarget
+
+KINDS = st.sampled_from(NgramKind)
+
+
+def loop(scene: Scene, drafter: Drafter) -> tuple[list[int], Decoder]:
+    decoder = Decoder(scene.target(), drafter, n_predict=scene.n_predict, clock=FakeClock())
+    output = [decoder.start(scene.prompt)]
+    for finished in decoder.rounds(output[0]):
+        output += finished.tokens
+    return output, decoder
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    scenes=st.lists(repetitive_scenes(), min_size=1, max_size=2),
+    kind=KINDS,
+    size_n=st.integers(1, 4),
+    draft_max=st.integers(1, 9),
+    n_min=st.integers(0, 3),
+)
+def test_the_output_is_the_targets(
+    scenes: list[Scene], kind: NgramKind, size_n: int, draft_max: int, n_min: int
+) -> None:
+    config = NgramConfig(kind=kind, size_n=size_n, n_match=size_n, n_min=n_min)
+    memory = NgramMemory()
+    for scene in scenes:
+        plain, plain_decoder = loop(scene, NoDrafter())
+        output, decoder = loop(scene, ngram_drafter(config, draft_max, memory))
+        assert output == plain
+        assert decoder.stop is plain_decoder.stop
+
+
+@pytest.mark.parametrize("kind", NgramKind)
+def test_every_kind_drafts_what_repeats(kind: NgramKind) -> None:
+    prompt = tuple(1 + place % 5 for place in range(30))
+    target = ScriptedTarget(200, lambda prefix: 1 + len(prefix) % 5)
+    drafter = ngram_drafter(NgramConfig(kind=kind, size_n=2, n_match=2, n_min=0), 4)
+    decoder = Decoder(target, drafter, n_predict=41, clock=FakeClock())
+    counters = count(decoder.rounds(decoder.start(prompt)))
+    assert counters.n_drafted == counters.n_accepted > 0
+    assert (counters.n_steps, counters.chain_s) == (0, 0.0)
+
+
+def test_defaults_are_llama_servers() -> None:
+    config = NgramConfig()
+    assert (config.size_n, config.min_hits, config.n_match, config.n_min) == (12, 1, 24, 48)
+
+
+TEXT = (9, *(1, 2, 3, 4, 5, 6, 7, 8) * 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("config", "drafted"),
+    [
+        (NgramConfig(size_n=3), ()),
+        (NgramConfig(kind=NgramKind.MAP_K, size_n=2, min_hits=2), (3, 4)),
+        (NgramConfig(kind=NgramKind.MAP_K4V, size_n=2, min_hits=2), ()),
+        (NgramConfig(kind=NgramKind.MOD, n_match=2, n_min=9), (3, 4)),
+        (NgramConfig(kind=NgramKind.MOD), ()),
+        (NgramConfig(kind=NgramKind.CACHE), (3, 4)),
+    ],
+)
+def test_a_kind_takes_its_own_settings(config: NgramConfig, drafted: tuple[int, ...]) -> None:
+    drafter = ngram_drafter(config, 2)
+    drafter.begin(TEXT)
+    assert drafter.draft(2, 99).tokens == drafted
+
+
+def test_no_draft_of_ngram_cache_is_longer_than_llama_servers() -> None:
+    drafter = ngram_drafter(NgramConfig(kind=NgramKind.CACHE), 64)
+    drafter.begin(TEXT)
+    assert len(drafter.draft(2, 99).tokens) == 8
+
+
+@pytest.mark.parametrize("kind", [NgramKind.MAP_K, NgramKind.MAP_K4V])
+def test_a_map_remembers_lengths_of_the_last_turn_only_in_a_chat(kind: NgramKind) -> None:
+    config = NgramConfig(kind=kind, size_n=2)
+    memory = NgramMemory()
+    first = ngram_drafter(config, 2, memory)
+    first.begin(TEXT)
+    assert play(first, 2, 1) == (3, 4)
+    for known, drafted in ((None, (3, 4)), (memory, (3,))):
+        drafter = ngram_drafter(config, 2, known)
+        drafter.begin((*TEXT, 2, 3))
+        say(drafter, 1)
+        assert drafter.draft(2, 9).tokens == drafted
+
+
+@pytest.mark.parametrize("kind", [NgramKind.MOD, NgramKind.CACHE])
+def test_a_table_remembers_tokens_of_the_last_turn_only_in_a_chat(kind: NgramKind) -> None:
+    config = NgramConfig(kind=kind, n_match=2, n_min=0)
+    memory = NgramMemory()
+    first = ngram_drafter(config, 2, memory)
+    first.begin(TEXT)
+    assert play(first, 2, 1) == (3, 4)
+    for known, drafted in ((None, ()), (memory, (3, 4))):
+        drafter = ngram_drafter(config, 2, known)
+        drafter.begin((0, 0, 1))
+        assert drafter.draft(2, 9).tokens == drafted
