@@ -560,6 +560,20 @@ def test_an_interrupted_search_prints_its_best_and_can_be_resumed(
     assert resumed.exitstatus == 0
 
 
+def test_a_terminal_that_is_closed_costs_no_result(
+    pair: list[object], prompts: Path, home: Path
+) -> None:
+    result = prompts.with_name("result.json")
+    arguments = ["tune", *pair, "-n", 200, "--prompts", prompts, "--trials", 500, "--json", result]
+    child = spawn(arguments, home)
+    child.expect("trial 3: ")
+    child.ptyproc.fileobj.close()
+    # Closing it the usual way would end the program by force.
+    child.ptyproc.closed = child.closed = True
+    assert child.ptyproc.wait() == 128 + signal.SIGHUP
+    assert json.loads(result.read_text())["interrupted"]
+
+
 def test_a_terminal_shows_trials_and_the_best_so_far(
     pair: list[object], prompts: Path, home: Path
 ) -> None:
