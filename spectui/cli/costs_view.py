@@ -74,15 +74,15 @@ def _growth(costs: Costs) -> str:
     if not (one or most):
         return "no growth with depth was seen"
     return (
-        f"with {_TOKENS} more, decodes of {costs.lengths[0] + 1} take {one:.0%} longer, of "
-        f"{costs.lengths[-1] + 1} {most:.0%}"
+        f"with {_TOKENS} more, decodes of {costs.lengths[0] + 1} take {100 * one:.0f} % longer, of "
+        f"{costs.lengths[-1] + 1} {100 * most:.0f} %"
     )
 
 
 def _unsteady(costs: Costs) -> str:
     if costs.spread is None:
         return "Too few prompts were measured to tell how steady the machine was."
-    return f"The machine was unsteady by {costs.spread:.0%}."
+    return f"The machine was unsteady by {100 * costs.spread:.0f} %."
 
 
 def cliff_warnings(costs: Costs) -> Iterator[str]:

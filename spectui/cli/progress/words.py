@@ -77,7 +77,7 @@ def traced(event: TracingEvent) -> str:
 
 
 def _unsteady(costs: Costs) -> str:
-    return "" if costs.spread is None else f", the machine unsteady by {costs.spread:.0%}"
+    return "" if costs.spread is None else f", the machine unsteady by {100 * costs.spread:.0f} %"
 
 
 def rate(value: float | None) -> str:
