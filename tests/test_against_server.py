@@ -1,6 +1,5 @@
 """The engine beside the real llama-server: same prompt, same drafts, same output, same flags."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,48 +8,18 @@ from spectui.config import (
     ContextOptions,
     FlashAttention,
     ModelOptions,
-    NgramConfig,
-    NgramKind,
     SpeculationConfig,
     TensorOverride,
 )
-from spectui.demo import DemoModel, ensure_demo_models
-from spectui.engine.commands import Generate, Tokenize
+from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.export import Dialect, server_arguments
-from spectui.prompts import builtin_suite
 from spectui.server import ChatMessage, LlamaServer
+from tests.support.beside_server import CONTEXT, N_PREDICT, PROMPTS, tokens_of
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
-pytest_plugins = ["tests.support.fixtures"]
+pytest_plugins = ["tests.support.fixtures", "tests.support.beside_server_fixtures"]
 pytestmark = [pytest.mark.models, pytest.mark.server]
-
-# One thread: where cores are shared, two spend their time waiting for each other.
-CONTEXT = ContextOptions(ctx_size=2048, threads=1)
-N_PREDICT = 32
-PROMPTS = builtin_suite()[:4]
-
-
-@pytest.fixture(scope="module")
-def pair() -> tuple[ModelOptions, ModelOptions]:
-    """SmolLM2 and a thinned one: a fast target whose draft is often wrong."""
-    built = ensure_demo_models((DemoModel.DRAFT, DemoModel.DRAFT_THIN))
-    target, draft = built[DemoModel.DRAFT], built[DemoModel.DRAFT_THIN]
-    return ModelOptions(path=target), ModelOptions(path=draft)
-
-
-@pytest.fixture(scope="module")
-def engine(pair: tuple[ModelOptions, ModelOptions]) -> Iterator[Engine]:
-    target, draft = pair
-    with Engine() as engine:
-        engine.load_target(target, CONTEXT, max_draft=16)
-        engine.load_draft(draft)
-        yield engine
-
-
-def tokens_of(engine: Engine) -> list[tuple[int, ...]]:
-    conversations = [[(m.role, m.content) for m in prompt.messages] for prompt in PROMPTS]
-    return [engine.tokenize(Tokenize(messages=tuple(c))) for c in conversations]
 
 
 @pytest.mark.parametrize(
@@ -78,75 +47,6 @@ def test_drafts_and_output_equal_the_servers(
             assert ours.tokens == theirs.tokens
             counts = (ours.counters.n_drafted, ours.counters.n_accepted)
             assert counts == (theirs.n_drafted, theirs.n_accepted)
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        SpeculationConfig(draft_max=4, ngram=NgramConfig(size_n=2)),
-        SpeculationConfig(draft_max=12, ngram=NgramConfig(size_n=3)),
-        SpeculationConfig(draft_max=16, ngram=NgramConfig(size_n=12)),
-    ],
-)
-def test_ngram_drafts_and_output_equal_the_servers(
-    engine: Engine,
-    pair: tuple[ModelOptions, ModelOptions],
-    llama_server_binary: Path,
-    tmp_path: Path,
-    config: SpeculationConfig,
-) -> None:
-    flags = server_arguments(pair[0], None, CONTEXT, config, dialect=Dialect.LLAMA_CPP)
-    repetitive = engine.tokenize(Tokenize(text="one two three four five six seven. " * 8))
-    log = tmp_path / "server.log"
-    n_drafted = 0
-    with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
-        for prompt in (repetitive, *tokens_of(engine)):
-            theirs = server.complete(prompt, n_predict=2 * N_PREDICT)
-            ours = engine.generate(
-                Generate(prompt=prompt, n_predict=2 * N_PREDICT, speculation=config)
-            )
-            assert ours.tokens == theirs.tokens
-            counts = (ours.counters.n_drafted, ours.counters.n_accepted)
-            assert counts == (theirs.n_drafted, theirs.n_accepted)
-            n_drafted += theirs.n_drafted
-    assert n_drafted > 0
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        SpeculationConfig(draft_max=8, ngram=NgramConfig(kind=NgramKind.MAP_K, size_n=2)),
-        SpeculationConfig(draft_max=4, ngram=NgramConfig(kind=NgramKind.MAP_K, size_n=3)),
-        SpeculationConfig(draft_max=4, ngram=NgramConfig(kind=NgramKind.MAP_K4V, size_n=2)),
-        SpeculationConfig(
-            draft_max=6, ngram=NgramConfig(kind=NgramKind.MAP_K4V, size_n=3, min_hits=2)
-        ),
-        SpeculationConfig(draft_max=12, ngram=NgramConfig(kind=NgramKind.MOD, n_match=2, n_min=0)),
-        SpeculationConfig(draft_max=16, ngram=NgramConfig(kind=NgramKind.MOD, n_match=4, n_min=3)),
-        SpeculationConfig(draft_max=8, ngram=NgramConfig(kind=NgramKind.CACHE)),
-    ],
-)
-def test_drafters_that_remember_equal_those_of_a_fresh_server(
-    engine: Engine,
-    pair: tuple[ModelOptions, ModelOptions],
-    llama_server_binary: Path,
-    tmp_path: Path,
-    config: SpeculationConfig,
-) -> None:
-    flags = server_arguments(pair[0], None, CONTEXT, config, dialect=Dialect.LLAMA_CPP)
-    repetitive = engine.tokenize(Tokenize(text="one two three four five six seven. " * 8))
-    log = tmp_path / "server.log"
-    n_drafted = 0
-    for prompt in (repetitive, *tokens_of(engine)[:2]):
-        # A measurement must not learn from the one before, and a server does.
-        with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
-            theirs = server.complete(prompt, n_predict=2 * N_PREDICT)
-        ours = engine.generate(Generate(prompt=prompt, n_predict=2 * N_PREDICT, speculation=config))
-        assert ours.tokens == theirs.tokens
-        counts = (ours.counters.n_drafted, ours.counters.n_accepted)
-        assert counts == (theirs.n_drafted, theirs.n_accepted)
-        n_drafted += theirs.n_drafted
-    assert n_drafted > 0
 
 
 def test_prompts_are_rendered_and_tokenized_as_the_server_does(

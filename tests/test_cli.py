@@ -565,7 +565,7 @@ def test_a_terminal_that_is_closed_costs_no_result(
 ) -> None:
     result = prompts.with_name("result.json")
     arguments = ["tune", *pair, "-n", 200, "--prompts", prompts, "--trials", 500, "--json", result]
-    child = spawn(arguments, home)
+    child: Any = spawn(arguments, home)
     child.expect("trial 3: ")
     child.ptyproc.fileobj.close()
     # Closing it the usual way would end the program by force.

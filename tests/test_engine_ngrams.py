@@ -19,7 +19,7 @@ from spectui.replay.ngrams import NGRAM_COSTS, replay_ngrams
 from spectui.replay.trace import Recording
 from spectui.tune.forecast import Forecaster
 from spectui.tune.space import SearchSpace
-from spectui.tune.tracing import CostsMeasured, OutputRecorded, TracingEvent
+from spectui.tune.tracing import CostsMeasured, OutputRecorded, PromptProbed, TracingEvent
 from spectui.tune.workload import WorkItem, Workload
 from tests.support.engine import (
     ENDLESS,
@@ -130,7 +130,9 @@ def test_a_forecast_needs_no_draft(engine: Engine) -> None:
     events: list[TracingEvent] = []
     found, loaded = forecaster.run(3, events.append, None)
     assert loaded is None
-    assert [type(event) for event in events] == [*[OutputRecorded] * 3, CostsMeasured]
+    kinds = [*[OutputRecorded] * 3, *[PromptProbed] * 3, CostsMeasured]
+    assert [type(event) for event in events] == kinds
+    assert forecaster.n_steps(3) == len(kinds)
     measured = events[-1]
     assert isinstance(measured, CostsMeasured)
     assert measured.draft == NGRAM_COSTS

@@ -1,0 +1,84 @@
+"""N-gram drafters beside the real llama-server: same drafts, same output, same flags."""
+
+from pathlib import Path
+
+import pytest
+
+from spectui.config import ModelOptions, NgramConfig, NgramKind, SpeculationConfig
+from spectui.engine.commands import Generate, Tokenize
+from spectui.engine.driver import Engine
+from spectui.export import Dialect, server_arguments
+from spectui.server import LlamaServer
+from tests.support.beside_server import CONTEXT, N_PREDICT, tokens_of
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.beside_server_fixtures"]
+pytestmark = [pytest.mark.models, pytest.mark.server]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        SpeculationConfig(draft_max=4, ngram=NgramConfig(size_n=2)),
+        SpeculationConfig(draft_max=12, ngram=NgramConfig(size_n=3)),
+        SpeculationConfig(draft_max=16, ngram=NgramConfig(size_n=12)),
+    ],
+)
+def test_ngram_drafts_and_output_equal_the_servers(
+    engine: Engine,
+    pair: tuple[ModelOptions, ModelOptions],
+    llama_server_binary: Path,
+    tmp_path: Path,
+    config: SpeculationConfig,
+) -> None:
+    flags = server_arguments(pair[0], None, CONTEXT, config, dialect=Dialect.LLAMA_CPP)
+    repetitive = engine.tokenize(Tokenize(text="one two three four five six seven. " * 8))
+    log = tmp_path / "server.log"
+    n_drafted = 0
+    with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
+        for prompt in (repetitive, *tokens_of(engine)):
+            theirs = server.complete(prompt, n_predict=2 * N_PREDICT)
+            ours = engine.generate(
+                Generate(prompt=prompt, n_predict=2 * N_PREDICT, speculation=config)
+            )
+            assert ours.tokens == theirs.tokens
+            counts = (ours.counters.n_drafted, ours.counters.n_accepted)
+            assert counts == (theirs.n_drafted, theirs.n_accepted)
+            n_drafted += theirs.n_drafted
+    assert n_drafted > 0
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        SpeculationConfig(draft_max=8, ngram=NgramConfig(kind=NgramKind.MAP_K, size_n=2)),
+        SpeculationConfig(draft_max=4, ngram=NgramConfig(kind=NgramKind.MAP_K, size_n=3)),
+        SpeculationConfig(draft_max=4, ngram=NgramConfig(kind=NgramKind.MAP_K4V, size_n=2)),
+        SpeculationConfig(
+            draft_max=6, ngram=NgramConfig(kind=NgramKind.MAP_K4V, size_n=3, min_hits=2)
+        ),
+        SpeculationConfig(draft_max=12, ngram=NgramConfig(kind=NgramKind.MOD, n_match=2, n_min=0)),
+        SpeculationConfig(draft_max=16, ngram=NgramConfig(kind=NgramKind.MOD, n_match=4, n_min=3)),
+        SpeculationConfig(draft_max=8, ngram=NgramConfig(kind=NgramKind.CACHE)),
+    ],
+)
+def test_drafters_that_remember_equal_those_of_a_fresh_server(
+    engine: Engine,
+    pair: tuple[ModelOptions, ModelOptions],
+    llama_server_binary: Path,
+    tmp_path: Path,
+    config: SpeculationConfig,
+) -> None:
+    flags = server_arguments(pair[0], None, CONTEXT, config, dialect=Dialect.LLAMA_CPP)
+    repetitive = engine.tokenize(Tokenize(text="one two three four five six seven. " * 8))
+    log = tmp_path / "server.log"
+    n_drafted = 0
+    for prompt in (repetitive, *tokens_of(engine)[:2]):
+        # A measurement must not learn from the one before, and a server does.
+        with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
+            theirs = server.complete(prompt, n_predict=2 * N_PREDICT)
+        ours = engine.generate(Generate(prompt=prompt, n_predict=2 * N_PREDICT, speculation=config))
+        assert ours.tokens == theirs.tokens
+        counts = (ours.counters.n_drafted, ours.counters.n_accepted)
+        assert counts == (theirs.n_drafted, theirs.n_accepted)
+        n_drafted += theirs.n_drafted
+    assert n_drafted > 0
