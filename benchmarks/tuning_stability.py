@@ -6,27 +6,21 @@ two runs that choose different settings have disagreed only if those settings di
 """
 
 import argparse
-import json
-import os
-import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from benchmarks.common import CONTEXT, demo_pair, write_results
+from benchmarks.demo_verdicts import PRESETS, run
 from spectui.config import SamplingConfig, Schedule, SpeculationConfig
 from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
-from spectui.paths import cache_dir
 from spectui.prompts import builtin_suite
 from spectui.tune.measurement import Measurer, measurements
 from spectui.tune.statistics import paired_speedup
 from spectui.tune.workload import tokenize
 
-TARGETS = {"demo": DemoModel.DENSE, "demo-moe": DemoModel.MOE}
+TARGETS = {preset: target for target, preset in PRESETS.items()}
 _N_PREDICT = 32
 
 
@@ -59,31 +53,6 @@ def main() -> None:
             "runs": runs,
         },
     )
-
-
-def run(preset: str, seed: int, trials: int, time_budget: str) -> dict[str, Any]:
-    """Tune with a home of its own; the built models are shared."""
-    with tempfile.TemporaryDirectory() as home:
-        (Path(home) / "cache").symlink_to(cache_dir())
-        command = [sys.executable, "-m", "spectui", "tune", "--preset", preset]
-        command += ["--seed", str(seed), "--trials", str(trials), "--time-budget", time_budget]
-        began = time.perf_counter()
-        done = subprocess.run(
-            [*command, "--json", "-", "--quiet"],
-            check=True,
-            capture_output=True,
-            text=True,
-            env={**os.environ, "SPECTUI_HOME": home},
-        )
-        wall_s = time.perf_counter() - began
-    document = json.loads(done.stdout)
-    return {
-        "seed": seed,
-        "wall_s": wall_s,
-        "n_trials": len(document["trials"]),
-        "verdict": document["verdict"],
-        "best": document["best"],
-    }
 
 
 def setting_of(one: dict[str, Any]) -> SpeculationConfig | None:
