@@ -31,34 +31,36 @@ pytestmark = [pytest.mark.models, pytest.mark.server]
     ],
 )
 def test_drafts_and_output_equal_the_servers(
-    engine: Engine,
-    pair: tuple[ModelOptions, ModelOptions],
+    served_engine: Engine,
+    served_pair: tuple[ModelOptions, ModelOptions],
     llama_server_binary: Path,
     tmp_path: Path,
     config: SpeculationConfig,
 ) -> None:
-    target, draft = pair
+    target, draft = served_pair
     flags = server_arguments(target, draft, CONTEXT, config, dialect=Dialect.LLAMA_CPP)
     log = tmp_path / "server.log"
     with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
-        for prompt in tokens_of(engine):
+        for prompt in tokens_of(served_engine):
             theirs = server.complete(prompt, n_predict=N_PREDICT)
-            ours = engine.generate(Generate(prompt=prompt, n_predict=N_PREDICT, speculation=config))
+            ours = served_engine.generate(
+                Generate(prompt=prompt, n_predict=N_PREDICT, speculation=config)
+            )
             assert ours.tokens == theirs.tokens
             counts = (ours.counters.n_drafted, ours.counters.n_accepted)
             assert counts == (theirs.n_drafted, theirs.n_accepted)
 
 
 def test_prompts_are_rendered_and_tokenized_as_the_server_does(
-    engine: Engine,
-    pair: tuple[ModelOptions, ModelOptions],
+    served_engine: Engine,
+    served_pair: tuple[ModelOptions, ModelOptions],
     llama_server_binary: Path,
     tmp_path: Path,
 ) -> None:
-    flags = server_arguments(pair[0], None, CONTEXT, None, dialect=Dialect.LLAMA_CPP)
+    flags = server_arguments(served_pair[0], None, CONTEXT, None, dialect=Dialect.LLAMA_CPP)
     log = tmp_path / "server.log"
     with LlamaServer(llama_server_binary, flags, log_path=log) as server:
-        for prompt, ours in zip(PROMPTS, tokens_of(engine), strict=True):
+        for prompt, ours in zip(PROMPTS, tokens_of(served_engine), strict=True):
             messages = [ChatMessage(role=m.role, content=m.content) for m in prompt.messages]
             assert ours == tuple(server.tokenize(server.apply_template(messages)))
 

@@ -24,20 +24,20 @@ pytestmark = [pytest.mark.models, pytest.mark.server]
     ],
 )
 def test_ngram_drafts_and_output_equal_the_servers(
-    engine: Engine,
-    pair: tuple[ModelOptions, ModelOptions],
+    served_engine: Engine,
+    served_pair: tuple[ModelOptions, ModelOptions],
     llama_server_binary: Path,
     tmp_path: Path,
     config: SpeculationConfig,
 ) -> None:
-    flags = server_arguments(pair[0], None, CONTEXT, config, dialect=Dialect.LLAMA_CPP)
-    repetitive = engine.tokenize(Tokenize(text="one two three four five six seven. " * 8))
+    flags = server_arguments(served_pair[0], None, CONTEXT, config, dialect=Dialect.LLAMA_CPP)
+    repetitive = served_engine.tokenize(Tokenize(text="one two three four five six seven. " * 8))
     log = tmp_path / "server.log"
     n_drafted = 0
     with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
-        for prompt in (repetitive, *tokens_of(engine)):
+        for prompt in (repetitive, *tokens_of(served_engine)):
             theirs = server.complete(prompt, n_predict=2 * N_PREDICT)
-            ours = engine.generate(
+            ours = served_engine.generate(
                 Generate(prompt=prompt, n_predict=2 * N_PREDICT, speculation=config)
             )
             assert ours.tokens == theirs.tokens
@@ -62,21 +62,23 @@ def test_ngram_drafts_and_output_equal_the_servers(
     ],
 )
 def test_drafters_that_remember_equal_those_of_a_fresh_server(
-    engine: Engine,
-    pair: tuple[ModelOptions, ModelOptions],
+    served_engine: Engine,
+    served_pair: tuple[ModelOptions, ModelOptions],
     llama_server_binary: Path,
     tmp_path: Path,
     config: SpeculationConfig,
 ) -> None:
-    flags = server_arguments(pair[0], None, CONTEXT, config, dialect=Dialect.LLAMA_CPP)
-    repetitive = engine.tokenize(Tokenize(text="one two three four five six seven. " * 8))
+    flags = server_arguments(served_pair[0], None, CONTEXT, config, dialect=Dialect.LLAMA_CPP)
+    repetitive = served_engine.tokenize(Tokenize(text="one two three four five six seven. " * 8))
     log = tmp_path / "server.log"
     n_drafted = 0
-    for prompt in (repetitive, *tokens_of(engine)[:2]):
+    for prompt in (repetitive, *tokens_of(served_engine)[:2]):
         # A measurement must not learn from the one before, and a server does.
         with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
             theirs = server.complete(prompt, n_predict=2 * N_PREDICT)
-        ours = engine.generate(Generate(prompt=prompt, n_predict=2 * N_PREDICT, speculation=config))
+        ours = served_engine.generate(
+            Generate(prompt=prompt, n_predict=2 * N_PREDICT, speculation=config)
+        )
         assert ours.tokens == theirs.tokens
         counts = (ours.counters.n_drafted, ours.counters.n_accepted)
         assert counts == (theirs.n_drafted, theirs.n_accepted)

@@ -11,7 +11,7 @@ from tests.support.beside_server import CONTEXT
 
 
 @pytest.fixture(scope="module")
-def pair() -> tuple[ModelOptions, ModelOptions]:
+def served_pair() -> tuple[ModelOptions, ModelOptions]:
     """SmolLM2 and a thinned one: a fast target whose draft is often wrong."""
     built = ensure_demo_models((DemoModel.DRAFT, DemoModel.DRAFT_THIN))
     target, draft = built[DemoModel.DRAFT], built[DemoModel.DRAFT_THIN]
@@ -19,8 +19,8 @@ def pair() -> tuple[ModelOptions, ModelOptions]:
 
 
 @pytest.fixture(scope="module")
-def engine(pair: tuple[ModelOptions, ModelOptions]) -> Iterator[Engine]:
-    target, draft = pair
+def served_engine(served_pair: tuple[ModelOptions, ModelOptions]) -> Iterator[Engine]:
+    target, draft = served_pair
     with Engine() as engine:
         engine.load_target(target, CONTEXT, max_draft=16)
         engine.load_draft(draft)
