@@ -121,6 +121,12 @@ FORGED: dict[str, Callable[[Trace], Trace]] = {
     "no probabilities": lambda trace: chains(trace, probabilities=()),
     "long tails": lambda trace: chains(trace, depth=1),
     "odd token": lambda trace: chains(trace, tokens=(-1, *first(trace).tokens[1:])),
+    "no recordings": lambda trace: replace(trace, recordings=()),
+    "a bell for a name": lambda trace: replace(
+        recorded(trace, chains={"\a": first(trace)}), drafts={"\a": DRAFT}, costs={}
+    ),
+    "costs that fall": lambda trace: costs(trace, verify_s=(0.05, 0.04, 0.055, 0.06, 0.08)),
+    "wild spread": lambda trace: costs(trace, spread=1e300),
     "no output": lambda trace: recorded(trace, output=()),
     "another end": lambda trace: recorded(trace, stop=Stop.CONTEXT),
     "too little": lambda trace: recorded(trace, n_predict=500),

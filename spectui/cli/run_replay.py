@@ -50,6 +50,8 @@ def replay(
     check_writable(json_path, (path,))
     trace = read_trace(path)
     settings = tuple(_ngram_settings(*ngrams))
+    if draft_max and not trace.drafts:
+        raise UsageError("--draft-max is for draft models, and the trace has none; leave it out")
     if not (trace.drafts or settings):
         settings = SearchSpace(drafts=()).ngrams()
     totals: list[Total] = []
@@ -106,8 +108,6 @@ def _label(total: Total) -> str:
 
 
 def _chosen(trace: Trace, wanted: Sequence[str]) -> Iterator[str]:
-    if not trace.recordings:
-        raise UsageError("the trace holds nothing to replay; record one with spectui trace")
     for name in wanted:
         if Path(name).stem not in trace.drafts and name not in trace.drafts:
             known = ", ".join(trace.drafts) or "no draft"

@@ -1,6 +1,7 @@
 """What ``spectui trace`` does once its options are parsed."""
 
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from spectui.models.sizes import counted
 from spectui.monitor.machine import this_machine
 from spectui.paths import data_dir
 from spectui.replay.file import SUFFIX, bare, write_trace
+from spectui.replay.ngrams import NGRAM_COSTS
 from spectui.replay.trace import Trace
 from spectui.tune.tracing import Tracer, Tracing, trace_of
 from spectui.tune.workload import tokenize
@@ -74,7 +76,9 @@ def trace(
         workload=workload,
         schedule=options.schedule_kind(),
     )
-    _write(recorded, tracing, out or _new_file(recorded), keep_text=keep_text, options=options)
+    notes = tuple(_without_costs(recorded)) if costs else ()
+    path = out or _new_file(recorded)
+    _write(recorded, tracing, path, notes, keep_text=keep_text, options=options)
 
 
 def _check_depth(depth: int, options: SharedOptions) -> None:
@@ -92,7 +96,13 @@ def _check_depth(depth: int, options: SharedOptions) -> None:
 
 
 def _write(
-    recorded: Trace, tracing: Tracing, path: Path, *, keep_text: bool, options: SharedOptions
+    recorded: Trace,
+    tracing: Tracing,
+    path: Path,
+    notes: Sequence[str],
+    *,
+    keep_text: bool,
+    options: SharedOptions,
 ) -> None:
     if not tracing.recordings:
         raise CancelledError("interrupted before a recording was complete; nothing was written")
@@ -115,6 +125,7 @@ def _write(
         "interrupted": tracing.interrupted,
     }
     text = f"{_summary(tracing, n_tokens)}\n{path}"
+    text = "\n".join((*notes, text))
     if tracing.costs:
         text = f"{drawn(*costs_view(tracing.costs, tracing.recordings))}\n{text}"
     write_result(document, text, options.json_path)
@@ -123,6 +134,13 @@ def _write(
             f"interrupted; what is complete was written: {counted(n_prompts, 'prompt')}"
             f" with {counted(len(recorded.drafts), 'draft')}; run the command again for all"
         )
+
+
+def _without_costs(recorded: Trace) -> Iterator[str]:
+    """Yield why there are none of a drafter."""
+    for name in recorded.drafts or (NGRAM_COSTS,):
+        if name not in recorded.costs:
+            yield f"no costs of {name}: its rounds were too few, or it was interrupted before them"
 
 
 def _summary(tracing: Tracing, n_tokens: int) -> str:

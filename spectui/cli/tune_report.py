@@ -17,7 +17,7 @@ from spectui.tune.conditions import Conditions
 from spectui.tune.explain import explain_result
 from spectui.tune.measurement import measurements
 from spectui.tune.search import TuneResult
-from spectui.tune.trials import Arm
+from spectui.tune.trials import Arm, speedup_estimate
 
 
 def report(result: TuneResult, run: TuneRun, met: Conditions) -> None:
@@ -75,13 +75,22 @@ def _summary(result: TuneResult, findings: Findings, schedule: Schedule) -> list
     if result.lossless is not None and not result.lossless.lossless:
         lines.append("WARNING: speculation changed the output; spectui bench shows where.")
     if result.best is not None and result.speedup is None:
-        lines.append(f"Best so far: {result.best.label} (not confirmed).")
+        lines.append(f"Best so far: {result.best.label}{_in_trial(result)} (not confirmed).")
     if result.speedup is not None:
         lines += ["", wrapped(findings.explanation.text)]
     if findings.categories:
         table = _categories(findings, _confirmed(result))
         lines += ["", drawn(table), wrapped(findings.profiles.reason), ""]
     return lines
+
+
+def _in_trial(result: TuneResult) -> str:
+    """What the trial of the best says, where there was no more than that."""
+    measured = [one for one in result.trials if one.arm == result.best and one.tokens_per_s]
+    gain = speedup_estimate(measured[-1], result.trials) if measured else None
+    if gain is None:
+        return ""
+    return f", {words.times(gain)} in its trial{', slower than off' if gain < 1 else ''}"
 
 
 def _commands(result: TuneResult, command: str, best_command: str | None) -> Iterator[str]:

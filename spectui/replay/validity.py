@@ -1,6 +1,5 @@
 """Whether a trace can be what a recording left: a file may have been made by anyone."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
@@ -11,12 +10,17 @@ from spectui.replay.trace import Chains, Recording, Tail, Trace, spread
 from spectui.speculative.decoder import Stop
 
 _MAX_TOKEN = 2**31 - 1
+_MAX_SPREAD = 100.0
 _MAX_SECONDS = 3600.0
 """Of any part of a round."""
 
 
 def check_trace(trace: Trace) -> None:
     """Raise ``ValueError`` with what no recording can have left, and where."""
+    if not trace.recordings:
+        raise ValueError("it has no recordings")
+    if not all(name.isprintable() and name.strip() for name in trace.drafts):
+        raise ValueError("it has a draft without a name that can be shown")
     for recording in trace.recordings:
         if set(recording.chains) != set(trace.drafts):
             raise ValueError(f"recording {recording.id} lacks a draft")
@@ -104,7 +108,9 @@ def _check_costs(costs: Costs, where: str) -> None:
     # A nanosecond: no decode is faster, and speedups divide by these.
     _check_seconds((*costs.verify_s, costs.off_s), where, least=1e-9)
     _check_growth(costs, where)
-    if not 0.0 <= (costs.spread or 0.0) < math.inf:
+    if list(costs.verify_s) != sorted(costs.verify_s):
+        raise ValueError(f"{where} fall with the length of a draft")
+    if not 0.0 <= (costs.spread or 0.0) <= _MAX_SPREAD:
         raise ValueError(f"{where} spread by what no machine does")
 
 

@@ -38,7 +38,7 @@ def line(record: TrialRecord, records: list[TrialRecord]) -> str:
 def forecast(forecasts: tuple[Forecast, ...]) -> str:
     """Tell of what was replayed."""
     if not forecasts:
-        return "nothing could be replayed: the answers ended at once"
+        return "nothing could be replayed: the answers were too short to measure what rounds cost"
     best = forecasts[0]
     return (
         f"replayed {len(forecasts)} settings; predicted best {times(best.speedup)} "
