@@ -3,7 +3,7 @@
 Each prompt is decoded with every setting, in an order of its own, with the target alone after every
 fourth: a run is compared with the runs of the target alone around it, on the same prompt. The costs
 are probed in between, since the machine itself changes from minute to minute: there are minutes in
-which single tokens take a fifth longer and batches do not. What the costs of a trace from the
+which single tokens take longer and batches do not. What the costs of a trace from the
 minutes before would have predicted is told beside it.
 """
 
