@@ -1,10 +1,12 @@
 """The time model against real runs: is predicted throughput what is measured, in order and size?
 
-Each prompt is decoded with every setting, in an order of its own, with the target alone after every
-fourth: a run is compared with the runs of the target alone around it, on the same prompt. The costs
-are probed in between, since the machine itself changes from minute to minute: there are minutes in
-which single tokens take longer and batches do not. What the costs of a trace from the
-minutes before would have predicted is told beside it.
+Each prompt is decoded with every setting, several times, in an order of its own each time, with the
+target alone after every fourth: a run is compared with the runs of the target alone around it, on
+the same prompt, and of the times a setting had its turn the middle one counts. The costs are probed
+in between, since the machine itself changes from minute to minute: there are minutes in which
+single tokens take longer and batches do not. What the costs of a trace from the minutes before
+would have predicted is told beside it, and how well one turn agrees with the next: no prediction
+can agree better with either.
 """
 
 import argparse
@@ -12,6 +14,7 @@ import random
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -35,7 +38,7 @@ GRID = Grid(draft_max=(1, 2, 3, 4, 6, 8, 12, 16), draft_p_min=(0.0, 0.3, 0.5, 0.
 DRAFT = "draft"
 _BLOCK = 4
 """Settings between two runs of the target alone."""
-_PROBE_EVERY = 2
+_PROBE_EVERY = 4
 """Blocks between two probes of the costs."""
 
 
@@ -46,6 +49,7 @@ def main() -> None:
     parser.add_argument("--schedule", type=Schedule, default=Schedule.SERVER)
     parser.add_argument("--settings", type=int, default=20)
     parser.add_argument("--prompts", type=int, default=8)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--n-predict", type=int, default=48)
     arguments = parser.parse_args()
     schedule = arguments.schedule
@@ -70,9 +74,10 @@ def main() -> None:
             on_event=lambda event: print(type(event).__name__, file=sys.stderr),
         ).run()
         before = predict(tracing, tracing.costs[DRAFT])
-        measured, costs = measure(engine, workload, schedule, choose(before, arguments.settings))
+        chosen = choose(before, arguments.settings)
+        runs, costs = measure(engine, workload, schedule, chosen, arguments.repeats)
     predicted = predict(tracing, costs)
-    rows = [told(config, speedup, predicted, before) for config, speedup in measured.items()]
+    rows = [told(config, runs, predicted, before) for config in chosen]
     errors = [abs(row["error"]) for row in rows]
     write_results(
         "replay_times",
@@ -82,13 +87,15 @@ def main() -> None:
             "n_settings": len(rows),
             "n_prompts": len(workload.items),
             "n_predict": arguments.n_predict,
+            "n_repeats": arguments.repeats,
             "median_error": statistics.median(errors),
             "p90_error": statistics.quantiles(errors, n=10)[-1],
             "median_signed_error": statistics.median(row["error"] for row in rows),
-            "kendall_tau": kendall(rows, "predicted"),
+            "kendall_tau": kendall(column(rows, "measured"), column(rows, "predicted")),
+            "kendall_tau_between_repeats": between_repeats(rows),
             "with_costs_of_minutes_before": {
                 "median_error": statistics.median(abs(row["error_before"]) for row in rows),
-                "kendall_tau": kendall(rows, "predicted_before"),
+                "kendall_tau": kendall(column(rows, "measured"), column(rows, "predicted_before")),
             },
             "baseline_s": tracing.baseline_s,
             "draft_s": tracing.draft_s,
@@ -112,55 +119,98 @@ def choose(predicted: dict[SpeculationConfig, float], n: int) -> list[Speculatio
     return [ordered[index * (len(ordered) - 1) // (n - 1)] for index in range(n)]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One prompt decoded with one setting."""
+
+    prompt: str
+    config: SpeculationConfig
+    repeat: int
+    seconds: float
+    off_s: float
+    """Of the same prompt without a draft, the mean of the nearest runs before and after."""
+
+
 def measure(
-    engine: Engine, workload: Workload, schedule: Schedule, chosen: Sequence[SpeculationConfig]
-) -> tuple[dict[SpeculationConfig, float], Costs]:
-    """Measured speedup of each setting, and the costs of the same minutes."""
+    engine: Engine,
+    workload: Workload,
+    schedule: Schedule,
+    chosen: Sequence[SpeculationConfig],
+    n_repeats: int,
+) -> tuple[list[Run], Costs]:
+    """All runs, and the costs of the same minutes."""
     measurer = Measurer(engine, workload, schedule)
     dice = random.Random(1)  # noqa: S311 - an order needs no secrets
-    seconds = dict.fromkeys(chosen, 0.0)
-    off_s = dict.fromkeys(chosen, 0.0)
+    runs: list[Run] = []
     probed: list[Probed] = []
     for item in workload.items:
         measurer.warm_up(chosen[0])
         before = measurer.decode(item, None).decode_s
-        for index, block in enumerate(blocks(dice.sample(chosen, len(chosen)))):
+        turns = [(repeat, block) for repeat in range(n_repeats) for block in blocks(chosen, dice)]
+        for index, (repeat, block) in enumerate(turns):
             own = {config: measurer.decode(item, config).decode_s for config in block}
             after = measurer.decode(item, None).decode_s
-            for config, spent in own.items():
-                seconds[config] += spent
-                off_s[config] += (before + after) / 2
+            runs += [
+                Run(
+                    prompt=item.id,
+                    config=config,
+                    repeat=repeat,
+                    seconds=seconds,
+                    off_s=(before + after) / 2,
+                )
+                for config, seconds in own.items()
+            ]
             before = after
             if index % _PROBE_EVERY == 0:
                 probe = CostProbe(engine, workload, schedule, depth=DEPTH, seed=len(probed))
                 probed += filter(None, [probe.run([item])])
         print(item.id, file=sys.stderr, flush=True)
-    measured = {config: off_s[config] / seconds[config] for config in chosen}
-    return measured, fit_costs(pooled(probed))
+    return runs, fit_costs(pooled(probed))
+
+
+def speedup_of(runs: Sequence[Run]) -> float:
+    """Speedup over all prompts; of the runs of one prompt the middle one counts."""
+    prompts = {run.prompt for run in runs}
+    seconds = off_s = 0.0
+    for prompt in prompts:
+        own = [run for run in runs if run.prompt == prompt]
+        alone_s = statistics.median(run.off_s for run in own)
+        off_s += alone_s
+        seconds += alone_s * statistics.median(run.seconds / run.off_s for run in own)
+    return off_s / seconds
 
 
 def told(
     config: SpeculationConfig,
-    speedup: float,
+    runs: Sequence[Run],
     predicted: dict[SpeculationConfig, float],
     before: dict[SpeculationConfig, float],
 ) -> dict[str, Any]:
     """What is told of a setting."""
+    own = [run for run in runs if run.config == config]
+    speedup = speedup_of(own)
+    repeats = sorted({run.repeat for run in own})
     return {
         "draft_max": config.draft_max,
         "draft_p_min": config.draft_p_min,
         "predicted": predicted[config],
         "predicted_before": before[config],
         "measured": speedup,
+        "measured_each": [
+            speedup_of([run for run in own if run.repeat == repeat]) for repeat in repeats
+        ],
         "error": predicted[config] / speedup - 1,
         "error_before": before[config] / speedup - 1,
     }
 
 
-def blocks(chosen: Sequence[SpeculationConfig]) -> Iterator[Sequence[SpeculationConfig]]:
-    """Settings in groups of ``_BLOCK``."""
-    for first in range(0, len(chosen), _BLOCK):
-        yield chosen[first : first + _BLOCK]
+def blocks(
+    chosen: Sequence[SpeculationConfig], dice: random.Random
+) -> Iterator[Sequence[SpeculationConfig]]:
+    """Settings in random order, in groups of ``_BLOCK``."""
+    shuffled = dice.sample(chosen, len(chosen))
+    for first in range(0, len(shuffled), _BLOCK):
+        yield shuffled[first : first + _BLOCK]
 
 
 def verify_costs(costs: Costs) -> dict[int, float]:
@@ -169,14 +219,23 @@ def verify_costs(costs: Costs) -> dict[int, float]:
     return {length: seconds / costs.verify_s[0] for length, seconds in pairs}
 
 
-def kendall(rows: Sequence[dict[str, Any]], name: str) -> float:
-    """Kendall's tau between predicted and measured order; no ties among measurements."""
-    signs = [
-        (one[name] - other[name]) * (one["measured"] - other["measured"])
-        for one, other in combinations(rows, 2)
-    ]
-    agreeing = sum(int(sign > 0) - int(sign < 0) for sign in signs)
-    return agreeing / len(signs)
+def column(rows: Sequence[dict[str, Any]], name: str) -> list[float]:
+    """One value of every row."""
+    return [row[name] for row in rows]
+
+
+def between_repeats(rows: Sequence[dict[str, Any]]) -> float | None:
+    """Mean of Kendall's tau between the orders that two turns of all settings gave."""
+    turns = list(zip(*(row["measured_each"] for row in rows), strict=True))
+    taus = [kendall(one, other) for one, other in combinations(turns, 2)]
+    return statistics.fmean(taus) if taus else None
+
+
+def kendall(ones: Sequence[float], others: Sequence[float]) -> float:
+    """Kendall's tau; no ties among measurements."""
+    pairs = combinations(zip(ones, others, strict=True), 2)
+    signs = [(one[0] - other[0]) * (one[1] - other[1]) for one, other in pairs]
+    return sum(int(sign > 0) - int(sign < 0) for sign in signs) / len(signs)
 
 
 if __name__ == "__main__":
