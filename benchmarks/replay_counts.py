@@ -5,14 +5,18 @@ runs each for real on the ``server`` schedule, greedy and at a temperature with 
 exact, so the machine's noise does not matter. Where a real run's output parts from the recorded
 one, since batching moves logits, the draft is recorded along that run's own output, and the replay
 must say what the run did there.
+
+Rows go to a file as they come, if one is named, and an interrupted run goes on from there.
 """
 
 import argparse
+import json
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, islice, product
+from pathlib import Path
 from typing import Any
 
 from benchmarks.common import CONTEXT, write_results
@@ -53,12 +57,13 @@ NGRAMS = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What is run: a recorded prompt, and who drafts."""
+    """What is run: a recorded prompt, who drafts, and how."""
 
     recording: Recording
     draft: str | None
     """None for n-gram drafters."""
     sampling: SamplingConfig
+    config: SpeculationConfig
 
 
 def main() -> None:
@@ -68,10 +73,10 @@ def main() -> None:
     parser.add_argument("--configs", type=int, default=24, help="settings per draft model")
     parser.add_argument("--prompts", type=int, default=24)
     parser.add_argument("--n-predict", type=int, default=24)
+    parser.add_argument("--rows", type=Path, help="JSON lines: what is there is not run again")
     arguments = parser.parse_args()
     dice = random.Random(1)  # noqa: S311 - a choice of settings needs no secrets
     configs = dice.sample(list(SPACE.settings), arguments.configs)
-    rows: list[dict[str, Any]] = []
     with Engine() as engine:
         built = ensure_demo_models((arguments.target, *DRAFTS))
         loaded = engine.load_target(
@@ -81,17 +86,18 @@ def main() -> None:
             Candidate(name=str(draft), options=ModelOptions(path=built[draft]), loaded=None)
             for draft in DRAFTS
         ]
-        for name, sampling in SAMPLING.items():
-            workload = tokenize(
+        workloads = [
+            tokenize(
                 engine,
                 builtin_suite()[: arguments.prompts],
                 n_predict=arguments.n_predict,
                 sampling=sampling,
                 n_ctx=loaded.n_ctx,
             )
-            for row in compare_all(engine, workload, candidates, configs, loaded.n_ctx):
-                rows.append({"sampling": name, **row})
-                print(len(rows), sum(not row["equal"] for row in rows), file=sys.stderr)
+            for sampling in SAMPLING.values()
+        ]
+        found = (cases(engine, one, candidates, configs, loaded.n_ctx) for one in workloads)
+        rows = compare_all(engine, chain.from_iterable(found), arguments.rows)
     write_results(
         "replay_counts",
         {
@@ -120,14 +126,14 @@ def totals(rows: Sequence[dict[str, Any]], sampling: str) -> dict[str, int]:
     }
 
 
-def compare_all(
+def cases(
     engine: Engine,
     workload: Workload,
     candidates: Sequence[Candidate],
     configs: Sequence[SpeculationConfig],
     n_ctx: int,
-) -> Iterator[dict[str, Any]]:
-    """One row per prompt, drafter and setting."""
+) -> Iterator[Case]:
+    """Every prompt, drafter and setting; the draft of a case is loaded when it comes."""
     tracing = Tracer(
         engine,
         workload,
@@ -137,19 +143,31 @@ def compare_all(
         schedule=None,
         on_event=lambda _event: None,
     ).run()
-    for recording in tracing.recordings:
-        case = Case(recording=recording, draft=None, sampling=workload.sampling)
-        yield from (compare(engine, case, config) for config in NGRAMS)
+    sampling = workload.sampling
+    for recording, config in product(tracing.recordings, NGRAMS):
+        yield Case(recording=recording, draft=None, sampling=sampling, config=config)
     for candidate in candidates:
         engine.load_draft(candidate.options)
-        for recording in tracing.recordings:
-            case = Case(recording=recording, draft=candidate.name, sampling=workload.sampling)
-            yield from (compare(engine, case, config) for config in configs)
+        for recording, config in product(tracing.recordings, configs):
+            yield Case(recording=recording, draft=candidate.name, sampling=sampling, config=config)
 
 
-def compare(engine: Engine, case: Case, config: SpeculationConfig) -> dict[str, Any]:
+def compare_all(engine: Engine, found: Iterable[Case], path: Path | None) -> list[dict[str, Any]]:
+    """One row per case. They go to ``path`` as they come; what is there is not run again."""
+    known = path.read_text(encoding="utf-8").splitlines() if path and path.exists() else []
+    rows: list[dict[str, Any]] = [json.loads(line) for line in known]
+    for case in islice(found, len(rows), None):
+        rows.append(compare(engine, case))
+        if path:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(rows[-1]) + "\n")
+        print(len(rows), sum(not row["equal"] for row in rows), file=sys.stderr)
+    return rows
+
+
+def compare(engine: Engine, case: Case) -> dict[str, Any]:
     """Run one setting, and replay it."""
-    recording = case.recording
+    recording, config = case.recording, case.config
     result = engine.generate(
         Generate(
             prompt=recording.prompt,
@@ -166,6 +184,7 @@ def compare(engine: Engine, case: Case, config: SpeculationConfig) -> dict[str, 
     if differs_at is not None:
         own = replay(recorded_again(engine, case, result), case.draft, config)
     return {
+        "sampling": next(name for name, one in SAMPLING.items() if one == case.sampling),
         "draft": case.draft or "ngram-simple",
         "prompt": recording.id,
         **setting(config),

@@ -1,11 +1,12 @@
 """Is what tuning chooses what an exhaustive search would have chosen, and at what price?
 
-The real llama-server is the judge. A grid of settings is measured on it, every prompt beside the
-same prompt on a server without a draft, since the machine drifts. Then spectui tunes the same pair
-in an eighth of the time that the grid's own runs took (starts of the server and prompts included,
-the runs without a draft left out), and so does Optuna alone, with real trials only. The settings
-that each found, the best three of the grid and both defaults are measured once more on servers that
-run at the same time, in turn on every prompt: the best of forty noisy numbers would flatter itself.
+The real llama-server is the judge. A grid of settings is measured on it, a few at a time on servers
+that take turns on every prompt with one without a draft, since the machine drifts. Then spectui
+tunes the same pair in an eighth of the time that the grid's own runs took (starts of the server and
+prompts included, the runs without a draft left out), and so does Optuna alone, with real trials
+only. The settings that each found, the best three of the grid and both defaults are measured once
+more on servers that run at the same time, in turn on every prompt: the best of forty noisy numbers
+would flatter itself.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -42,6 +44,8 @@ GRID = [
 ]
 DRAFT = "draft"
 _TOP = 3
+_BLOCK = 4
+"""Settings of the grid whose servers run at the same time."""
 _MAX_TRIALS = 100
 
 
@@ -147,30 +151,43 @@ def measure_grid(job: Job, path: Path) -> list[dict[str, Any]]:
     known = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     rows: list[dict[str, Any]] = [json.loads(line) for line in known]
     with job.start(None, "off") as off:
-        for index, config in enumerate(GRID[len(rows) :], len(rows)):
-            rows.append(measure_setting(job, config, index, off))
+        while len(rows) < len(GRID):
+            block = measure_block(job, GRID[len(rows) : len(rows) + _BLOCK], off)
             with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(rows[-1]) + "\n")
-            print(rows[-1], file=sys.stderr, flush=True)
+                file.writelines(json.dumps(row) + "\n" for row in block)
+            rows += block
+            print(*block, sep="\n", file=sys.stderr, flush=True)
     return rows
 
 
-def measure_setting(
-    job: Job, config: SpeculationConfig, index: int, off: LlamaServer
-) -> dict[str, Any]:
-    """One row of the grid. Its seconds are what the setting itself took, off left out."""
-    began = time.perf_counter()
-    with job.start(config, str(index)) as server:
-        job.seconds(server, job.items[0])
-        own_s = time.perf_counter() - began
-        ons: list[float] = []
-        offs: list[float] = []
+def measure_block(
+    job: Job, configs: Sequence[SpeculationConfig], off: LlamaServer
+) -> list[dict[str, Any]]:
+    """Rows of a few settings. Their seconds are what they themselves took, off left out."""
+    spent: list[float] = []
+    decoding = [0.0] * (len(configs) + 1)
+    with ExitStack() as stack:
+        servers = []
+        for index, config in enumerate(configs):
+            began = time.perf_counter()
+            servers.append(stack.enter_context(job.start(config, f"grid-{index}")))
+            job.seconds(servers[-1], job.items[0])
+            spent.append(time.perf_counter() - began)
         for turn, item in enumerate(job.items):
-            for is_on in (True, False) if turn % 2 else (False, True):
+            for index in in_turn(len(decoding), turn):
                 began = time.perf_counter()
-                (ons if is_on else offs).append(job.seconds(server if is_on else off, item))
-                own_s += (time.perf_counter() - began) * is_on
-    return {"config": setting(config), "seconds": own_s, "speedup": sum(offs) / sum(ons)}
+                decoding[index] += job.seconds((*servers, off)[index], item)
+                if index < len(spent):
+                    spent[index] += time.perf_counter() - began
+    return [
+        {"config": setting(config), "seconds": seconds, "speedup": decoding[-1] / own}
+        for config, seconds, own in zip(configs, spent, decoding, strict=False)
+    ]
+
+
+def in_turn(n: int, turn: int) -> list[int]:
+    """All of ``n``, beginning elsewhere in every turn."""
+    return [(turn + step) % n for step in range(n)]
 
 
 def tune(
@@ -252,8 +269,7 @@ def measure_together(job: Job, settings: dict[str, SpeculationConfig | None]) ->
         for server in servers:
             job.seconds(server, job.items[0])
         for turn, item in enumerate(job.items * 2):
-            for step in range(len(distinct)):
-                index = (turn + step) % len(distinct)
+            for index in in_turn(len(distinct), turn):
                 seconds[distinct[index]].append(job.seconds(servers[index], item))
     off = statistics.fmean(seconds[None])
     return {name: off / statistics.fmean(seconds[config]) for name, config in settings.items()}

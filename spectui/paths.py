@@ -28,6 +28,11 @@ def cache_dir() -> Path:
     return Path(home) / "cache" if home else platformdirs.user_cache_path("spectui")
 
 
+def text_of(name: str) -> str:
+    """A file's name as text: it may be bytes that are none, which no JSON can hold."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
 def ensure_dir(path: Path) -> Path:
     """Create ``path`` with its parents and return it.
 

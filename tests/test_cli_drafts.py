@@ -1,6 +1,7 @@
 """``--draft-dir``: every model of a folder is a candidate, or has a reason why not."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,16 @@ def test_a_draft_named_twice_is_one_candidate(
     out = ["--out", tmp_path / "x.gz", "--no-costs", "--json", "-", "--quiet"]
     assert spectui("trace", *options, "-md", folder / "close.gguf", *out) == 0, spectui.err
     assert json.loads(spectui.out)["drafts"] == ["close", "rough"]
+
+
+def test_a_name_that_is_no_text_makes_a_trace_that_can_be_read(
+    spectui: Spectui, options: list[object], folder: Path, tmp_path: Path
+) -> None:
+    (folder / "close.gguf").rename(folder / os.fsdecode(b"cl\xffse.gguf"))
+    path = tmp_path / "x.trace.json.gz"
+    assert spectui("trace", *options, "--no-costs", "--out", path) == 0, spectui.err
+    assert set(read_trace(path).drafts) == {"cl\N{REPLACEMENT CHARACTER}se", "rough"}
+    assert spectui("replay", path) == 0, spectui.err
 
 
 def test_a_folder_in_which_nothing_fits_says_why_and_leaves_ngrams(

@@ -267,7 +267,7 @@ def test_a_cliff_is_warned_of() -> None:
 
 
 def test_a_number_stays_with_its_unit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spectui.cli.drawing._WIDTH", 19)
+    monkeypatch.setenv("COLUMNS", "19")
     assert wrapped("verifying takes 68 % of it") == "verifying takes\n68 % of it"
 
 
@@ -278,7 +278,7 @@ def test_a_number_stays_with_its_unit(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_narrow_table_leaves_out_what_matters_least(
     spectui: Spectui, trace: Path, monkeypatch: pytest.MonkeyPatch, width: int, gone: set[str]
 ) -> None:
-    monkeypatch.setattr("spectui.cli.drawing._WIDTH", width)
+    monkeypatch.setenv("COLUMNS", str(width))
     assert spectui("replay", trace, "--draft-max", "1,4") == 0
     heading, *_rows = spectui.out.splitlines()
     all_headings = ("max", "min", "p_min", "drafted", "accepted", "rate", "per round", "speedup")

@@ -1,5 +1,6 @@
 """N-gram drafters beside the real llama-server: same drafts, same output, same flags."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,20 @@ from tests.support.beside_server import CONTEXT, N_PREDICT, tokens_of
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.beside_server_fixtures"]
 pytestmark = [pytest.mark.models, pytest.mark.server]
+
+
+def assert_equal(
+    engine: Engine, server: LlamaServer, prompt: Sequence[int], config: SpeculationConfig
+) -> int:
+    """Output and counts are the same; return how many tokens were drafted."""
+    theirs = server.complete(prompt, n_predict=2 * N_PREDICT)
+    ours = engine.generate(
+        Generate(prompt=tuple(prompt), n_predict=2 * N_PREDICT, speculation=config)
+    )
+    assert ours.tokens == theirs.tokens
+    counts = (ours.counters.n_drafted, ours.counters.n_accepted)
+    assert counts == (theirs.n_drafted, theirs.n_accepted)
+    return theirs.n_drafted
 
 
 @pytest.mark.parametrize(
@@ -36,14 +51,7 @@ def test_ngram_drafts_and_output_equal_the_servers(
     n_drafted = 0
     with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
         for prompt in (repetitive, *tokens_of(served_engine)):
-            theirs = server.complete(prompt, n_predict=2 * N_PREDICT)
-            ours = served_engine.generate(
-                Generate(prompt=prompt, n_predict=2 * N_PREDICT, speculation=config)
-            )
-            assert ours.tokens == theirs.tokens
-            counts = (ours.counters.n_drafted, ours.counters.n_accepted)
-            assert counts == (theirs.n_drafted, theirs.n_accepted)
-            n_drafted += theirs.n_drafted
+            n_drafted += assert_equal(served_engine, server, prompt, config)
     assert n_drafted > 0
 
 
@@ -75,12 +83,5 @@ def test_drafters_that_remember_equal_those_of_a_fresh_server(
     for prompt in (repetitive, *tokens_of(served_engine)[:2]):
         # A measurement must not learn from the one before, and a server does.
         with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
-            theirs = server.complete(prompt, n_predict=2 * N_PREDICT)
-        ours = served_engine.generate(
-            Generate(prompt=prompt, n_predict=2 * N_PREDICT, speculation=config)
-        )
-        assert ours.tokens == theirs.tokens
-        counts = (ours.counters.n_drafted, ours.counters.n_accepted)
-        assert counts == (theirs.n_drafted, theirs.n_accepted)
-        n_drafted += theirs.n_drafted
+            n_drafted += assert_equal(served_engine, server, prompt, config)
     assert n_drafted > 0

@@ -33,7 +33,15 @@ from spectui.tune.search import Limits, Search, TuneResult
 from spectui.tune.space import FIRST_NGRAM, OLD_DEFAULTS, SERVER_DEFAULTS, Parameter, SearchSpace
 from spectui.tune.study import Proposal, Sampler, TuningStudy
 from spectui.tune.tracing import DraftRecorded, TracingEvent
-from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState, best_trial, off_level
+from spectui.tune.trials import (
+    OFF,
+    Arm,
+    TrialRecord,
+    TrialState,
+    best_trial,
+    n_measured,
+    off_level,
+)
 from spectui.tune.workload import WorkItem, Workload
 from tests.support.search import OFF_TOKENS_PER_S, ScriptedMeasurer, items
 
@@ -663,7 +671,21 @@ def test_a_trial_that_nobody_signed_is_given_up_after_a_while(
     monkeypatch.setattr("spectui.tune.study._UNSIGNED", timedelta(0))
     with open_study(tmp_path) as resumed:
         assert resumed.completed() == ()
-        assert resumed.ask().number == 1
+        assert resumed.ask().number == 0
+
+
+def test_trials_are_numbered_without_gaps_whatever_was_queued(tmp_path: Path) -> None:
+    with open_study(tmp_path) as study:
+        study.begin()
+        study.interrupt(study.ask())
+    with open_study(tmp_path) as resumed:
+        resumed.begin()
+        proposals = [resumed.ask() for _ in range(2)]
+        assert [proposal.number for proposal in proposals] == [1, 2]
+        resumed.fail(proposals[0], "no room")
+        resumed.interrupt(proposals[1])
+        assert [record.number for record in resumed.records()] == [0, 1, 2]
+        assert n_measured(resumed.records()) == 0
 
 
 def test_records_come_back_from_the_storage_as_they_were(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Tables and bars for stdout, as text."""
 
+import os
 import sys
 import textwrap
 from io import StringIO
@@ -10,7 +11,7 @@ from rich.measure import Measurement
 from rich.text import Text
 
 _WIDTH = 100
-"""Where stdout is no terminal."""
+"""Where stdout is no terminal, and COLUMNS does not say."""
 _UNBOUNDED = 10_000
 _BAR_WIDTH = 32
 
@@ -27,6 +28,7 @@ class _Page(StringIO):
 def make_console() -> Console:
     """Measures and styles for stdout, on a page of its own."""
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    is_asked = os.environ.get("COLUMNS", "").isdigit()
     return Console(
         file=_Page(),
         force_terminal=is_terminal or None,
@@ -34,7 +36,7 @@ def make_console() -> Console:
         # Names of files are text, whatever brackets and colons are in them.
         markup=False,
         emoji=False,
-        width=None if is_terminal else _WIDTH,
+        width=None if is_terminal or is_asked else _WIDTH,
     )
 
 

@@ -49,7 +49,8 @@ def say(text: str) -> None:
         click.echo(_encodable(text))
     except OSError as error:
         # What is still buffered would be tried again at exit, and complain there.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
         raise BadInputError(
             f"stdout cannot be written ({error.strerror}); let it go to a file or a program that "
             "reads all of it"

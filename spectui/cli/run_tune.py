@@ -1,6 +1,5 @@
 """What ``spectui tune`` does once its options are parsed."""
 
-from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -31,7 +30,7 @@ from spectui.tune.spec import study_name, study_spec
 from spectui.tune.statistics import MIN_PROMPTS
 from spectui.tune.study import Sampler, TuningStudy, own_storage
 from spectui.tune.tracing import Tracing, identity, trace_of
-from spectui.tune.trials import TrialRecord
+from spectui.tune.trials import n_measured
 from spectui.tune.workload import Workload, tokenize
 
 
@@ -83,7 +82,7 @@ def tune(parsed: dict[str, Any]) -> None:
     if result.interrupted:
         raise CancelledError(
             f"interrupted; the study {run.study.name} keeps "
-            f"{counted(_n_measured(result.trials), 'trial')}, and the same command goes on from "
+            f"{counted(n_measured(result.trials), 'trial')}, and the same command goes on from "
             "there"
         )
 
@@ -186,7 +185,3 @@ def _trace(run: TuneRun, tracing: Tracing) -> Trace:
         workload=run.workload,
         schedule=run.shared.schedule_kind(),
     )
-
-
-def _n_measured(trials: Sequence[TrialRecord]) -> int:
-    return sum(trial.tokens_per_s is not None for trial in trials)

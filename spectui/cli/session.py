@@ -17,6 +17,7 @@ from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageEr
 from spectui.llama.files import check_file
 from spectui.llama.library import native_log
 from spectui.models.sizes import bytes_text
+from spectui.paths import text_of
 from spectui.prompts import Prompt, builtin_suite, load_prompts
 from spectui.tune.candidates import Candidate
 
@@ -127,7 +128,7 @@ def named(paths: Sequence[Path]) -> dict[str, Path]:
     distinct: dict[Path, Path] = {}
     for path in paths:
         distinct.setdefault(path.resolve(), path)
-    stems = [path.stem for path in distinct.values()]
+    stems = [text_of(path.stem) for path in distinct.values()]
     return {
         stem if stems.count(stem) == 1 else f"{stem}#{index}": path
         for index, (stem, path) in enumerate(zip(stems, distinct.values(), strict=True), start=1)

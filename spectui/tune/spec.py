@@ -12,6 +12,7 @@ from spectui.config import ContextOptions, ModelOptions, Schedule
 from spectui.engine.events import ModelLoaded
 from spectui.llama.library import binding_version, buffer_types, llama_cpp_version
 from spectui.monitor.machine import Machine
+from spectui.paths import text_of
 from spectui.tune.candidates import Candidate
 from spectui.tune.workload import Workload
 
@@ -52,7 +53,7 @@ def _identity(options: ModelOptions, loaded: ModelLoaded) -> dict[str, Any]:
     del placement["path"]
     info = loaded.info
     return {
-        "file": info.path.name,
+        "file": text_of(info.path.name),
         "n_params": info.n_params,
         "size_bytes": info.size_bytes,
         "placement": placement,

@@ -129,18 +129,21 @@ class TuningStudy(Closing):
         with self._storage_errors():
             trial = self._study.ask()
             trial.set_user_attr(_OWNER, _this_process())
-            self._asked[trial.number] = trial
             is_off = bool(trial.user_attrs.get(_OFF))
             arm = suggest_arm(trial, self._space, is_off=is_off)
-            proposal = Proposal(number=trial.number, arm=arm)
+            proposal = Proposal(number=self._next_number(), arm=arm)
+            self._asked[proposal.number] = trial
             self._store(_unmeasured(proposal, TrialState.RUNNING))
             return proposal
+
+    def _next_number(self) -> int:
+        """Optuna's own numbers have gaps, where a run was interrupted before what it had queued."""
+        return 1 + max((record.number for record in self.records()), default=-1)
 
     def finish(self, record: TrialRecord) -> None:
         """Store a measured trial and tell the sampler its speedup."""
         with self._storage_errors():
-            self._store(record)
-            self._tell(record)
+            self._store_and_tell(record)
 
     def fail(self, proposal: Proposal, reason: str) -> TrialRecord:
         """Store that a trial could not be measured, and why."""
@@ -152,8 +155,7 @@ class TuningStudy(Closing):
 
     def _give_up(self, record: TrialRecord) -> TrialRecord:
         with self._storage_errors():
-            self._store(record)
-            self._tell(record)
+            self._store_and_tell(record)
         return record
 
     def records(self) -> tuple[TrialRecord, ...]:
@@ -245,6 +247,10 @@ class TuningStudy(Closing):
     def _store(self, record: TrialRecord) -> None:
         self._asked[record.number].set_user_attr(_RECORD, msgspec.to_builtins(record))
 
+    def _store_and_tell(self, record: TrialRecord) -> None:
+        self._store(record)
+        self._tell(self._asked[record.number].number, record)
+
     def _close_abandoned(self) -> None:
         """Trials whose process has died would stay RUNNING in the storage for ever."""
         for trial in self._study.get_trials(deepcopy=False):
@@ -252,18 +258,19 @@ class TuningStudy(Closing):
                 continue
             if _RECORD in trial.user_attrs:
                 # It may have ended between being measured and being told.
-                self._tell(_decode(trial))
+                self._tell(trial.number, _decode(trial))
             else:
                 self._study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
 
-    def _tell(self, record: TrialRecord) -> None:
+    def _tell(self, of_optuna: int, record: TrialRecord) -> None:
+        """Tell the sampler, whose own number of the trial is ``of_optuna``."""
         value = None
         if record.state is TrialState.COMPLETE:
             value = speedup_estimate(record, self.completed())
         if value is None:
-            self._study.tell(record.number, state=optuna.trial.TrialState.FAIL)
+            self._study.tell(of_optuna, state=optuna.trial.TrialState.FAIL)
         else:
-            self._study.tell(record.number, value)
+            self._study.tell(of_optuna, value)
 
     @contextmanager
     def _storage_errors(self) -> Iterator[None]:

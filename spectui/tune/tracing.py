@@ -12,6 +12,7 @@ from spectui.engine.events import GenerationResult, ModelLoaded
 from spectui.errors import CancelledError
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.monitor.machine import Machine
+from spectui.paths import text_of
 from spectui.replay.cost_fit import Probed, fit_costs
 from spectui.replay.costs import Costs
 from spectui.replay.ngrams import NGRAM_COSTS
@@ -257,7 +258,7 @@ def identity(loaded: ModelLoaded) -> ModelIdentity:
     """A loaded model by its content's outline."""
     info = loaded.info
     return ModelIdentity(
-        file=info.path.name,
+        file=text_of(info.path.name),
         arch=info.arch,
         n_params=info.n_params,
         size_bytes=info.size_bytes,

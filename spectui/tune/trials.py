@@ -110,6 +110,11 @@ class TrialRecord:
         return sum(p.n_accepted for p in self.prompts) / drafted if drafted else None
 
 
+def n_measured(records: Sequence[TrialRecord]) -> int:
+    """How many were measured, and not given up or interrupted."""
+    return sum(record.state is TrialState.COMPLETE for record in records)
+
+
 def off_level(records: Sequence[TrialRecord]) -> float | None:
     """Mean relative throughput of all completed off trials."""
     levels = [r.relative for r in records if r.arm == OFF and r.relative is not None]

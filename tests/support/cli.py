@@ -15,6 +15,7 @@ class Spectui:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch = monkeypatch
+        monkeypatch.delenv("COLUMNS", raising=False)
         self._capsys = capsys
         self.out = ""
         self.err = ""

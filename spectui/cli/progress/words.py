@@ -11,7 +11,7 @@ from spectui.tune.tracing import (
     PromptProbed,
     TracingEvent,
 )
-from spectui.tune.trials import TrialRecord, TrialState, speedup_estimate
+from spectui.tune.trials import TrialRecord, TrialState, n_measured, speedup_estimate
 
 
 def setting(record: TrialRecord, *, is_best: bool) -> str:
@@ -48,7 +48,7 @@ def forecast(forecasts: tuple[Forecast, ...]) -> str:
 
 def resumed(event: StudyResumed) -> str:
     """Tell of trials that were taken up."""
-    return f"resuming a study with {counted(len(event.records), 'trial')}"
+    return f"resuming a study with {counted(n_measured(event.records), 'trial')}"
 
 
 def decided(event: SearchDecided) -> str:
