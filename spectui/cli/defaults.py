@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from spectui.errors import BadInputError
-from spectui.presets import Preset, find_preset
+from spectui.presets import Options, Preset, find_preset
 
 EXTRA = "spectui.extra"
 """Key under which click's context keeps the arguments that ``--from`` did not know."""
@@ -19,16 +19,24 @@ def _apply_preset(ctx: click.Context, preset: Preset) -> None:
     """Make the preset's options the command's defaults; what the user types still wins.
 
     Raises:
-        BadInputError: the preset names an option that the command lacks, or a wrong value.
+        BadInputError: the preset names an option that no command has, or a wrong value.
     """
+    for options in preset.placement.by_vram_gb().values():
+        # None is applied, but a mistake is said now, not when somebody copies them.
+        _defaults(ctx, preset, options)
+    ctx.default_map = {**(ctx.default_map or {}), **_defaults(ctx, preset, preset.options)}
+
+
+def _defaults(ctx: click.Context, preset: Preset, options: Options) -> dict[str, Any]:
+    """Values of those ``options`` that the command has, by click's parameter names."""
     by_name = {
         name.lstrip("-"): param
         for param in ctx.command.params
         for name in param.opts
         if name.startswith("--")
     }
-    defaults: dict[str, Any] = dict(ctx.default_map or {})
-    for key, value in preset.options.items():
+    defaults: dict[str, Any] = {}
+    for key, value in options.items():
         param = by_name.get(key)
         if param is None and key in _options_of_all_commands():
             # A preset serves all commands: bench has a draft-max, tune looks for one.
@@ -46,7 +54,7 @@ def _apply_preset(ctx: click.Context, preset: Preset) -> None:
             reason = error.message if isinstance(error, click.BadParameter) else str(error)
             raise BadInputError(f"{preset.path}: option {key}: {reason}; correct it") from error
         defaults[param.name] = value
-    ctx.default_map = defaults
+    return defaults
 
 
 def _options_of_all_commands() -> set[str]:

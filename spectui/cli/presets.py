@@ -1,7 +1,5 @@
 """``spectui presets``: what ``--preset`` can name."""
 
-import json
-
 import click
 
 from spectui.cli.output import say
@@ -16,15 +14,15 @@ def command() -> None:
 @command.command(name="list")
 def list_() -> None:
     """List the shipped presets and your own."""
-    for preset in list_presets():
-        say(f"{preset.name}\t{preset.description}")
+    presets = list_presets()
+    width = max((len(preset.name) for preset in presets), default=0)
+    for preset in presets:
+        say(f"{preset.name:<{width}}  {preset.description}")
 
 
 @command.command(name="show")
 @click.argument("name")
 def show(name: str) -> None:
-    """Show the options of the preset NAME."""
-    preset = find_preset(name)
-    say(f"# {preset.path}\ndescription = {json.dumps(preset.description)}\n\n[options]")
-    for key, value in preset.options.items():
-        say(f"{key} = {json.dumps(value)}")
+    """Show what the preset NAME says: options, models, placement, expected numbers, traps."""
+    path = find_preset(name).path
+    say(f"# {path}\n{path.read_text(encoding='utf-8').rstrip()}")

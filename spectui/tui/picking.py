@@ -81,8 +81,9 @@ class Picking:
             self._screen.show_recent([recent.pair for recent in self._recent])
 
     def _presets(self) -> tuple[Preset, ...]:
+        """Those that can be started: models of others would have to be fetched first."""
         try:
-            return list_presets()
+            return tuple(preset for preset in list_presets() if preset.is_ready)
         except SpectuiError as error:
             self._app.warn(str(error))
             return ()

@@ -1,0 +1,42 @@
+"""The models of ``--preset``, where the command line names none."""
+
+from dataclasses import replace
+
+from spectui.cli.request import SharedOptions
+from spectui.errors import BadInputError
+from spectui.presets import Preset, find_preset
+
+
+def with_preset_models(options: SharedOptions, *, most_drafts: int | None = None) -> SharedOptions:
+    """Fill in the preset's models for those that were not given.
+
+    Args:
+        options: as they were given; ``--demo`` brings models of its own.
+        most_drafts: take the first ones that are there; None for all.
+
+    Raises:
+        BadInputError: files are missing; says where to get them and where to put them.
+    """
+    if options.preset is None or options.demo:
+        return options
+    preset = find_preset(options.preset)
+    target, drafts = options.model, options.model_draft
+    missing: list[str] = []
+    if target is None and preset.target is not None:
+        target = preset.find_target()
+        if target is None:
+            missing.append(f"the target {preset.target}")
+    if preset.draft and most_drafts != 0 and not (drafts or options.draft_dirs):
+        drafts = preset.find_drafts()[:most_drafts]
+        if not drafts:
+            missing.append(f"the draft {' or '.join(str(draft) for draft in preset.draft)}")
+    if missing:
+        raise _missing(preset, " and ".join(missing))
+    return replace(options, model=target, model_draft=drafts)
+
+
+def _missing(preset: Preset, what: str) -> BadInputError:
+    return BadInputError(
+        f"models of preset {preset.name} are missing: fetch {what} from Hugging Face into "
+        f"{preset.models_folder}, or give your own with -m and -md"
+    )

@@ -1,0 +1,105 @@
+"""What a preset's file may say. Unknown keys are errors."""
+
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any
+
+import msgspec
+
+Options = dict[str, Any]
+"""Options of the command line by their long names."""
+Sentence = Annotated[str, msgspec.Meta(min_length=1)]
+Repository = Annotated[
+    str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*/[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
+]
+"""``owner/name``, as on Hugging Face."""
+
+
+class ModelFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a model comes from, and how its files are recognised."""
+
+    repo: Repository
+    files: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    """Names or globs of GGUF files, relative to the preset's folder or to any folder in it."""
+    size_gb: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    """Of all files together, in 10^9 bytes."""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse names that lead out of the folder, or to something else than a model."""
+        for name in self.files:
+            if not _stays_inside(name):
+                raise ValueError(
+                    f"{name!r} must name a .gguf file inside the preset's folder: relative, "
+                    "without .., ** or backslashes"
+                )
+
+    def __str__(self) -> str:
+        """Names and repository, for a sentence that asks to fetch them."""
+        return f"{', '.join(self.files)} of {self.repo}"
+
+    def find(self, folder: Path) -> Path | None:
+        """Return the file to load, the first part of a split one; None unless all are there.
+
+        A download may have kept the folders of the repository, so those are looked into as well.
+        """
+        found = [sorted(folder.rglob(name)) for name in self.files]
+        return found[0][0] if all(found) else None
+
+
+def _stays_inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    is_plain = "\\" not in name and "**" not in name and ".." not in path.parts
+    return is_plain and not path.is_absolute() and name.endswith(".gguf")
+
+
+class Placement(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    rename={"gb_8": "8gb", "gb_12": "12gb", "gb_16": "16gb", "gb_24": "24gb"},
+):
+    """Options to start from, per size of the GPU's memory."""
+
+    gb_8: Options = {}
+    gb_12: Options = {}
+    gb_16: Options = {}
+    gb_24: Options = {}
+    note: str = ""
+    """How they were worked out."""
+
+    def by_vram_gb(self) -> dict[int, Options]:
+        """Return the options of each size."""
+        return {8: self.gb_8, 12: self.gb_12, 16: self.gb_16, 24: self.gb_24}
+
+
+class SearchRanges(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"
+):
+    """Values that others have tried on this pair; ``tune`` has a space of its own."""
+
+    draft_max: tuple[Annotated[int, msgspec.Meta(ge=1)], ...] = ()
+    draft_min: tuple[Annotated[int, msgspec.Meta(ge=0)], ...] = ()
+    draft_p_min: tuple[Annotated[float, msgspec.Meta(ge=0, le=1)], ...] = ()
+
+
+class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A number that somebody reports for the pair."""
+
+    what: Sentence
+    source: Sentence
+    measured_by_spectui: bool = False
+
+
+class PresetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All tables of a preset's file; each may be left out."""
+
+    description: str = ""
+    options: Options = {}
+    target: ModelFiles | None = None
+    draft: tuple[ModelFiles, ...] = ()
+    """Candidates; commands that take one draft take the first that is there."""
+    placement: Placement = Placement()
+    search: SearchRanges = SearchRanges()
+    expect: tuple[Expectation, ...] = ()
+    traps: tuple[Sentence, ...] = ()
