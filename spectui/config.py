@@ -3,7 +3,8 @@
 Field names are llama-server's long option names where it has one.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -28,6 +29,10 @@ class FlashAttention(StrEnum):
     OFF = "off"
 
 
+MODEL_KIND = "draft-simple"
+"""Drafting by a model, as ``--spec-type`` has it."""
+
+
 class NgramKind(StrEnum):
     """Drafters that need no model, by the name that ``--spec-type`` knows them under."""
 
@@ -41,6 +46,17 @@ class NgramKind(StrEnum):
     """Follows a table from n-grams to single tokens."""
     CACHE = "ngram-cache"
     """Follows counts of what came after the last one to four tokens."""
+
+
+_SHORT = {
+    "size_n": "n",
+    "size_m": "m",
+    "min_hits": "hits",
+    "n_match": "n",
+    "n_min": "min",
+    "n_max": "max",
+}
+"""An n-gram drafter's options in a table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +78,18 @@ class NgramConfig:
     n_min: int = 48
     """Of ``MOD``: a draft that ends for want of an entry before it is this long is dropped."""
 
+    def options(self, longest: int) -> dict[str, int]:
+        """What its kind reads, by llama-server's names; ``longest`` is the longest draft."""
+        match self.kind:
+            case NgramKind.SIMPLE:
+                return {"size_n": self.size_n, "size_m": longest}
+            case NgramKind.MAP_K | NgramKind.MAP_K4V:
+                return {"size_n": self.size_n, "size_m": longest, "min_hits": self.min_hits}
+            case NgramKind.MOD:
+                return {"n_match": self.n_match, "n_min": self.n_min, "n_max": longest}
+            case NgramKind.CACHE:
+                return {}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeculationConfig:
@@ -81,6 +109,64 @@ class SpeculationConfig:
     """Drafts instead of a draft model. ``draft_max`` is its ``size_m`` then, or the ``n_max`` of
     ``MOD``; llama-server's ``CACHE`` drafts up to 8 and has no option for it. ``draft_min`` and
     ``draft_p_min`` mean nothing to any of them."""
+    ahead: tuple["SpeculationConfig", ...] = ()
+    """N-gram drafters that are asked first; the first that drafts anything is taken. Each kind at
+    most once, in the order of ``NgramKind``, which is llama-server's precedence."""
+
+    @property
+    def chain(self) -> tuple["SpeculationConfig", ...]:
+        """All drafters in the order in which they are asked."""
+        return (*self.ahead, replace(self, ahead=()))
+
+    def after(self, ahead: Sequence["SpeculationConfig"]) -> "SpeculationConfig":
+        """The same, asked after ``ahead``."""
+        return replace(self, ahead=tuple(ahead))
+
+    @property
+    def longest(self) -> int:
+        """Most tokens that any of them drafts."""
+        return max(one.draft_max for one in self.chain)
+
+    @property
+    def summary(self) -> str:
+        """The settings of this drafter alone, for tables and sentences."""
+        if self.ngram is None:
+            return f"max {self.draft_max}, min {self.draft_min}, p_min {self.draft_p_min:.2f}"
+        options = self.ngram.options(self.draft_max)
+        return ", ".join(f"{_SHORT[name]} {value}" for name, value in options.items())
+
+    @property
+    def kind(self) -> str:
+        """What drafts: ``model``, or an n-gram drafter by llama-server's name."""
+        return "model" if self.ngram is None else str(self.ngram.kind)
+
+    @property
+    def ngrams(self) -> tuple[NgramKind, ...]:
+        """The n-gram drafters among all; none if a draft model drafts alone."""
+        return tuple(one.ngram.kind for one in self.chain if one.ngram is not None)
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a draft model is among them."""
+        return self.ngram is None
+
+
+def ngram_flags(kind: NgramKind) -> tuple[str, ...]:
+    """Llama.cpp's, in the order of ``NgramConfig.options``; ``ngram-cache`` has none."""
+    names = NgramConfig(kind=kind).options(0)
+    return tuple(f"--spec-{kind}-{name.replace('_', '-')}" for name in names)
+
+
+CACHE_LONGEST = 8
+"""Longest draft of ``ngram-cache``, for which llama-server has no option."""
+
+
+def ngram_setting(kind: NgramKind, options: Mapping[str, int]) -> SpeculationConfig:
+    """The setting of an n-gram drafter alone, from what ``NgramConfig.options`` gives."""
+    given = dict(options)
+    lengths = [given.pop(name) for name in ("size_m", "n_max") if name in given]
+    longest = lengths[0] if lengths else CACHE_LONGEST
+    return SpeculationConfig(draft_max=longest, ngram=NgramConfig(kind=kind, **given))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,12 +25,12 @@ from spectui.engine.events import (
     ModelLoaded,
     PromptEvaluated,
     Role,
-    Rollback,
     RoundFinished,
     TokenEmitted,
     Tokenized,
 )
 from spectui.errors import BadInputError, CancelledError, SpectuiError, UsageError
+from spectui.llama.info import Rollback
 from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.decoder import Stop
 from tests.support.engine import (

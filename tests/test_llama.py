@@ -38,7 +38,6 @@ from tests.support.models import (
     TinyPath,
     vocabulary,
     write_empty,
-    write_mamba,
 )
 
 pytest_plugins = ("tests.support.fixtures",)
@@ -626,19 +625,6 @@ def test_an_abort_between_the_pieces_of_a_prompt_forgets_all_of_it(model: Model)
             context.decode(TOKENS[5:], Outputs.LAST)
         assert context.n_past == 5
         assert context.save() == before
-
-
-def test_recurrent_models_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "mamba.gguf"
-    write_mamba(path)
-    with Model(ModelOptions(path=path)) as recurrent:
-        recurrent.check_generates()
-        with pytest.raises(BadInputError) as caught:
-            new_context(recurrent)
-    assert str(caught.value) == (
-        f"{path} (mamba) keeps a recurrent state that cannot forget rejected tokens, which this "
-        "version of spectui cannot draft with; use an attention-only model"
-    )
 
 
 def test_aborted_creation_frees_the_context(model: Model) -> None:

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.config import Schedule, SpeculationConfig
+from spectui.config import NgramKind, Schedule, SpeculationConfig, ngram_setting
 from spectui.speculative.acceptance import Acceptance, accept
 from spectui.speculative.counters import Counters, Round, RoundEnd, RoundTimes, count
 from spectui.speculative.decoder import Decoder, Stop, draft_cap
 from spectui.speculative.drafters import (
+    ChainedDrafter,
     Drafter,
     NoDrafter,
     VariedDrafter,
@@ -22,6 +23,7 @@ from spectui.speculative.drafters import (
     model_drafter,
 )
 from spectui.speculative.models import Outputs
+from spectui.speculative.ngram import ngram_drafter
 from tests.support.scripted import (
     EOG,
     N_VOCAB,
@@ -116,12 +118,15 @@ def run(
     schedule: Schedule | None,
     after_round: Callable[[Run], None] = lambda _run: None,
     lengths: Sequence[int] = (),
+    ahead: Sequence[Drafter] = (),
 ) -> Run:
     """Generate; ``schedule`` None runs without a draft; ``lengths`` vary the rounds' drafts."""
     target, draft, clock = case.target(), case.draft(), FakeClock()
     drafter: Drafter = NoDrafter()
     if schedule is not None:
         drafter = model_drafter(draft, case.config, schedule, clock)
+    if ahead:
+        drafter = ChainedDrafter((*ahead, drafter))
     if lengths:
         drafter = VariedDrafter(drafter, lengths)
     decoder = Decoder(target, drafter, n_predict=case.n_predict, clock=clock)
@@ -181,6 +186,17 @@ def test_drafts_of_varied_lengths_change_no_output(
     assert (found.tokens, found.stop) == target_only(case)
     for finished, length in zip(found.rounds, cycle(lengths), strict=False):
         assert finished.n_drafted <= min(length, case.config.draft_max)
+
+
+@given(case=cases(), schedule=schedules)
+def test_drafters_ahead_of_the_model_change_no_output(case: Case, schedule: Schedule) -> None:
+    chosen = (
+        ngram_setting(NgramKind.SIMPLE, {"size_n": 1, "size_m": 2}),
+        ngram_setting(NgramKind.MOD, {"n_match": 1, "n_min": 0, "n_max": 5}),
+    )
+    ahead = [ngram_drafter(one.ngram, one.draft_max) for one in chosen if one.ngram is not None]
+    finished = run(case, schedule, ahead=ahead)
+    assert (finished.tokens, finished.stop) == target_only(case)
 
 
 @given(case=cases())

@@ -92,6 +92,18 @@ class RecordChains:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeExperts:
+    """Watch which experts of the target a text is routed to. Answered by ``ExpertsProbed``.
+
+    In a context of its own: it slows decoding, and must never be part of a timing.
+    """
+
+    text: tuple[int, ...]
+    n_skipped: int = 0
+    """Tokens at the beginning that are decoded, but not told of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparePair:
     """Find out, without loading weights, whether a draft fits. Answered by ``PairCompared``."""
 
@@ -112,6 +124,7 @@ Command = (
     | Generate
     | ProbeMargin
     | RecordChains
+    | ProbeExperts
     | ComparePair
     | Shutdown
 )

@@ -1,8 +1,11 @@
-"""The caches of the chat, put aside while a measurement uses the contexts."""
+"""The chat's caches, put aside while a measurement uses the contexts, and what it has taught."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 
+from spectui.config import SpeculationConfig
 from spectui.llama.context import Context
+from spectui.speculative.ngram import NgramMemory
 
 _CAPACITY_BYTES = 2 << 30
 
@@ -18,6 +21,11 @@ class Conversation:
         self._capacity_bytes = capacity_bytes
         self._present: set[Context] = set()
         self._aside: dict[Context, tuple[bytes, list[int]]] = {}
+        self._memories: defaultdict[SpeculationConfig, NgramMemory] = defaultdict(NgramMemory)
+
+    def ngram_memory(self, drafter: SpeculationConfig) -> NgramMemory:
+        """What an n-gram drafter with these settings has learnt in the chat's turns."""
+        return self._memories[drafter]
 
     def put_aside(self, contexts: Sequence[Context]) -> None:
         """Save the chat's caches, if ``contexts`` hold them: others are about to overwrite them."""
@@ -45,5 +53,6 @@ class Conversation:
 
     def clear(self) -> None:
         """Forget everything."""
+        self._memories.clear()
         self._aside = {}
         self._present = set()

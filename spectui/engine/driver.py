@@ -11,6 +11,7 @@ from spectui.engine.commands import (
     Generate,
     LoadDraft,
     LoadTarget,
+    ProbeExperts,
     ProbeMargin,
     RecordChains,
     Tokenize,
@@ -21,6 +22,7 @@ from spectui.engine.events import (
     ChainsRecorded,
     EngineFailed,
     Event,
+    ExpertsProbed,
     GenerationFinished,
     GenerationResult,
     MarginProbed,
@@ -90,6 +92,10 @@ class Engine(Closing):
     def record_chains(self, command: RecordChains) -> ChainsRecorded:
         """What the draft would say at every position of an output."""
         return self._call(command, ChainsRecorded)
+
+    def probe_experts(self, command: ProbeExperts) -> ExpertsProbed:
+        """Which experts of the target a text is routed to."""
+        return self._call(command, ExpertsProbed)
 
     @property
     def n_interruptions(self) -> int:

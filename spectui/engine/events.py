@@ -5,7 +5,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from spectui.errors import SpectuiError
-from spectui.llama.info import ModelInfo
+from spectui.llama.info import ModelInfo, Rollback
 from spectui.llama.memory import ModelMemory
 from spectui.models.ranking import ModelFacts
 from spectui.replay.trace import Chains
@@ -18,13 +18,6 @@ class Role(StrEnum):
 
     TARGET = "target"
     DRAFT = "draft"
-
-
-class Rollback(StrEnum):
-    """How a context forgets rejected tokens."""
-
-    TRUNCATE = "truncate"
-    """``llama_memory_seq_rm`` forgets a suffix: attention-only models."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +125,16 @@ class MarginProbed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertsProbed:
+    """Which experts tokens are routed to."""
+
+    layers: tuple[int, ...]
+    """Numbers of the layers that have experts."""
+    experts: tuple[tuple[tuple[int, ...], ...], ...]
+    """[n_layers][n_tokens][n_used]: numbers of the experts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChainsRecorded:
     """What the draft would say."""
 
@@ -178,6 +181,7 @@ TERMINAL = (
     GenerationFinished,
     MarginProbed,
     ChainsRecorded,
+    ExpertsProbed,
     PairCompared,
     EngineFailed,
     EngineClosed,
@@ -195,6 +199,7 @@ Event = (
     | GenerationFinished
     | MarginProbed
     | ChainsRecorded
+    | ExpertsProbed
     | PairCompared
     | CommandRestarted
     | EngineFailed

@@ -22,7 +22,13 @@ from spectui.llama.context import Context
 from spectui.llama.sampling import SamplerChain
 from spectui.speculative.counters import Counters, Round, count
 from spectui.speculative.decoder import Decoder, Stop
-from spectui.speculative.drafters import Drafter, NoDrafter, VariedDrafter, model_drafter
+from spectui.speculative.drafters import (
+    ChainedDrafter,
+    Drafter,
+    NoDrafter,
+    VariedDrafter,
+    model_drafter,
+)
 from spectui.speculative.models import Outputs
 from spectui.speculative.ngram import ngram_drafter
 
@@ -47,7 +53,19 @@ def check_request(models: LoadedModels, command: Generate) -> None:
     if command.n_predict == 0 or command.n_predict < -1:
         raise UsageError(f"-n {command.n_predict}: must be positive, or -1 for no bound")
     if command.speculation is not None:
-        _check_speculation(command.speculation, models.target.max_outputs - 1)
+        _check_chain(command.speculation, models.target.max_outputs - 1)
+
+
+def _check_chain(speculation: SpeculationConfig, room: int) -> None:
+    kinds = speculation.ngrams
+    wanted = tuple(kind for kind in NgramKind if kind in kinds)
+    if kinds != wanted or any(one.ngram is None for one in speculation.ahead):
+        raise UsageError(
+            f"{', '.join(kinds)}: llama-server asks each kind of drafter once at most, in the "
+            f"order {', '.join(NgramKind)}, and a draft model last"
+        )
+    for one in speculation.chain:
+        _check_speculation(one, room)
 
 
 def _check_speculation(speculation: SpeculationConfig, room: int) -> None:
@@ -79,7 +97,7 @@ class Generation:
         self._command = command
         self._emit = emit
         self._cancelled = cancelled
-        needs_draft = command.speculation is not None and command.speculation.ngram is None
+        needs_draft = command.speculation is not None and command.speculation.has_model
         self._draft = models.draft if needs_draft else None
         self._contexts: list[Context] = [c for c in (models.target, self._draft) if c is not None]
         self._decoder = Decoder(
@@ -96,12 +114,17 @@ class Generation:
         command, config = self._command, self._command.speculation
         if config is None:
             return NoDrafter()
-        drafter = (
-            ngram_drafter(config.ngram, config.draft_max)
-            if config.ngram is not None
-            else model_drafter(self._models.draft, config, command.schedule, time.perf_counter)
-        )
+        drafters = [self._one_drafter(one) for one in config.chain]
+        drafter = drafters[0] if len(drafters) == 1 else ChainedDrafter(drafters)
         return VariedDrafter(drafter, command.draft_lengths) if command.draft_lengths else drafter
+
+    def _one_drafter(self, config: SpeculationConfig) -> Drafter:
+        if config.ngram is not None:
+            # As with llama-server a chat's turns learn from each other; measurements must not.
+            is_chat, chat = self._command.conversation, self._models.conversation
+            memory = chat.ngram_memory(config) if is_chat else None
+            return ngram_drafter(config.ngram, config.draft_max, memory)
+        return model_drafter(self._models.draft, config, self._command.schedule, time.perf_counter)
 
     def run(self) -> GenerationFinished:
         """Generate to the end, emitting on the way."""

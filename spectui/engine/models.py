@@ -27,10 +27,11 @@ class LoadedModels:
 
     def __init__(self, abort: AbortFlag) -> None:
         """Start with nothing loaded."""
-        self._abort = abort
+        self.abort = abort
         self._target_stack = ExitStack()
         self._draft_stack = ExitStack()
-        self._context_options = ContextOptions()
+        self.context_options = ContextOptions()
+        """Of both contexts."""
         self.target_model: Model | None = None
         self.draft_model: Model | None = None
         self._target: TargetContext | None = None
@@ -82,13 +83,13 @@ class LoadedModels:
             model.check_generates()
             loading = native_log.tail()
             context = TargetContext(
-                model, command.context, max_draft=command.max_draft, abort=self._abort
+                model, command.context, max_draft=command.max_draft, abort=self.abort
             )
             stack.enter_context(context)
             self.memory[Role.TARGET] = _memory(command.options, loading)
             self._target_stack = stack.pop_all()
         self.target_model, self._target = model, context
-        self._context_options = command.context
+        self.context_options = command.context
 
     def load_draft(
         self, command: LoadDraft, on_progress: OnProgress, cancelled: Callable[[], bool]
@@ -119,9 +120,9 @@ class LoadedModels:
                 )
             context = DraftContext(
                 model,
-                self._context_options,
+                self.context_options,
                 target_vocabulary=self.target_model.vocabulary,
-                abort=self._abort,
+                abort=self.abort,
             )
             stack.enter_context(context)
             self.memory[Role.DRAFT] = _memory(command.options, loading)

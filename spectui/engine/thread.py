@@ -15,6 +15,7 @@ from spectui.engine.commands import (
     Generate,
     LoadDraft,
     LoadTarget,
+    ProbeExperts,
     ProbeMargin,
     RecordChains,
     Shutdown,
@@ -31,13 +32,13 @@ from spectui.engine.events import (
     LoadProgress,
     ModelLoaded,
     Role,
-    Rollback,
     Tokenized,
 )
 from spectui.engine.generation import Generation, probe_margin
 from spectui.engine.inspection import Inspector
 from spectui.engine.models import LoadedModels
 from spectui.engine.recording import record
+from spectui.engine.routing import probe_experts
 from spectui.errors import CancelledError, SpectuiError, UsageError
 from spectui.llama.chat import render_chat
 from spectui.llama.context import AbortFlag
@@ -296,14 +297,23 @@ class EngineThread:
                 return self._tokenize(command)
             case Generate():
                 return Generation(models, command, job.client.sink, cancelled).run()
-            case ProbeMargin():
-                return probe_margin(models, command)
-            case RecordChains():
-                return record(models, command, cancelled)
+            case ProbeMargin() | RecordChains() | ProbeExperts():
+                return self._look(command, cancelled)
             case Shutdown():
                 self._inspector.close()
                 models.close()
                 return EngineClosed()
+
+    def _look(
+        self, command: ProbeMargin | RecordChains | ProbeExperts, cancelled: Callable[[], bool]
+    ) -> Event:
+        match command:
+            case ProbeMargin():
+                return probe_margin(self._models, command)
+            case RecordChains():
+                return record(self._models, command, cancelled)
+            case ProbeExperts():
+                return probe_experts(self._models, command)
 
     def _load(
         self, command: LoadTarget | LoadDraft, sink: Sink, cancelled: Callable[[], bool]
@@ -322,7 +332,7 @@ class EngineThread:
         return ModelLoaded(
             role=role,
             info=context.model.info,
-            rollback=Rollback.TRUNCATE,
+            rollback=context.rollback,
             n_ctx=context.n_ctx,
             memory=self._models.memory[role],
         )

@@ -14,8 +14,11 @@ from spectui.config import ContextOptions, FlashAttention
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.batch import Batch
 from spectui.llama.c import C
+from spectui.llama.info import Rollback
 from spectui.llama.library import native_log
 from spectui.llama.model import Model, ran_out_of_memory
+from spectui.llama.rollback import SequenceMemory
+from spectui.llama.routing import RoutingObserver
 from spectui.speculative.models import Outputs
 
 Logits = npt.NDArray[np.float32]
@@ -81,7 +84,14 @@ class Context(Closing):
     """
 
     def __init__(
-        self, model: Model, options: ContextOptions, *, max_outputs: int, abort: AbortFlag
+        self,
+        model: Model,
+        options: ContextOptions,
+        *,
+        max_outputs: int,
+        abort: AbortFlag,
+        n_snapshots: int = 0,
+        routing: RoutingObserver | None = None,
     ) -> None:
         """Allocate caches and compute buffers.
 
@@ -90,9 +100,11 @@ class Context(Closing):
             options: sizes, threads and attention, as given to llama-server.
             max_outputs: most logits that one decode may ask for; more costs memory.
             abort: ends a decode when set.
+            n_snapshots: of a recurrent state to keep, where the architecture can; each takes as
+                much memory as the state itself.
+            routing: watches which experts tokens are routed to, at the cost of speed.
 
         Raises:
-            BadInputError: the model keeps no token cache that can forget a suffix.
             CancelledError: ``abort`` is set.
             DoesNotFitError: caches or buffers could not be allocated.
             UsageError: a size or a KV cache type that cannot be.
@@ -100,12 +112,15 @@ class Context(Closing):
         self.model = model
         self.vocabulary = model.vocabulary
         self._abort = abort
-        params = self._params(options, max_outputs)
+        params = self._params(options, max_outputs, n_snapshots)
+        self._routing = routing
+        if routing is not None:
+            params.cb_eval = routing.callback
         native_log.mark()
         self._ctx = C.llama_init_from_model(model.c, params)
         if not self._ctx:
             raise _creation_error(model, options)
-        self._memory = C.llama_get_memory(self._ctx)
+        self._memory = SequenceMemory(self._ctx)
         self.n_ctx: int = C.llama_n_ctx_seq(self._ctx)
         self.n_batch: int = C.llama_n_batch(self._ctx)
         self.max_outputs: int = params.n_outputs_max
@@ -116,9 +131,11 @@ class Context(Closing):
         self._row = ctypes.c_float * self.vocabulary.n_tokens
         self._n_outputs = 0
         self._last_index = 0
+        self._n_last = 0
+        """Tokens of the last decode that are still held, if nothing came after it."""
         self._all = False
         try:
-            self._check_truncates()
+            self._try_rollback()
         except BaseException:
             self.close()
             raise
@@ -128,7 +145,12 @@ class Context(Closing):
         """Tokens in the cache."""
         return len(self.tokens)
 
-    def _params(self, options: ContextOptions, max_outputs: int) -> Any:  # noqa: ANN401 - a C structure
+    @property
+    def rollback(self) -> Rollback:
+        """How it forgets rejected tokens."""
+        return self._memory.rollback
+
+    def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure
         for option, size in (
             ("-c", options.ctx_size),
             ("-b", options.batch_size),
@@ -141,6 +163,8 @@ class Context(Closing):
         params.n_batch = min(options.batch_size, options.ctx_size)
         params.n_ubatch = min(options.ubatch_size, params.n_batch)
         params.n_seq_max = 1
+        # The tokens that have snapshots must lie in one micro-batch.
+        params.n_rs_seq = min(n_snapshots, params.n_ubatch - 1)
         params.n_outputs_max = min(max_outputs, params.n_batch)
         params.n_threads = options.threads or physical_cores()
         params.n_threads_batch = options.threads_batch or params.n_threads
@@ -152,25 +176,20 @@ class Context(Closing):
         params.kv_unified = True
         return params
 
-    def _check_truncates(self) -> None:
+    def _try_rollback(self) -> None:
         # As common_context_can_seq_rm: decode two tokens and try to forget one.
         self.decode((0, 0), Outputs.LAST)
-        truncates = C.llama_memory_seq_rm(self._memory, _SEQUENCE, 1, -1)
+        self._memory.tried()
         self.clear()
         self.native_s = 0.0
-        if not truncates:
-            name, arch = self.model.options.path, self.model.info.arch
-            raise BadInputError(
-                f"{name} ({arch}) keeps a recurrent state that cannot forget rejected tokens, "
-                "which this version of spectui cannot draft with; use an attention-only model"
-            )
 
     def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
         """Append ``tokens`` and compute logits, in pieces of at most ``n_batch``.
 
         Raises:
             BadInputError: the context is too small, or a token unknown.
-            CancelledError: the abort flag was set; the cache is as it was before.
+            CancelledError: the abort flag was set; the cache is as it was before, or holds a
+                beginning of that where it cannot forget a suffix.
             DoesNotFitError: llama.cpp failed to compute.
             UsageError: more logits are asked for than the context was made for.
         """
@@ -192,6 +211,7 @@ class Context(Closing):
             self._decode_piece(piece, outputs if is_last else None, start)
         self._all = outputs is Outputs.ALL
         self._last_index = self._batch.c.n_tokens - 1
+        self._n_last = self._batch.c.n_tokens
         self._n_outputs = n if self._all else 1
 
     def _decode_piece(self, piece: Sequence[int], outputs: Outputs | None, start: int) -> None:
@@ -204,8 +224,8 @@ class Context(Closing):
         if status == 0:
             self.tokens.extend(piece)
             return
-        del self.tokens[start:]
-        C.llama_memory_seq_rm(self._memory, _SEQUENCE, start, -1)
+        del self.tokens[self._memory.recover(start) :]
+        self._n_last = 0
         if status == _ABORTED:
             raise CancelledError("decoding was cancelled")
         if status == _NO_SLOT:
@@ -234,16 +254,28 @@ class Context(Closing):
         return np.frombuffer(memoryview(row).cast("B"), dtype=np.float32)
 
     def truncate(self, n_past: int) -> None:
-        """Forget all but the first ``n_past`` tokens."""
+        """Forget all but the first ``n_past`` tokens; no logits are left.
+
+        Where a recurrent state cannot go back that far, accepted tokens are decoded again.
+
+        Raises:
+            CancelledError: the abort flag was set while they were.
+        """
         if n_past == self.n_past:
             return
         if n_past > self.n_past:
             # llama.cpp would find nothing to forget and be content.
             raise ValueError(f"cannot keep {n_past} of {self.n_past} tokens")
-        if not C.llama_memory_seq_rm(self._memory, _SEQUENCE, n_past, -1):
-            # Tried at creation: if it fails now, the cache is not what we believe it is.
-            raise RuntimeError(f"llama.cpp refused to forget the tokens from {n_past} on")
-        del self.tokens[n_past:]
+        kept = self.tokens[:n_past]
+        n_held = self._memory.forget(n_past, self.n_past, self._n_last)
+        del self.tokens[n_held:]
+        self._n_last = self._n_outputs = 0
+        for offset in range(n_held, n_past, self.n_batch):
+            self._decode_piece(kept[offset : offset + self.n_batch], None, n_held)
+
+    def mark(self) -> None:
+        """Make it cheap to come back to what is held now: it may soon be truncated to that."""
+        self._memory.mark(self.n_past)
 
     def keep_prefix(self, prompt: Sequence[int]) -> None:
         """Forget all but what the cache has in common with ``prompt`` without its last token.
@@ -256,9 +288,9 @@ class Context(Closing):
 
     def clear(self) -> None:
         """Forget everything."""
-        C.llama_memory_clear(self._memory, True)
+        self._memory.clear()
         self.tokens.clear()
-        self._n_outputs = 0
+        self._n_last = self._n_outputs = 0
 
     @property
     def state_bytes(self) -> int:

@@ -21,7 +21,9 @@ class TargetContext(Context):
         self, model: Model, options: ContextOptions, *, max_draft: int, abort: AbortFlag
     ) -> None:
         """Room for the logits of a draft of ``max_draft`` tokens and the bonus token."""
-        super().__init__(model, options, max_outputs=max_draft + 1, abort=abort)
+        super().__init__(
+            model, options, max_outputs=max_draft + 1, abort=abort, n_snapshots=max_draft
+        )
         self._end_tokens = self.vocabulary.end_tokens
 
     def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
@@ -56,7 +58,10 @@ class DraftContext(Context):
         target_vocabulary: Vocabulary,
         abort: AbortFlag,
     ) -> None:
-        """Only the last token of a decode ever has logits."""
+        """Only the last token of a decode ever has logits.
+
+        As in llama-server it keeps no snapshots: they are of one decode, and a chain has many.
+        """
         self._n_shared = min(model.vocabulary.n_tokens, target_vocabulary.n_tokens)
         self._lacks_tokens = self._n_shared < target_vocabulary.n_tokens
         super().__init__(model, options, max_outputs=1, abort=abort)

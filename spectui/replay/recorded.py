@@ -26,6 +26,9 @@ class RecordedTarget:
         self._first_output = self.n_past + first
         self.n_past += len(tokens)
 
+    def mark(self) -> None:
+        """Every position is as near as any other."""
+
     def truncate(self, n_past: int) -> None:
         """Forget all but the first ``n_past`` tokens."""
         self.n_past = n_past

@@ -49,6 +49,7 @@ def record_chains(
         probabilities.append(_short(probability))
         if position + 1 == len(output) or top != output[position + 1]:
             cap = draft_cap(n_ctx=model.n_ctx, n_past=n_past, n_remaining=0)
+            model.mark()
             tails.append(_tail(model, top, min(depth, cap) - 1))
             model.truncate(n_past + 1)
     return Chains(

@@ -90,6 +90,8 @@ class Decoder:
         draft = self._draft(last)
         t_verify = clock()
         batch = (last, *draft.tokens)
+        if draft.tokens:
+            target.mark()
         target.decode(batch, Outputs.ALL)
         t_verified = clock()
         drafter.verified(batch)
@@ -99,6 +101,8 @@ class Decoder:
         # The emitted tokens but the last, even where an accepted end of text is the last.
         n_kept = len(accepted.tokens) - 1
         target.truncate(n_past + 1 + n_kept)
+        if draft.tokens:
+            drafter.judged(n_kept)
         drafter.accept(n_kept)
         t_end = clock()
         times = RoundTimes(

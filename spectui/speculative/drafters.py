@@ -1,7 +1,7 @@
 """Drafters: what proposes tokens, and what it must be told to stay in step with the target.
 
-The four verbs are those of llama.cpp's ``common_speculative_impl``: begin, draft, process
-(``verified`` here) and accept.
+The verbs are those of llama.cpp's ``common_speculative_impl``: begin, draft, process (``verified``
+here) and accept, which is two here: whoever drafted is ``judged``, and everyone follows the text.
 """
 
 import struct
@@ -42,6 +42,10 @@ class Drafter(Protocol):
         """Learn that the target has decoded ``batch``: the last token and the draft."""
         ...
 
+    def judged(self, n_accepted: int) -> None:
+        """Learn how many tokens of this drafter's own draft were accepted; not of an empty one."""
+        ...
+
     def accept(self, n_accepted: int) -> None:
         """Keep the last token and the first ``n_accepted`` of the draft; forget the rest."""
         ...
@@ -59,6 +63,9 @@ class NoDrafter:
 
     def verified(self, batch: Sequence[int]) -> None:
         """Nothing to learn."""
+
+    def judged(self, n_accepted: int) -> None:
+        """Nothing was drafted."""
 
     def accept(self, n_accepted: int) -> None:
         """Nothing to forget."""
@@ -96,6 +103,7 @@ def draft_chain(
     tokens: list[int] = []
     probabilities: list[float] = []
     started = clock()
+    model.mark()
     model.decode(pending, Outputs.LAST)
     n_steps = 1
     while True:
@@ -135,12 +143,16 @@ class ServerModelDrafter:
     def draft(self, last: int, n_max: int) -> Draft:
         """Draft from ``last``, then forget the chain: ``verified`` evaluates it again."""
         draft = draft_chain(self._model, (last,), self._config, n_max, self._clock)
+        # Where it was marked: the mark serves the batch as well.
         self._model.truncate(self._n_past)
         return draft
 
     def verified(self, batch: Sequence[int]) -> None:
         """Evaluate ``batch`` on the draft, as llama-server does after every target decode."""
         self._model.decode(batch, Outputs.LAST)
+
+    def judged(self, n_accepted: int) -> None:
+        """A model drafts what it drafts."""
 
     def accept(self, n_accepted: int) -> None:
         """Forget the rejected tokens."""
@@ -175,6 +187,9 @@ class FastModelDrafter:
     def verified(self, batch: Sequence[int]) -> None:
         """Remember ``batch``; the cache holds most of it from drafting."""
         self._batch = tuple(batch)
+
+    def judged(self, n_accepted: int) -> None:
+        """A model drafts what it drafts."""
 
     def accept(self, n_accepted: int) -> None:
         """Forget the rejected tokens and note which accepted ones the cache lacks."""
@@ -219,6 +234,52 @@ class VariedDrafter:
         """As the drafter."""
         self._drafter.verified(batch)
 
+    def judged(self, n_accepted: int) -> None:
+        """As the drafter."""
+        self._drafter.judged(n_accepted)
+
     def accept(self, n_accepted: int) -> None:
         """As the drafter."""
         self._drafter.accept(n_accepted)
+
+
+class ChainedDrafter:
+    """Several drafters, of whom the first that proposes anything is taken in each round.
+
+    As llama-server does with several ``--spec-type``: all of them follow the text, and only the one
+    whose draft it was learns how it fared (``common_speculative_draft``, ``_accept``).
+    """
+
+    def __init__(self, drafters: Sequence[Drafter]) -> None:
+        """Ask ``drafters`` in this order; at least one."""
+        self._drafters = tuple(drafters)
+        self._taken = self._drafters[-1]
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """As all of them."""
+        for drafter in self._drafters:
+            drafter.begin(prompt)
+
+    def draft(self, last: int, n_max: int) -> Draft:
+        """Draft as the first that does; those after it are not asked."""
+        draft = Draft()
+        for drafter in self._drafters:
+            self._taken = drafter
+            draft = drafter.draft(last, n_max)
+            if draft.tokens:
+                break
+        return draft
+
+    def verified(self, batch: Sequence[int]) -> None:
+        """As all of them."""
+        for drafter in self._drafters:
+            drafter.verified(batch)
+
+    def judged(self, n_accepted: int) -> None:
+        """As the one that was taken."""
+        self._taken.judged(n_accepted)
+
+    def accept(self, n_accepted: int) -> None:
+        """As all of them."""
+        for drafter in self._drafters:
+            drafter.accept(n_accepted)

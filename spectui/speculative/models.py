@@ -32,6 +32,13 @@ class SequenceModel(Protocol):
         """Append ``tokens`` to the cache and compute the logits that ``outputs`` asks for."""
         ...
 
+    def mark(self) -> None:
+        """Prepare to be truncated to what the cache holds now, or to a bit more.
+
+        Without it a truncation is right as well; with a recurrent state it may cost much more.
+        """
+        ...
+
     def truncate(self, n_past: int) -> None:
         """Forget all but the first ``n_past`` tokens."""
         ...

@@ -59,6 +59,9 @@ class NgramSimpleDrafter:
         """Remember the batch until it is known what of it counts."""
         self._batch = tuple(batch)
 
+    def judged(self, n_accepted: int) -> None:
+        """How a draft fared changes nothing."""
+
     def accept(self, n_accepted: int) -> None:
         """The text grows by what was accepted; rejected tokens never were part of it."""
         self._tokens += self._batch[: 1 + n_accepted]

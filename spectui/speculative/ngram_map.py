@@ -152,11 +152,13 @@ class NgramMapDrafter:
         """Remember the batch until it is known what of it counts."""
         self._batch = tuple(batch)
 
-    def accept(self, n_accepted: int) -> None:
-        """The text grows by what was accepted, which bounds the next draft of the same kind."""
-        # llama-server tells a drafter nothing of rounds without a draft.
-        if self._last is not None and len(self._batch) > 1:
+    def judged(self, n_accepted: int) -> None:
+        """What was accepted bounds the next draft of the same n-gram."""
+        if self._last is not None:
             self._last.n_accepted = n_accepted
+
+    def accept(self, n_accepted: int) -> None:
+        """The text grows by what was accepted."""
         self._tokens += self._batch[: 1 + n_accepted]
 
     def _forget(self, n_prompt: int) -> None:

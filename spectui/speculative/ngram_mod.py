@@ -98,10 +98,7 @@ class NgramModDrafter:
         self._batch = tuple(batch)
 
     def accept(self, n_accepted: int) -> None:
-        """The text grows by what was accepted; too little of it too often empties the table."""
-        # llama-server tells a drafter nothing of rounds without a draft.
-        if self._n_drafted > 0 and len(self._batch) > 1:
-            self._judge(n_accepted)
+        """The text grows by what was accepted."""
         self._tokens += self._batch[: 1 + n_accepted]
 
     def _learn(self) -> None:
@@ -125,7 +122,8 @@ class NgramModDrafter:
             slot = self._hash.step(slot, text[n_found], token)
         return text[self._n_match :]
 
-    def _judge(self, n_accepted: int) -> None:
+    def judged(self, n_accepted: int) -> None:
+        """Too little of it accepted too often empties the table."""
         state = self._state
         if 4 * n_accepted >= self._n_drafted:
             state.n_low = 0

@@ -20,7 +20,6 @@ from spectui.engine.events import (
     ModelLoaded,
     PromptEvaluated,
     Role,
-    Rollback,
     RoundFinished,
     TokenEmitted,
 )
@@ -30,7 +29,7 @@ from spectui.live.launch import Launch, Pair
 from spectui.live.session import LiveSession
 from spectui.live.setup import LiveSetup
 from spectui.llama.buffers import Buffer, BufferKind
-from spectui.llama.info import ModelInfo
+from spectui.llama.info import ModelInfo, Rollback
 from spectui.llama.memory import ModelMemory, WeightTraffic
 from spectui.prompts import Prompt
 from spectui.settings import Settings

@@ -89,45 +89,10 @@ def write_tiny(recipe: Tiny, path: Path) -> None:
         writer.add_expert_used_count(2)
     if recipe.pooling is not None:
         writer.add_pooling_type(gguf.PoolingType(recipe.pooling))
-    _add_tokenizer(writer, recipe)
+    add_tokenizer(writer, recipe)
     for name, shape in _shapes(recipe).items():
-        writer.add_tensor(name, _weights(recipe, name, shape))
-    _write(writer)
-
-
-def write_mamba(path: Path) -> None:
-    """Write a tiny recurrent model: its state cannot forget a suffix."""
-    inner, state, rank, kernel = 2 * N_EMBD, 16, 4, 4
-    recipe = Tiny()
-    writer = gguf.GGUFWriter(path, "mamba")
-    writer.add_block_count(1)
-    writer.add_context_length(N_CTX_TRAIN)
-    writer.add_embedding_length(N_EMBD)
-    writer.add_feed_forward_length(0)
-    writer.add_head_count(0)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_ssm_conv_kernel(kernel)
-    writer.add_ssm_inner_size(inner)
-    writer.add_ssm_state_size(state)
-    writer.add_ssm_time_step_rank(rank)
-    _add_tokenizer(writer, recipe)
-    shapes: dict[str, tuple[int, ...]] = {
-        "token_embd.weight": (len(vocabulary(recipe)), N_EMBD),
-        "output_norm.weight": (N_EMBD,),
-        "blk.0.attn_norm.weight": (N_EMBD,),
-        "blk.0.ssm_in.weight": (2 * inner, N_EMBD),
-        "blk.0.ssm_conv1d.weight": (inner, kernel),
-        "blk.0.ssm_conv1d.bias": (inner,),
-        "blk.0.ssm_x.weight": (rank + 2 * state, inner),
-        "blk.0.ssm_dt.weight": (inner, rank),
-        "blk.0.ssm_dt.bias": (inner,),
-        "blk.0.ssm_a": (inner, state),
-        "blk.0.ssm_d": (inner,),
-        "blk.0.ssm_out.weight": (N_EMBD, inner),
-    }
-    for name, shape in shapes.items():
-        writer.add_tensor(name, _weights(recipe, name, shape))
-    _write(writer)
+        writer.add_tensor(name, weights_of(recipe, name, shape))
+    write_file(writer)
 
 
 def write_empty(path: Path) -> None:
@@ -135,7 +100,7 @@ def write_empty(path: Path) -> None:
     path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 0))
 
 
-def _add_tokenizer(writer: gguf.GGUFWriter, recipe: Tiny) -> None:
+def add_tokenizer(writer: gguf.GGUFWriter, recipe: Tiny) -> None:
     tokens = vocabulary(recipe)
     control, normal = gguf.TokenType.CONTROL, gguf.TokenType.NORMAL
     writer.add_tokenizer_model("gpt2")
@@ -181,7 +146,7 @@ def _feed_forward(n_experts: int) -> dict[str, tuple[int, ...]]:
     return {"ffn_gate_inp": (n_experts, N_EMBD), **experts}
 
 
-def _weights(recipe: Tiny, name: str, shape: tuple[int, ...]) -> Weights:
+def weights_of(recipe: Tiny, name: str, shape: tuple[int, ...]) -> Weights:
     if name.endswith("norm.weight"):
         return np.ones(shape, np.float32)
     weights = _gaussian(recipe.seed, name, shape)
@@ -206,7 +171,7 @@ def _byte_letters() -> list[str]:
     return [letters[byte] for byte in range(256)]
 
 
-def _write(writer: gguf.GGUFWriter) -> None:
+def write_file(writer: gguf.GGUFWriter) -> None:
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -485,10 +485,11 @@ def assert_equal_drafts(
             n_accepted = min(step.n_accepted, len(drafted))
             batch = (step.last, *drafted)
             drafter.verified(batch)
-            drafter.accept(n_accepted)
             if drafted:
                 # llama-server says nothing of rounds without a draft.
+                drafter.judged(n_accepted)
                 reference.accept(n_accepted)
+            drafter.accept(n_accepted)
             text += batch[: 1 + n_accepted]
             n_drafted += len(drafted)
     return n_drafted
@@ -505,5 +506,7 @@ def play(drafter: Drafter, last: int, n_accepted: int, n_max: int = 99) -> tuple
     """One round: what was drafted, of which ``n_accepted`` tokens are accepted."""
     drafted = drafter.draft(last, n_max).tokens
     drafter.verified((last, *drafted))
+    if drafted:
+        drafter.judged(n_accepted)
     drafter.accept(n_accepted)
     return drafted

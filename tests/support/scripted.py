@@ -33,6 +33,7 @@ class ScriptedSequence:
         self.tokens: list[int] = []
         self.n_decodes = 0
         self.n_decoded_tokens = 0
+        self.marked_at = 0
         self._outputs: tuple[Prefix, ...] = ()
 
     @property
@@ -52,6 +53,9 @@ class ScriptedSequence:
         self.n_decoded_tokens += len(tokens)
         first = start if outputs is Outputs.ALL else self.n_past - 1
         self._outputs = tuple(tuple(self.tokens[: end + 1]) for end in range(first, self.n_past))
+
+    def mark(self) -> None:
+        self.marked_at = self.n_past
 
     def truncate(self, n_past: int) -> None:
         if not 0 <= n_past <= self.n_past:

@@ -1,0 +1,110 @@
+"""What ``spectui probe`` does once its options are parsed."""
+
+from typing import Any
+
+from rich.table import Table
+
+from spectui.cli.documents.probe import experts_document
+from spectui.cli.drawing import drawn, wrapped
+from spectui.cli.interrupts import interrupts
+from spectui.cli.output import check_writable, write_result
+from spectui.cli.progress import open_progress
+from spectui.cli.request import SharedOptions
+from spectui.cli.session import find_models, open_engine, read_prompts
+from spectui.engine.commands import Generate, ProbeExperts
+from spectui.engine.driver import Engine
+from spectui.engine.events import ModelLoaded
+from spectui.errors import BadInputError, UsageError
+from spectui.models.sizes import bytes_text
+from spectui.monitor.machine import this_machine
+from spectui.tune.experts import ExpertUse, Routing, expert_use
+from spectui.tune.workload import Workload, tokenize
+
+_SUITE_PROMPTS = 8
+
+
+def probe_experts(shared: dict[str, Any]) -> None:
+    """Load the target, let it answer, watch the answers, print.
+
+    Raises:
+        BadInputError: the target is no mixture of experts.
+        UsageError: a draft was named.
+    """
+    options = SharedOptions(**shared)
+    if options.model_draft:
+        raise UsageError("probe experts runs the target alone; leave out -md")
+    check_writable(options.json_path, options.input_files())
+    prompts = read_prompts(options)
+    if options.prompts is None:
+        prompts = prompts[:_SUITE_PROMPTS]
+    progress = open_progress(quiet=options.quiet, verbose=options.verbose)
+    try:
+        models = find_models(options, progress, needs_draft=False)
+        with open_engine(options, progress) as engine:
+            target = engine.load_target(
+                options.target_options(models.target), options.context_options(), max_draft=1
+            )
+            traffic = target.memory.traffic
+            if traffic is None or not traffic.n_experts:
+                raise BadInputError(
+                    f"{models.target} ({target.info.arch}) has no experts to count; give a mixture "
+                    "of experts"
+                )
+            workload = tokenize(
+                engine,
+                prompts,
+                n_predict=options.n_predict,
+                sampling=options.sampling_config(),
+                n_ctx=target.n_ctx,
+            )
+            texts = [_routing(engine, workload, index) for index in range(len(workload.items))]
+            interrupts.hold()
+    finally:
+        progress.close()
+    use = expert_use(texts, traffic)
+    document = experts_document(use, machine=this_machine(), target=target, workload=workload)
+    write_result(document, _told(use, target), options.json_path)
+
+
+def _routing(engine: Engine, workload: Workload, index: int) -> Routing:
+    """Experts of an answer's tokens: those that rounds verify."""
+    item = workload.items[index]
+    answer = engine.generate(
+        Generate(prompt=item.tokens, n_predict=workload.n_predict, sampling=workload.sampling)
+    )
+    probed = engine.probe_experts(
+        ProbeExperts(text=(*item.tokens, *answer.tokens), n_skipped=len(item.tokens))
+    )
+    return probed.experts
+
+
+def _told(use: ExpertUse, target: ModelLoaded) -> str:
+    table = Table(box=None, header_style="bold")
+    for heading in ("batch", "experts", "of layers", "uniform", "from RAM"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for one in use.batches:
+        table.add_row(
+            str(one.n_tokens),
+            f"{one.union:.1f}",
+            f"{one.lowest:.1f} to {one.highest:.1f}",
+            f"{one.uniform:.1f}",
+            bytes_text(round(one.cpu_bytes)),
+        )
+    head = (
+        f"{target.info.path.name}: {use.n_used} of {use.n_experts} experts per token in "
+        f"{use.n_layers} layers, counted on {use.n_tokens} tokens of its own answers."
+    )
+    return f"{wrapped(head)}\n\n{drawn(table)}\n\n{wrapped(_meaning(use))}"
+
+
+def _meaning(use: ExpertUse) -> str:
+    last, reached = use.batches[-1], use.saturation
+    if reached is None:
+        filled = f"A batch of {last.n_tokens} touches {last.union / use.n_experts:.0%} of all."
+    else:
+        filled = f"From {reached} tokens on a batch touches nine tenths of all experts."
+    return (
+        "batch: tokens of one decode, a draft and the token before it. experts: that at least one "
+        "of them is routed to, the mean over layers and batches. uniform: if tokens chose at "
+        f"random. {filled}"
+    )

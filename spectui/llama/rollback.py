@@ -1,0 +1,110 @@
+"""How a context forgets rejected tokens: llama.cpp's three ways, found by trying.
+
+As ``common_context_can_seq_rm`` and llama-server's slots do it: a cache of tokens loses its end; a
+recurrent state goes back to one of the snapshots of its last decode, where the architecture has
+them; and otherwise to a checkpoint, from which what was accepted is decoded again.
+"""
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+from spectui.llama.c import C
+from spectui.llama.info import Rollback
+
+_SEQUENCE = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Checkpoint:
+    n_past: int
+    state: Any
+    """ctypes array."""
+
+
+class SequenceMemory:
+    """The memory of a context's one sequence."""
+
+    def __init__(self, context: Any) -> None:  # noqa: ANN401 - a C pointer
+        """Take the memory of a new context. It is taken to forget a suffix until ``tried``."""
+        self._context = context
+        self._memory = C.llama_get_memory(context)
+        self._checkpoint: _Checkpoint | None = None
+        self.rollback = Rollback.TRUNCATE
+
+    def tried(self) -> None:
+        """Find out how it forgets, once two tokens have been decoded; it is empty afterwards."""
+        if C.llama_n_rs_seq(self._context) > 0:
+            self.rollback = Rollback.SNAPSHOT
+        elif not self._removes(1):
+            self.rollback = Rollback.CHECKPOINT
+        self.clear()
+
+    def mark(self, n_past: int) -> None:
+        """Make it cheap to go back to the ``n_past`` tokens that are held now."""
+        if self.rollback is Rollback.CHECKPOINT:
+            self._checkpoint = _Checkpoint(n_past=n_past, state=self._save_partial())
+
+    def forget(self, n_past: int, n_held: int, n_last: int) -> int:
+        """Forget all but the first ``n_past`` of ``n_held`` tokens.
+
+        Args:
+            n_past: tokens to keep, fewer than ``n_held``.
+            n_held: tokens that are held.
+            n_last: how many of them the last decode brought.
+
+        Returns:
+            Tokens that are held now: ``n_past``, or fewer, where the rest has to be decoded again.
+        """
+        match self.rollback:
+            case Rollback.TRUNCATE:
+                can = self._removes(n_past)
+            case Rollback.SNAPSHOT:
+                # There are snapshots after each token of the last decode alone.
+                can = n_held - n_past < n_last and self._removes(n_past)
+            case Rollback.CHECKPOINT:
+                return self._back_to_checkpoint(n_past)
+        if can:
+            return n_past
+        self.clear()
+        return 0
+
+    def recover(self, n_past: int) -> int:
+        """After a decode that failed somewhere behind ``n_past``: keep what can be kept."""
+        if self.rollback is Rollback.CHECKPOINT:
+            return self._back_to_checkpoint(n_past)
+        if self.rollback is Rollback.TRUNCATE and self._removes(n_past):
+            return n_past
+        self.clear()
+        return 0
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._checkpoint = None
+        C.llama_memory_clear(self._memory, True)
+
+    def _removes(self, n_past: int) -> bool:
+        return bool(C.llama_memory_seq_rm(self._memory, _SEQUENCE, n_past, -1))
+
+    def _back_to_checkpoint(self, n_past: int) -> int:
+        checkpoint = self._checkpoint
+        if checkpoint is None or checkpoint.n_past > n_past:
+            self.clear()
+            return 0
+        self._restore_partial(checkpoint.state)
+        # Of a hybrid model the checkpoint holds the recurrent part; the other part loses its end.
+        if not self._removes(checkpoint.n_past):
+            raise RuntimeError("llama.cpp refused to forget what came after a checkpoint")
+        return checkpoint.n_past
+
+    def _save_partial(self) -> Any:  # noqa: ANN401 - a ctypes array
+        flags = C.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY
+        size = C.llama_state_seq_get_size_ext(self._context, _SEQUENCE, flags)
+        state = (ctypes.c_uint8 * size)()
+        C.llama_state_seq_get_data_ext(self._context, state, size, _SEQUENCE, flags)
+        return state
+
+    def _restore_partial(self, state: Any) -> None:  # noqa: ANN401 - a ctypes array
+        flags = C.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY
+        if not C.llama_state_seq_set_data_ext(self._context, state, len(state), _SEQUENCE, flags):
+            raise RuntimeError("llama.cpp refused a checkpoint that it had saved")

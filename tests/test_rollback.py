@@ -1,0 +1,194 @@
+"""Forgetting rejected tokens: every way that llama.cpp has, for targets and drafts alike."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spectui.config import ModelOptions, Schedule, SpeculationConfig
+from spectui.engine.commands import Generate
+from spectui.engine.driver import Engine
+from spectui.errors import CancelledError
+from spectui.llama.context import AbortFlag, Context
+from spectui.llama.info import Rollback
+from spectui.llama.model import Model
+from spectui.speculative.models import Outputs
+from tests.support.engine import ENDLESS, MAX_DRAFT, assert_lossless, small_context
+from tests.support.models import Tiny, write_tiny
+from tests.support.recurrent import write_lfm2, write_mamba
+
+NOISE = 0.05
+"""Batches of another size move logits of up to 20 by a thousandth; a wrong state by units."""
+N_SNAPSHOTS = 8
+WRITERS: dict[str, Callable[[Tiny, Path], None]] = {
+    "llama": write_tiny,
+    "mamba": write_mamba,
+    "lfm2": write_lfm2,
+    "lfm2-window": lambda recipe, path: write_lfm2(recipe, path, window=32),
+}
+TARGETS = {
+    "llama": Rollback.TRUNCATE,
+    "mamba": Rollback.CHECKPOINT,
+    "lfm2": Rollback.SNAPSHOT,
+    "lfm2-window": Rollback.SNAPSHOT,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The target and a draft that is often wrong, of every architecture."""
+    found = tmp_path_factory.mktemp("rollback")
+    for name, write in WRITERS.items():
+        write(Tiny(), found / f"{name}.gguf")
+        write(Tiny(noise=0.1), found / f"{name}-draft.gguf")
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """A context that is played with, and one to compare it with."""
+
+    context: Context
+    fresh: Context
+    abort: AbortFlag
+
+    def expected(self, tokens: tuple[int, ...]) -> np.ndarray:
+        """Logits after ``tokens`` of a context that has seen nothing else."""
+        self.fresh.clear()
+        self.fresh.decode(tokens, Outputs.LAST)
+        return self.fresh.logits(0).copy()
+
+
+CASES = [("llama", 0), ("mamba", 0), ("lfm2", 0), ("lfm2", N_SNAPSHOTS), ("lfm2-window", 0)]
+CASES += [("lfm2-window", N_SNAPSHOTS)]
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: f"{case[0]}-{case[1]}")
+def opened(folder: Path, request: pytest.FixtureRequest) -> Iterator[Opened]:
+    name, n_snapshots = request.param
+    abort = AbortFlag()
+    with (
+        Model(ModelOptions(path=folder / f"{name}.gguf")) as model,
+        Context(
+            model, small_context(256), max_outputs=16, abort=abort, n_snapshots=n_snapshots
+        ) as context,
+        Context(model, small_context(256), max_outputs=16, abort=AbortFlag()) as fresh,
+    ):
+        assert context.rollback is kind(name, n_snapshots)
+        assert context.n_past == 0
+        yield Opened(context=context, fresh=fresh, abort=abort)
+
+
+def kind(name: str, n_snapshots: int) -> Rollback:
+    if name == "llama":
+        return Rollback.TRUNCATE
+    return Rollback.SNAPSHOT if n_snapshots else Rollback.CHECKPOINT
+
+
+steps = st.tuples(
+    st.lists(st.integers(5, 200), min_size=1, max_size=12),
+    st.booleans(),
+    st.integers(0, 14),
+)
+
+
+@given(rounds=st.lists(steps, min_size=1, max_size=6))
+@settings(max_examples=40, deadline=None)
+def test_what_is_left_is_what_a_fresh_context_would_hold(
+    opened: Opened, rounds: list[tuple[list[int], bool, int]]
+) -> None:
+    context = opened.context
+    context.clear()
+    for tokens, is_marked, n_forgotten in rounds:
+        if is_marked:
+            context.mark()
+        context.decode(tokens, Outputs.LAST)
+        context.truncate(max(0, context.n_past - n_forgotten))
+        kept = tuple(context.tokens)
+        context.decode((7,), Outputs.LAST)
+        assert context.tokens == [*kept, 7]
+        assert np.allclose(context.logits(0), opened.expected((*kept, 7)), atol=NOISE)
+
+
+def test_going_back_to_a_mark_twice_and_beyond_it(opened: Opened) -> None:
+    context = opened.context
+    context.clear()
+    context.decode((10, 11, 12, 13), Outputs.LAST)
+    context.mark()
+    for token in (14, 15, 16):
+        context.decode((token,), Outputs.LAST)
+    context.truncate(4)
+    context.decode((14, 15, 17), Outputs.ALL)
+    context.truncate(6)
+    context.decode((18,), Outputs.LAST)
+    assert np.allclose(context.logits(0), opened.expected((10, 11, 12, 13, 14, 15, 18)), atol=NOISE)
+    context.truncate(2)
+    context.decode((19,), Outputs.LAST)
+    assert np.allclose(context.logits(0), opened.expected((10, 11, 19)), atol=NOISE)
+
+
+def test_an_aborted_decode_leaves_a_beginning_that_can_be_gone_on_from(opened: Opened) -> None:
+    context = opened.context
+    context.clear()
+    text = tuple(range(20, 50))
+    context.decode(text[:10], Outputs.LAST)
+    context.mark()
+    opened.abort.set()
+    with pytest.raises(CancelledError):
+        context.decode(text[10:], Outputs.LAST)
+    opened.abort.clear()
+    assert tuple(context.tokens) == text[: context.n_past]
+    context.decode(text[context.n_past :], Outputs.LAST)
+    assert np.allclose(context.logits(0), opened.expected(text), atol=NOISE)
+
+
+def test_a_saved_state_comes_back_whatever_was_marked_since(opened: Opened) -> None:
+    context = opened.context
+    context.clear()
+    context.decode((10, 11, 12), Outputs.LAST)
+    state = context.save()
+    context.mark()
+    context.decode((13, 14), Outputs.LAST)
+    context.restore(state, (10, 11, 12))
+    context.decode((15, 16), Outputs.LAST)
+    context.truncate(4)
+    context.decode((17,), Outputs.LAST)
+    assert np.allclose(context.logits(0), opened.expected((10, 11, 12, 15, 17)), atol=NOISE)
+
+
+@pytest.mark.parametrize("draft", WRITERS)
+@pytest.mark.parametrize("target", WRITERS)
+def test_output_is_the_targets_own_for_every_pair(folder: Path, target: str, draft: str) -> None:
+    prompt = (88, 102, 126, 263, 261, 109, 271) * 3
+    with Engine() as engine:
+        loaded = engine.load_target(
+            ModelOptions(path=folder / f"{target}.gguf"), small_context(), max_draft=MAX_DRAFT
+        )
+        drafting = engine.load_draft(ModelOptions(path=folder / f"{draft}-draft.gguf"))
+        assert loaded.rollback is TARGETS[target]
+        # As in llama-server: snapshots are of one decode, and a chain has many.
+        wanted = Rollback.TRUNCATE if draft == "llama" else Rollback.CHECKPOINT
+        assert drafting.rollback is wanted
+        command = Generate(prompt=prompt, n_predict=60, sampling=ENDLESS, reuse_prompt=True)
+        plain = engine.generate(command)
+        n_drafted = 0
+        for schedule in Schedule:
+            for draft_max, p_min in ((1, 0.0), (4, 0.0), (16, 0.3)):
+                speculation = SpeculationConfig(draft_max=draft_max, draft_p_min=p_min)
+                other = engine.generate(
+                    Generate(
+                        prompt=prompt,
+                        n_predict=60,
+                        sampling=ENDLESS,
+                        speculation=speculation,
+                        schedule=schedule,
+                        reuse_prompt=True,
+                    )
+                )
+                assert_lossless(engine, command, plain, other)
+                n_drafted += other.counters.n_drafted
+        assert n_drafted > 0
