@@ -12,7 +12,7 @@ from typing import IO, Literal
 
 import msgspec
 
-from spectui.config import ContextOptions, ModelOptions, SpeculationConfig
+from spectui.config import ContextOptions, ModelOptions, NgramConfig, SpeculationConfig
 from spectui.errors import BadInputError
 from spectui.paths import data_dir, ensure_dir
 
@@ -70,6 +70,8 @@ class SettingsChange(msgspec.Struct, frozen=True, kw_only=True, tag="settings", 
     draft_max: int | None
     draft_min: int = 0
     draft_p_min: float = 0.0
+    ngram: NgramConfig | None = None
+    ahead: tuple[SpeculationConfig, ...] = ()
 
 
 Entry = UserTurn | AnswerPart | AnswerEnd | SettingsChange
@@ -112,6 +114,8 @@ def settings_of(speculation: SpeculationConfig | None) -> SettingsChange:
         draft_max=speculation.draft_max,
         draft_min=speculation.draft_min,
         draft_p_min=speculation.draft_p_min,
+        ngram=speculation.ngram,
+        ahead=speculation.ahead,
     )
 
 
@@ -123,6 +127,8 @@ def speculation_of(settings: SettingsChange) -> SpeculationConfig | None:
         draft_max=settings.draft_max,
         draft_min=settings.draft_min,
         draft_p_min=settings.draft_p_min,
+        ngram=settings.ngram,
+        ahead=settings.ahead,
     )
 
 

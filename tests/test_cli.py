@@ -12,6 +12,7 @@ from typing import Any
 import pexpect
 import pytest
 
+from spectui.config import NgramKind
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, EMBEDDING, OTHER, TARGET, Tiny, TinyPath, write_empty
 
@@ -199,7 +200,7 @@ def test_without_a_draft_the_n_gram_drafters_are_tuned(
     off, *others = [trial["params"] for trial in document["trials"]]
     assert off == {"draft": None}
     assert others
-    assert all(params["ngram"]["kind"] == "ngram-simple" for params in others)
+    assert all(params["ngram"]["kind"] in set(NgramKind) for params in others)
 
 
 def test_names_of_drafts_are_those_of_the_trials(
@@ -425,9 +426,9 @@ def test_a_result_that_cannot_be_written_is_known_before_measuring(
         ("[options]\ndraft-max = 'many'", "option draft-max"),
         ("[options]\nctx-size = -1", "option ctx-size"),
         ("[options]\nno-mmap = 1", "option no-mmap"),
-        ("[option]\nctx-size = 1", "unknown key option"),
+        ("[option]\nctx-size = 1", "unknown field `option`"),
         ("[options", "not valid TOML"),
-        ("options = 3", "must be a table"),
+        ("options = 3", "Expected `object`, got `int` - at `$.options`"),
     ],
 )
 def test_a_malformed_preset_exits_with_3(
@@ -508,7 +509,7 @@ def test_a_preset_gives_defaults_and_the_command_line_wins(
 
 def test_shipped_presets_are_listed_and_shown(spectui: Spectui) -> None:
     assert spectui("presets", "list") == 0
-    assert {"demo", "demo-moe"} <= {line.split("\t")[0] for line in spectui.out.splitlines()}
+    assert {"demo", "demo-moe"} <= {line.split()[0] for line in spectui.out.splitlines()}
     assert spectui("presets", "show", "demo-moe") == 0
     assert 'target = "moe"' in spectui.out
 
@@ -593,3 +594,65 @@ def test_a_search_with_nothing_to_try_is_refused(
     arguments = [*pair[:2], "--prompts", prompts, "--trials", 3, "--dialect", "ik", "--quiet"]
     assert spectui("tune", *arguments) == 2
     assert "there is nothing to try: no draft can be used" in spectui.err
+
+
+def test_bench_measures_several_temperatures_and_lengths(
+    spectui: Spectui, pair: list[object], prompts: Path
+) -> None:
+    options = ["--prompts", prompts, "--temp", "0,0.7", "--prompt-length", "20,60"]
+    assert spectui("bench", *pair, *options, "--json", "-", "--quiet") == 0, spectui.err
+    document = json.loads(spectui.out)
+    assert document["schema"] == "spectui.benches/1"
+    measured = [
+        (run["config"]["temp"], run["prompts"][0]["n_prompt_tokens"]) for run in document["runs"]
+    ]
+    assert measured == [(0.0, 20), (0.0, 60), (0.7, 20), (0.7, 60)]
+    assert [run["lossless"] for run in document["runs"]] == [True, True, None, None]
+    assert spectui("bench", *pair, *options, "--quiet") == 0
+    assert len([line for line in spectui.out.splitlines() if line.lstrip().startswith("0")]) == 4
+
+
+def test_a_length_that_does_not_fit_is_refused(
+    spectui: Spectui, pair: list[object], prompts: Path
+) -> None:
+    options = ["--prompts", prompts, "--prompt-length", "20,9000"]
+    assert spectui("bench", *pair, *options) == 2
+    assert "--prompt-length 9000" in spectui.err
+    assert "raise -c" in spectui.err
+
+
+@pytest.mark.parametrize(
+    "drafters",
+    [
+        ("ngram-simple", [], "ngram-simple"),
+        ("ngram-map-k", [], "ngram-map-k"),
+        ("ngram-mod,ngram-map-k4v", ["ngram-map-k4v"], "ngram-mod"),
+        ("ngram-cache", [], "ngram-cache"),
+        ("draft-simple,ngram-simple", ["ngram-simple"], "model"),
+    ],
+    ids=lambda drafters: drafters[0],
+)
+def test_bench_runs_every_drafter(
+    spectui: Spectui,
+    pair: list[object],
+    prompts: Path,
+    drafters: tuple[str, list[str], str],
+) -> None:
+    kinds, ahead, last = drafters
+    # Without -md, where nothing would use it.
+    options = pair if last == "model" else pair[:2] + pair[4:]
+    sizes = ["--spec-ngram-simple-size-n", 2, "--spec-ngram-simple-size-m", 6]
+    sizes += ["--spec-ngram-map-k-size-m", 6, "--spec-ngram-map-k4v-size-m", 6]
+    sizes += ["--spec-ngram-mod-n-match", 2, "--spec-ngram-mod-n-min", 0]
+    sizes += ["--spec-ngram-mod-n-max", 6, "--prompts", prompts, "--ignore-eos"]
+    assert spectui("bench", *options, "--spec-type", kinds, *sizes, "--json", "-") == 0, spectui.err
+    document = json.loads(spectui.out)
+    assert document["lossless"] is True
+    assert document["draft"]["kind"] == last
+    asked_first = document["config"].get("ahead", [])
+    assert [one["ngram"]["kind"] for one in asked_first] == ahead
+
+
+def test_a_draft_that_nothing_would_use_is_refused(spectui: Spectui, pair: list[object]) -> None:
+    assert spectui("bench", *pair, "--spec-type", "ngram-cache") == 2
+    assert "add draft-simple to it, or leave out -md" in spectui.err

@@ -13,6 +13,7 @@ import pytest
 
 from spectui.cli.costs_view import cliff_warnings
 from spectui.cli.drawing import wrapped
+from spectui.config import NgramKind
 from spectui.replay.file import read_trace, write_trace
 from tests.support.cli import Spectui
 from tests.support.models import OTHER, ROUGH_DRAFT, Tiny, TinyPath
@@ -69,7 +70,7 @@ def test_ngrams_are_replayed_where_they_are_asked_for(spectui: Spectui, trace: P
     assert [(c["draft"] is None, c["draft_max"], c.get("ngram")) for c in found] == [
         (False, 3, None),
         *(
-            (True, size_m, {"kind": "ngram-simple", "size_n": size_n})
+            (True, size_m, {"kind": "ngram-simple", "size_n": size_n, "size_m": size_m})
             for size_n in (1, 2)
             for size_m in (2, 4)
         ),
@@ -77,6 +78,27 @@ def test_ngrams_are_replayed_where_they_are_asked_for(spectui: Spectui, trace: P
     assert all(c["tokens_per_s"] > 0 for c in found)
     assert spectui("replay", trace, "--spec-ngram-simple-size-m", 6) == 0
     assert "ngram-simple, n 4" in spectui.out
+
+
+def test_every_kind_of_ngram_drafter_is_replayed_on_text(
+    spectui: Spectui, pair: list[object], prompts: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "text.trace.json.gz"
+    options = ["--prompts", prompts, "--no-costs", "--keep-text", "--out", path]
+    assert spectui("trace", *pair, *options) == 0, spectui.err
+    lists = ["--spec-type", ",".join(NgramKind), "--spec-ngram-mod-n-match", "2,16"]
+    found = configs(spectui, path, "--draft-max", 3, *lists)
+    kinds = [c["ngram"]["kind"] for c in found if "ngram" in c]
+    assert kinds == sorted([*NgramKind, NgramKind.MOD], key=list(NgramKind).index)
+
+
+def test_drafters_that_hash_tokens_are_not_replayed_without_text(
+    spectui: Spectui, trace: Path
+) -> None:
+    for kind in ("map-k", "map-k4v", "mod"):
+        assert spectui("replay", trace, "--spec-type", f"ngram-{kind}") == 2
+        assert "record it with --keep-text" in spectui.err
+    assert spectui("replay", trace, "--spec-type", "ngram-cache") == 0
 
 
 def test_ngrams_that_draft_nothing_are_refused(spectui: Spectui, trace: Path) -> None:

@@ -2,6 +2,7 @@
 
 import math
 import random
+import statistics
 
 import pytest
 from hypothesis import given
@@ -19,15 +20,17 @@ def arm(draft_max: int) -> Arm:
     return Arm(draft="d", speculation=SpeculationConfig(draft_max=draft_max))
 
 
-def trial(which: Arm, speedup: float, *, spread: float = 0.02, number: int = 0) -> TrialRecord:
-    """Eight prompts whose speedups differ by ``spread``, the same for every arm's prompt."""
-    dice = random.Random(str(which))  # noqa: S311 - scripted noise
+def trial(which: Arm, speedup: float, *, spread: float = 0.04, number: int = 0) -> TrialRecord:
+    """Eight prompts whose speedups differ by ``spread``, and are ``speedup`` in the mean."""
+    dice = random.Random(which.label)  # noqa: S311 - scripted noise
+    drawn = [dice.gauss(0, spread) for _ in range(8)]
+    noise = [one - statistics.fmean(drawn) for one in drawn]
     prompts = tuple(
         PromptScore(
             prompt_id=f"p{index}",
             category="c",
             n_tokens=64,
-            decode_s=64 / (ANCHOR * speedup * math.exp(dice.gauss(0, spread))),
+            decode_s=64 / (ANCHOR * speedup * math.exp(noise[index])),
             n_drafted=0,
             n_accepted=0,
             n_rounds=64,

@@ -272,6 +272,20 @@ def test_every_kind_of_ngram_drafter_has_flags_of_its_own(config: NgramConfig, f
     assert found[len(off) :] == ["--spec-type", str(config.kind), *words]
 
 
+def test_drafters_in_a_row_are_one_list_with_the_options_of_each() -> None:
+    off = arguments(draft=None, speculation=None)
+    found = arguments(speculation=SPECULATION.after([NGRAM]))
+    assert found[: len(off)] == off
+    assert found[-12:] == [
+        *("--spec-type", "ngram-simple,draft-simple"),
+        *("--spec-ngram-simple-size-n", "12", "--spec-ngram-simple-size-m", "48"),
+        *("--spec-draft-n-max", "8", "--spec-draft-n-min", "1", "--spec-draft-p-min", "0.75"),
+    ]
+    assert str(DRAFT.path) in found
+    with pytest.raises(BadInputError, match="has no flags for ngram-simple"):
+        arguments(speculation=SPECULATION.after([NGRAM]), dialect=Dialect.LEGACY)
+
+
 @pytest.mark.parametrize("dialect", sorted(set(Dialect) - NGRAM_DIALECTS))
 def test_an_ngram_drafter_without_flags_is_an_error(dialect: Dialect) -> None:
     with pytest.raises(BadInputError, match=f"{dialect} has no flags for ngram-simple"):

@@ -18,7 +18,7 @@ from tests.test_export import contexts, hostile, models, speculations
 
 NOT_LLAMA_SERVERS = {
     *("preset", "demo", "from", "target", "n-predict", "schedule", "prompts", "json"),
-    *("quiet", "verbose", "repeats", "isolate"),
+    *("quiet", "verbose", "repeats", "isolate", "prompt-length"),
 }
 """Options of spectui's own. ``--n-predict`` is one: the length of a measurement, no limit."""
 
@@ -79,7 +79,7 @@ def test_the_result_is_a_default_map_for_click() -> None:
     assert (found["ctx_size"], found["batch_size"], found["ubatch_size"]) == (8192, 64, 32)
     assert (found["flash_attn"], found["threads"], found["threads_batch"]) == ("on", 3, 4)
     assert (found["draft_max"], found["draft_min"], found["draft_p_min"]) == (6, 2, 0.25)
-    assert (found["temp"], found["top_k"], found["seed"]) == (0.7, 5, 9)
+    assert (found["temp"], found["top_k"], found["seed"]) == ((0.7,), 5, 9)
 
 
 @pytest.mark.parametrize("dialect", list(Dialect))
@@ -139,7 +139,7 @@ def test_sampling_is_taken_and_travels_since_the_export_does_not_write_it() -> N
     [(flag, o.name) for o in OPTIONS if o.is_ours and not o.is_switch for flag in o.flags],
 )
 def test_every_spelling_is_known(flag: str, name: str) -> None:
-    value = "on" if name == "flash-attn" else "7"
+    value = {"flash-attn": "on", "spec-type": "ngram-cache"}.get(name, "7")
     assert taken(f"-m m {flag} {value}")[name] == (value,)
     if flag.startswith("--"):
         assert taken(f"-m m {flag}={value}")[name] == (value,)
@@ -181,10 +181,19 @@ def test_drafting_by_a_model_needs_no_word(kind: str) -> None:
     assert (only(f"--spec-type {kind}"), extra(f"--spec-type {kind}")) == ({}, ())
 
 
-@pytest.mark.parametrize("kind", ["ngram-simple", "draft-simple,ngram-simple", "draft:x=1", "mtp"])
+@pytest.mark.parametrize("kind", ["mtp", "ngram-simple,draft-eagle3", "draft:x=1"])
 def test_other_drafting_is_an_error_since_it_would_win_over_what_was_measured(kind: str) -> None:
-    with pytest.raises(BadInputError, match=f"--spec-type {kind}: spectui measures"):
+    with pytest.raises(BadInputError, match=f"--spec-type {kind}: spectui drafts with a model"):
         only(f"--spec-type {kind}")
+
+
+def test_ngram_drafters_are_taken_over_with_their_options() -> None:
+    found = only("--spec-type draft,ngram-mod --spec-ngram-mod-n-match 16")
+    assert found == {
+        "spec-type": ("draft-simple,ngram-mod",),
+        "spec-ngram-mod-n-match": ("16",),
+    }
+    assert extra("--spec-type ngram-cache") == ()
 
 
 def test_placement_of_a_draft_travels_and_is_dropped_with_the_draft() -> None:

@@ -4,12 +4,29 @@ from typing import Any
 
 import click
 
-from spectui.cli.options import SPECULATION, add_options, shared_options
+from spectui.cli.drafting import DRAFTING
+from spectui.cli.options import add_options, sweep_options
+from spectui.cli.values import INT_MAX, Fraction, ListOf
 
 
 @click.command(name="bench")
-@shared_options
-@add_options(*SPECULATION)
+@sweep_options
+@add_options(*DRAFTING)
+@click.option(
+    "--temp",
+    type=ListOf(Fraction(min=0)),
+    default=(0.0,),
+    metavar="T,...",
+    help="Temperatures to measure one after the other; 0, the default, is greedy.",
+)
+@click.option(
+    "--prompt-length",
+    "lengths",
+    type=ListOf(click.IntRange(1, INT_MAX)),
+    default=(),
+    metavar="N,...",
+    help="Lengths of prompt to measure one after the other: each prompt with others before it.",
+)
 @click.option(
     "--repeats",
     type=click.IntRange(min=1),
@@ -19,13 +36,14 @@ from spectui.cli.options import SPECULATION, add_options, shared_options
     help="Measure every prompt N times.",
 )
 def command(
-    *, draft_max: int, draft_min: int, draft_p_min: float, repeats: int, **shared: Any
+    *, temp: tuple[float, ...], lengths: tuple[int, ...], repeats: int, **parsed: Any
 ) -> None:
     """Measure one setting against the target alone.
 
     Every prompt is decoded without and with the draft, one right after the other. Prints the
-    speedup with its interval, and checks that the output is the same.
+    speedup with its interval, and checks that the output is the same. With several temperatures or
+    lengths of prompt it prints a table.
     """
     from spectui.cli.run_bench import bench
 
-    bench(shared, draft_max, draft_min, draft_p_min, repeats=repeats)
+    bench(parsed, temps=temp, lengths=lengths, repeats=repeats)

@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from spectui.cli.options import COCKPIT, SPECULATION, add_options, cockpit_options
+from spectui.cli.drafting import DRAFTING
+from spectui.cli.options import COCKPIT, add_options, cockpit_options
 
 
 class _Context(click.Context):
@@ -20,7 +21,7 @@ class _Command(click.Command):
 
 @click.command(name="cockpit", cls=_Command)
 @cockpit_options
-@add_options(*SPECULATION, *COCKPIT)
+@add_options(*DRAFTING, *COCKPIT)
 def command(**options: Any) -> None:
     """Chat with a pair, and watch and tune what speculation does on this machine.
 

@@ -46,14 +46,15 @@ _MODELS: tuple[Decorator, ...] = (
     ),
 )
 
+_TEMPERATURE: Decorator = click.option(
+    "--temp",
+    type=Fraction(min=0),
+    default=0.0,
+    show_default=True,
+    help="Temperature; 0 is greedy.",
+)
+
 _SAMPLING: tuple[Decorator, ...] = (
-    click.option(
-        "--temp",
-        type=Fraction(min=0),
-        default=0.0,
-        show_default=True,
-        help="Temperature; 0 is greedy.",
-    ),
     click.option("--top-k", type=click.IntRange(0, INT_MAX), default=40, show_default=True),
     click.option("--top-p", type=Fraction(0, 1), default=0.95, show_default=True),
     click.option("--min-p", type=Fraction(0, 1), default=0.05, show_default=True),
@@ -84,42 +85,6 @@ _LENGTH: Decorator = click.option(
     show_default=True,
     metavar="N",
     help="Tokens to generate per prompt.",
-)
-
-SPECULATION: tuple[Decorator, ...] = (
-    click.option(
-        "--draft-max",
-        "--draft",
-        "--draft-n",
-        "--spec-draft-n-max",
-        "draft_max",
-        type=click.IntRange(1, INT_MAX),
-        default=3,
-        show_default=True,
-        metavar="N",
-        help="Most tokens per draft.",
-    ),
-    click.option(
-        "--draft-min",
-        "--draft-n-min",
-        "--spec-draft-n-min",
-        "draft_min",
-        type=click.IntRange(0, INT_MAX),
-        default=0,
-        show_default=True,
-        metavar="N",
-        help="Drop drafts shorter than this.",
-    ),
-    click.option(
-        "--draft-p-min",
-        "--spec-draft-p-min",
-        "draft_p_min",
-        type=Fraction(0, 1),
-        default=0.0,
-        show_default=True,
-        metavar="P",
-        help="Stop drafting below this probability.",
-    ),
 )
 
 
@@ -184,19 +149,28 @@ COCKPIT: tuple[Decorator, ...] = (
 
 def cockpit_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of the interactive screen."""
-    return add_options(*_MODELS, *PLACEMENT, *CONTEXT, *_SAMPLING)(function)
+    return add_options(*_MODELS, *PLACEMENT, *CONTEXT, _TEMPERATURE, *_SAMPLING)(function)
 
 
 def shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add every shared option to a command that takes one draft."""
-    groups = (*_MODELS, *PLACEMENT, *CONTEXT, *_SAMPLING, _LENGTH, *_RUN)
-    return add_options(*groups)(function)
+    return _of_one_draft(_TEMPERATURE)(function)
+
+
+def sweep_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for a command that has temperatures of its own."""
+    return _of_one_draft()(function)
+
+
+def _of_one_draft(*temperature: Decorator) -> Decorator:
+    groups = (*_MODELS, *PLACEMENT, *CONTEXT, *temperature, *_SAMPLING, _LENGTH, *_RUN)
+    return add_options(*groups)
 
 
 def candidate_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add every shared option to a command that takes several drafts."""
     models = (*_MODELS[:2], _DRAFT_DIR, *_MODELS[2:])
-    groups = (*models, *PLACEMENT, *CONTEXT, *_SAMPLING, _LENGTH, *_RUN)
+    groups = (*models, *PLACEMENT, *CONTEXT, _TEMPERATURE, *_SAMPLING, _LENGTH, *_RUN)
     return add_options(*groups)(function)
 
 

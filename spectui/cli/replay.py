@@ -1,13 +1,13 @@
 """``spectui replay``: what settings would have done on a recorded trace."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from spectui.cli.drafting import REPLAYED_NGRAMS, replayed_ngrams
+from spectui.cli.options import add_options
 from spectui.cli.values import INT_MAX, Fraction, ListOf
-
-_MAX_NGRAM = 1024
-"""Of llama-server."""
 
 
 @click.command(name="replay")
@@ -40,22 +40,7 @@ _MAX_NGRAM = 1024
     metavar="NAME",
     help="Only this draft of the trace. May be repeated (default: all).",
 )
-@click.option(
-    "--spec-ngram-simple-size-n",
-    "size_n",
-    type=ListOf(click.IntRange(1, _MAX_NGRAM)),
-    default=(),
-    metavar="N,...",
-    help="Also replay the n-gram drafter that looks up N tokens (default with a size m: 4).",
-)
-@click.option(
-    "--spec-ngram-simple-size-m",
-    "size_m",
-    type=ListOf(click.IntRange(1, _MAX_NGRAM)),
-    default=(),
-    metavar="M,...",
-    help="Most tokens per draft of the n-gram drafter (default with a size n: 8).",
-)
+@add_options(*REPLAYED_NGRAMS)
 @click.option(
     "--costs",
     is_flag=True,
@@ -75,10 +60,9 @@ def command(
     draft_min: tuple[int, ...],
     draft_p_min: tuple[float, ...],
     drafts: tuple[str, ...],
-    size_n: tuple[int, ...],
-    size_m: tuple[int, ...],
     costs: bool,
     json_path: str | None,
+    **ngrams: Any,
 ) -> None:
     """Predict settings from a TRACE, without loading a model.
 
@@ -93,7 +77,7 @@ def command(
         draft_min=draft_min,
         draft_p_min=draft_p_min,
         drafts=drafts,
-        ngrams=(size_n, size_m),
+        ngrams=tuple(replayed_ngrams(ngrams)),
         costs=costs,
         json_path=json_path,
     )

@@ -10,7 +10,6 @@ from spectui.config import (
     ModelOptions,
     SamplingConfig,
     Schedule,
-    SpeculationConfig,
     TensorOverride,
 )
 from spectui.errors import UsageError
@@ -125,17 +124,3 @@ def tensor_overrides(values: Sequence[str]) -> tuple[TensorOverride, ...]:
                 raise UsageError(f"-ot {part}: write PATTERN=BUFFER, such as exps=CPU")
             found.append(TensorOverride(pattern=pattern, buffer=buffer))
     return tuple(found)
-
-
-def speculation_config(draft_max: int, draft_min: int, draft_p_min: float) -> SpeculationConfig:
-    """Check the bounds against each other.
-
-    Raises:
-        UsageError: ``draft_min`` is above ``draft_max``, so that every draft would be dropped.
-    """
-    if draft_min > draft_max:
-        raise UsageError(
-            f"--draft-min {draft_min} is above --draft-max {draft_max}, so every draft would be "
-            "dropped; lower it"
-        )
-    return SpeculationConfig(draft_max=draft_max, draft_min=draft_min, draft_p_min=draft_p_min)

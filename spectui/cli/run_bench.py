@@ -1,112 +1,165 @@
 """What ``spectui bench`` does once its options are parsed."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
-from spectui.cli.documents.bench import bench_document
+from spectui.cli.bench_report import Benched, summary, table
+from spectui.cli.documents.bench import bench_document, benches_document
+from spectui.cli.drafting import take_drafting
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
-from spectui.cli.progress import open_progress
-from spectui.cli.request import SharedOptions, speculation_config
-from spectui.cli.session import find_models, open_engine, read_prompts
+from spectui.cli.preset_models import with_preset_models
+from spectui.cli.progress import Progress, open_progress
+from spectui.cli.request import SharedOptions
+from spectui.cli.session import Models, find_models, open_engine, read_prompts
+from spectui.config import MODEL_KIND, SpeculationConfig
+from spectui.engine.driver import Engine
+from spectui.engine.events import ModelLoaded
 from spectui.errors import CancelledError, UsageError
 from spectui.monitor.machine import this_machine
-from spectui.tune.bench import BenchResult, run_bench
+from spectui.prompts import Prompt
+from spectui.tune.bench import run_bench
 from spectui.tune.measurement import Measurer
-from spectui.tune.workload import tokenize
+from spectui.tune.workload import Workload, tokenize, with_length
 
 _SUITE_PROMPTS = 8
 """Of the built-in suite: one per category. The user's own prompts are all taken."""
 
 
 def bench(
-    shared: dict[str, Any], draft_max: int, draft_min: int, draft_p_min: float, *, repeats: int
+    parsed: dict[str, Any], *, temps: Sequence[float], lengths: Sequence[int], repeats: int
 ) -> None:
-    """Load, measure, print."""
-    options = SharedOptions(**shared)
-    speculation = speculation_config(draft_max, draft_min, draft_p_min)
+    """Load, measure every temperature and length, print.
+
+    Raises:
+        BadInputError: a file is missing or malformed.
+        CancelledError: it was interrupted; what was measured has been printed.
+        UsageError: options that contradict each other.
+    """
+    speculation, shared = take_drafting(parsed)
+    given = SharedOptions(**shared, temp=temps[0])
+    options = with_preset_models(given, most_drafts=int(speculation.has_model))
     check_writable(options.json_path, options.input_files())
     prompts = read_prompts(options)
     if options.prompts is None:
         prompts = prompts[:_SUITE_PROMPTS]
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
     try:
-        models = find_models(options, progress)
-        if len(models.drafts) > 1 and not options.demo:
-            raise UsageError("bench measures one draft; give one -md, or use spectui tune")
+        models = find_models(options, progress, needs_draft=speculation.has_model)
+        _check_drafts(options, models, speculation)
         with open_engine(options, progress) as engine:
-            target = engine.load_target(
-                options.target_options(models.target),
-                options.context_options(),
-                max_draft=speculation.draft_max,
-            )
-            draft = engine.load_draft(options.draft_options(next(iter(models.drafts.values()))))
-            workload = tokenize(
-                engine,
-                prompts,
-                n_predict=options.n_predict,
-                sampling=options.sampling_config(),
-                n_ctx=target.n_ctx,
-            )
-            measurer = Measurer(engine, workload, options.schedule_kind())
-            result = run_bench(
-                engine,
-                workload,
-                measurer,
-                speculation,
-                repeats=repeats,
-                on_pair=progress.on_pair,
+            target, draft = _load(engine, options, models, speculation)
+            workload = _tokenize(engine, options, prompts, target)
+            workloads = [
+                _varied(workload, temp, length, n_ctx=target.n_ctx)
+                for temp, length in product(temps, lengths or (None,))
+            ]
+            found, interrupted = _measure(
+                engine, workloads, speculation, options, progress, repeats=repeats
             )
             interrupts.hold()
     finally:
         progress.close()
-    document = bench_document(
-        result,
-        machine=this_machine(),
-        target=target,
-        draft=draft,
-        workload=workload,
-        speculation=speculation,
-        schedule=options.schedule_kind(),
-    )
-    write_result(document, _summary(result), options.json_path)
-    if result.interrupted:
+    machine, schedule = this_machine(), options.schedule_kind()
+    documents = [
+        bench_document(
+            one.result,
+            machine=machine,
+            target=target,
+            draft=draft,
+            workload=one.workload,
+            speculation=speculation,
+            schedule=schedule,
+        )
+        for one in found
+    ]
+    if len(workloads) == 1:
+        write_result(documents[0], summary(found[0].result), options.json_path)
+    else:
+        write_result(benches_document(documents, machine), table(found), options.json_path)
+    if interrupted:
+        n_pairs = sum(len(one.result.pairs) for one in found)
         raise CancelledError(
-            f"interrupted after {len(result.pairs)} measurements, which are shown above; "
+            f"interrupted after {n_pairs} measurements, which are shown above; "
             "run the command again for all"
         )
 
 
-def _summary(result: BenchResult) -> str:
-    counters, speedup = result.counters, result.speedup
-    rate, length = counters.acceptance_rate, counters.mean_accepted_length
-    acceptance = (
-        f"{'–' if rate is None else f'{rate:.1%}'} "
-        f"({counters.n_accepted} of {counters.n_drafted}), "
-        f"{'–' if length is None else f'{length:.2f}'} tokens per round"
+def _check_drafts(options: SharedOptions, models: Models, speculation: SpeculationConfig) -> None:
+    if not speculation.has_model and options.model_draft:
+        raise UsageError(
+            f"-md names a draft, and --spec-type does not: add {MODEL_KIND} to it, or leave out -md"
+        )
+    if len(models.drafts) > 1 and not options.demo:
+        raise UsageError("bench measures one draft; give one -md, or use spectui tune")
+
+
+def _load(
+    engine: Engine, options: SharedOptions, models: Models, speculation: SpeculationConfig
+) -> tuple[ModelLoaded, ModelLoaded | None]:
+    target = engine.load_target(
+        options.target_options(models.target),
+        options.context_options(),
+        max_draft=speculation.longest,
     )
-    lines = [
-        f"off         {result.baseline_tokens_per_s or 0:.2f} tokens/s",
-        f"on          {result.speculative_tokens_per_s or 0:.2f} tokens/s",
-        f"speedup     {speedup.estimate:.3f}× {_interval(result)}",
-        f"acceptance  {acceptance}",
-        f"lossless    {_lossless(result)}",
-    ]
-    return "\n".join(lines)
+    if not speculation.has_model:
+        return target, None
+    path = next(iter(models.drafts.values()))
+    return target, engine.load_draft(options.draft_options(path))
 
 
-def _interval(result: BenchResult) -> str:
-    speedup = result.speedup
-    if speedup.low is None or speedup.high is None:
-        return f"({speedup.interval_reason})"
-    return f"(95 % interval {speedup.low:.3f} to {speedup.high:.3f}, {speedup.n_prompts} prompts)"
+def _tokenize(
+    engine: Engine, options: SharedOptions, prompts: Sequence[Prompt], target: ModelLoaded
+) -> Workload:
+    return tokenize(
+        engine,
+        prompts,
+        n_predict=options.n_predict,
+        sampling=options.sampling_config(),
+        n_ctx=target.n_ctx,
+    )
 
 
-def _lossless(result: BenchResult) -> str:
-    check = result.lossless
-    if check is None:
-        return "not checked: only complete runs of greedy output are compared"
-    if check.divergence is None:
-        return "yes, every output equals the target's own"
-    d = check.divergence
-    where = f"prompt {d.prompt_id}, token {d.position}: margin {d.margin:.2g}, noise {d.noise:.2g}"
-    return f"yes, but for rounding ({where})" if check.lossless else f"NO ({where})"
+def _varied(workload: Workload, temp: float, length: int | None, *, n_ctx: int) -> Workload:
+    workload = replace(workload, sampling=replace(workload.sampling, temp=temp))
+    if length is None:
+        return workload
+    if length + workload.n_predict + 1 > n_ctx:
+        raise UsageError(
+            f"--prompt-length {length} and {workload.n_predict} tokens to predict do not fit in a "
+            f"context of {n_ctx}; raise -c"
+        )
+    return with_length(workload, length)
+
+
+def _measure(
+    engine: Engine,
+    workloads: Sequence[Workload],
+    speculation: SpeculationConfig,
+    options: SharedOptions,
+    progress: Progress,
+    *,
+    repeats: int,
+) -> tuple[list[Benched], bool]:
+    """What was measured, and whether it was interrupted; the first one must measure something."""
+    found: list[Benched] = []
+    for workload in workloads:
+        try:
+            result = run_bench(
+                engine,
+                workload,
+                Measurer(engine, workload, options.schedule_kind()),
+                speculation,
+                repeats=repeats,
+                on_pair=progress.on_pair,
+            )
+        except (KeyboardInterrupt, CancelledError):
+            if not found:
+                raise
+            return found, True
+        found.append(Benched(workload=workload, result=result))
+        if result.interrupted:
+            return found, True
+    return found, False

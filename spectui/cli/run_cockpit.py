@@ -11,9 +11,11 @@ import click
 import psutil
 
 from spectui.cli.defaults import EXTRA
+from spectui.cli.drafting import take_drafting
 from spectui.cli.failure import report_failure
 from spectui.cli.guard import greet, in_child, let_end, take_back_greeting
-from spectui.cli.request import SharedOptions, speculation_config
+from spectui.cli.preset_models import with_preset_models
+from spectui.cli.request import SharedOptions
 from spectui.config import SpeculationConfig
 from spectui.demo.models import DemoModel
 from spectui.errors import UsageError
@@ -36,9 +38,6 @@ _UNUSED: Mapping[str, Any] = {
 class CockpitOptions:
     """The options that only the screen has, by click's parameter names."""
 
-    draft_max: int
-    draft_min: int
-    draft_p_min: float
     command_line: str | None
     monitor_replay: Path | None
     theme: str | None
@@ -82,15 +81,17 @@ def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str,
     """From parsed options to what the screen starts with.
 
     Raises:
-        BadInputError: a model file is missing or no GGUF, or the recording cannot be replayed.
+        BadInputError: a model file is missing or no GGUF, those of a preset included, or the
+            recording cannot be replayed.
         UsageError: options that contradict each other.
     """
     own = {field.name for field in fields(CockpitOptions)}
-    options = CockpitOptions(**{key: value for key, value in parsed.items() if key in own})
-    shared = SharedOptions(
-        **{key: value for key, value in parsed.items() if key not in own}, **_UNUSED
+    speculation, others = take_drafting(parsed)
+    options = CockpitOptions(**{key: value for key, value in others.items() if key in own})
+    given = {key: value for key, value in others.items() if key not in own}
+    shared = with_preset_models(
+        SharedOptions(**given, **_UNUSED), most_drafts=int(speculation.has_model)
     )
-    speculation = speculation_config(options.draft_max, options.draft_min, options.draft_p_min)
 
     def make_setup(pair: Pair) -> LiveSetup:
         return _setup(shared, speculation, pair, extra)
@@ -156,7 +157,7 @@ def _setup(
         draft=None if pair.draft is None else shared.draft_options(pair.draft),
         context=context,
         server_threads=shared.threads,
-        speculation=speculation if pair.draft is not None else None,
+        speculation=None if pair.draft is None and speculation.has_model else speculation,
         schedule=shared.schedule_kind(),
         sampling=shared.sampling_config(),
         n_predict=shared.n_predict,

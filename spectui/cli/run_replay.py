@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,17 @@ from spectui.cli.documents.common import setting as setting_document
 from spectui.cli.documents.explanation import costs_document, explanation_fields
 from spectui.cli.drawing import drawn, fits, wrapped
 from spectui.cli.output import check_writable, write_result
-from spectui.config import NgramConfig, SpeculationConfig
+from spectui.config import SpeculationConfig
 from spectui.errors import UsageError
 from spectui.models.sizes import counted
 from spectui.replay.costs import Costs
 from spectui.replay.file import read_trace
 from spectui.replay.grid import Grid
-from spectui.replay.ngrams import NGRAM_COSTS, ngram_costs, replay_ngrams
+from spectui.replay.ngrams import NGRAM_COSTS, hashes_tokens, ngram_costs, replay_ngrams
 from spectui.replay.totals import Total, replay_trace
 from spectui.replay.trace import Trace
 from spectui.tune.explain import Explanation, explain_replayed
-from spectui.tune.space import FIRST_NGRAM, SearchSpace
+from spectui.tune.space import SearchSpace
 
 _NAME = "draft"
 _LEAST = ("accepted", "drafted", "per round", "min")
@@ -38,22 +37,29 @@ def replay(
     draft_min: tuple[int, ...],
     draft_p_min: tuple[float, ...],
     drafts: tuple[str, ...],
-    ngrams: tuple[tuple[int, ...], tuple[int, ...]],
+    ngrams: tuple[SpeculationConfig, ...],
     costs: bool,
     json_path: str | None,
 ) -> None:
     """Read, replay, print.
 
     Raises:
-        UsageError: the trace does not know a draft, or not for drafts that long.
+        UsageError: the trace does not know a draft, not for drafts that long, or not the tokens
+            that an n-gram drafter needs.
     """
     check_writable(json_path, (path,))
     trace = read_trace(path)
-    settings = tuple(_ngram_settings(*ngrams))
+    settings = ngrams
     if draft_max and not trace.drafts:
         raise UsageError("--draft-max is for draft models, and the trace has none; leave it out")
     if not (trace.drafts or settings):
-        settings = SearchSpace(drafts=()).ngrams()
+        every = SearchSpace(drafts=()).ngrams()
+        settings = tuple(one for one in every if trace.has_text or not hashes_tokens(one))
+    if not trace.has_text and any(map(hashes_tokens, settings)):
+        raise UsageError(
+            "these n-gram drafters hash tokens, and the trace has only numbers in their place; "
+            "record it with --keep-text, or replay ngram-simple and ngram-cache"
+        )
     totals: list[Total] = []
     chosen = tuple(_chosen(trace, drafts))
     for name in chosen:
@@ -81,30 +87,16 @@ def replay(
     write_result(document, f"{text}\n\n{summary}", json_path)
 
 
-def _ngram_settings(sizes_n: Sequence[int], sizes_m: Sequence[int]) -> Iterator[SpeculationConfig]:
-    """Every pair of sizes under which something can be drafted; none if neither was given."""
-    default = FIRST_NGRAM.ngram
-    if default is None or not (sizes_n or sizes_m):
-        return
-    for size_n, size_m in product(
-        sizes_n or (default.size_n,), sizes_m or (FIRST_NGRAM.draft_max,)
-    ):
-        if size_n > size_m:
-            raise UsageError(
-                f"--spec-ngram-simple-size-n {size_n} with size m {size_m} would draft nothing; "
-                "choose n up to m"
-            )
-        yield SpeculationConfig(draft_max=size_m, ngram=NgramConfig(size_n=size_n))
-
-
 def _costs_of(trace: Trace, total: Total) -> Costs | None:
     return ngram_costs(trace.costs) if total.draft is None else trace.costs.get(total.draft)
 
 
 def _label(total: Total) -> str:
-    """Who drafts."""
+    """Who drafts; of an n-gram drafter what has no column of its own."""
     ngram = total.speculation.ngram
-    return str(total.draft) if ngram is None else f"{ngram.kind}, n {ngram.size_n}"
+    if ngram is None:
+        return str(total.draft)
+    return ", ".join(filter(None, (ngram.kind, total.speculation.summary)))
 
 
 def _chosen(trace: Trace, wanted: Sequence[str]) -> Iterator[str]:
@@ -192,9 +184,10 @@ def _summary(totals: Sequence[Total], best: Total, n_prompts: int, explanation: 
 
 def _prediction(best: Total, speedup: float) -> str:
     chosen = best.speculation
-    setting = f"{_label(best)}, draft_max {chosen.draft_max}"
+    setting = _label(best)
     if chosen.ngram is None:
-        setting += f", draft_min {chosen.draft_min}, draft_p_min {chosen.draft_p_min:g}"
+        setting += f", draft_max {chosen.draft_max}, draft_min {chosen.draft_min}"
+        setting += f", draft_p_min {chosen.draft_p_min:g}"
     if speedup > 1 and best.n_drafted:
         return (
             f"Predicted best: {setting}: {speedup:.2f}× the target alone; spectui tune measures it."

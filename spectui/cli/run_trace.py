@@ -10,6 +10,7 @@ from spectui.cli.documents.explanation import costs_document
 from spectui.cli.drawing import drawn
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
+from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import open_progress, words
 from spectui.cli.request import SharedOptions
 from spectui.cli.session import find_models, load_candidates, open_engine, read_prompts
@@ -32,7 +33,7 @@ def trace(
     Raises:
         CancelledError: it was interrupted; what was complete has been written.
     """
-    options = SharedOptions(**shared)
+    options = with_preset_models(SharedOptions(**shared))
     check_writable(options.json_path, options.input_files())
     if out is not None:
         json_file = None if options.json_path is None else Path(options.json_path)

@@ -6,6 +6,7 @@ from typing import Any
 
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
+from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.session import Models, find_models, load_candidates, open_engine, read_prompts
@@ -42,7 +43,9 @@ def tune(parsed: dict[str, Any]) -> None:
     """
     own = {field.name for field in fields(TuneOptions)}
     options = TuneOptions(**{key: value for key, value in parsed.items() if key in own})
-    shared = SharedOptions(**{key: value for key, value in parsed.items() if key not in own})
+    shared = with_preset_models(
+        SharedOptions(**{key: value for key, value in parsed.items() if key not in own})
+    )
     options.parameters()
     check_writable(shared.json_path, shared.input_files())
     prompts = read_prompts(shared)

@@ -43,7 +43,7 @@ def server_arguments(
     ]
     if speculation is None:
         return arguments
-    if speculation.ngram is not None:
+    if not speculation.has_model:
         return [*arguments, *speculation_arguments(speculation, dialect)]
     if draft is None:
         raise ValueError("speculation is on, but there is no draft to write")

@@ -8,7 +8,7 @@ has placement options. ``IK`` is ik_llama.cpp with ``--spec-type NAME:key=value,
 from dataclasses import dataclass
 from enum import StrEnum
 
-from spectui.config import NgramConfig, NgramKind, SpeculationConfig
+from spectui.config import MODEL_KIND, SpeculationConfig, ngram_flags
 from spectui.errors import BadInputError
 
 
@@ -122,48 +122,37 @@ def speculation_arguments(config: SpeculationConfig, dialect: Dialect) -> list[s
     Raises:
         BadInputError: the dialect has no words for an n-gram drafter that spectui knows.
     """
+    if dialect is Dialect.LLAMA_CPP:
+        flags = [word for one in config.chain for word in _options(one)]
+        return ["--spec-type", ",".join(map(_kind, config.chain)), *flags]
+    for one in config.chain:
+        if one.ngram is not None:
+            # Older builds spell it in several ways, if they know it at all.
+            raise BadInputError(
+                f"{dialect} has no flags for {one.ngram.kind} that spectui knows; export for "
+                f"{Dialect.LLAMA_CPP}, or choose a setting with a draft model"
+            )
+    n_max, n_min, p_min = _model_values(config)
+    if dialect is Dialect.IK:
+        return ["--spec-type", f"draft:n_max={n_max},n_min={n_min},p_min={p_min}"]
+    # A draft model is reason enough for these builds to draft.
+    return ["--draft-max", n_max, "--draft-min", n_min, "--draft-p-min", p_min]
+
+
+def _kind(config: SpeculationConfig) -> str:
+    return MODEL_KIND if config.ngram is None else str(config.ngram.kind)
+
+
+def _options(config: SpeculationConfig) -> list[str]:
+    """One drafter's own, in llama.cpp's words."""
     if config.ngram is not None:
-        return _ngram_arguments(config.ngram, config.draft_max, dialect)
-    n_max, n_min = str(config.draft_max), str(config.draft_min)
+        flags, values = ngram_flags(config.ngram.kind), config.ngram.options(config.draft_max)
+        return [w for flag, v in zip(flags, values.values(), strict=True) for w in (flag, str(v))]
+    n_max, n_min, p_min = _model_values(config)
+    return ["--spec-draft-n-max", n_max, "--spec-draft-n-min", n_min, "--spec-draft-p-min", p_min]
+
+
+def _model_values(config: SpeculationConfig) -> tuple[str, str, str]:
     # A sampler's 0.15000000000000002 helps no reader; the server keeps 7 digits.
     p_min = str(round(float(config.draft_p_min), 6))
-    match dialect:
-        case Dialect.LLAMA_CPP:
-            names = ("--spec-draft-n-max", "--spec-draft-n-min", "--spec-draft-p-min")
-            kind = ["--spec-type", "draft-simple"]
-        case Dialect.LEGACY:
-            names = ("--draft-max", "--draft-min", "--draft-p-min")
-            kind = []  # a draft model is reason enough for these builds to draft
-        case Dialect.IK:
-            return ["--spec-type", f"draft:n_max={n_max},n_min={n_min},p_min={p_min}"]
-    return [*kind, names[0], n_max, names[1], n_min, names[2], p_min]
-
-
-def _ngram_arguments(config: NgramConfig, draft_max: int, dialect: Dialect) -> list[str]:
-    # Older builds spell it in several ways, if they know it at all.
-    if dialect not in NGRAM_DIALECTS:
-        raise BadInputError(
-            f"{dialect} has no flags for {config.kind} that spectui knows; export for "
-            f"{Dialect.LLAMA_CPP}, or choose a setting with a draft model"
-        )
-    options = _ngram_options(config, draft_max)
-    flags = [word for name, value in options for word in (f"--spec-{config.kind}-{name}", value)]
-    return ["--spec-type", config.kind.value, *flags]
-
-
-def _ngram_options(config: NgramConfig, draft_max: int) -> tuple[tuple[str, str], ...]:
-    """Names after the kind's, and values; llama-server has none for ``ngram-cache``."""
-    sizes = (("size-n", str(config.size_n)), ("size-m", str(draft_max)))
-    match config.kind:
-        case NgramKind.SIMPLE:
-            return sizes
-        case NgramKind.MAP_K | NgramKind.MAP_K4V:
-            return (*sizes, ("min-hits", str(config.min_hits)))
-        case NgramKind.MOD:
-            return (
-                ("n-match", str(config.n_match)),
-                ("n-min", str(config.n_min)),
-                ("n-max", str(draft_max)),
-            )
-        case NgramKind.CACHE:
-            return ()
+    return str(config.draft_max), str(config.draft_min), p_min

@@ -104,17 +104,22 @@ def _json(setup: ExportSetup, dialect: Dialect) -> str:
     }
     if speculation is None:
         document |= {"draft_reason": OFF, "speculation_reason": OFF}
-    elif speculation.ngram is not None:
-        document["draft_reason"] = f"{speculation.ngram.kind} needs no draft model"
+    elif not speculation.has_model:
+        document["draft_reason"] = f"{speculation.kind} needs no draft model"
     return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
 
 
 def _speculation(speculation: SpeculationConfig) -> dict[str, object]:
+    *ahead, own = map(_drafter, speculation.chain)
+    return {**own, "ahead": ahead} if ahead else own
+
+
+def _drafter(speculation: SpeculationConfig) -> dict[str, object]:
     ngram = speculation.ngram
     if ngram is not None:
-        return {"kind": str(ngram.kind), "size_n": ngram.size_n, "size_m": speculation.draft_max}
+        return {"kind": speculation.kind, **ngram.options(speculation.draft_max)}
     return {
-        "kind": "model",
+        "kind": speculation.kind,
         "draft_max": speculation.draft_max,
         "draft_min": speculation.draft_min,
         "draft_p_min": speculation.draft_p_min,

@@ -5,6 +5,7 @@ Facts only. The names are those of llama.cpp's ``common/arg.cpp``, old and curre
 
 from dataclasses import dataclass
 
+from spectui.config import NgramKind, ngram_flags
 from spectui.export.dialects import Dialect
 
 
@@ -103,9 +104,8 @@ OPTIONS: tuple[Option, ...] = (
     _option("--draft-max --draft --draft-n --spec-draft-n-max", "SPEC_DRAFT_N_MAX", "DRAFT_MAX"),
     _option("--draft-min --draft-n-min --spec-draft-n-min", "SPEC_DRAFT_N_MIN", "DRAFT_MIN"),
     _option("--draft-p-min --spec-draft-p-min", "SPEC_DRAFT_P_MIN", "DRAFT_P_MIN"),
-    _option("--spec-type", "SPEC_TYPE", ours=False),
-    _option("--spec-ngram-simple-size-n", ours=False),
-    _option("--spec-ngram-simple-size-m", ours=False),
+    _option("--spec-type", "SPEC_TYPE"),
+    *(_option(flag) for kind in NgramKind for flag in ngram_flags(kind)),
     _option("-otd --override-tensor-draft --spec-draft-override-tensor", ours=False),
     _option(
         "-cmoed --cpu-moe-draft --spec-draft-cpu-moe",

@@ -60,7 +60,7 @@ class ExportSetup:
 
     def pair(self) -> tuple[ModelOptions, ModelOptions | None]:
         """Target, and the draft if it is used."""
-        uses_draft = self.speculation is not None and self.speculation.ngram is None
+        uses_draft = self.speculation is not None and self.speculation.has_model
         return self.target, self.draft if uses_draft else None
 
     def with_extra(self, extra: tuple[str, ...]) -> "ExportSetup":

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spectui.config import NgramKind
+from spectui.config import MODEL_KIND, NgramKind
 from spectui.errors import BadInputError
 from spectui.export.shell import server_arguments_of
 from spectui.export.words import FLASH_ATTENTION, Given, divide
@@ -16,6 +16,9 @@ _LOAD_MODES: dict[str, dict[str, tuple[str, ...]]] = {
     "auto": {},
 }
 """What ``--load-mode`` is for spectui, which maps or does not; other modes travel on."""
+_NONE = "none"
+_MODELS = {"draft": MODEL_KIND}
+"""What builds before spring 2026 call it."""
 _IK_NAMES = {"n_max": "draft-max", "n_min": "draft-min", "p_min": "draft-p-min"}
 
 
@@ -85,19 +88,23 @@ def _taken(given: Given) -> dict[str, tuple[str, ...]] | None:
     return None
 
 
-def _drafting(kind: str) -> dict[str, tuple[str, ...]]:
-    """``--spec-type``: nothing to add, except in ik_llama.cpp, which has its numbers there.
+def _drafting(kinds: str) -> dict[str, tuple[str, ...]]:
+    """``--spec-type``: who drafts; in ik_llama.cpp, which has its numbers there, how as well.
 
     Raises:
-        BadInputError: it is no drafting by a model.
+        BadInputError: spectui cannot draft like that.
     """
-    drafter, _, settings = kind.partition(":")
+    drafter, _, settings = kinds.partition(":")
     pairs = [setting.partition("=") for setting in settings.split(",") if setting]
-    if drafter not in {"none", "draft", "draft-simple"} or any(
-        p[0] not in _IK_NAMES for p in pairs
-    ):
+    if settings and drafter == "draft" and all(p[0] in _IK_NAMES for p in pairs):
+        return {_IK_NAMES[key]: (value,) for key, _, value in pairs}
+    named = [_MODELS.get(kind, kind) for kind in kinds.split(",")]
+    known = {MODEL_KIND, _NONE, *NgramKind}
+    if not known.issuperset(named):
         raise BadInputError(
-            f"--spec-type {kind}: spectui measures drafting by a model, and {NgramKind.SIMPLE} "
-            "where it searches; take the option out"
+            f"--spec-type {kinds}: spectui drafts with a model and as {', '.join(NgramKind)}; take "
+            "the rest out"
         )
-    return {_IK_NAMES[key]: (value,) for key, _, value in pairs}
+    # A draft model is reason enough to draft with it.
+    is_plain = {MODEL_KIND, _NONE}.issuperset(named)
+    return {} if is_plain else {"spec-type": (",".join(k for k in named if k != _NONE),)}

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from spectui.config import ModelOptions, SamplingConfig, Schedule
+from spectui.config import ModelOptions, SamplingConfig, Schedule, SpeculationConfig
 from spectui.engine.commands import (
     ComparePair,
     Generate,
@@ -56,7 +56,7 @@ SessionEvent = Event | BaselineMeasured | TuningChanged | ChatRecorded
 def _max_draft(setup: LiveSetup) -> int:
     """Longest draft to load for: what tuning may try, and what the user asks for, if it fits."""
     longest, context = longest_draft(setup.context), setup.context
-    wanted = 0 if setup.speculation is None else setup.speculation.draft_max
+    wanted = 0 if setup.speculation is None else setup.speculation.longest
     return max(longest, min(wanted, context.batch_size - 1, context.ctx_size - 1))
 
 
@@ -152,13 +152,18 @@ class LiveSession:
             prompt=(),
             n_predict=setup.n_predict,
             sampling=setup.sampling,
-            speculation=setup.speculation if self._draft is not None else None,
+            speculation=self._usable(setup.speculation),
             schedule=setup.schedule,
             conversation=True,
         )
         with self._lock:
             self._turn = turn
             self._chat.submit(Tokenize(text=text, messages=messages))
+
+    def _usable(self, speculation: SpeculationConfig | None) -> SpeculationConfig | None:
+        """The same if what it drafts with is loaded, else None."""
+        lacks_draft = self._draft is None and speculation is not None and speculation.has_model
+        return None if lacks_draft else speculation
 
     def stop(self) -> None:
         """Cancel what the chat has under way: a load or an answer."""

@@ -33,6 +33,14 @@ class LiveSetup:
     extra: tuple[str, ...] = ()
     """Arguments of the user's own command that spectui does not know; exported as they are."""
 
+    @property
+    def drafting(self) -> SpeculationConfig | None:
+        """How to draft, as far as there is a draft for it; None for not at all."""
+        speculation = self.speculation
+        if speculation is None or (speculation.has_model and self.draft is None):
+            return None
+        return speculation
+
     def loaded_as(self, load: LoadOptions) -> "LiveSetup":
         """The same, with the models placed as in an earlier session."""
         return replace(

@@ -108,8 +108,8 @@ def trial_points(trials: Sequence[TrialRecord]) -> tuple[Measured, ...]:
 
 
 def by_model(speculation: SpeculationConfig | None) -> SpeculationConfig | None:
-    """Return the setting if a draft model drafts; what n-gram drafters do is not recorded."""
-    return speculation if speculation is not None and speculation.ngram is None else None
+    """Return the setting if a draft model drafts alone; n-gram drafters are not recorded."""
+    return speculation if speculation is not None and not speculation.ngrams else None
 
 
 class WhatIf:

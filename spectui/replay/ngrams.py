@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from spectui.config import SpeculationConfig
+from spectui.config import NgramKind, SpeculationConfig
 from spectui.errors import UsageError
 from spectui.replay.costs import Costs
 from spectui.replay.prices import Prices, RoundPrices
@@ -14,6 +14,9 @@ from spectui.speculative.ngram import ngram_drafter
 
 NGRAM_COSTS = "ngram"
 """Among a trace's costs, those of rounds that no model drafts for."""
+
+
+_HASHING = frozenset({NgramKind.MAP_K, NgramKind.MAP_K4V, NgramKind.MOD})
 
 
 def ngram_costs(costs: Mapping[str, Costs]) -> Costs | None:
@@ -28,6 +31,15 @@ def ngram_costs(costs: Mapping[str, Costs]) -> Costs | None:
     """
     measured = costs.get(NGRAM_COSTS) or next(iter(costs.values()), None)
     return None if measured is None else measured.without_draft()
+
+
+def hashes_tokens(speculation: SpeculationConfig) -> bool:
+    """Whether an n-gram drafter keeps tokens in slots by their numbers.
+
+    Two n-grams in one slot are rare, but then drafts depend on it. So such drafters can only be
+    replayed exactly on the vocabulary's own tokens, which a trace without text does not have.
+    """
+    return any(kind in _HASHING for kind in speculation.ngrams)
 
 
 def replay_ngrams(

@@ -273,8 +273,8 @@ class Director:
         if self.setup is None:
             return
         self._speculation = speculation or self.setup.speculation or self._speculation
-        usable = speculation if self.setup.draft is not None else None
-        self._screen.setup = replace(self.setup, speculation=usable)
+        changed = replace(self.setup, speculation=speculation)
+        self._screen.setup = replace(changed, speculation=changed.drafting)
 
     def toggle_draft(self) -> None:
         """Let the next answer use the draft, or not."""

@@ -64,8 +64,7 @@ class Talk:
         self.chat.system = setup.system
         self.chat.ask(text)
         self._answer = Answer(self._transcript, self.chat)
-        speculation = setup.speculation if setup.draft is not None else None
-        self.tally.generation_started(speculation)
+        self.tally.generation_started(setup.drafting)
         send(setup, self.chat)
 
     def say(self, role: Role, text: str) -> None:

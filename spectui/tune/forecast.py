@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from spectui.config import Schedule, SpeculationConfig
 from spectui.engine.driver import Engine
 from spectui.replay.costs import Costs
-from spectui.replay.ngrams import ngram_costs, replay_ngrams
+from spectui.replay.ngrams import hashes_tokens, ngram_costs, replay_ngrams
 from spectui.replay.totals import Total, replay_trace
 from spectui.replay.trace import Recording
 from spectui.tune.candidates import Candidate
@@ -47,9 +47,20 @@ class Outlook:
 
 
 def forecasts(
-    recordings: Sequence[Recording], costs_by_draft: Mapping[str, Costs], space: SearchSpace
+    recordings: Sequence[Recording],
+    costs_by_draft: Mapping[str, Costs],
+    space: SearchSpace,
+    *,
+    has_text: bool = True,
 ) -> tuple[Forecast, ...]:
     """Replay every setting of ``space`` with every drafter whose costs are known.
+
+    Args:
+        recordings: of a trace.
+        costs_by_draft: of a trace.
+        space: what to replay.
+        has_text: whether tokens are those of the vocabulary; otherwise n-gram drafters that hash
+            them are left out.
 
     Returns:
         Best first; settings that do the same on all recordings stand for themselves.
@@ -64,7 +75,8 @@ def forecasts(
             found += [_forecast(total) for total in totals if _is_sensible(total.speculation)]
     costs = ngram_costs(costs_by_draft)
     if costs is not None:
-        found += map(_forecast, replay_ngrams(recordings, space.ngrams(), costs))
+        settings = [s for s in space.ngrams() if has_text or not hashes_tokens(s)]
+        found += map(_forecast, replay_ngrams(recordings, settings, costs))
     return tuple(sorted(found, key=lambda one: -one.speedup))
 
 
@@ -186,11 +198,18 @@ class Forecaster:
         trace = None if self._kept is None else self._kept.read()
         if trace is None or not self._is_deep_enough(trace.recordings):
             return None
-        return self._outlook(trace.recordings, trace.costs)
+        return self._outlook(trace.recordings, trace.costs, has_text=trace.has_text)
 
     def _is_deep_enough(self, recordings: Sequence[Recording]) -> bool:
         depths = [chains.depth for one in recordings for chains in one.chains.values()]
         return min(depths, default=self._space.max_draft) >= self._space.max_draft
 
-    def _outlook(self, recordings: Sequence[Recording], costs: Mapping[str, Costs]) -> Outlook:
-        return Outlook(forecasts=forecasts(recordings, costs, self._space), costs=costs)
+    def _outlook(
+        self,
+        recordings: Sequence[Recording],
+        costs: Mapping[str, Costs],
+        *,
+        has_text: bool = True,
+    ) -> Outlook:
+        found = forecasts(recordings, costs, self._space, has_text=has_text)
+        return Outlook(forecasts=found, costs=costs)

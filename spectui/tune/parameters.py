@@ -4,13 +4,15 @@ A tree: the kind of drafter first, then what that kind has. So drafts of a model
 they have always had, and a later kind brings its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from spectui.config import NgramConfig, SpeculationConfig
+from spectui.config import CACHE_LONGEST, NgramKind, SpeculationConfig, ngram_setting
 from spectui.tune.space import (
     FIRST_NGRAM,
     MAX_DRAFT_MIN,
+    MAX_HITS,
+    MAX_NGRAM_MATCH,
     MAX_NGRAM_N,
     MAX_P_MIN,
     MIN_NGRAM_N,
@@ -24,11 +26,26 @@ from spectui.tune.trials import OFF, Arm
 _KIND = "kind"
 _MODEL = "model"
 _NGRAM = "ngram"
+_NGRAM_KIND = "ngram_kind"
 _DRAFT = "draft"
-_NGRAM_N = "ngram_size_n"
-_NGRAM_M = "ngram_size_m"
 _NO_NGRAM = MIN_NGRAM_N - 1
 """No draft is that short: it stands for off."""
+_RANGES: dict[NgramKind, dict[str, tuple[int, int | None]]] = {
+    NgramKind.SIMPLE: {"size_m": (_NO_NGRAM, None), "size_n": (MIN_NGRAM_N, MAX_NGRAM_N)},
+    NgramKind.MAP_K: {"size_m": (MIN_NGRAM_N, None), "size_n": (MIN_NGRAM_N, MAX_NGRAM_N)},
+    NgramKind.MAP_K4V: {
+        "size_m": (MIN_NGRAM_N, None),
+        "size_n": (MIN_NGRAM_N, MAX_NGRAM_N),
+        "min_hits": (1, MAX_HITS),
+    },
+    NgramKind.MOD: {
+        "n_max": (MIN_NGRAM_N, None),
+        "n_match": (MIN_NGRAM_N, MAX_NGRAM_MATCH),
+        "n_min": (0, MAX_DRAFT_MIN),
+    },
+    NgramKind.CACHE: {},
+}
+"""Of each kind's options; None for the space's longest draft."""
 
 
 class Suggests(Protocol):
@@ -99,13 +116,29 @@ def _suggest_model(trial: Suggests, space: SearchSpace) -> Arm:
 def _suggest_ngram(trial: Suggests, space: SearchSpace) -> Arm:
     if Parameter.DRAFT_MAX not in space.tuned:
         return Arm(draft=None, speculation=FIRST_NGRAM)
-    size_m = trial.suggest_int(_NGRAM_M, _NO_NGRAM, space.max_draft)
-    size_n = trial.suggest_int(_NGRAM_N, MIN_NGRAM_N, MAX_NGRAM_N)
-    if size_m == _NO_NGRAM:
-        return OFF
-    # Drafts shorter than the n-gram are not made.
-    ngram = NgramConfig(size_n=min(size_n, size_m))
-    return Arm(draft=None, speculation=SpeculationConfig(draft_max=size_m, ngram=ngram))
+    kind = NgramKind(trial.suggest_categorical(_NGRAM_KIND, _ngram_kinds(space)))
+    options = {
+        name: trial.suggest_int(_name(kind, name), low, high or space.max_draft)
+        for name, (low, high) in _RANGES[kind].items()
+    }
+    if kind is NgramKind.SIMPLE:
+        if options["size_m"] == _NO_NGRAM:
+            return OFF
+        # Drafts shorter than the n-gram are not made.
+        options["size_n"] = min(options["size_n"], options["size_m"])
+    return Arm(draft=None, speculation=ngram_setting(kind, options))
+
+
+def _ngram_kinds(space: SearchSpace) -> list[str]:
+    """Those whose drafts the space has room for."""
+    has_room = space.max_draft >= CACHE_LONGEST
+    return [str(kind) for kind in NgramKind if kind is not NgramKind.CACHE or has_room]
+
+
+def _name(kind: NgramKind, option: str) -> str:
+    """A parameter's; those of the first kind have kept the names from when it was the only one."""
+    prefix = "ngram" if kind is NgramKind.SIMPLE else kind.replace("-", "_")
+    return f"{prefix}_{option}"
 
 
 def params_of(arm: Arm, space: SearchSpace) -> dict[str, Any]:
@@ -114,9 +147,10 @@ def params_of(arm: Arm, space: SearchSpace) -> dict[str, Any]:
     if config.ngram is not None:
         if Parameter.DRAFT_MAX not in space.tuned:
             return _kind(space, _NGRAM)
-        return {**_kind(space, _NGRAM), _NGRAM_M: config.draft_max, _NGRAM_N: config.ngram.size_n}
+        options = config.ngram.options(config.draft_max)
+        return {**_kind(space, _NGRAM), **_ngram_params(config.ngram.kind, options)}
     if not space.drafts:
-        return {_NGRAM_M: _NO_NGRAM, _NGRAM_N: MIN_NGRAM_N}
+        return _ngram_params(NgramKind.SIMPLE, {"size_m": _NO_NGRAM, "size_n": MIN_NGRAM_N})
     draft = {_DRAFT: arm.draft or space.drafts[0]} if len(space.drafts) > 1 else {}
     values: dict[Parameter, int | float] = {
         Parameter.DRAFT_MAX: config.draft_max,
@@ -127,12 +161,17 @@ def params_of(arm: Arm, space: SearchSpace) -> dict[str, Any]:
     return {**_kind(space, _MODEL), **draft, **tuned}
 
 
+def _ngram_params(kind: NgramKind, options: Mapping[str, int]) -> dict[str, Any]:
+    searched = {_name(kind, name): options[name] for name in _RANGES[kind]}
+    return {_NGRAM_KIND: str(kind), **searched}
+
+
 def assessed(space: SearchSpace) -> list[str]:
     """Parameters that can be compared with each other: those that one kind of drafter has.
 
     A draft model's, if there is one: it has more of them.
     """
     if not space.drafts:
-        return [_NGRAM_N, _NGRAM_M]
+        return [_name(NgramKind.SIMPLE, name) for name in _RANGES[NgramKind.SIMPLE]]
     tuned = [str(name) for name in Parameter if name in space.tuned]
     return [*tuned, _DRAFT] if len(space.drafts) > 1 else tuned

@@ -4,7 +4,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
 
-from spectui.config import ContextOptions, NgramConfig, SpeculationConfig
+from spectui.config import (
+    CACHE_LONGEST,
+    ContextOptions,
+    NgramConfig,
+    NgramKind,
+    SpeculationConfig,
+    ngram_setting,
+)
 from spectui.errors import UsageError
 from spectui.replay.grid import Grid
 from spectui.tune.trials import OFF, Arm
@@ -26,8 +33,18 @@ coincidence, and occur in short texts as well."""
 MIN_NGRAM_N = 2
 """One token that stood before says little about the next."""
 MAX_NGRAM_N = 12
-_NGRAM_N = (2, 3, 4, 6, 8, 12)
+MAX_NGRAM_MATCH = 24
+"""Of ``ngram-mod``, which cannot tell n-grams in one slot apart: llama-server warns below 16."""
+MAX_HITS = 3
 _NGRAM_M = (4, 8, 12, 16)
+_NGRAMS: dict[NgramKind, dict[str, tuple[int, ...]]] = {
+    NgramKind.SIMPLE: {"size_n": (2, 3, 4, 6, 8, 12)},
+    NgramKind.MAP_K: {"size_n": (2, 3, 4, 6, 8)},
+    NgramKind.MAP_K4V: {"size_n": (2, 3, 4, 6), "min_hits": (1, 2)},
+    NgramKind.MOD: {"n_match": (4, 8, 16, 24), "n_min": (0, 2)},
+}
+"""What is replayed of each kind, with every longest draft."""
+_LENGTH = {NgramKind.MOD: "n_max"}
 
 
 class Parameter(StrEnum):
@@ -87,15 +104,27 @@ class SearchSpace:
 
         No draft is longer than a draft model's, which is what costs are measured for.
         """
+        if not self.with_ngrams:
+            return ()
         if Parameter.DRAFT_MAX not in self.tuned:
-            return (FIRST_NGRAM,) * (self.with_ngrams and self.max_draft >= FIRST_NGRAM.draft_max)
-        sizes_m = sorted({m for m in _NGRAM_M if m < self.max_draft} | {self.max_draft})
-        # What is shorter than the n-gram is not drafted.
-        return tuple(
-            SpeculationConfig(draft_max=m, ngram=NgramConfig(size_n=n))
-            for n, m in product(_NGRAM_N, sizes_m)
-            if n <= m and self.with_ngrams
-        )
+            return (FIRST_NGRAM,) * (self.max_draft >= FIRST_NGRAM.draft_max)
+        lengths = sorted({m for m in _NGRAM_M if m < self.max_draft} | {self.max_draft})
+        found = [
+            ngram_setting(kind, dict(zip(names, values, strict=True)))
+            for kind, ranges in _NGRAMS.items()
+            for names in ((*ranges, _LENGTH.get(kind, "size_m")),)
+            for values in product(*ranges.values(), lengths)
+        ]
+        if self.max_draft >= CACHE_LONGEST:
+            found.append(ngram_setting(NgramKind.CACHE, {}))
+        return tuple(setting for setting in found if _drafts(setting))
+
+
+def _drafts(setting: SpeculationConfig) -> bool:
+    """Whether it can draft at all: ``ngram-simple`` makes no draft shorter than its n-gram."""
+    ngram = setting.ngram
+    is_simple = ngram is not None and ngram.kind is NgramKind.SIMPLE
+    return not is_simple or ngram is None or ngram.size_n <= setting.draft_max
 
 
 def longest_draft(context: ContextOptions) -> int:

@@ -216,7 +216,7 @@ class TuningStudy(Closing):
     def allows(self, arm: Arm) -> bool:
         """Whether an arm of an earlier run is in the present space."""
         speculation = arm.speculation
-        return speculation is None or speculation.ngram is None or self._space.with_ngrams
+        return speculation is None or not speculation.ngrams or self._space.with_ngrams
 
     def _forget_waiting(self) -> None:
         with self._storage_errors():

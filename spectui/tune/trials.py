@@ -30,21 +30,21 @@ class Arm:
 
     @property
     def drafter(self) -> str:
-        """Who drafts: the candidate, a kind of n-gram drafter, or off."""
+        """Who drafts: the candidate, kinds of n-gram drafters, or off."""
         if self.speculation is None:
             return "off"
-        ngram = self.speculation.ngram
-        return str(self.draft) if ngram is None else ngram.kind.value
+        return " + ".join(
+            str(self.draft) if one.ngram is None else one.ngram.kind.value
+            for one in self.speculation.chain
+        )
 
     @property
     def label(self) -> str:
         """For tables and sentences."""
         if self.speculation is None:
             return "off"
-        s = self.speculation
-        if s.ngram is not None:
-            return f"{self.drafter}: n {s.ngram.size_n}, m {s.draft_max}"
-        return f"{self.drafter}: max {s.draft_max}, min {s.draft_min}, p_min {s.draft_p_min:.2f}"
+        settings = "; ".join(filter(None, (one.summary for one in self.speculation.chain)))
+        return f"{self.drafter}: {settings}" if settings else self.drafter
 
 
 OFF = Arm(draft=None, speculation=None)

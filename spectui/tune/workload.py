@@ -58,3 +58,26 @@ def tokenize(
             )
         items.append(WorkItem(id=prompt.id, category=prompt.category, tokens=tokens))
     return Workload(items=tuple(items), n_predict=n_predict, sampling=sampling)
+
+
+def with_length(workload: Workload, n_tokens: int) -> Workload:
+    """The same prompts, each ``n_tokens`` long: what decoding costs at that depth.
+
+    Before each stand the others, over and over where they are too few, cut off in front; its own
+    end stays, so that what is generated is still an answer to it. The first token stays too, which
+    may be one that has to begin a text.
+    """
+    items = workload.items
+
+    def lengthened(index: int) -> WorkItem:
+        first, *own = items[index].tokens
+        before: list[int] = []
+        others = (*items[index + 1 :], *items[:index]) or items
+        while len(before) + len(own) < n_tokens - 1:
+            for other in others:
+                before += other.tokens
+        kept = (*before, *own)
+        text = (first, *kept[len(kept) - n_tokens + 1 :])
+        return replace(items[index], tokens=text)
+
+    return replace(workload, items=tuple(map(lengthened, range(len(items)))))

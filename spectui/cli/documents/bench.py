@@ -1,5 +1,7 @@
 """The document of ``bench``."""
 
+from collections.abc import Sequence
+
 from spectui.cli.documents.common import (
     NOTHING_DRAFTED,
     Json,
@@ -19,13 +21,15 @@ from spectui.speculative.counters import Counters
 from spectui.tune.bench import BenchResult
 from spectui.tune.workload import Workload
 
+_NO_MODEL = "n-gram drafters need no draft model"
+
 
 def bench_document(
     result: BenchResult,
     *,
     machine: Machine,
     target: ModelLoaded,
-    draft: ModelLoaded,
+    draft: ModelLoaded | None,
     workload: Workload,
     speculation: SpeculationConfig,
     schedule: Schedule,
@@ -34,19 +38,31 @@ def bench_document(
     return {
         **header("bench", machine),
         "target": model(target),
-        "draft": {"kind": "model", **model(draft)},
+        "draft": _draft(draft, speculation),
         "config": config(workload, speculation, schedule),
         "baseline": throughput_of([pair.baseline for pair in result.pairs]),
         "speculative": {
             **throughput_of([pair.speculative for pair in result.pairs]),
             **_counters(result.counters),
-            **or_reason("c", result.c, NOTHING_DRAFTED),
+            **or_reason("c", result.c, NOTHING_DRAFTED if draft else _NO_MODEL),
         },
         **speedup_of(result.speedup),
         **lossless(result.lossless),
         "interrupted": result.interrupted,
         "prompts": [prompt(pair) for pair in result.pairs],
     }
+
+
+def benches_document(runs: Sequence[Json], machine: Machine) -> Json:
+    """``spectui.benches/1``: several temperatures or lengths of prompt, each a ``bench``."""
+    return {**header("benches", machine), "runs": list(runs)}
+
+
+def _draft(draft: ModelLoaded | None, speculation: SpeculationConfig) -> Json:
+    """Who drafts; of several, the one that is asked last."""
+    if draft is not None:
+        return {"kind": "model", **model(draft)}
+    return {"kind": speculation.kind, **or_reason("path", None, _NO_MODEL)}
 
 
 def _counters(counters: Counters) -> Json:

@@ -84,15 +84,18 @@ def throughput_of(results: Sequence[GenerationResult]) -> Json:
 
 def setting(speculation: SpeculationConfig) -> Json:
     """What a trial can change."""
-    shared = {
+    shared: Json = {
         "draft_max": speculation.draft_max,
         "draft_min": speculation.draft_min,
         "draft_p_min": speculation.draft_p_min,
     }
     ngram = speculation.ngram
-    if ngram is None:
-        return shared
-    return {**shared, "ngram": {"kind": ngram.kind.value, "size_n": ngram.size_n}}
+    if ngram is not None:
+        options = ngram.options(speculation.draft_max)
+        shared["ngram"] = {"kind": ngram.kind.value, **options}
+    if speculation.ahead:
+        shared["ahead"] = [setting(one) for one in speculation.ahead]
+    return shared
 
 
 def arm_document(arm: Arm) -> Json:

@@ -245,12 +245,11 @@ def describe(setup: LiveSetup) -> str:
     """Return one line: which pair, how it drafts and samples."""
     name = setup.target.path.stem
     temp = "" if setup.sampling.temp <= 0 else f", temp {setup.sampling.temp:g}"
-    if setup.draft is None:
-        return f"{name}, no draft{temp}"
-    if setup.speculation is None:
-        return f"{name}, draft off ({setup.draft.path.stem}){temp}"
-    s = setup.speculation
-    if s.ngram is not None:
-        return f"{name}, {s.ngram.kind} n {s.ngram.size_n}, m {s.draft_max}{temp}"
-    drafting = f"max {s.draft_max}, min {s.draft_min}, p_min {s.draft_p_min:.2f}"
-    return f"{name} + {setup.draft.path.stem}, {drafting}, {setup.schedule}{temp}"
+    if setup.drafting is None:
+        off = "no draft" if setup.draft is None else f"draft off ({setup.draft.path.stem})"
+        return f"{name}, {off}{temp}"
+    *ahead, last = (f"{one.kind} {one.summary}".strip() for one in setup.drafting.chain)
+    if setup.draft is None or not setup.drafting.has_model:
+        return f"{', '.join((name, *ahead, last))}{temp}"
+    pair = f"{name} + {setup.draft.path.stem}"
+    return f"{', '.join((pair, *ahead, setup.drafting.summary, setup.schedule))}{temp}"

@@ -156,8 +156,8 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
             draft_p_min=numbers["draft_p_min"],
         )
         before = self._setup.speculation
-        if before is not None and replace(before, ngram=None) == speculation:
-            # An n-gram drafter, which the form does not know, stays as long as nothing is changed.
+        if before is not None and replace(before, ngram=None, ahead=()) == speculation:
+            # N-gram drafters, which the form does not know, stay as long as nothing is changed.
             speculation = before
         sampling: SamplingConfig = replace(
             self._setup.sampling,

@@ -1,0 +1,91 @@
+"""What ``spectui bench`` prints for people."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from rich.table import Table
+
+from spectui.cli.drawing import drawn
+from spectui.tune.bench import BenchResult
+from spectui.tune.statistics import Speedup
+from spectui.tune.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benched:
+    """What was decoded, and what came of it."""
+
+    workload: Workload
+    result: BenchResult
+
+
+def table(found: Sequence[Benched]) -> str:
+    """One row per temperature and length of prompt."""
+    columns = Table(box=None, header_style="bold")
+    for heading in ("temp", "prompt", "off", "on", "speedup", "95 % interval", "rate", "per round"):
+        columns.add_column(heading, justify="right", no_wrap=True)
+    for one in found:
+        columns.add_row(*_row(one))
+    return (
+        f"{drawn(columns)}\n\n"
+        "prompt: tokens, the median. off, on: tokens/s. rate: accepted of drafted tokens. "
+        "per round: tokens."
+    )
+
+
+def _row(one: Benched) -> tuple[str, ...]:
+    result, counters = one.result, one.result.counters
+    rate, length = counters.acceptance_rate, counters.mean_accepted_length
+    return (
+        f"{one.workload.sampling.temp:g}",
+        f"{median(len(item.tokens) for item in one.workload.items):.0f}",
+        f"{result.baseline_tokens_per_s or 0:.2f}",
+        f"{result.speculative_tokens_per_s or 0:.2f}",
+        f"{result.speedup.estimate:.3f}",
+        _bounds(result.speedup),
+        "–" if rate is None else f"{rate:.1%}",
+        "–" if length is None else f"{length:.2f}",
+    )
+
+
+def _bounds(speedup: Speedup) -> str:
+    if speedup.low is None or speedup.high is None:
+        return "–"
+    return f"{speedup.low:.3f} to {speedup.high:.3f}"
+
+
+def summary(result: BenchResult) -> str:
+    """One setting on one workload."""
+    counters, speedup = result.counters, result.speedup
+    rate, length = counters.acceptance_rate, counters.mean_accepted_length
+    acceptance = (
+        f"{'–' if rate is None else f'{rate:.1%}'} "
+        f"({counters.n_accepted} of {counters.n_drafted}), "
+        f"{'–' if length is None else f'{length:.2f}'} tokens per round"
+    )
+    lines = [
+        f"off         {result.baseline_tokens_per_s or 0:.2f} tokens/s",
+        f"on          {result.speculative_tokens_per_s or 0:.2f} tokens/s",
+        f"speedup     {speedup.estimate:.3f}× {_interval(speedup)}",
+        f"acceptance  {acceptance}",
+        f"lossless    {_lossless(result)}",
+    ]
+    return "\n".join(lines)
+
+
+def _interval(speedup: Speedup) -> str:
+    if speedup.low is None or speedup.high is None:
+        return f"({speedup.interval_reason})"
+    return f"(95 % interval {speedup.low:.3f} to {speedup.high:.3f}, {speedup.n_prompts} prompts)"
+
+
+def _lossless(result: BenchResult) -> str:
+    check = result.lossless
+    if check is None:
+        return "not checked: only complete runs of greedy output are compared"
+    if check.divergence is None:
+        return "yes, every output equals the target's own"
+    d = check.divergence
+    where = f"prompt {d.prompt_id}, token {d.position}: margin {d.margin:.2g}, noise {d.noise:.2g}"
+    return f"yes, but for rounding ({where})" if check.lossless else f"NO ({where})"

@@ -1,0 +1,211 @@
+"""How to draft: the options of commands that run one setting, under llama-server's own names."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import click
+
+from spectui.cli.options_placement import Decorator
+from spectui.cli.values import INT_MAX, Fraction, ListOf
+from spectui.config import (
+    CACHE_LONGEST,
+    MODEL_KIND,
+    NgramConfig,
+    NgramKind,
+    SpeculationConfig,
+    ngram_flags,
+    ngram_setting,
+)
+from spectui.errors import UsageError
+
+# Click offers the names of an enumeration's members, not what they stand for.
+_KIND_NAMES = [kind.value for kind in NgramKind]
+_LARGEST = 1024
+"""That llama-server takes for an n-gram drafter."""
+_LONGEST = {
+    NgramKind.SIMPLE: 48,
+    NgramKind.MAP_K: 48,
+    NgramKind.MAP_K4V: 48,
+    NgramKind.MOD: 64,
+    NgramKind.CACHE: CACHE_LONGEST,
+}
+"""Longest drafts by default, as llama-server has them."""
+_SMALLEST = {"n_min": 0}
+_REPLAYED = {"size_n": 4, "size_m": 8, "min_hits": 1, "n_match": 16, "n_min": 0, "n_max": 16}
+"""Llama-server's own lengths are made for long texts: a few answers would never show them draft."""
+_HELP = {
+    "size_n": "Tokens that {kind} looks up.",
+    "size_m": "Most tokens per draft of {kind}.",
+    "min_hits": "Lookups that must find an n-gram before {kind} drafts from it.",
+    "n_match": "Tokens that {kind} looks up.",
+    "n_min": "Drafts of {kind} that end before this length are dropped.",
+    "n_max": "Most tokens per draft of {kind}.",
+}
+
+_MODEL: tuple[Decorator, ...] = (
+    click.option(
+        "--draft-max",
+        "--draft",
+        "--draft-n",
+        "--spec-draft-n-max",
+        "draft_max",
+        type=click.IntRange(1, INT_MAX),
+        default=3,
+        show_default=True,
+        metavar="N",
+        help="Most tokens per draft.",
+    ),
+    click.option(
+        "--draft-min",
+        "--draft-n-min",
+        "--spec-draft-n-min",
+        "draft_min",
+        type=click.IntRange(0, INT_MAX),
+        default=0,
+        show_default=True,
+        metavar="N",
+        help="Drop drafts shorter than this.",
+    ),
+    click.option(
+        "--draft-p-min",
+        "--spec-draft-p-min",
+        "draft_p_min",
+        type=Fraction(0, 1),
+        default=0.0,
+        show_default=True,
+        metavar="P",
+        help="Stop drafting below this probability.",
+    ),
+)
+
+_KINDS: Decorator = click.option(
+    "--spec-type",
+    type=ListOf(click.Choice([MODEL_KIND, *_KIND_NAMES])),
+    metavar="LIST",
+    help=(
+        f"Who drafts: {MODEL_KIND}, {', '.join(NgramKind)}; of several, separated by commas, the "
+        f"first that has something to propose (default: {MODEL_KIND})."
+    ),
+)
+
+
+def _ngram_options() -> Iterator[Decorator]:
+    for kind in NgramKind:
+        for flag, (name, default) in zip(ngram_flags(kind), _defaults(kind).items(), strict=True):
+            yield click.option(
+                flag,
+                _parameter(kind, name),
+                type=_range(name),
+                default=default,
+                show_default=True,
+                metavar="N",
+                help=_HELP[name].format(kind=kind),
+            )
+
+
+def _replayed_options() -> Iterator[Decorator]:
+    """The same as lists, for replays of many settings."""
+    for kind in NgramKind:
+        for flag, name in zip(ngram_flags(kind), _defaults(kind), strict=True):
+            yield click.option(
+                flag,
+                _parameter(kind, name),
+                type=ListOf(_range(name)),
+                default=(),
+                metavar="N,...",
+                help=f"{_HELP[name].format(kind=kind)[:-1]} (default: {_REPLAYED[name]}).",
+            )
+
+
+def _defaults(kind: NgramKind) -> dict[str, int]:
+    return NgramConfig(kind=kind).options(_LONGEST[kind])
+
+
+def _range(name: str) -> click.IntRange:
+    return click.IntRange(_SMALLEST.get(name, 1), _LARGEST)
+
+
+def _parameter(kind: NgramKind, name: str) -> str:
+    """What click calls an option of ``kind``."""
+    return f"spec_{kind.replace('-', '_')}_{name}"
+
+
+DRAFTING: tuple[Decorator, ...] = (_KINDS, *_MODEL, *_ngram_options())
+
+REPLAYED_NGRAMS: tuple[Decorator, ...] = (
+    click.option(
+        "--spec-type",
+        type=ListOf(click.Choice(_KIND_NAMES)),
+        default=(),
+        metavar="LIST",
+        help="Also replay these n-gram drafters; naming one of their options does as well.",
+    ),
+    *_replayed_options(),
+)
+
+
+def take_drafting(parsed: Mapping[str, Any]) -> tuple[SpeculationConfig, dict[str, Any]]:
+    """Split what click parsed into the setting and the options of other groups.
+
+    Raises:
+        UsageError: the setting would never draft.
+    """
+    names = {"spec_type", "draft_max", "draft_min", "draft_p_min"}
+    names |= {_parameter(kind, name) for kind in NgramKind for name in _defaults(kind)}
+    rest = {name: value for name, value in parsed.items() if name not in names}
+    return _setting(parsed, parsed["spec_type"] or (MODEL_KIND,)), rest
+
+
+def _setting(parsed: Mapping[str, Any], wanted: Sequence[str]) -> SpeculationConfig:
+    # Llama-server's precedence, in whatever order they are named.
+    settings = [_ngram(parsed, kind) for kind in NgramKind if kind in wanted]
+    if MODEL_KIND in wanted:
+        longest, shortest, floor = (
+            parsed[name] for name in ("draft_max", "draft_min", "draft_p_min")
+        )
+        settings.append(model_setting(longest, shortest, floor))
+    *ahead, own = settings
+    return own.after(ahead)
+
+
+def _ngram(parsed: Mapping[str, Any], kind: NgramKind) -> SpeculationConfig:
+    return _checked(kind, {name: parsed[_parameter(kind, name)] for name in _defaults(kind)})
+
+
+def replayed_ngrams(parsed: Mapping[str, Any]) -> Iterator[SpeculationConfig]:
+    """Every combination of what was given of a kind; nothing of kinds that were not named.
+
+    Raises:
+        UsageError: a setting would never draft.
+    """
+    for kind in NgramKind:
+        given = {name: parsed[_parameter(kind, name)] for name in _defaults(kind)}
+        if kind not in parsed["spec_type"] and not any(given.values()):
+            continue
+        lists = [values or (_REPLAYED[name],) for name, values in given.items()]
+        for values in product(*lists):
+            yield _checked(kind, dict(zip(given, values, strict=True)))
+
+
+def _checked(kind: NgramKind, given: Mapping[str, int]) -> SpeculationConfig:
+    if kind is NgramKind.SIMPLE and given["size_n"] > given["size_m"]:
+        raise UsageError(
+            f"--spec-{kind}-size-n {given['size_n']} with size m {given['size_m']} would draft "
+            "nothing; choose n up to m"
+        )
+    return ngram_setting(kind, given)
+
+
+def model_setting(draft_max: int, draft_min: int, draft_p_min: float) -> SpeculationConfig:
+    """Check the bounds against each other.
+
+    Raises:
+        UsageError: ``draft_min`` is above ``draft_max``, so that every draft would be dropped.
+    """
+    if draft_min > draft_max:
+        raise UsageError(
+            f"--draft-min {draft_min} is above --draft-max {draft_max}, so every draft would be "
+            "dropped; lower it"
+        )
+    return SpeculationConfig(draft_max=draft_max, draft_min=draft_min, draft_p_min=draft_p_min)
