@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spectui.config import ModelOptions
 from spectui.engine.commands import Generate, ProbeExperts
 from spectui.engine.driver import Engine
-from spectui.engine.events import ExpertsProbed, ModelLoaded
+from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError
 from spectui.llama.memory import WeightTraffic
 from spectui.tune.experts import expert_use
@@ -96,7 +96,6 @@ def test_every_token_of_a_text_has_its_experts_in_every_layer(
     # A token's experts depend on what came before it, not on the batch.
     beginning = started.probe_experts(ProbeExperts(text=TEXT[:6]))
     assert beginning.experts == tuple(layer[:6] for layer in whole.experts)
-    assert isinstance(whole, ExpertsProbed)
 
 
 def test_a_probe_leaves_no_trace_in_what_is_generated(
@@ -136,6 +135,12 @@ def test_probe_experts_prints_a_table_and_its_document(
     assert "2 of 4 experts per token in 2 layers" in spectui.out
     assert spectui("probe", "experts", *options, "-md", tiny(TARGET)) == 2
     assert "leave out -md" in spectui.err
+
+
+def test_a_preset_names_the_target_and_its_draft_is_not_asked_for(spectui: Spectui) -> None:
+    assert spectui("probe", "experts", "--preset", "qwen3-235b-a22b") == 3
+    assert "models of preset qwen3-235b-a22b are missing: fetch the target" in spectui.err
+    assert "the draft" not in spectui.err
 
 
 def test_a_dense_target_has_no_experts_to_count(

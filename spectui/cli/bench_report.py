@@ -6,7 +6,7 @@ from statistics import median
 
 from rich.table import Table
 
-from spectui.cli.drawing import drawn
+from spectui.cli.drawing import drawn, wrapped
 from spectui.tune.bench import BenchResult
 from spectui.tune.statistics import Speedup
 from spectui.tune.workload import Workload
@@ -23,14 +23,24 @@ class Benched:
 def table(found: Sequence[Benched]) -> str:
     """One row per temperature and length of prompt."""
     columns = Table(box=None, header_style="bold")
-    for heading in ("temp", "prompt", "off", "on", "speedup", "95 % interval", "rate", "per round"):
+    for heading in (
+        "temp",
+        "prompt",
+        "off",
+        "on",
+        "speedup",
+        "95 % interval",
+        "rate",
+        "per round",
+        "lossless",
+    ):
         columns.add_column(heading, justify="right", no_wrap=True)
     for one in found:
         columns.add_row(*_row(one))
-    return (
-        f"{drawn(columns)}\n\n"
-        "prompt: tokens, the median. off, on: tokens/s. rate: accepted of drafted tokens. "
-        "per round: tokens."
+    return f"{drawn(columns)}\n\n" + wrapped(
+        "prompt: tokens, the median. off, on: tokens/s. rate: accepted of drafted tokens. per "
+        "round: tokens. lossless: whether the output is the target's own, but for rounding; "
+        "compared for complete runs of greedy output only."
     )
 
 
@@ -46,6 +56,7 @@ def _row(one: Benched) -> tuple[str, ...]:
         _bounds(result.speedup),
         "–" if rate is None else f"{rate:.1%}",
         "–" if length is None else f"{length:.2f}",
+        "–" if result.lossless is None else "yes" if result.lossless.lossless else "NO",
     )
 
 

@@ -8,6 +8,7 @@ from spectui.cli.documents.probe import experts_document
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
+from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.session import find_models, open_engine, read_prompts
@@ -18,7 +19,7 @@ from spectui.errors import BadInputError, UsageError
 from spectui.models.sizes import bytes_text
 from spectui.monitor.machine import this_machine
 from spectui.tune.experts import ExpertUse, Routing, expert_use
-from spectui.tune.workload import Workload, tokenize
+from spectui.tune.workload import WorkItem, Workload, tokenize
 
 _SUITE_PROMPTS = 8
 
@@ -27,12 +28,13 @@ def probe_experts(shared: dict[str, Any]) -> None:
     """Load the target, let it answer, watch the answers, print.
 
     Raises:
-        BadInputError: the target is no mixture of experts.
+        BadInputError: the target is no mixture of experts, or a file is missing.
         UsageError: a draft was named.
     """
-    options = SharedOptions(**shared)
-    if options.model_draft:
+    given = SharedOptions(**shared)
+    if given.model_draft:
         raise UsageError("probe experts runs the target alone; leave out -md")
+    options = with_preset_models(given, most_drafts=0)
     check_writable(options.json_path, options.input_files())
     prompts = read_prompts(options)
     if options.prompts is None:
@@ -57,7 +59,10 @@ def probe_experts(shared: dict[str, Any]) -> None:
                 sampling=options.sampling_config(),
                 n_ctx=target.n_ctx,
             )
-            texts = [_routing(engine, workload, index) for index in range(len(workload.items))]
+            texts = []
+            for item in workload.items:
+                progress.say(f"counting experts on {item.id}")
+                texts.append(_routing(engine, workload, item))
             interrupts.hold()
     finally:
         progress.close()
@@ -66,9 +71,8 @@ def probe_experts(shared: dict[str, Any]) -> None:
     write_result(document, _told(use, target), options.json_path)
 
 
-def _routing(engine: Engine, workload: Workload, index: int) -> Routing:
+def _routing(engine: Engine, workload: Workload, item: WorkItem) -> Routing:
     """Experts of an answer's tokens: those that rounds verify."""
-    item = workload.items[index]
     answer = engine.generate(
         Generate(prompt=item.tokens, n_predict=workload.n_predict, sampling=workload.sampling)
     )
