@@ -13,6 +13,10 @@ import pexpect
 import pytest
 
 from spectui.config import NgramKind
+from spectui.engine.driver import Engine
+from spectui.errors import BadInputError
+from spectui.tune.bench import BenchResult, run_bench
+from spectui.tune.workload import Workload
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, EMBEDDING, OTHER, TARGET, Tiny, TinyPath, write_empty
 
@@ -611,6 +615,29 @@ def test_bench_measures_several_temperatures_and_lengths(
     assert spectui("bench", *pair, *options, "--quiet") == 0
     rows = [line.split() for line in spectui.out.splitlines() if line.lstrip().startswith("0")]
     assert [row[-1] for row in rows] == ["yes", "yes", "–", "–"]
+
+
+def test_a_failure_costs_nothing_of_what_bench_has_measured_before(
+    spectui: Spectui, pair: list[object], prompts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[float] = []
+
+    def fails_later(
+        engine: Engine,
+        workload: Workload,
+        *others: Any,  # noqa: ANN401 - passed on
+        **named: Any,  # noqa: ANN401 - passed on
+    ) -> BenchResult:
+        if measured:
+            raise BadInputError("there is no decoding to measure")
+        measured.append(workload.sampling.temp)
+        return run_bench(engine, workload, *others, **named)
+
+    monkeypatch.setattr("spectui.cli.run_bench.run_bench", fails_later)
+    options = ["--prompts", prompts, "--temp", "0,0.7", "--json", "-", "--quiet"]
+    assert spectui("bench", *pair, *options) == 3
+    assert [run["config"]["temp"] for run in json.loads(spectui.out)["runs"]] == [0.0]
+    assert spectui.err == "error: there is no decoding to measure\n"
 
 
 def test_a_length_that_does_not_fit_is_refused(

@@ -17,7 +17,7 @@ from spectui.cli.session import Models, find_models, open_engine, read_prompts
 from spectui.config import MODEL_KIND, SpeculationConfig
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
-from spectui.errors import CancelledError, UsageError
+from spectui.errors import CancelledError, SpectuiError, UsageError
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt
 from spectui.tune.bench import run_bench
@@ -34,7 +34,8 @@ def bench(
     """Load, measure every temperature and length, print.
 
     Raises:
-        BadInputError: a file is missing or malformed.
+        BadInputError: a file is missing or malformed, or there is nothing to measure; what was
+            measured before that has been printed.
         CancelledError: it was interrupted; what was measured has been printed.
         UsageError: options that contradict each other.
     """
@@ -56,7 +57,7 @@ def bench(
                 _varied(workload, temp, length, n_ctx=target.n_ctx)
                 for temp, length in product(temps, lengths or (None,))
             ]
-            found, interrupted = _measure(
+            found, ended = _measure(
                 engine, workloads, speculation, options, progress, repeats=repeats
             )
             interrupts.hold()
@@ -79,12 +80,14 @@ def bench(
         write_result(documents[0], summary(found[0].result), options.json_path)
     else:
         write_result(benches_document(documents, machine), table(found), options.json_path)
-    if interrupted:
+    if isinstance(ended, KeyboardInterrupt | CancelledError):
         n_pairs = sum(len(one.result.pairs) for one in found)
         raise CancelledError(
             f"interrupted after {n_pairs} measurements, which are shown above; "
             "run the command again for all"
         )
+    if ended is not None:
+        raise ended
 
 
 def _check_drafts(options: SharedOptions, models: Models, speculation: SpeculationConfig) -> None:
@@ -142,8 +145,8 @@ def _measure(
     progress: Progress,
     *,
     repeats: int,
-) -> tuple[list[Benched], bool]:
-    """What was measured, and whether it was interrupted; the first one must measure something."""
+) -> tuple[list[Benched], BaseException | None]:
+    """What was measured, and what ended it early, which must not cost what there is by then."""
     found: list[Benched] = []
     for workload in workloads:
         try:
@@ -155,11 +158,11 @@ def _measure(
                 repeats=repeats,
                 on_pair=progress.on_pair,
             )
-        except (KeyboardInterrupt, CancelledError):
+        except (KeyboardInterrupt, SpectuiError) as error:
             if not found:
                 raise
-            return found, True
+            return found, error
         found.append(Benched(workload=workload, result=result))
         if result.interrupted:
-            return found, True
-    return found, False
+            return found, CancelledError("the measurement was cancelled")
+    return found, None
