@@ -8,9 +8,9 @@ are looked up is our own. A new kind is a class, here or in a module of its own,
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from spectui.config import NgramConfig, NgramKind
+from spectui.config import CACHE_LONGEST, NgramConfig, NgramKind
 from spectui.speculative.drafters import Draft, Drafter
-from spectui.speculative.ngram_cache import N_DRAFT, NgramCacheDrafter, NgramCacheState
+from spectui.speculative.ngram_cache import NgramCacheDrafter, NgramCacheState
 from spectui.speculative.ngram_map import NgramMapDrafter, NgramMapState
 from spectui.speculative.ngram_mod import NgramModDrafter, NgramModState
 
@@ -115,4 +115,4 @@ def ngram_drafter(
                 config.n_match, draft_max, n_min=config.n_min, state=known.mod_state
             )
         case NgramKind.CACHE:
-            return NgramCacheDrafter(min(draft_max, N_DRAFT), known.cache_state)
+            return NgramCacheDrafter(min(draft_max, CACHE_LONGEST), known.cache_state)

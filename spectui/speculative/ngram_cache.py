@@ -7,11 +7,10 @@ Its rules are those of llama.cpp's ``common/ngram-cache.cpp`` and of
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from spectui.config import CACHE_LONGEST
 from spectui.speculative.drafters import Draft
 from spectui.speculative.ngram_counts import MAX_SIZE, Followers, NgramCounts, count_ngrams
 
-N_DRAFT = 8
-"""Longest draft of llama-server, which has no option for it."""
 _STATIC_SIZE = 2
 """Tokens of the n-grams that a static table is asked for: ``LLAMA_NGRAM_STATIC``."""
 _Bound = tuple[int, int]
@@ -45,11 +44,11 @@ class NgramCacheDrafter:
     token teach nothing.
     """
 
-    def __init__(self, n_max: int = N_DRAFT, state: NgramCacheState | None = None) -> None:
+    def __init__(self, n_max: int = CACHE_LONGEST, state: NgramCacheState | None = None) -> None:
         """Propose at most ``n_max`` tokens.
 
         Args:
-            n_max: ``N_DRAFT`` is what llama-server does; other lengths have no flags.
+            n_max: ``CACHE_LONGEST`` is what llama-server does; other lengths have no flags.
             state: tables to ask, and to go on from as llama-server does from one generation to
                 the next; None to know nothing.
         """
