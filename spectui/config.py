@@ -1,6 +1,7 @@
 """What a run is made of: models, context, sampling, speculation. Frozen and picklable.
 
-What these say of themselves follows from their fields. Field names are llama-server's long option names where it has one.
+What these say of themselves follows from their fields. Field names are llama-server's long option
+names where it has one.
 """
 
 from collections.abc import Mapping, Sequence
