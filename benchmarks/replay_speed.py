@@ -35,6 +35,7 @@ COSTS = Costs(
     fixed_s=0.0003,
     off_s=0.05,
     rollback_s=0.0001,
+    rollback_token_s=0.00002,
     off_growth_s=0.000005,
     spread=0.0,
 )

@@ -14,7 +14,8 @@ from spectui.replay.costs import Costs, along
 from spectui.speculative.counters import Round, RoundEnd, RoundTimes
 
 LENGTHS = (0, 1, 2, 4, 8, 16)
-STEP_S, CATCH_UP_S, TOKEN_S, FIXED_S, ROLLBACK_S = 0.004, 0.001, 0.0004, 0.0003, 0.0002
+STEP_S, CATCH_UP_S, TOKEN_S, FIXED_S = 0.004, 0.001, 0.0004, 0.0003
+ROLLBACK_S, REDONE_S = 0.0002, 0.0001
 
 
 def verify_s(n: int) -> float:
@@ -46,7 +47,7 @@ def observed(
                 draft_s=chain_s + scale * again_s(n),
                 verify_s=scale * verify_s(n),
                 sample_s=TOKEN_S * (n_accepted + 1),
-                rollback_s=ROLLBACK_S * (n > 0),
+                rollback_s=(ROLLBACK_S + REDONE_S * n_accepted) * (n > 0),
                 other_s=FIXED_S,
             ),
         ),
@@ -88,6 +89,7 @@ def assert_costs(costs: Costs, tolerance: float) -> None:
     assert costs.token_s == pytest.approx(TOKEN_S, rel=tolerance)
     assert costs.fixed_s == pytest.approx(FIXED_S, rel=tolerance)
     assert costs.rollback_s == pytest.approx(ROLLBACK_S, rel=tolerance)
+    assert costs.rollback_token_s == pytest.approx(REDONE_S, rel=tolerance)
 
 
 def test_known_costs_are_found() -> None:

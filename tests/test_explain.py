@@ -33,6 +33,7 @@ ROUND = MeanRound(
     fixed_s=0.001,
     token_s=0.0005,
     rejection_s=0.002,
+    redone_s=0.001,
     off_s=0.05,
 )
 costs_s = st.floats(1e-4, 1.0)
@@ -49,6 +50,7 @@ def rounds(draw: st.DrawFn) -> MeanRound:
         fixed_s=draw(costs_s),
         token_s=draw(costs_s) / 10,
         rejection_s=draw(costs_s) / 10,
+        redone_s=draw(costs_s) / 10,
         off_s=draw(costs_s),
     )
 

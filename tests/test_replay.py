@@ -45,6 +45,7 @@ def test_every_setting_is_replayed_exactly(scene: Scene, schedule: Schedule) -> 
         assert replayed.n_drafted.flat[index] == counted.n_drafted
         assert replayed.n_accepted.flat[index] == counted.n_accepted
         assert replayed.n_rejections.flat[index] == counted.n_rejections
+        assert replayed.n_before_mismatch.flat[index] == counted.n_before_mismatch
         assert replayed.n_steps.flat[index] == counted.n_steps
         lengths = np.bincount([r.n_drafted for r in rounds], minlength=DEPTH + 1)
         assert replayed.batches.reshape(DEPTH + 1, -1)[:, index].tolist() == lengths.tolist()
@@ -65,8 +66,17 @@ DRAFT_S = (0.0, 1.0, 1.5, 2.0, 2.25, 2.5, 4.0, 4.5)
 """Seconds of a decode of n tokens; sums are exact in binary."""
 
 
+ROLLBACK_S, REDONE_S = 3.0, 0.25
+
+
 class PricedTarget(ScriptedTarget):
     wages: Wages
+
+    def truncate(self, n_past: int) -> None:
+        if n_past < self.n_past:
+            # The token before the draft is decoded again, too, which is in the price of all.
+            self.wages.now += ROLLBACK_S + REDONE_S * (n_past - self.marked_at - 1)
+        super().truncate(n_past)
 
     def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
         super().decode(tokens, outputs)
@@ -97,7 +107,8 @@ def prices_of(schedule: Schedule) -> Prices:
                 batch=np.array(TARGET_S[1:]) + again,
                 token=0.5,
                 fixed=0.0,
-                rollback=0.0,
+                rollback=ROLLBACK_S,
+                rollback_token=REDONE_S,
             ),
         ),
     )

@@ -67,9 +67,9 @@ def test_a_file_that_was_edited_is_refused(path: Path) -> None:
         read_trace(path)
 
 
-@pytest.mark.parametrize("schema", ["spectui.trace/1", "spectui.trace/3"])
+@pytest.mark.parametrize("schema", ["spectui.trace/2", "spectui.trace/4"])
 def test_another_version_is_refused(path: Path, schema: str) -> None:
-    edit(path, "spectui.trace/2", schema)
+    edit(path, "spectui.trace/3", schema)
     with pytest.raises(BadInputError, match=f"another version's trace \\({schema}"):
         read_trace(path)
 
@@ -147,6 +147,7 @@ FORGED: dict[str, Callable[[Trace], Trace]] = {
     "free target": lambda trace: costs(trace, off_s=0.0),
     "negative step": lambda trace: costs(trace, step_s=-0.1),
     "endless rollback": lambda trace: costs(trace, rollback_s=1e300),
+    "gain from decoding again": lambda trace: costs(trace, rollback_token_s=-0.1),
     "wild growth": lambda trace: costs(trace, step_growth_s=-1.0),
 }
 

@@ -13,6 +13,8 @@ from spectui.replay.grid import Grid
 from spectui.replay.totals import Total, replay_trace
 from spectui.replay.trace import Recording
 
+_NOTHING_S = 5e-5
+"""Below this, what is decoded again per token is nothing."""
 _TOKENS = 1000
 """Of context, over which growth is told."""
 _ALL = 24
@@ -61,10 +63,17 @@ def _curves(costs: Costs) -> Table:
 def _small_costs(costs: Costs) -> str:
     return (
         f"The target alone takes {_ms(costs.off_s)} ms per token. A round also takes "
-        f"{_ms(costs.token_s)} ms per token for sampling, {_ms(costs.rollback_s)} ms more if a "
-        f"draft is rejected, {_ms(costs.fixed_s)} ms for the rest. At {costs.n_past:.0f} tokens of "
+        f"{_ms(costs.token_s)} ms per token for sampling, {_rollback(costs)}, "
+        f"{_ms(costs.fixed_s)} ms for the rest. At {costs.n_past:.0f} tokens of "
         f"context; {_growth(costs)}. {_unsteady(costs)}"
     )
+
+
+def _rollback(costs: Costs) -> str:
+    more = f"{_ms(costs.rollback_s)} ms more if a draft is rejected"
+    if costs.rollback_token_s < _NOTHING_S:
+        return more
+    return f"{more} and {_ms(costs.rollback_token_s)} ms per token that was accepted before"
 
 
 def _growth(costs: Costs) -> str:

@@ -30,6 +30,8 @@ class MeanRound:
     """Per emitted token."""
     rejection_s: float
     """Rollback, per round that ends in a mismatch."""
+    redone_s: float
+    """More per token that such a round had accepted."""
     off_s: float
     """One token of the target alone."""
 
@@ -58,8 +60,11 @@ class MeanRound:
     def _other_s(self, alpha: float) -> float:
         """Seconds besides the draft's."""
         p_rejected: float = 1 - alpha**self.drafted
-        emitted_s = self.token_s * expected_tokens(alpha, self.drafted)
-        return self.verify_s + self.fixed_s + emitted_s + self.rejection_s * p_rejected
+        emitted = expected_tokens(alpha, self.drafted)
+        # Of the accepted tokens those of the rounds that accepted all are never decoded again.
+        redone = max(0.0, emitted - 1 - self.drafted * alpha**self.drafted)
+        rollback_s = self.rejection_s * p_rejected + self.redone_s * redone
+        return self.verify_s + self.fixed_s + self.token_s * emitted + rollback_s
 
     def without(self, part: str) -> "MeanRound":
         """The same round if one of its costs were nothing."""

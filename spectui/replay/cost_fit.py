@@ -92,6 +92,7 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
     rejected = [o.round for o in observed if o.round.n_drafted > o.round.n_accepted]
     upheld = [o.round for o in observed if o.round.n_drafted == o.round.n_accepted]
     undone = _mean([r.times.rollback_s for r in upheld])
+    rollback_s, rollback_token_s = _rollback_costs(rejected, undone)
     costs = Costs(
         n_past=n_past,
         lengths=verify.lengths,
@@ -107,7 +108,8 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
         token_s=sum(o.round.times.sample_s for o in observed)
         / sum(len(o.round.tokens) for o in observed),
         fixed_s=_mean([o.round.times.other_s for o in observed]) + undone,
-        rollback_s=max(0.0, _mean([r.times.rollback_s for r in rejected]) - undone),
+        rollback_s=rollback_s / level,
+        rollback_token_s=rollback_token_s / level,
         off_s=0.0,
         off_growth_s=float(along(verify.lengths, verify.growth_s, np.zeros(1))[0]),
         spread=verify.spread,
@@ -142,14 +144,17 @@ def _levelled(costs: Costs, observed: Sequence[Observed], verify: "_Curve") -> C
         token_s=share * costs.token_s,
         fixed_s=share * costs.fixed_s,
         rollback_s=share * costs.rollback_s,
+        rollback_token_s=share * costs.rollback_token_s,
     )
 
 
 def _modelled_s(observed: Observed, prices: Prices) -> float:
     one, price = observed.round, prices.at(observed.n_past)
     seconds = price.batch[one.n_drafted] + price.chain[one.n_steps] + price.fixed
-    seconds += price.token * len(one.tokens) + price.rollback * (one.n_accepted < one.n_drafted)
-    return float(seconds + price.catch_up * observed.catches_up)
+    seconds += price.token * len(one.tokens) + price.catch_up * observed.catches_up
+    if one.n_accepted < one.n_drafted:
+        seconds += price.rollback + price.rollback_token * one.n_accepted
+    return float(seconds)
 
 
 def _with_off(costs: Costs, off: Sequence[ObservedOff], verify: "_Curve") -> Costs:
@@ -193,6 +198,23 @@ def _chain_costs(observed: Sequence[Observed], n_past: float) -> tuple[float, fl
     step_s = _mean([flat_s(o) / o.round.n_steps for o in steady])
     late = [flat_s(o) - step_s * o.round.n_steps for o in chains if o.catches_up]
     return max(0.0, step_s), growth_s, max(0.0, _mean(late))
+
+
+def _rollback_costs(rejected: Sequence[Round], undone_s: float) -> tuple[float, float]:
+    """Seconds more of a round that ends in a mismatch, and per token that it had accepted.
+
+    A line through the means by accepted tokens, which never falls.
+    """
+    by_accepted: dict[int, list[float]] = {}
+    for one in rejected:
+        by_accepted.setdefault(one.n_accepted, []).append(one.times.rollback_s - undone_s)
+    means = {n: _mean(seconds) for n, seconds in by_accepted.items()}
+    slope = 0.0
+    if len(means) > 1:
+        weights = [np.sqrt(len(by_accepted[n])) for n in means]
+        slope = max(0.0, float(np.polyfit(list(means), list(means.values()), 1, w=weights)[0]))
+    flat = [one.times.rollback_s - undone_s - slope * one.n_accepted for one in rejected]
+    return max(0.0, _mean(flat)), slope
 
 
 def pooled(all_probed: Sequence[Probed]) -> Probed:

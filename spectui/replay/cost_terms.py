@@ -84,7 +84,9 @@ class RoundTerms:
             verify_s=parts.verify_s,
             fixed_s=parts.other_s,
             token_s=parts.sample_s / self.emitted,
+            # After as many accepted tokens as there are.
             rejection_s=parts.rollback_s / self.rejected if self.rejected else 0.0,
+            redone_s=0.0,
             off_s=self.off_s,
         )
 
@@ -139,6 +141,7 @@ def replayed_terms(total: Total, costs: Costs) -> RoundTerms | None:
     again_s = float(rounds @ costs.drafting_again(lengths))
     sample_s = costs.token_s * total.n_decoded / n
     rollback_s = costs.rollback_s * total.n_rejections / n
+    rollback_s += costs.rollback_token_s * total.n_before_mismatch / n
     rest_s = verify_s + again_s + sample_s + rollback_s + costs.fixed_s
     return RoundTerms(
         alpha=total.n_accepted / tried,
@@ -174,6 +177,7 @@ def rounds_of_lengths(costs: Costs, lengths: Sequence[int]) -> tuple[MeanRound, 
             fixed_s=costs.fixed_s,
             token_s=costs.token_s,
             rejection_s=costs.rollback_s,
+            redone_s=costs.rollback_token_s,
             off_s=costs.off_s,
         )
         for length, verify_s, again_s in zip(lengths, verify, again, strict=True)

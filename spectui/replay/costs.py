@@ -52,7 +52,10 @@ class Costs:
     off_growth_s: float
     """What that grows by per token of depth."""
     rollback_s: float
-    """Per rejection."""
+    """Per round that ended in a mismatch."""
+    rollback_token_s: float
+    """More per token that such a round had accepted: after going back to a checkpoint they are
+    decoded again. About 0 where a cache just forgets."""
     spread: float | None
     """Of the generations' levels, as a share: how unsteady the machine was; None for fewer than
     three, of which the middle one is all there is to compare with."""
@@ -90,6 +93,7 @@ class Costs:
             token=self.token_s,
             fixed=self.fixed_s,
             rollback=self.rollback_s,
+            rollback_token=self.rollback_token_s,
         )
 
     def verifying(self, lengths: Vector) -> Vector:

@@ -16,7 +16,7 @@ from spectui.replay.trace import Chains, ModelIdentity, Recording, Tail, Trace
 from spectui.replay.validity import check_trace
 
 SUFFIX = ".trace.json.gz"
-_SCHEMA: Literal["spectui.trace/2"] = "spectui.trace/2"
+_SCHEMA: Literal["spectui.trace/3"] = "spectui.trace/3"
 _KIND = "spectui.trace/"
 _MAX_BYTES = 1 << 30
 """A few kilobytes unpack to any size; a million tokens recorded for 32 take half of this."""

@@ -59,6 +59,8 @@ class Replayed:
     n_accepted: Counts
     n_rejections: Counts
     """Rounds that ended in a mismatch."""
+    n_before_mismatch: Counts
+    """Accepted tokens of those rounds."""
     n_steps: Counts
     """Decodes of the draft chain."""
     batches: Counts | None
@@ -150,9 +152,10 @@ class _Walk:
         # Sixteen bits where they suffice: twice as many settings per instruction.
         enough = len(recording.output) * (chains.depth + 1) < np.iinfo(np.uint16).max
         dtype = np.uint16 if enough else np.uint32
-        self._next, self._rounds, self._drafted, self._accepted, self._rejections, self._steps = (
-            np.zeros(grid.shape, dtype) for _ in range(6)
+        self._next, self._rounds, self._drafted, self._accepted, self._steps = (
+            np.zeros(grid.shape, dtype) for _ in range(5)
         )
+        self._rejections, self._before_mismatch = (np.zeros(grid.shape, dtype) for _ in range(2))
         self._batches = np.zeros((chains.depth + 1, *grid.shape), dtype) if with_batches else None
         self._seconds = None if prices is None else np.zeros(grid.shape)
         self._lacks = np.zeros(grid.shape, np.bool_)
@@ -166,6 +169,7 @@ class _Walk:
             n_drafted=self._drafted.astype(np.uint32),
             n_accepted=self._accepted.astype(np.uint32),
             n_rejections=self._rejections.astype(np.uint32),
+            n_before_mismatch=self._before_mismatch.astype(np.uint32),
             n_steps=self._steps.astype(np.uint32),
             batches=None if self._batches is None else self._batches.astype(np.uint32),
             seconds=self._seconds,
@@ -210,6 +214,7 @@ class _Walk:
         self._drafted += drafted
         self._accepted += accepted
         self._rejections += wrong
+        self._before_mismatch += accepted * wrong
         self._next += emitted
         if self._batches is not None:
             for length in range(self._depth + 1):
@@ -230,7 +235,7 @@ class _Walk:
         drafted, accepted, emitted = outcome
         seconds = price.batch[drafted] + price.chain[chain.steps]
         seconds += price.fixed + price.token * emitted
-        seconds += price.rollback * (accepted < drafted)
+        seconds += (price.rollback + price.rollback_token * accepted) * (accepted < drafted)
         seconds += price.catch_up * (self._lacks & (chain.steps > 0))
         self._seconds += seconds * here
         # Fully accepted, and the last token of the chain was drafted but never decoded.

@@ -89,6 +89,7 @@ def _total(
         n_drafted=sum(one.n_drafted for one in rounds),
         n_accepted=sum(one.n_accepted for one in rounds),
         n_rejections=sum(one.end is RoundEnd.MISMATCH for one in rounds),
+        n_before_mismatch=sum(one.n_accepted for one in rounds if one.end is RoundEnd.MISMATCH),
         batches=tuple(batches),
         n_decoded=sum(recording.n_decoded for recording in recordings),
         mean_past=mean_past(recordings),
@@ -106,5 +107,7 @@ def _seconds(rounds: Sequence[Round], prices: Prices, n_past: int) -> float:
 
 
 def _round_s(one: Round, price: RoundPrices) -> float:
-    undone = price.rollback if one.n_accepted < one.n_drafted else 0.0
-    return float(price.batch[one.n_drafted]) + price.fixed + price.token * len(one.tokens) + undone
+    seconds = float(price.batch[one.n_drafted]) + price.fixed + price.token * len(one.tokens)
+    if one.n_accepted < one.n_drafted:
+        seconds += price.rollback + price.rollback_token * one.n_accepted
+    return seconds

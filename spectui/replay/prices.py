@@ -24,6 +24,8 @@ class RoundPrices:
     """Per round: everything else."""
     rollback: float
     """More where drafted tokens were rejected."""
+    rollback_token: float
+    """More than that per token that was accepted before them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,4 +53,6 @@ class Prices:
             token=near.token + share * (far.token - near.token),
             fixed=near.fixed + share * (far.fixed - near.fixed),
             rollback=near.rollback + share * (far.rollback - near.rollback),
+            rollback_token=near.rollback_token
+            + share * (far.rollback_token - near.rollback_token),
         )

@@ -11,6 +11,8 @@ from spectui.replay.grid import Counts, Grid, Replayed, Seconds, check_depth, re
 from spectui.replay.trace import Recording
 from spectui.speculative.counters import Tally
 
+_COUNTS = ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_before_mismatch")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Total(Tally):
@@ -69,26 +71,20 @@ def replay_trace(
     seconds = None if costs is None else _seconds(replays)
     off_s = None if costs is None else off_seconds(recordings, costs)
     deepness = mean_past(recordings)
-    counts = [_flat(replays, name) for name in ("n_rounds", "n_drafted", "n_accepted")]
-    rejections, batches = _flat(replays, "n_rejections"), _batches(replays)
-    rows = zip(*counts, rejections, strict=True)
+    batches = _batches(replays)
+    rows = zip(*(_flat(replays, name).tolist() for name in _COUNTS), strict=True)
     return tuple(
         Total(
             draft=draft,
             speculation=speculation,
-            n_rounds=int(n_rounds),
-            n_drafted=int(n_drafted),
-            n_accepted=int(n_accepted),
-            n_rejections=int(n_rejections),
+            **dict(zip(_COUNTS, row, strict=True)),
             batches=tuple(map(int, batches[:, index])),
             n_decoded=sum(recording.n_decoded for recording in recordings),
             mean_past=deepness,
             seconds=None if seconds is None else float(seconds[index]),
             off_s=off_s,
         )
-        for index, (speculation, (n_rounds, n_drafted, n_accepted, n_rejections)) in enumerate(
-            zip(grid.settings, rows, strict=True)
-        )
+        for index, (speculation, row) in enumerate(zip(grid.settings, rows, strict=True))
     )
 
 

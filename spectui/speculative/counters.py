@@ -78,6 +78,9 @@ class Tally:
     n_accepted: int = 0
     n_rejections: int = 0
     """Rounds that ended in a mismatch."""
+    n_before_mismatch: int = 0
+    """Accepted tokens of those rounds: where a state can only go back to a checkpoint, they are
+    decoded again."""
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -129,6 +132,7 @@ class Counters(Tally):
             n_drafted=self.n_drafted + other.n_drafted,
             n_accepted=self.n_accepted + other.n_accepted,
             n_rejections=self.n_rejections + other.n_rejections,
+            n_before_mismatch=self.n_before_mismatch + other.n_before_mismatch,
             accepted_per_position=_add(self.accepted_per_position, other.accepted_per_position),
             reached_per_position=_add(self.reached_per_position, other.reached_per_position),
             n_steps=self.n_steps + other.n_steps,
@@ -152,6 +156,7 @@ def _count_one(finished: Round) -> Counters:
         n_drafted=finished.n_drafted,
         n_accepted=finished.n_accepted,
         n_rejections=int(mismatch),
+        n_before_mismatch=finished.n_accepted * mismatch,
         accepted_per_position=tuple(int(i < finished.n_accepted) for i in positions),
         reached_per_position=tuple(int(i < n_reached) for i in positions),
         n_steps=finished.n_steps,

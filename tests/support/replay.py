@@ -132,6 +132,7 @@ COSTS = Costs(
     fixed_s=0.0002,
     off_s=0.049,
     rollback_s=0.0001,
+    rollback_token_s=0.00002,
     off_growth_s=0.000005,
     spread=0.02,
 )

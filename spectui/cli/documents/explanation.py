@@ -72,6 +72,7 @@ def costs_document(costs: Costs) -> Json:
         "per_token_s": costs.token_s,
         "per_round_s": costs.fixed_s,
         "per_rejection_s": costs.rollback_s,
+        "per_token_before_rejection_s": costs.rollback_token_s,
         "off_s": costs.off_s,
         "off_growth_s": costs.off_growth_s,
         **or_reason("spread", costs.spread, "three prompts at least must be measured"),
