@@ -68,6 +68,8 @@ def outlooks(draw: st.DrawFn) -> Outlook:
 def test_a_speedup_is_tokens_over_seconds() -> None:
     tokens = expected_tokens(0.8, 4.0)
     seconds = 0.5 * 0.025 + 0.06 + 0.001 + 0.0005 * tokens + 0.002 * (1 - 0.8**4)
+    # Accepted by rounds that did not accept all four.
+    seconds += 0.001 * sum(n * 0.8**n * 0.2 for n in range(4))
     assert ROUND.speedup(0.8, 0.5) == pytest.approx(0.05 * tokens / seconds)
 
 

@@ -45,6 +45,32 @@ def test_the_whole_space_is_replayed_best_first() -> None:
     assert {one.arm.drafter for one in found} == {"draft", *NgramKind} - {NgramKind.CACHE}
 
 
+def test_ngrams_ahead_of_a_model_are_forecast_where_they_gain() -> None:
+    # The draft model knows nothing of a text that repeats itself.
+    scene = replace(
+        SCENE, choose=lambda prefix: 1 + len(prefix) % 5, propose=lambda _prefix: (9, 0.9)
+    )
+    recording, _ = record(replace(scene, prompt=(1, 2, 3, 4, 5) * 5, n_ctx=200, n_predict=60))
+    space = SearchSpace(drafts=("draft",), max_draft=16)
+    chains = replace(recording.chains["draft"], depth=16)
+    recordings = (replace(recording, chains={"draft": chains}),)
+    chained = [one for one in forecasts(recordings, TRACING.costs, space) if is_chained(one)]
+    assert {one.arm.drafter for one in chained} >= {"ngram-simple + draft", "ngram-mod + draft"}
+    assert min(one.n_accepted for one in chained) > 0
+    hashed = forecasts(recordings, TRACING.costs, space, has_text=False)
+    assert {one.arm.drafter for one in hashed if is_chained(one)} == {"ngram-simple + draft"}
+    fixed = replace(space, tuned=space.tuned - {Parameter.AHEAD})
+    assert not any(map(is_chained, forecasts(recordings, TRACING.costs, fixed)))
+
+
+def test_ngrams_ahead_that_propose_nothing_are_left_out() -> None:
+    assert not any(map(is_chained, forecasts(TRACING.recordings, TRACING.costs, SPACE)))
+
+
+def is_chained(one: Forecast) -> bool:
+    return one.arm.speculation is not None and bool(one.arm.speculation.ahead)
+
+
 def test_without_text_nothing_is_forecast_of_drafters_that_hash_tokens() -> None:
     space = SearchSpace(drafts=(), max_draft=8)
     found = forecasts(TRACING.recordings, TRACING.costs, space, has_text=False)

@@ -72,8 +72,11 @@ ROLLBACK_S, REDONE_S = 3.0, 0.25
 class PricedTarget(ScriptedTarget):
     wages: Wages
 
+    sampled = -1
+
     def truncate(self, n_past: int) -> None:
-        if n_past < self.n_past:
+        # The end of the text is forgotten even where it was drafted and right.
+        if n_past < self.n_past and self.tokens[n_past] != self.sampled:
             # The token before the draft is decoded again, too, which is in the price of all.
             self.wages.now += ROLLBACK_S + REDONE_S * (n_past - self.marked_at - 1)
         super().truncate(n_past)
@@ -85,7 +88,8 @@ class PricedTarget(ScriptedTarget):
 
     def sample(self, output: int) -> int:
         self.wages.now += 0.5
-        return super().sample(output)
+        self.sampled = super().sample(output)
+        return self.sampled
 
 
 class PricedDraft(ScriptedDraft):

@@ -30,7 +30,14 @@ from spectui.tune.events import (
 from spectui.tune.forecast import Forecast, Forecaster, Outlook
 from spectui.tune.measurement import Measurer, Pair
 from spectui.tune.search import Limits, Search, TuneResult
-from spectui.tune.space import FIRST_NGRAM, OLD_DEFAULTS, SERVER_DEFAULTS, Parameter, SearchSpace
+from spectui.tune.space import (
+    AHEAD,
+    FIRST_NGRAM,
+    OLD_DEFAULTS,
+    SERVER_DEFAULTS,
+    Parameter,
+    SearchSpace,
+)
 from spectui.tune.study import Proposal, Sampler, TuningStudy
 from spectui.tune.tracing import DraftRecorded, TracingEvent
 from spectui.tune.trials import (
@@ -779,6 +786,7 @@ def test_an_arm_that_is_queued_is_the_arm_that_is_asked_for(
     arms = [Arm(draft=None, speculation=speculation) for speculation in ngrams]
     model = SpeculationConfig(draft_max=7, draft_min=2, draft_p_min=0.35)
     arms += [Arm(draft=draft, speculation=model) for draft in drafts]
+    arms += [Arm(draft=draft, speculation=model.after(AHEAD[-1:])) for draft in drafts]
     with open_study(tmp_path, drafts=drafts) as study:
         first = SearchSpace(drafts=drafts).first_arms()
         study.begin()
@@ -802,7 +810,7 @@ def test_both_kinds_are_searched_and_ngrams_leave_the_models_parameters_alone(
             assert (config.draft_min, config.draft_p_min) == (0, 0.0)
     with open_study(tmp_path) as study:
         names = {name for name, _ in study.importance()}
-        assert names == {"draft_max", "draft_min", "draft_p_min"}
+        assert names == {"draft_max", "draft_min", "draft_p_min", "ahead"}
 
 
 def test_a_study_from_before_ngrams_goes_on(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """How to draft: the options of commands that run one setting, under llama-server's own names."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import click
@@ -136,10 +136,13 @@ DRAFTING: tuple[Decorator, ...] = (_KINDS, *_MODEL, *_ngram_options())
 REPLAYED_NGRAMS: tuple[Decorator, ...] = (
     click.option(
         "--spec-type",
-        type=ListOf(click.Choice(_KIND_NAMES)),
+        type=ListOf(click.Choice([MODEL_KIND, *_KIND_NAMES])),
         default=(),
         metavar="LIST",
-        help="Also replay these n-gram drafters; naming one of their options does as well.",
+        help=(
+            "Also replay these n-gram drafters; naming one of their options does as well. With "
+            f"{MODEL_KIND} among them they are asked before the drafts, instead of alone."
+        ),
     ),
     *_replayed_options(),
 )
@@ -179,13 +182,31 @@ def replayed_ngrams(parsed: Mapping[str, Any]) -> Iterator[SpeculationConfig]:
     Raises:
         UsageError: a setting would never draft.
     """
+    if MODEL_KIND not in parsed["spec_type"]:
+        yield from chain.from_iterable(_replayed_kinds(parsed))
+
+
+def replayed_ahead(parsed: Mapping[str, Any]) -> Iterator[tuple[SpeculationConfig, ...]]:
+    """Every combination of the named n-gram drafters that is to be asked before the drafts.
+
+    Raises:
+        UsageError: a setting would never draft.
+    """
+    kinds = _replayed_kinds(parsed)
+    if MODEL_KIND in parsed["spec_type"] and kinds:
+        yield from product(*kinds)
+
+
+def _replayed_kinds(parsed: Mapping[str, Any]) -> list[list[SpeculationConfig]]:
+    """Settings of each kind that was named, in llama-server's precedence."""
+    found = []
     for kind in NgramKind:
         given = {name: parsed[_parameter(kind, name)] for name in _defaults(kind)}
-        if kind not in parsed["spec_type"] and not any(given.values()):
-            continue
-        lists = [values or (_REPLAYED[name],) for name, values in given.items()]
-        for values in product(*lists):
-            yield _checked(kind, dict(zip(given, values, strict=True)))
+        if kind in parsed["spec_type"] or any(given.values()):
+            lists = [values or (_REPLAYED[name],) for name, values in given.items()]
+            options = [dict(zip(given, values, strict=True)) for values in product(*lists)]
+            found.append([_checked(kind, one) for one in options])
+    return found
 
 
 def _checked(kind: NgramKind, given: Mapping[str, int]) -> SpeculationConfig:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from spectui.cli.drafting import REPLAYED_NGRAMS, replayed_ngrams
+from spectui.cli.drafting import REPLAYED_NGRAMS, replayed_ahead, replayed_ngrams
 from spectui.cli.options import add_options
 from spectui.cli.values import INT_MAX, Fraction, ListOf
 
@@ -78,6 +78,7 @@ def command(
         draft_p_min=draft_p_min,
         drafts=drafts,
         ngrams=tuple(replayed_ngrams(ngrams)),
+        ahead=tuple(replayed_ahead(ngrams)),
         costs=costs,
         json_path=json_path,
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,20 @@ from spectui.models.sizes import counted
 from spectui.replay.costs import Costs
 from spectui.replay.file import read_trace
 from spectui.replay.grid import Grid
-from spectui.replay.ngrams import NGRAM_COSTS, hashes_tokens, ngram_costs, replay_ngrams
+from spectui.replay.ngrams import (
+    NGRAM_COSTS,
+    hashes_tokens,
+    ngram_costs,
+    replay_chained,
+    replay_ngrams,
+)
 from spectui.replay.totals import Total, replay_trace
 from spectui.replay.trace import Trace
 from spectui.tune.explain import Explanation, explain_replayed
 from spectui.tune.space import SearchSpace
 
 _NAME = "draft"
-_LEAST = ("accepted", "drafted", "per round", "min")
+_LEAST = ("accepted", "drafted", "per round", "min", "tokens/s", "rate")
 """Left out of a narrow table, the first ones first; the document has them all."""
 
 
@@ -38,6 +45,7 @@ def replay(
     draft_p_min: tuple[float, ...],
     drafts: tuple[str, ...],
     ngrams: tuple[SpeculationConfig, ...],
+    ahead: tuple[tuple[SpeculationConfig, ...], ...],
     costs: bool,
     json_path: str | None,
 ) -> None:
@@ -55,7 +63,9 @@ def replay(
     if not (trace.drafts or settings):
         every = SearchSpace(drafts=()).ngrams()
         settings = tuple(one for one in every if trace.has_text or not hashes_tokens(one))
-    if not trace.has_text and any(map(hashes_tokens, settings)):
+    if ahead and not trace.drafts:
+        raise UsageError("--spec-type draft-simple is for draft models, and the trace has none")
+    if not trace.has_text and any(map(hashes_tokens, (*settings, *chain.from_iterable(ahead)))):
         raise UsageError(
             "these n-gram drafters hash tokens, and the trace has only numbers in their place; "
             "record it with --keep-text, or replay ngram-simple and ngram-cache"
@@ -66,21 +76,24 @@ def replay(
         depth = min(recording.chains[name].depth for recording in trace.recordings)
         longest = draft_max or tuple(range(1, depth + 1))
         grid = Grid(draft_max=longest, draft_min=draft_min, draft_p_min=draft_p_min)
-        totals += replay_trace(trace.recordings, name, grid, trace.costs.get(name))
+        known = trace.costs.get(name)
+        totals += replay_trace(trace.recordings, name, grid, known)
+        chained = [one.after(first) for first in ahead for one in grid.settings]
+        totals += replay_chained(trace.recordings, name, chained, known)
     totals += replay_ngrams(trace.recordings, settings, ngram_costs(trace.costs))
     best = max(totals, key=lambda total: total.speedup or 0.0)
     explanation = explain_replayed(best, _costs_of(trace, best))
     wanted = (*chosen, NGRAM_COSTS) if settings else chosen
-    known = {name: trace.costs[name] for name in wanted if name in trace.costs}
+    shown_costs = {name: trace.costs[name] for name in wanted if name in trace.costs}
     document = {
         "schema": "spectui.replay/1",
         "spectui": __version__,
         "trace": str(path),
         "configs": [_config(total) for total in totals],
         **explanation_fields(explanation),
-        "costs": {name: costs_document(measured) for name, measured in known.items()},
+        "costs": {name: costs_document(measured) for name, measured in shown_costs.items()},
     }
-    shown = tuple(costs_view(known, trace.recordings)) if costs else ()
+    shown = tuple(costs_view(shown_costs, trace.recordings)) if costs else ()
     table = _table(totals, best)
     text = drawn(*shown, table)
     summary = _summary(totals, best, len(trace.recordings), explanation)
@@ -92,11 +105,13 @@ def _costs_of(trace: Trace, total: Total) -> Costs | None:
 
 
 def _label(total: Total) -> str:
-    """Who drafts; of an n-gram drafter what has no column of its own."""
-    ngram = total.speculation.ngram
-    if ngram is None:
-        return str(total.draft)
-    return ", ".join(filter(None, (ngram.kind, total.speculation.summary)))
+    """Who drafts; of n-gram drafters what has no column of its own."""
+    ngrams = [
+        f"{one.kind}, {one.summary}".removesuffix(", ")
+        for one in total.speculation.chain
+        if one.ngram is not None
+    ]
+    return " + ".join([*ngrams, *filter(None, [total.draft])])
 
 
 def _chosen(trace: Trace, wanted: Sequence[str]) -> Iterator[str]:

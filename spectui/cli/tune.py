@@ -49,7 +49,7 @@ _TUNE = (
         "--tune",
         "tuned",
         metavar="LIST",
-        default="draft_max,draft_min,draft_p_min",
+        default="draft_max,draft_min,draft_p_min,ahead",
         show_default=True,
         help="Parameters to vary; the others stay at llama-server's defaults.",
     ),

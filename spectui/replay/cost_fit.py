@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from spectui.replay.costs import Costs, Vector, along
 from spectui.replay.prices import Prices
-from spectui.speculative.counters import Round
+from spectui.speculative.counters import Round, RoundEnd
 
 _Index = npt.NDArray[np.intp]
 
@@ -89,8 +89,8 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
     level = float(np.mean([verify.level(group) for group in {o.group for o in observed}]))
     lengths = np.array(verify.lengths, float)
     step_s, step_growth_s, catch_up_s = _chain_costs(observed, n_past)
-    rejected = [o.round for o in observed if o.round.n_drafted > o.round.n_accepted]
-    upheld = [o.round for o in observed if o.round.n_drafted == o.round.n_accepted]
+    rejected = [o.round for o in observed if o.round.end is RoundEnd.MISMATCH]
+    upheld = [o.round for o in observed if o.round.end is not RoundEnd.MISMATCH]
     undone = _mean([r.times.rollback_s for r in upheld])
     rollback_s, rollback_token_s = _rollback_costs(rejected, undone)
     costs = Costs(
@@ -152,7 +152,7 @@ def _modelled_s(observed: Observed, prices: Prices) -> float:
     one, price = observed.round, prices.at(observed.n_past)
     seconds = price.batch[one.n_drafted] + price.chain[one.n_steps] + price.fixed
     seconds += price.token * len(one.tokens) + price.catch_up * observed.catches_up
-    if one.n_accepted < one.n_drafted:
+    if one.end is RoundEnd.MISMATCH:
         seconds += price.rollback + price.rollback_token * one.n_accepted
     return float(seconds)
 

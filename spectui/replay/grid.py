@@ -126,6 +126,8 @@ class _Outcome(NamedTuple):
     drafted: _Small
     accepted: _Small
     emitted: _Small
+    wrong: _Flags
+    """Whether it ends in a mismatch."""
 
 
 class _Walk:
@@ -219,7 +221,7 @@ class _Walk:
         if self._batches is not None:
             for length in range(self._depth + 1):
                 self._batches[length] += here & (drafted == length)
-        return _Outcome(drafted, accepted, emitted)
+        return _Outcome(drafted, accepted, emitted, wrong)
 
     def _ends_inside(self, position: int) -> bool:
         """Whether a long enough draft from here would hold the end of the text, and be right."""
@@ -232,10 +234,10 @@ class _Walk:
         if self._prices is None or self._seconds is None:
             return
         price = self._prices.at(len(self._recording.prompt) + position)
-        drafted, accepted, emitted = outcome
+        drafted, accepted, emitted, wrong = outcome
         seconds = price.batch[drafted] + price.chain[chain.steps]
         seconds += price.fixed + price.token * emitted
-        seconds += (price.rollback + price.rollback_token * accepted) * (accepted < drafted)
+        seconds += (price.rollback + price.rollback_token * accepted) * wrong
         seconds += price.catch_up * (self._lacks & (chain.steps > 0))
         self._seconds += seconds * here
         # Fully accepted, and the last token of the chain was drafted but never decoded.

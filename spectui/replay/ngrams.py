@@ -1,15 +1,21 @@
-"""Replay of n-gram drafters: they need the text alone, so every trace answers for all of them."""
+"""Replay of n-gram drafters, alone or asked before a draft model.
+
+Alone they need no more than the text, so every trace answers for all of them.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
-from spectui.config import NgramKind, SpeculationConfig
+from spectui.config import NgramKind, Schedule, SpeculationConfig
 from spectui.errors import UsageError
 from spectui.replay.costs import Costs
+from spectui.replay.grid import Grid, check_depth
 from spectui.replay.prices import Prices, RoundPrices
-from spectui.replay.recorded import run_along
+from spectui.replay.recorded import RecordedDraft, run_along
 from spectui.replay.totals import Total, mean_past, off_seconds
 from spectui.replay.trace import Recording
 from spectui.speculative.counters import Round, RoundEnd
+from spectui.speculative.drafters import ChainedDrafter, Drafter, model_drafter
 from spectui.speculative.ngram import ngram_drafter
 
 NGRAM_COSTS = "ngram"
@@ -63,51 +69,115 @@ def replay_ngrams(
     Raises:
         UsageError: a setting drafts with a model.
     """
-    return tuple(_total(recordings, setting, costs) for setting in settings)
+    found = []
+    for setting in settings:
+        if setting.has_model:
+            raise UsageError("this setting drafts with a model; replay it with the model's chains")
+        found.append(_total(recordings, setting, None, costs))
+    return tuple(found)
+
+
+def replay_chained(
+    recordings: Sequence[Recording],
+    draft: str,
+    settings: Iterable[SpeculationConfig],
+    costs: Costs | None = None,
+) -> tuple[Total, ...]:
+    """Replay settings of a draft model with n-gram drafters ahead of it on every recording.
+
+    Counts are exact, on either schedule.
+
+    Args:
+        recordings: of a trace, all with this draft's chains.
+        draft: its name.
+        settings: what to try.
+        costs: what rounds with this draft cost, for the seconds. Whoever drafts, the target
+            verifies and the draft model follows; only its own chains take a chain's time.
+
+    Returns:
+        A total per setting, in their order.
+
+    Raises:
+        UsageError: a ``draft_max`` is longer than the chains.
+    """
+    found = []
+    for setting in settings:
+        for recording in recordings:
+            check_depth(Grid(draft_max=(setting.draft_max,)), recording.chains[draft])
+        found.append(_total(recordings, setting, draft, costs))
+    return tuple(found)
 
 
 def _total(
-    recordings: Sequence[Recording], speculation: SpeculationConfig, costs: Costs | None
+    recordings: Sequence[Recording],
+    speculation: SpeculationConfig,
+    draft: str | None,
+    costs: Costs | None,
 ) -> Total:
-    if speculation.ngram is None:
-        raise UsageError("this setting drafts with a model; replay it with the model's chains")
-    batches = [0] * (speculation.draft_max + 1)
-    prices = None if costs is None else costs.prices(speculation.draft_max)
-    rounds: list[Round] = []
-    seconds = 0.0
-    for recording in recordings:
-        found = run_along(recording, ngram_drafter(speculation.ngram, speculation.draft_max))
-        rounds += found
-        if prices is not None:
-            seconds += _seconds(found, prices, len(recording.prompt))
+    walks = [
+        run_along(recording, _drafter(recording, speculation, draft)) for recording in recordings
+    ]
+    rounds = list(chain.from_iterable(walks))
+    mismatches = [one for one in rounds if one.end is RoundEnd.MISMATCH]
+    batches = [0] * (speculation.longest + 1)
     for one in rounds:
         batches[one.n_drafted] += 1
     return Total(
-        draft=None,
+        draft=draft,
         speculation=speculation,
         n_rounds=len(rounds),
         n_drafted=sum(one.n_drafted for one in rounds),
         n_accepted=sum(one.n_accepted for one in rounds),
-        n_rejections=sum(one.end is RoundEnd.MISMATCH for one in rounds),
-        n_before_mismatch=sum(one.n_accepted for one in rounds if one.end is RoundEnd.MISMATCH),
+        n_rejections=len(mismatches),
+        n_before_mismatch=sum(one.n_accepted for one in mismatches),
         batches=tuple(batches),
         n_decoded=sum(recording.n_decoded for recording in recordings),
         mean_past=mean_past(recordings),
-        seconds=None if costs is None else seconds,
+        seconds=None if costs is None else _all_seconds(recordings, walks, costs, len(batches) - 1),
         off_s=None if costs is None else off_seconds(recordings, costs),
     )
 
 
+def _drafter(recording: Recording, speculation: SpeculationConfig, draft: str | None) -> Drafter:
+    drafters = [
+        ngram_drafter(one.ngram, one.draft_max)
+        for one in speculation.chain
+        if one.ngram is not None
+    ]
+    if draft is None:
+        return drafters[0] if len(drafters) == 1 else ChainedDrafter(drafters)
+    model = RecordedDraft(recording, recording.chains[draft])
+    # Both schedules draft the same; of the time that passes here nothing is kept.
+    own = model_drafter(model, speculation, Schedule.SERVER, lambda: 0.0)
+    return ChainedDrafter((*drafters, own))
+
+
+def _all_seconds(
+    recordings: Sequence[Recording], walks: Sequence[Sequence[Round]], costs: Costs, depth: int
+) -> float:
+    prices = costs.prices(depth)
+    return sum(
+        _seconds(rounds, prices, len(recording.prompt))
+        for recording, rounds in zip(recordings, walks, strict=True)
+    )
+
+
 def _seconds(rounds: Sequence[Round], prices: Prices, n_past: int) -> float:
-    total = 0.0
+    total, lacks = 0.0, False
     for one in rounds:
-        total += _round_s(one, prices.at(n_past))
+        total += _round_s(one, prices.at(n_past), lacks=lacks)
         n_past += len(one.tokens)
+        # Of a chain that was accepted to its end the draft model has not decoded the last token;
+        # of what others drafted, nothing.
+        is_full = 0 < one.n_drafted == one.n_accepted and one.n_drafted == one.n_steps
+        lacks = is_full or (one.n_drafted > 0 and not one.n_steps)
     return total
 
 
-def _round_s(one: Round, price: RoundPrices) -> float:
+def _round_s(one: Round, price: RoundPrices, *, lacks: bool) -> float:
     seconds = float(price.batch[one.n_drafted]) + price.fixed + price.token * len(one.tokens)
-    if one.n_accepted < one.n_drafted:
+    if one.n_steps:
+        seconds += float(price.chain[one.n_steps]) + price.catch_up * lacks
+    if one.end is RoundEnd.MISMATCH:
         seconds += price.rollback + price.rollback_token * one.n_accepted
     return seconds

@@ -53,6 +53,5 @@ class Prices:
             token=near.token + share * (far.token - near.token),
             fixed=near.fixed + share * (far.fixed - near.fixed),
             rollback=near.rollback + share * (far.rollback - near.rollback),
-            rollback_token=near.rollback_token
-            + share * (far.rollback_token - near.rollback_token),
+            rollback_token=near.rollback_token + share * (far.rollback_token - near.rollback_token),
         )

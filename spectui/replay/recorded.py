@@ -1,8 +1,8 @@
-"""A target that says what was recorded: any drafter can run along it, without models."""
+"""Models that say what was recorded: any drafter can run along them, and none is loaded."""
 
 from collections.abc import Sequence
 
-from spectui.replay.trace import Recording
+from spectui.replay.trace import Chains, Recording, spread
 from spectui.speculative.counters import Round
 from spectui.speculative.decoder import Decoder, Stop
 from spectui.speculative.drafters import Drafter
@@ -40,6 +40,47 @@ class RecordedTarget:
     def is_eog(self, token: int) -> bool:
         """Whether the recording ended with ``token``: had it come before, it had ended there."""
         return self._ends and token == self._text[-1]
+
+
+class RecordedDraft:
+    """Implements ``DraftModel`` for the chains that a recording holds.
+
+    It relies on chains beginning with a mark, as those of ``draft_chain`` do.
+    """
+
+    def __init__(self, recording: Recording, chains: Chains) -> None:
+        """Hold the prompt; chains after every output token are known.
+
+        Raises:
+            ValueError: the chains belong to another output.
+        """
+        self._proposals = spread(recording.output, chains)
+        self._n_prompt = len(recording.prompt)
+        self._marked = False
+        self._began = 0
+        """Tokens that were held when the chain had taken in the last emitted one."""
+        self.n_ctx = recording.n_ctx
+        self.n_past = len(recording.prompt)
+
+    def mark(self) -> None:
+        """A chain begins with the next decode."""
+        self._marked = True
+
+    def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:  # noqa: ARG002 - the protocol's
+        """Append tokens."""
+        self.n_past += len(tokens)
+        if self._marked:
+            self._began, self._marked = self.n_past, False
+
+    def truncate(self, n_past: int) -> None:
+        """Forget all but the first ``n_past`` tokens."""
+        self.n_past = n_past
+
+    def top(self) -> tuple[int, float]:
+        """Next token of the chain, and its probability."""
+        position, step = self._began - self._n_prompt - 1, self.n_past - self._began
+        proposals = self._proposals
+        return proposals.tokens[position][step], proposals.probabilities[position][step]
 
 
 def run_along(recording: Recording, drafter: Drafter) -> list[Round]:

@@ -103,6 +103,8 @@ class Proposals:
 
     runs: tuple[int, ...]
     """[n_output]: how many tokens in a row the draft has right after output token i."""
+    tokens: tuple[tuple[int, ...], ...]
+    """[n_output][at most depth]: the chain after output token i."""
     probabilities: tuple[tuple[float, ...], ...]
     """[n_output][at most depth]: of the chain's tokens."""
 
@@ -124,16 +126,23 @@ def spread(output: Sequence[int], chains: Chains) -> Proposals:
     if len(wrong) != len(chains.tails):
         raise ValueError("these chains belong to another output")
     runs: list[int] = []
-    rows: list[tuple[float, ...]] = []
+    rows: list[Tail] = []
     tails = dict(zip(wrong, chains.tails, strict=True))
-    ahead: tuple[float, ...] = ()
+    ahead = Tail(tokens=(), probabilities=())
     run = 0
     for position in reversed(range(len(output))):
         if position in tails:
-            run, ahead = 0, tails[position].probabilities
+            run, ahead = 0, tails[position]
         else:
             run += 1
-        ahead = (chains.probabilities[position], *ahead)[: chains.depth]
+        ahead = Tail(
+            tokens=(chains.tokens[position], *ahead.tokens)[: chains.depth],
+            probabilities=(chains.probabilities[position], *ahead.probabilities)[: chains.depth],
+        )
         runs.append(run)
         rows.append(ahead)
-    return Proposals(runs=tuple(reversed(runs)), probabilities=tuple(reversed(rows)))
+    return Proposals(
+        runs=tuple(reversed(runs)),
+        tokens=tuple(row.tokens for row in reversed(rows)),
+        probabilities=tuple(row.probabilities for row in reversed(rows)),
+    )

@@ -1,12 +1,17 @@
 """What a short recording says of every setting, and which of them are worth a real trial."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spectui.config import Schedule, SpeculationConfig
 from spectui.engine.driver import Engine
 from spectui.replay.costs import Costs
-from spectui.replay.ngrams import hashes_tokens, ngram_costs, replay_ngrams
+from spectui.replay.ngrams import (
+    hashes_tokens,
+    ngram_costs,
+    replay_chained,
+    replay_ngrams,
+)
 from spectui.replay.totals import Total, replay_trace
 from spectui.replay.trace import Recording
 from spectui.tune.candidates import Candidate
@@ -22,6 +27,11 @@ _PROBING_PASSES = 1.5
 """The same where there is no draft, so that nothing but probing remains."""
 _PROMISING = 5
 """Settings that are measured first. Their predictions differ by less than the model's error."""
+_CHAINED = 8
+"""Settings of a draft model, the best of so many lengths, that are replayed behind n-gram drafters:
+of all of them that would take a second each."""
+_CHAIN_GAIN = 1.01
+"""What a drafter ahead must be forecast to add. Most texts give it nothing to propose."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +82,31 @@ def forecasts(
         costs = costs_by_draft.get(draft)
         if costs is not None:
             totals = replay_trace(recordings, draft, space.grid(), costs)
-            found += [_forecast(total) for total in totals if _is_sensible(total.speculation)]
+            alone = [_forecast(total) for total in totals if _is_sensible(total.speculation)]
+            ahead = [s for s in space.ahead() if has_text or not hashes_tokens(s)]
+            found += [*alone, *_chained(recordings, alone, ahead, costs)]
     costs = ngram_costs(costs_by_draft)
     if costs is not None:
         settings = [s for s in space.ngrams() if has_text or not hashes_tokens(s)]
         found += map(_forecast, replay_ngrams(recordings, settings, costs))
     return tuple(sorted(found, key=lambda one: -one.speedup))
+
+
+def _chained(
+    recordings: Sequence[Recording],
+    alone: Sequence[Forecast],
+    ahead: Sequence[SpeculationConfig],
+    costs: Costs,
+) -> Iterator[Forecast]:
+    """The best settings of a draft model with each of ``ahead`` before it, where that gains."""
+    best = _best_of_each_length(sorted(alone, key=lambda one: -one.speedup))[:_CHAINED]
+    for one in best:
+        if one.arm.draft is None or one.arm.speculation is None:
+            continue
+        settings = [one.arm.speculation.after((drafter,)) for drafter in ahead]
+        for total in replay_chained(recordings, one.arm.draft, settings, costs):
+            if (total.speedup or 0.0) > _CHAIN_GAIN * one.speedup:
+                yield _forecast(total)
 
 
 def _is_sensible(speculation: SpeculationConfig) -> bool:
@@ -101,12 +130,16 @@ def promising(ordered: Sequence[Forecast], n: int = _PROMISING) -> tuple[Arm, ..
     parameters share its error, and measuring them would say little. A setting that drafted nothing
     is the off arm under another name.
     """
-    chosen: dict[tuple[str, int], Arm] = {}
+    return tuple(one.arm for one in _best_of_each_length(ordered)[:n])
+
+
+def _best_of_each_length(ordered: Sequence[Forecast]) -> list[Forecast]:
+    chosen: dict[tuple[str, int], Forecast] = {}
     for one in ordered:
         speculation = one.arm.speculation
         if speculation is not None and one.n_drafted:
-            chosen.setdefault((one.arm.drafter, speculation.draft_max), one.arm)
-    return tuple(chosen.values())[:n]
+            chosen.setdefault((one.arm.drafter, speculation.draft_max), one)
+    return list(chosen.values())
 
 
 class Forecaster:

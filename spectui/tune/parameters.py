@@ -28,6 +28,8 @@ _MODEL = "model"
 _NGRAM = "ngram"
 _NGRAM_KIND = "ngram_kind"
 _DRAFT = "draft"
+_NOBODY = "none"
+"""Is asked before the draft model."""
 _NO_NGRAM = MIN_NGRAM_N - 1
 """No draft is that short: it stands for off."""
 _RANGES: dict[NgramKind, dict[str, tuple[int, int | None]]] = {
@@ -110,7 +112,15 @@ def _suggest_model(trial: Suggests, space: SearchSpace) -> Arm:
     config = SpeculationConfig(
         draft_max=longest, draft_min=min(shortest, longest), draft_p_min=round(floor, 2)
     )
-    return Arm(draft=draft, speculation=config)
+    return Arm(draft=draft, speculation=config.after(_suggest_ahead(trial, space)))
+
+
+def _suggest_ahead(trial: Suggests, space: SearchSpace) -> tuple[SpeculationConfig, ...]:
+    by_kind = {setting.kind: setting for setting in space.ahead()}
+    if not by_kind:
+        return ()
+    kind = trial.suggest_categorical(Parameter.AHEAD, [_NOBODY, *by_kind])
+    return () if kind == _NOBODY else (by_kind[kind],)
 
 
 def _suggest_ngram(trial: Suggests, space: SearchSpace) -> Arm:
@@ -157,7 +167,11 @@ def params_of(arm: Arm, space: SearchSpace) -> dict[str, Any]:
         Parameter.DRAFT_MIN: config.draft_min,
         Parameter.DRAFT_P_MIN: config.draft_p_min,
     }
-    tuned = {str(name): value for name, value in values.items() if name in space.tuned}
+    tuned: dict[str, Any] = {
+        str(name): value for name, value in values.items() if name in space.tuned
+    }
+    if space.ahead():
+        tuned[Parameter.AHEAD] = config.ahead[0].kind if config.ahead else _NOBODY
     return {**_kind(space, _MODEL), **draft, **tuned}
 
 
@@ -173,5 +187,6 @@ def assessed(space: SearchSpace) -> list[str]:
     """
     if not space.drafts:
         return [_name(NgramKind.SIMPLE, name) for name in _RANGES[NgramKind.SIMPLE]]
-    tuned = [str(name) for name in Parameter if name in space.tuned]
+    searched = space.tuned if space.ahead() else space.tuned - {Parameter.AHEAD}
+    tuned = [str(name) for name in Parameter if name in searched]
     return [*tuned, _DRAFT] if len(space.drafts) > 1 else tuned

@@ -44,6 +44,16 @@ _NGRAMS: dict[NgramKind, dict[str, tuple[int, ...]]] = {
     NgramKind.MOD: {"n_match": (4, 8, 16, 24), "n_min": (0, 2)},
 }
 """What is replayed of each kind, with every longest draft."""
+AHEAD = tuple(
+    ngram_setting(kind, options)
+    for kind, options in (
+        (NgramKind.SIMPLE, {"size_n": 4, "size_m": 8}),
+        (NgramKind.MAP_K, {"size_n": 4, "size_m": 8}),
+        (NgramKind.MOD, {"n_match": 16, "n_min": 0, "n_max": 16}),
+    )
+)
+"""Those that may stand before a draft model: what they propose takes its place, so they should
+propose only what is likely. Of these at most one; more seldom differ."""
 _LENGTH = {NgramKind.MOD: "n_max"}
 
 
@@ -53,6 +63,8 @@ class Parameter(StrEnum):
     DRAFT_MAX = "draft_max"
     DRAFT_MIN = "draft_min"
     DRAFT_P_MIN = "draft_p_min"
+    AHEAD = "ahead"
+    """N-gram drafters that are asked before the draft model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +130,12 @@ class SearchSpace:
         if self.max_draft >= CACHE_LONGEST:
             found.append(ngram_setting(NgramKind.CACHE, {}))
         return tuple(setting for setting in found if _drafts(setting))
+
+    def ahead(self) -> tuple[SpeculationConfig, ...]:
+        """N-gram drafters that may be asked before a draft model."""
+        if not (self.drafts and self.with_ngrams and Parameter.AHEAD in self.tuned):
+            return ()
+        return tuple(setting for setting in AHEAD if setting.draft_max <= self.max_draft)
 
 
 def _drafts(setting: SpeculationConfig) -> bool:

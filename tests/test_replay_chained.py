@@ -1,0 +1,115 @@
+"""Replay of n-gram drafters before a draft model against the loop itself."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spectui.config import NgramKind, Schedule, SpeculationConfig, ngram_setting
+from spectui.errors import UsageError
+from spectui.replay.ngrams import replay_chained, replay_ngrams
+from spectui.speculative.counters import Round, RoundEnd, count
+from spectui.speculative.decoder import Decoder
+from spectui.speculative.drafters import ChainedDrafter, model_drafter
+from spectui.speculative.ngram import ngram_drafter
+from tests.support.replay import COSTS, DEPTH, SCENE, Scene, record, repetitive_scenes, scenes
+
+SIMPLE = ngram_setting(NgramKind.SIMPLE, {"size_n": 1, "size_m": 3})
+MAP = ngram_setting(NgramKind.MAP_K, {"size_n": 2, "size_m": 2})
+OWN = (
+    SpeculationConfig(draft_max=1),
+    SpeculationConfig(draft_max=4, draft_p_min=0.5),
+    SpeculationConfig(draft_max=DEPTH, draft_min=2, draft_p_min=0.3),
+)
+SETTINGS = tuple(own.after(ahead) for own in OWN for ahead in ((SIMPLE,), (SIMPLE, MAP)))
+
+
+def run(scene: Scene, setting: SpeculationConfig, schedule: Schedule) -> list[Round]:
+    *ahead, own = setting.chain
+    ngrams = [ngram_drafter(one.ngram, one.draft_max) for one in ahead if one.ngram]
+    model = model_drafter(scene.draft(), own, schedule, lambda: 0.0)
+    drafter = ChainedDrafter((*ngrams, model))
+    decoder = Decoder(scene.target(), drafter, n_predict=scene.n_predict, clock=lambda: 0.0)
+    return list(decoder.rounds(decoder.start(scene.prompt)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(scene=repetitive_scenes() | scenes(), schedule=st.sampled_from(Schedule))
+def test_every_setting_is_replayed_exactly(scene: Scene, schedule: Schedule) -> None:
+    recording, _chains = record(scene)
+    for total in replay_chained((recording,), "draft", SETTINGS):
+        rounds = run(scene, total.speculation, schedule)
+        counted = count(rounds)
+        for name in ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_before_mismatch"):
+            assert getattr(total, name) == getattr(counted, name), (name, total.speculation)
+        lengths = [one.n_drafted for one in rounds]
+        assert list(total.batches) == [
+            lengths.count(n) for n in range(total.speculation.longest + 1)
+        ]
+        assert total.draft == "draft"
+
+
+REPETITIVE = replace(SCENE, prompt=(1, 2, 3) * 6, n_predict=20)
+
+
+def seconds(rounds: Sequence[Round]) -> float:
+    """By hand, at one depth, on the server schedule."""
+    total = 0.0
+    for one in rounds:
+        index = COSTS.lengths.index(one.n_drafted)
+        total += COSTS.verify_s[index] + COSTS.again_s[index] + COSTS.fixed_s
+        total += COSTS.token_s * len(one.tokens) + COSTS.step_s * one.n_steps
+        if one.end is RoundEnd.MISMATCH:
+            total += COSTS.rollback_s + COSTS.rollback_token_s * one.n_accepted
+    return total
+
+
+def test_only_the_models_own_chains_take_a_chains_time() -> None:
+    recording, _chains = record(REPETITIVE)
+    n = len(COSTS.lengths)
+    flat = replace(
+        COSTS,
+        catch_up_s=0.0,
+        verify_growth_s=(0.0,) * n,
+        again_growth_s=(0.0,) * n,
+        step_growth_s=0.0,
+        off_growth_s=0.0,
+    )
+    setting = SpeculationConfig(draft_max=2).after((replace(SIMPLE, draft_max=1),))
+    rounds = run(REPETITIVE, setting, Schedule.SERVER)
+    by_ngrams = [one for one in rounds if one.n_drafted and not one.n_steps]
+    by_model = [one for one in rounds if one.n_steps]
+    assert by_ngrams
+    assert by_model
+    (total,) = replay_chained((recording,), "draft", [setting], flat)
+    assert total.seconds == pytest.approx(seconds(rounds))
+
+
+def test_after_a_round_of_an_ngram_drafter_the_model_has_to_catch_up() -> None:
+    recording, _chains = record(REPETITIVE)
+    setting = SpeculationConfig(draft_max=2).after((replace(SIMPLE, draft_max=1),))
+    (without,) = replay_chained((recording,), "draft", [setting], replace(COSTS, catch_up_s=0.0))
+    (catching,) = replay_chained((recording,), "draft", [setting], replace(COSTS, catch_up_s=1.0))
+    assert without.seconds is not None
+    assert catching.seconds is not None
+    rounds = run(REPETITIVE, setting, Schedule.FAST)
+    n_after = sum(
+        bool(two.n_steps)
+        and one.n_drafted > 0
+        and (not one.n_steps or one.n_drafted == one.n_accepted == one.n_steps)
+        for one, two in pairwise(rounds)
+    )
+    assert n_after
+    assert catching.seconds - without.seconds == pytest.approx(n_after)
+
+
+def test_a_draft_longer_than_the_trace_and_a_model_among_ngrams_are_refused() -> None:
+    recording, _chains = record(SCENE)
+    longer = SpeculationConfig(draft_max=DEPTH + 1).after((SIMPLE,))
+    with pytest.raises(UsageError, match="recorded for"):
+        replay_chained((recording,), "draft", [longer])
+    with pytest.raises(UsageError, match="drafts with a model"):
+        replay_ngrams((recording,), SETTINGS)
