@@ -190,7 +190,7 @@ _CELLS: dict[str, Callable[[Total], str]] = {
 
 def _summary(totals: Sequence[Total], best: Total, n_prompts: int, explanation: Explanation) -> str:
     n_settings, n_recorded = counted(len(totals), "setting"), counted(n_prompts, "prompt")
-    lines = [f"{n_settings} replayed on {n_recorded}. Counts are exact."]
+    lines = [wrapped(f"{n_settings} replayed on {n_recorded}. Counts are exact.")]
     if best.speedup:
         lines.append(wrapped(_prediction(best, best.speedup)))
         lines.append(wrapped(explanation.text))

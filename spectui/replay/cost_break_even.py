@@ -59,11 +59,11 @@ class MeanRound:
 
     def _other_s(self, alpha: float) -> float:
         """Seconds besides the draft's."""
-        p_rejected: float = 1 - alpha**self.drafted
+        p_full: float = alpha**self.drafted
         emitted = expected_tokens(alpha, self.drafted)
         # Of the accepted tokens those of the rounds that accepted all are never decoded again.
-        redone = max(0.0, emitted - 1 - self.drafted * alpha**self.drafted)
-        rollback_s = self.rejection_s * p_rejected + self.redone_s * redone
+        redone = max(0.0, emitted - 1 - self.drafted * p_full)
+        rollback_s = self.rejection_s * (1 - p_full) + self.redone_s * redone
         return self.verify_s + self.fixed_s + self.token_s * emitted + rollback_s
 
     def without(self, part: str) -> "MeanRound":
