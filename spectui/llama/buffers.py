@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
+HOST = "CPU"
+"""The memory of the host, as llama.cpp names its device."""
+
+
 class BufferKind(StrEnum):
     """What a buffer holds."""
 
@@ -31,7 +35,13 @@ class Buffer:
     def gpu(self) -> int | None:
         """Number of the GPU it lives on; None for memory of the host."""
         match = _GPU.fullmatch(self.device)
-        return int(match[1]) if match else None
+        return int(match["number"]) if match else None
+
+    @property
+    def memory(self) -> str:
+        """Whose memory it takes: a GPU's, as llama.cpp names the device (``CUDA0``), or ``HOST``."""
+        match = _GPU.fullmatch(self.device)
+        return match["name"] if match else HOST
 
     @property
     def is_mapped(self) -> bool:
@@ -39,7 +49,7 @@ class Buffer:
         return self.device.endswith("_Mapped") and self.gpu is None
 
 
-_GPU = re.compile(r"(?!CPU)[A-Za-z]+(\d+)(?:_\w+)?")
+_GPU = re.compile(r"(?P<name>(?!CPU)[A-Za-z]+(?P<number>\d+))(?:_\w+)?")
 """Such as ``CUDA0``, ``Vulkan1`` or ``MTL0_Mapped``."""
 _KINDS = {
     "model": BufferKind.WEIGHTS,

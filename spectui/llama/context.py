@@ -96,7 +96,8 @@ class Context(Closing):
         """Allocate caches and compute buffers.
 
         Args:
-            model: stays open longer than this context.
+            model: stays open longer than this context. On one without memory this plans: caches
+                are counted, not allocated, and nothing can be decoded.
             options: sizes, threads and attention, as given to llama-server.
             max_outputs: most logits that one decode may ask for; more costs memory.
             abort: ends a decode when set.
@@ -135,10 +136,15 @@ class Context(Closing):
         """Tokens of the last decode that are still held, if nothing came after it."""
         self._all = False
         try:
-            self._try_rollback()
+            self._find_rollback()
         except BaseException:
             self.close()
             raise
+
+    @property
+    def c(self) -> object:
+        """The ``llama_context`` pointer, valid until ``close``."""
+        return self._ctx
 
     @property
     def n_past(self) -> int:
@@ -176,7 +182,10 @@ class Context(Closing):
         params.kv_unified = True
         return params
 
-    def _try_rollback(self) -> None:
+    def _find_rollback(self) -> None:
+        if self.model.no_alloc:
+            self._memory.foresee(self.model.c)
+            return
         # As common_context_can_seq_rm: decode two tokens and try to forget one.
         self.decode((0, 0), Outputs.LAST)
         self._memory.tried()

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from spectui.errors import BadInputError
+from spectui.models.header import check_header
 
 _MAGIC = b"GGUF"
 
@@ -11,7 +12,7 @@ def check_file(path: Path) -> None:
     """Refuse what is obviously no model before llama.cpp sees it.
 
     Raises:
-        BadInputError: missing, no file, unreadable, empty, or not a GGUF.
+        BadInputError: missing, no file, unreadable, empty, not a GGUF, or its header is broken.
     """
     hint = "give the path of a GGUF model"
     if not path.exists():
@@ -21,6 +22,8 @@ def check_file(path: Path) -> None:
     try:
         with path.open("rb") as file:
             magic = file.read(len(_MAGIC))
+        if magic == _MAGIC:
+            check_header(path)
     except OSError as error:
         raise BadInputError(f"{path} cannot be read ({error.strerror}); {hint}") from error
     if not magic:

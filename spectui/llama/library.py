@@ -93,25 +93,33 @@ def ggml(name: str) -> ctypes.CDLL:
     return ctypes.CDLL(str(next(folder.glob(f"*{name}.[sd]*"))))
 
 
+def devices() -> tuple[int, ...]:
+    """All devices that ggml knows, as C pointers.
+
+    They are enumerated by libggml, and described by libggml-base.
+    """
+    ensure_backend()
+    registry = ggml("ggml")
+    registry.ggml_backend_dev_count.restype = ctypes.c_size_t
+    registry.ggml_backend_dev_get.restype = ctypes.c_void_p
+    registry.ggml_backend_dev_get.argtypes = [ctypes.c_size_t]
+    n_devices = registry.ggml_backend_dev_count()
+    return tuple(registry.ggml_backend_dev_get(index) for index in range(n_devices))
+
+
 @cache
 def buffer_types() -> dict[str, int]:
     """Default buffer type of each device, by name (``CPU``, ``CUDA0``), as C pointers.
 
-    As ``parse_tensor_buffer_overrides`` in llama.cpp's ``common/arg.cpp`` lists them. Devices are
-    enumerated by libggml, buffer types by libggml-base.
+    As ``parse_tensor_buffer_overrides`` in llama.cpp's ``common/arg.cpp`` lists them.
     """
-    ensure_backend()
-    registry, base = ggml("ggml"), ggml("ggml-base")
-    registry.ggml_backend_dev_count.restype = ctypes.c_size_t
-    registry.ggml_backend_dev_get.restype = ctypes.c_void_p
-    registry.ggml_backend_dev_get.argtypes = [ctypes.c_size_t]
+    base = ggml("ggml-base")
     base.ggml_backend_dev_buffer_type.restype = ctypes.c_void_p
     base.ggml_backend_dev_buffer_type.argtypes = [ctypes.c_void_p]
     base.ggml_backend_buft_name.restype = ctypes.c_char_p
     base.ggml_backend_buft_name.argtypes = [ctypes.c_void_p]
     found: dict[str, int] = {}
-    for index in range(registry.ggml_backend_dev_count()):
-        device = registry.ggml_backend_dev_get(index)
+    for device in devices():
         buffer_type = base.ggml_backend_dev_buffer_type(device)
         if buffer_type:
             found[base.ggml_backend_buft_name(buffer_type).decode()] = buffer_type

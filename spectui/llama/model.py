@@ -49,12 +49,14 @@ class Model(Closing):
         on_progress: Callable[[float], None] | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         vocab_only: bool = False,
+        no_alloc: bool = False,
     ) -> None:
         """Load weights.
 
         Args:
             options: file and placement.
             vocab_only: leave the weights where they are: for metadata and tokens.
+            no_alloc: leave them there, but place them: for a plan. Contexts on it cannot decode.
             on_progress: called with the loaded fraction, 0 to 1.
             cancelled: asked with every progress; True ends the load.
 
@@ -67,7 +69,8 @@ class Model(Closing):
         check_file(options.path)
         ensure_backend()
         self.options = options
-        params = ModelParams(options)
+        self.no_alloc = no_alloc
+        params = ModelParams(options, no_alloc=no_alloc)
         params.c.vocab_only = vocab_only
         stopped = False
 

@@ -32,16 +32,23 @@ def overrides(options: ModelOptions) -> list[tuple[str, str]]:
 class ModelParams:
     """``struct llama_model_params`` with everything it points to kept alive."""
 
-    def __init__(self, options: ModelOptions) -> None:
+    def __init__(self, options: ModelOptions, *, no_alloc: bool = False) -> None:
         """Fill the structure.
+
+        Args:
+            options: file and placement.
+            no_alloc: place tensors and count their bytes, without memory and without weights.
 
         Raises:
             UsageError: an ``-ot`` names a buffer type that this machine does not have.
         """
         self.c = C.llama_model_default_params()
         self.c.n_gpu_layers = options.n_gpu_layers
-        # AUTO is llama-server's default: mmap unless a device says otherwise.
-        self.c.load_mode = C.LLAMA_LOAD_MODE_AUTO if options.mmap else C.LLAMA_LOAD_MODE_NONE
+        # AUTO is llama-server's default: mmap unless a device says otherwise. Without memory there
+        # is nothing to map to, and llama.cpp would assert.
+        maps = options.mmap and not no_alloc
+        self.c.load_mode = C.LLAMA_LOAD_MODE_AUTO if maps else C.LLAMA_LOAD_MODE_NONE
+        self.c.no_alloc = no_alloc
         self._overrides = self._override_array(options)
         self.c.tensor_buft_overrides = ctypes.cast(self._overrides, ctypes.c_void_p)
 

@@ -40,6 +40,16 @@ class SequenceMemory:
             self.rollback = Rollback.CHECKPOINT
         self.clear()
 
+    def foresee(self, model: Any) -> None:  # noqa: ANN401 - a C pointer
+        """Say how it would forget, where nothing can be decoded.
+
+        Of llama.cpp's memories only those with a recurrent state refuse to lose their end.
+        """
+        if C.llama_n_rs_seq(self._context) > 0:
+            self.rollback = Rollback.SNAPSHOT
+        elif C.llama_model_is_recurrent(model) or C.llama_model_is_hybrid(model):
+            self.rollback = Rollback.CHECKPOINT
+
     def mark(self, n_past: int) -> None:
         """Make it cheap to go back to the ``n_past`` tokens that are held now."""
         if self.rollback is Rollback.CHECKPOINT:
