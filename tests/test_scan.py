@@ -12,7 +12,9 @@ import pytest
 from rich.cells import cell_len
 
 from spectui.cli.shell import shell_line
+from spectui.engine.commands import ComparePair
 from spectui.engine.driver import Engine
+from spectui.engine.events import PairCompared
 from spectui.models.discovery import Scan
 from spectui.models.files import FoundModel
 from tests.support.cli import Spectui
@@ -112,11 +114,9 @@ def test_drafts_are_ranked_for_a_target(spectui: Spectui, folder: Path) -> None:
     found = document(spectui, folder, "-m", target, "-c", 256)
     models = by_name(found)
     assert "target-1B-Q4_K_M" not in models
+    # Equally large, so by their paths; what does not fit comes last.
     fits = [model["name"] for model in found["models"] if model["compatible"]]
-    assert fits == [model["name"] for model in found["models"][:2]] == [LONG, "rough"] or fits == [
-        "rough",
-        LONG,
-    ]
+    assert fits == [model["name"] for model in found["models"][:2]] == [LONG, "rough"]
     assert "differ in size" in models["misfit"]["reason"]
     assert "embedding model" in models["embedding"]["reason"]
     assert models["larger"]["reason"] == "is larger than the target"
@@ -157,8 +157,11 @@ def test_nothing_but_the_command_is_wider_than_the_terminal(
     assert spectui("models", "scan", folder, *target) == 0
     lines = spectui.out.splitlines()
     assert max(cell_len(x) for x in lines if not x.startswith("spectui tune ")) <= width
-    rows = [line for line in lines if line.startswith("Some-")]
-    assert any("…" in row and "Q8_0 " in row for row in rows) == (width == 40)
+    row = next(line for line in lines if line.startswith("Some-"))
+    assert row.startswith(f"{LONG} ") == (width == 120)
+    # Shortened in its middle: both ends tell models apart.
+    assert row.split()[0].endswith("Q8_0")
+    assert len(row.split()[0]) >= 24
     assert ("arch" in spectui.out) == (width > 40)
     assert any(line.startswith("spectui tune -m ") for line in lines) == ranked
 
@@ -255,9 +258,7 @@ def test_without_a_folder_the_usual_ones_and_the_users_own_are_searched(
     assert list(by_name(document(spectui))) == ["mine", "built"]
 
 
-def interrupting(
-    after: int,
-) -> Callable[[Scan], Iterator[FoundModel]]:
+def interrupting(after: int) -> Callable[[Scan], Iterator[FoundModel]]:
     """As a scan, but Ctrl-C is pressed behind the first models."""
     whole = Scan.__iter__
 
@@ -286,9 +287,9 @@ def test_an_interrupted_scan_prints_what_was_found(
 def test_an_interrupt_while_a_file_is_read_keeps_those_before(
     spectui: Spectui, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, calls = Engine.compare, []
+    whole, calls = Engine.compare, list[ComparePair]()
 
-    def compare(engine: Engine, command: Any) -> Any:
+    def compare(engine: Engine, command: ComparePair) -> PairCompared:
         calls.append(command)
         if len(calls) == 3:
             raise KeyboardInterrupt
@@ -296,7 +297,7 @@ def test_an_interrupt_while_a_file_is_read_keeps_those_before(
 
     monkeypatch.setattr(Engine, "compare", compare)
     target = folder / "target-1B-Q4_K_M.gguf"
-    # The target, one model, and then.
+    # After the target and one model.
     assert spectui("models", "scan", folder, "-m", target, "--json", "-", "--quiet") == 130
     found = json.loads(spectui.out)
     assert found["interrupted"] is True

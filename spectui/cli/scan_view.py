@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rich.console import RenderableType
+from rich.cells import cell_len
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -17,6 +17,8 @@ from spectui.models.ranking import GOOD_SHARE, DraftOption, ModelFacts
 from spectui.models.sizes import bytes_text, counted
 from spectui.tui.text.names import fit, visible
 
+_LEAST_NAME = 24
+"""Cells of a name below which a column is left out."""
 _GAP = 2
 _NONE = "–"
 """Where a number is not known. A column of nothing else is left out."""
@@ -33,12 +35,12 @@ def _models(found: Findings) -> Iterator[str]:
     if not found.models:
         yield wrapped(_nothing(found))
     elif found.target is None:
-        yield drawn(_table(found, found.models, _LISTED, _LEAST_LISTED))
+        yield _table(found, found.models, _LISTED, _LEAST_LISTED)
         yield _reasons("Cannot be used:", found)
     else:
         yield wrapped(f"Drafts for {_shown(found.target.path.name)}")
         if found.fitting:
-            yield drawn(_table(found, found.fitting, _ranked(found.target), _LEAST_RANKED))
+            yield _table(found, found.fitting, _ranked(found.target), _LEAST_RANKED)
         yield _advice(found)
         yield _reasons("Not for this target:", found)
 
@@ -100,24 +102,27 @@ def _notes(title: str, sentences: Sequence[str]) -> str:
 
 def _table(
     found: Findings, options: Sequence[DraftOption], cells: _Cells, least: Sequence[str]
-) -> RenderableType:
+) -> str:
     """As many columns as leave room to tell the names apart, the ``least`` ones left out first."""
-    names, ellipsis = _names(found.models), "..." if is_ascii_only() else "…"
+    every, ellipsis = _names(found.models), "..." if is_ascii_only() else "…"
+    names = {option.model.path: every[option.model.path] for option in options}
+    wanted = min(_LEAST_NAME, max(map(cell_len, names.values())))
     for n_hidden in range(len(least) + 1):
         shown = {
             heading: cell
             for heading, cell in cells.items()
             if heading not in least[:n_hidden] and any(cell(one) != _NONE for one in options)
         }
-        room = page_width() - _GAP - width_of(_rows(options, shown, {}))
+        room = page_width() - width_of(_rows(options, shown, {}))
         fitted = {path: fit(name, room, ellipsis) for path, name in names.items()}
-        if len(set(fitted.values())) == len(names):
+        if room >= wanted and len(set(fitted.values())) == len(names):
             break
-    return _rows(options, shown, fitted)
+    caption = wrapped(f"memory: weights and cache at {counted(found.n_ctx, 'token')} of context")
+    return "\n".join((drawn(_rows(options, shown, fitted)), *([caption] * (_MEMORY in shown))))
 
 
 def _rows(options: Sequence[DraftOption], cells: _Cells, names: Mapping[Path, str]) -> Table:
-    """Draw the rows; without ``names`` that column takes no room but its gap."""
+    """Draw the rows; without ``names`` that column is but its gap."""
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0))
     table.add_column("model" if names else "", no_wrap=True)
     for heading in cells:
@@ -161,6 +166,7 @@ def _arch(option: DraftOption) -> str:
     return _shown(option.facts.arch) if option.facts else _NONE
 
 
+_MEMORY = "memory"
 _WORDS = frozenset({"parameters, quant", "arch"})
 """Headings of columns that are no numbers."""
 
@@ -171,16 +177,16 @@ _LISTED: _Cells = {
     "context": _number(lambda facts: facts.n_ctx_train),
     "layers": _number(lambda facts: facts.n_layers),
     "experts": _number(lambda facts: facts.n_experts),
-    "memory": _memory,
+    _MEMORY: _memory,
 }
 """What stands under a heading."""
-_LEAST_LISTED = ("parameters, quant", "memory", "layers", "experts", "arch", "context")
+_LEAST_LISTED = ("parameters, quant", _MEMORY, "layers", "experts", "arch", "context")
 
 
 def _ranked(target: ModelFacts) -> _Cells:
     return {
         "share": lambda option: f"{option.model.size_bytes / target.size_bytes:.1%}",
-        "memory": _memory,
+        _MEMORY: _memory,
         "size": _LISTED["size"],
         "parameters, quant": _LISTED["parameters, quant"],
         "arch": _arch,
@@ -188,4 +194,4 @@ def _ranked(target: ModelFacts) -> _Cells:
     }
 
 
-_LEAST_RANKED = ("parameters, quant", "layers", "arch", "size", "memory")
+_LEAST_RANKED = ("parameters, quant", "layers", "arch", "size", _MEMORY)

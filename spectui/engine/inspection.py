@@ -9,6 +9,7 @@ from spectui.config import ModelOptions
 from spectui.engine.commands import ComparePair
 from spectui.engine.events import PairCompared
 from spectui.errors import BadInputError, DoesNotFitError
+from spectui.llama.gguf_file import check_tokens
 from spectui.llama.model import Model, file_size
 from spectui.llama.vocabulary import incompatibility
 from spectui.models import pairs
@@ -74,6 +75,7 @@ class Inspector:
 
 
 def _open(path: Path, cancelled: Callable[[], bool]) -> Model:
+    check_tokens(path)
     return Model(ModelOptions(path=path), cancelled=cancelled, vocab_only=True)
 
 

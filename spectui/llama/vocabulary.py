@@ -120,10 +120,10 @@ def incompatibility(target: Vocabulary, draft: Vocabulary) -> str | None:
             f"the vocabularies differ in size: {target.n_tokens} (target), {draft.n_tokens} "
             f"(draft), at most {_MAX_SIZE_DIFFERENCE} apart is allowed"
         )
-    pairs = enumerate(zip(target.texts, draft.texts, strict=False))
-    for token, (ours, theirs) in islice(pairs, _FIRST_COMPARED_TOKEN, None):
-        if ours != theirs:
+    texts = enumerate(zip(target.texts, draft.texts, strict=False))
+    for token, (text, other) in islice(texts, _FIRST_COMPARED_TOKEN, None):
+        if text != other:
             return (
-                f"token {token} differs: {readable(ours)!r} (target), {readable(theirs)!r} (draft)"
+                f"token {token} differs: {readable(text)!r} (target), {readable(other)!r} (draft)"
             )
     return None

@@ -27,12 +27,15 @@ def is_cut(path: Path) -> bool:
     with path.open("rb") as file:
         data = file.read(_CHUNK_BYTES)
         while True:
+            header = _Header(data)
             try:
-                return size_bytes <= _Header(data).last_tensor_at()
-            except struct.error:
-                # A vocabulary takes megabytes: the header goes on.
-                more = file.read(len(data))
-            except _UnknownError:
+                return size_bytes <= header.last_tensor_at()
+            except (struct.error, OverflowError):
+                # A vocabulary takes megabytes: the header goes on. A damaged one may promise more
+                # than the file holds; a model of many gigabytes is not read for that.
+                more = file.read(len(data)) if header.at <= size_bytes else b""
+            except (_UnknownError, RecursionError):
+                # The latter where lists are in lists without an end.
                 return False
             if not more:
                 return True
@@ -45,7 +48,10 @@ class _UnknownError(Exception):
 
 @dataclass(slots=True)
 class _Header:
-    """Reads from front to back. Raises ``struct.error`` where the data ends."""
+    """Reads from front to back. Raises ``struct.error`` where the data ends.
+
+    Where a length is beyond any file, it is an ``OverflowError``.
+    """
 
     data: bytes
     at: int = 0
