@@ -284,6 +284,14 @@ def test_an_interrupted_scan_prints_what_was_found(
     assert all(model["name"][:8] in spectui.out for model in found["models"])
 
 
+def test_an_interrupt_before_the_first_model_does_not_say_that_there_is_none(
+    spectui: Spectui, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Scan, "__iter__", interrupting(after=0))
+    assert spectui("models", "scan", folder, "--quiet") == 130
+    assert spectui.out.startswith("Interrupted before a model was read.\n")
+
+
 def test_an_interrupt_while_a_file_is_read_keeps_those_before(
     spectui: Spectui, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,8 @@ def _models(found: Findings) -> Iterator[str]:
 
 
 def _nothing(found: Findings) -> str:
+    if found.interrupted:
+        return "Interrupted before a model was read."
     what = "No GGUF model" if found.target is None else "No GGUF model but the target"
     if not found.folders:
         where = "none of the folders exists in which models usually lie"
