@@ -326,6 +326,35 @@ class TestCutFiles:
         path.write_bytes(start)
         assert not is_cut(path)
 
+    @pytest.mark.parametrize("length", [1 << 40, (1 << 64) - 1])
+    def test_a_length_beyond_the_file_is_cut_short_without_reading_on(
+        self, tmp_path: Path, length: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(header, "_CHUNK_BYTES", 64)
+        path = tmp_path / "damaged.gguf"
+        path.write_bytes(b"GGUF" + struct.pack("<IQQQ", 3, 1, 1, length) + bytes(100))
+        with path.open("r+b") as file:
+            # Sparse: reading it all would take the memory of the machine.
+            file.truncate(1 << 38)
+        assert is_cut(path)
+
+    def test_lists_in_lists_without_an_end_are_not_judged(self, tmp_path: Path) -> None:
+        path = tmp_path / "deep.gguf"
+        start = b"GGUF" + struct.pack("<IQQQ1sI", 3, 1, 1, 1, b"k", 9)
+        path.write_bytes(start + struct.pack("<IQ", 9, 1) * 5000)
+        assert not is_cut(path)
+
+    @given(st.lists(st.tuples(st.integers(4, 2000), st.integers(0, 255)), min_size=1, max_size=8))
+    def test_no_damage_ends_a_search(self, damages: list[tuple[int, int]]) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "m.gguf"
+            write_tiny(TARGET, path)
+            data = bytearray(path.read_bytes())
+            for at, byte in damages:
+                data[at] = byte
+            path.write_bytes(data)
+            assert len(scan(Path(folder))[0]) == 1
+
 
 class TestUsualFolders:
     @pytest.fixture(autouse=True)

@@ -23,6 +23,7 @@ from spectui.models.ranking import Budget, ModelFacts, ModelInspected
 from spectui.presets import Preset
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.screens.picker import PickerScreen
+from spectui.tui.text.names import clip, fit
 from spectui.tui.widgets.picker_choices import (
     Choice,
     DemoChoice,
@@ -36,7 +37,7 @@ from spectui.tui.widgets.picker_folder import FolderScreen
 from spectui.tui.widgets.picker_list import PickerList
 from spectui.tui.widgets.picker_rows import Cell, Row
 from spectui.tui.widgets.picker_targets import TargetList
-from spectui.tui.widgets.picker_text import clip, fit, short_folder, visible
+from spectui.tui.widgets.picker_text import short_folder, visible
 from tests.support.cockpit import handled, press_keys, resize
 from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, write_tiny
 

@@ -1,5 +1,6 @@
 """Drafts of ``--draft-dir``: which models of a folder may serve, told before weights are loaded."""
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from spectui.engine.commands import ComparePair
-from spectui.engine.inspection import Inspector
+from spectui.engine.driver import Engine
 from spectui.errors import BadInputError
 from spectui.llama.library import buffer_types
 from spectui.models.discovery import Scan
@@ -19,7 +20,6 @@ from spectui.models.ranking import (
     ModelFacts,
     ModelInspected,
     assess,
-    incompleteness,
     rank,
 )
 from spectui.models.sizes import bytes_text
@@ -38,6 +38,46 @@ class FolderDrafts:
     """A sentence for everything that could not be looked at."""
 
 
+class DraftSearch:
+    """Looks at models as drafts of one target, one by one. Loads no weights."""
+
+    def __init__(
+        self, engine: Engine, target: Path, *, n_ctx: int, free_bytes: int | None = None
+    ) -> None:
+        """Look at the target.
+
+        Args:
+            engine: reads the files.
+            target: what the drafts are for.
+            n_ctx: tokens that the context holds.
+            free_bytes: memory that target and draft may take together; None for what is free now.
+
+        Raises:
+            BadInputError: the target cannot be read, or cannot continue a text.
+        """
+        told = engine.compare(ComparePair(target=target, draft=target))
+        if told.facts is None or told.reason is not None:
+            raise BadInputError(told.reason or f"{target} cannot be read; give another model")
+        self.target = told.facts
+        self._engine = engine
+        self._seen = FoundModel(path=target, name=target.stem, size_bytes=told.facts.size_bytes)
+        self._budget = replace(_ANY_SIZE, n_ctx=n_ctx)
+        free_bytes = free_memory() if free_bytes is None else free_bytes
+        self._left_bytes = _left_bytes(told.facts, n_ctx, free_bytes)
+
+    def look_at(self, model: FoundModel) -> DraftOption:
+        """Say what became known of ``model``; its file is read unless its size tells enough."""
+        option = assess(self._seen, model, None, self._budget)
+        if option.reason is None:
+            target = self.target.path
+            told = self._engine.compare(ComparePair(target=target, draft=model.path))
+            inspected = ModelInspected(
+                target=target, path=told.draft, facts=told.facts, reason=told.reason
+            )
+            option = assess(self._seen, model, inspected, self._budget)
+        return _with_room(option, self._left_bytes)
+
+
 def look_into(
     folders: Sequence[Path], target: Path, *, n_ctx: int, free_bytes: int | None = None
 ) -> FolderDrafts:
@@ -54,30 +94,19 @@ def look_into(
             cannot be read.
     """
     models, reasons = _models(folders, target)
-    inspector = Inspector()
-    try:
-        inspected = [_inspect(inspector, target, model) for model in models]
-        own = _target(inspector, target)
-    finally:
-        inspector.close()
-    left = _left_bytes(own, n_ctx, free_memory() if free_bytes is None else free_bytes)
-    found = FoundModel(path=target, name=target.stem, size_bytes=own.size_bytes)
-    options = [
-        _with_room(assess(found, model, told, replace(_ANY_SIZE, n_ctx=n_ctx)), left)
-        for model, told in zip(models, inspected, strict=True)
-    ]
-    return FolderDrafts(options=rank(own, options), reasons=reasons)
+    with Engine() as engine:
+        search = DraftSearch(engine, target, n_ctx=n_ctx, free_bytes=free_bytes)
+        options = [search.look_at(model) for model in models]
+    return FolderDrafts(options=rank(search.target, options), reasons=reasons)
 
 
 def _models(
     folders: Sequence[Path], target: Path
 ) -> tuple[tuple[FoundModel, ...], tuple[str, ...]]:
     for folder in folders:
-        if not folder.is_dir():
-            what = "is not a folder" if folder.exists() else "no such folder"
-            raise BadInputError(f"--draft-dir {folder}: {what}; give a folder of GGUF models")
+        check_folder(folder, f"--draft-dir {folder}")
     scan = Scan(folders)
-    found = tuple(model for model in scan if not _is(model, target))
+    found = tuple(model for model in scan if not is_same(model, target))
     if not found:
         names = " and ".join(map(str, folders))
         because = f" ({'; '.join(scan.reasons)})" if scan.reasons else ""
@@ -88,22 +117,20 @@ def _models(
     return found, tuple(scan.reasons)
 
 
-def _is(model: FoundModel, path: Path) -> bool:
+def check_folder(folder: Path, given: str) -> None:
+    """Refuse what models cannot be looked for in; ``given`` is what the user wrote.
+
+    Raises:
+        BadInputError: there is no such folder.
+    """
+    if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises on a forbidden parent
+        what = "is not a folder" if os.path.exists(folder) else "no such folder"  # noqa: PTH110
+        raise BadInputError(f"{given}: {what}; give a folder of GGUF models")
+
+
+def is_same(model: FoundModel, path: Path) -> bool:
+    """Tell whether ``model`` is the file at ``path``, perhaps through links."""
     return model.path.exists() and model.path.samefile(path)
-
-
-def _inspect(inspector: Inspector, target: Path, model: FoundModel) -> ModelInspected | None:
-    if incompleteness(model) is not None:
-        return None
-    told = inspector.compare(ComparePair(target=target, draft=model.path), lambda: False)
-    return ModelInspected(target=target, path=told.draft, facts=told.facts, reason=told.reason)
-
-
-def _target(inspector: Inspector, target: Path) -> ModelFacts:
-    told = inspector.compare(ComparePair(target=target, draft=target), lambda: False)
-    if told.facts is None:
-        raise BadInputError(told.reason or f"{target} cannot be read; give another model")
-    return told.facts
 
 
 def _left_bytes(target: ModelFacts, n_ctx: int, free_bytes: int) -> int:

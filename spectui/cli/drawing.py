@@ -48,18 +48,33 @@ def drawn(*parts: RenderableType) -> str:
     return "\n".join(line.rstrip() for line in page.getvalue().splitlines())
 
 
-def fits(part: RenderableType) -> bool:
-    """Whether it has room on stdout without wrapping or cutting anything."""
+def width_of(part: RenderableType) -> int:
+    """Cells that it takes where nothing is wrapped or cut."""
     console = make_console()
     unbounded = console.options.update(width=_UNBOUNDED)
-    return Measurement.get(console, unbounded, part).maximum <= console.width
+    return Measurement.get(console, unbounded, part).maximum
+
+
+def page_width() -> int:
+    """Cells that a line of stdout has."""
+    return make_console().width
+
+
+def is_ascii_only() -> bool:
+    """Whether stdout takes no other characters."""
+    return make_console().options.ascii_only
+
+
+def fits(part: RenderableType) -> bool:
+    """Whether it has room on stdout without wrapping or cutting anything."""
+    return width_of(part) <= page_width()
 
 
 def wrapped(text: str) -> str:
     """Wrap a paragraph for stdout; a number stays with its unit."""
     for unit in ("%", "ms"):
         text = text.replace(f" {unit}", f"\N{NO-BREAK SPACE}{unit}")
-    lines = textwrap.fill(text, make_console().width, break_long_words=False)
+    lines = textwrap.fill(text, page_width(), break_long_words=False)
     return lines.replace("\N{NO-BREAK SPACE}", " ")
 
 

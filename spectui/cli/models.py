@@ -1,11 +1,56 @@
 """``spectui models``: models on this machine."""
 
+from pathlib import Path
+
 import click
+
+from spectui.cli.values import INT_MAX
 
 
 @click.group(name="models")
 def command() -> None:
-    """Build the demo models."""
+    """Find models and drafts for them, or build the demo models."""
+
+
+@command.command(name="scan")
+@click.argument("folders", nargs=-1, type=click.Path(path_type=Path), metavar="[DIR]...")
+@click.option(
+    "-m", "--model", "target", type=click.Path(path_type=Path), help="Rank drafts for it."
+)
+@click.option(
+    "-c",
+    "--ctx-size",
+    "n_ctx",
+    type=click.IntRange(1, INT_MAX),
+    default=4096,
+    show_default=True,
+    metavar="N",
+    help="Tokens of context that memory is given for.",
+)
+@click.option(
+    "--json",
+    "json_path",
+    type=click.Path(allow_dash=True),
+    metavar="FILE",
+    help="Write the result as JSON; - for stdout.",
+)
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+def scan(
+    *,
+    folders: tuple[Path, ...],
+    target: Path | None,
+    n_ctx: int,
+    json_path: str | None,
+    quiet: bool,
+) -> None:
+    """List the models in each DIR, or with -m rank them as drafts.
+
+    Sub-folders count. Without a DIR, the folders in which models usually lie are searched. Only
+    headers and vocabularies are read.
+    """
+    from spectui.cli.run_scan import scan as run
+
+    run(folders, target=target, n_ctx=n_ctx, json_path=json_path, quiet=quiet)
 
 
 @command.command(name="demo")

@@ -105,10 +105,15 @@ class ProbeExperts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparePair:
-    """Find out, without loading weights, whether a draft fits. Answered by ``PairCompared``."""
+    """Find out, without loading weights, whether a draft fits. Answered by ``PairCompared``.
+
+    A model compared with itself tells its facts, and whether it can continue a text.
+    """
 
     target: Path
     draft: Path
+    in_detail: bool = False
+    """Also report how the two differ: takes some 0.1 s more for 150000 tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from spectui.closing import Closing
 from spectui.config import ContextOptions, ModelOptions
 from spectui.engine.commands import (
     Command,
+    ComparePair,
     Generate,
     LoadDraft,
     LoadTarget,
@@ -27,6 +28,7 @@ from spectui.engine.events import (
     GenerationResult,
     MarginProbed,
     ModelLoaded,
+    PairCompared,
     Tokenized,
 )
 from spectui.engine.thread import EngineThread, Priority
@@ -96,6 +98,10 @@ class Engine(Closing):
     def probe_experts(self, command: ProbeExperts) -> ExpertsProbed:
         """Which experts of the target a text is routed to."""
         return self._call(command, ExpertsProbed)
+
+    def compare(self, command: ComparePair) -> PairCompared:
+        """Whether a draft fits a target, and what their files say; loads no weights."""
+        return self._call(command, PairCompared)
 
     @property
     def n_interruptions(self) -> int:

@@ -2,17 +2,22 @@
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 from spectui.config import ModelOptions
 from spectui.engine.commands import ComparePair
 from spectui.engine.events import PairCompared
-from spectui.errors import BadInputError
+from spectui.errors import BadInputError, DoesNotFitError
+from spectui.llama.gguf_file import check_tokens
 from spectui.llama.model import Model, file_size
 from spectui.llama.vocabulary import incompatibility
+from spectui.models import pairs
+from spectui.models.pairs import Outline, Token, Tokenizer, readable
 from spectui.models.ranking import ModelFacts
 
+_UNREADABLE = (BadInputError, DoesNotFitError)
+"""A damaged header may ask for more memory than there is."""
 _BYTES_PER_CACHE_ELEMENT = 2
 """Of an f16 cache."""
 
@@ -27,30 +32,39 @@ class Inspector:
     def compare(self, command: ComparePair, cancelled: Callable[[], bool]) -> PairCompared:
         """Apply llama.cpp's own rule to the two vocabularies.
 
-        A target that cannot be read is told as the draft of itself.
+        A target that cannot be read is told as the draft of itself. A model that is compared with
+        itself is opened once.
 
         Raises:
             CancelledError: ``cancelled`` said so.
         """
         try:
             target = self._open_target(command.target, cancelled)
-        except BadInputError as error:
+        except _UNREADABLE as error:
             path = command.target
             return PairCompared(target=path, draft=path, facts=None, reason=str(error))
-        facts, reason = None, None
+        facts = reason = report = None
+        is_itself = command.draft == command.target
         try:
-            with _outline(command.draft, cancelled) as draft:
+            opened: AbstractContextManager[Model] = (
+                nullcontext(target) if is_itself else _open(command.draft, cancelled)
+            )
+            with opened as draft:
                 facts = _facts(draft)
+                reason = _misfit(target, draft)
+                if command.in_detail:
+                    report = pairs.report(_outline(target), _outline(draft), reason)
                 draft.check_generates()
-                reason = incompatibility(target.vocabulary, draft.vocabulary)
-        except BadInputError as error:
+        except _UNREADABLE as error:
             reason = str(error)
-        return PairCompared(target=command.target, draft=command.draft, facts=facts, reason=reason)
+        return PairCompared(
+            target=command.target, draft=command.draft, facts=facts, reason=reason, report=report
+        )
 
     def _open_target(self, path: Path, cancelled: Callable[[], bool]) -> Model:
         if self._target is None or self._target.options.path != path:
             self.close()
-            self._target = _outline(path, cancelled)
+            self._target = _open(path, cancelled)
         return self._target
 
     def close(self) -> None:
@@ -60,8 +74,27 @@ class Inspector:
             self._target = None
 
 
-def _outline(path: Path, cancelled: Callable[[], bool]) -> Model:
+def _open(path: Path, cancelled: Callable[[], bool]) -> Model:
+    check_tokens(path)
     return Model(ModelOptions(path=path), cancelled=cancelled, vocab_only=True)
+
+
+def _misfit(target: Model, draft: Model) -> str | None:
+    return None if draft is target else incompatibility(target.vocabulary, draft.vocabulary)
+
+
+def _outline(model: Model) -> Outline:
+    vocabulary = model.vocabulary
+    ends = sorted(vocabulary.end_tokens)
+    tokenizer = Tokenizer(
+        type_name=vocabulary.type_name,
+        pre=model.metadata("tokenizer.ggml.pre"),
+        n_tokens=vocabulary.n_tokens,
+        bos=vocabulary.bos,
+        eos=vocabulary.eos,
+        end_tokens=tuple(Token(id=id_, text=readable(vocabulary.text(id_))) for id_ in ends),
+    )
+    return Outline(tokenizer=tokenizer, texts=vocabulary.texts, chat_template=model.chat_template)
 
 
 def _facts(model: Model) -> ModelFacts:
@@ -73,7 +106,8 @@ def _facts(model: Model) -> ModelFacts:
         n_params=_n_params(model),
         size_bytes=file_size(info.path),
         n_layers=_number(model, "block_count"),
-        n_ctx_train=info.n_ctx_train,
+        # llama.cpp reads it with the weights only.
+        n_ctx_train=_number(model, "context_length"),
         n_vocab=info.n_vocab,
         kv_bytes_per_token=_kv_bytes_per_token(model),
         n_experts=_number(model, "expert_count"),

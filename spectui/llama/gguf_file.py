@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self
@@ -65,6 +66,24 @@ def read_gguf(path: Path) -> GgufFile:
     )
 
 
+def check_tokens(path: Path) -> None:
+    """Refuse a damaged vocabulary, for which llama.cpp would end the process.
+
+    It asserts that the tokens are strings (``gguf_get_arr_str``), and all different
+    (``id_to_token.size() == token_to_id.size()``; it numbers those that are empty).
+
+    Raises:
+        BadInputError: they are not, or the file is no usable GGUF.
+    """
+    ensure_backend()  # it keeps ggml's messages off the terminal
+    with _Header(path) as header:
+        tokens = header.strings("tokenizer.ggml.tokens")
+    if tokens is None or len(set(tokens)) != len(tokens):
+        raise BadInputError(
+            f"{path} is damaged: its tokens are no list of different texts; download it again"
+        )
+
+
 def shards(path: Path) -> tuple[Path, ...]:
     """Return the files of a model in order: ``path``, or all of ``-00001-of-0000N.gguf``.
 
@@ -111,6 +130,18 @@ class _Header:
         for index, key, kind in self._entries():
             if kind == ARRAY:
                 yield key, self._c.gguf_get_arr_n(self._context, index)
+
+    def strings(self, key: str) -> list[bytes] | None:
+        """Return a list's strings but the empty ones; nothing without it, None if it has others."""
+        c, context = self._c, self._context
+        for index, name, kind in self._entries():
+            if name == key:
+                if kind != ARRAY or c.gguf_get_arr_type(context, index) != STRING:
+                    return None
+                ids = range(c.gguf_get_arr_n(context, index))
+                found = map(c.gguf_get_arr_str, repeat(context), repeat(index), ids)
+                return list(filter(None, found))
+        return []
 
     def tensors(self) -> Iterator[TensorInfo]:
         """Yield the tensors in the order of the file."""

@@ -46,11 +46,14 @@ def gguf_library() -> ctypes.CDLL:
         "gguf_get_arr_n": ctypes.c_size_t,
         "gguf_get_tensor_size": ctypes.c_size_t,
         "gguf_get_kv_type": ctypes.c_int,
+        "gguf_get_arr_type": ctypes.c_int,
         **{f"gguf_get_val_{name}": result for name, result in NUMBERS.values()},
     }
     for name, result in by_index.items():
         function = getattr(base, name)
         function.argtypes, function.restype = [context, index], result
+    base.gguf_get_arr_str.argtypes = [context, index, ctypes.c_size_t]
+    base.gguf_get_arr_str.restype = ctypes.c_char_p
     for name in ("gguf_get_n_kv", "gguf_get_n_tensors"):
         function = getattr(base, name)
         function.argtypes, function.restype = [context], ctypes.c_int64

@@ -137,7 +137,7 @@ class Model(Closing):
         """Refuse models that cannot continue a text.
 
         Raises:
-            BadInputError: an embedding or encoder model.
+            BadInputError: an embedding or encoder model, or one without a tokenizer.
         """
         arch = self.info.arch
         pooling = self.metadata(f"{arch}.pooling_type")
@@ -148,6 +148,8 @@ class Model(Closing):
             kind = "an encoder model"
         elif C.llama_model_is_diffusion(self._model):
             kind = "a diffusion model"
+        elif not self.vocabulary.has_tokens:
+            kind = "a model without a tokenizer"
         else:
             return
         raise BadInputError(

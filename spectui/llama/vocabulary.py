@@ -2,25 +2,20 @@
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress, islice, repeat
 
 from spectui.llama.c import C
+from spectui.models.pairs import SpecialToken, readable
 
 _MAX_SIZE_DIFFERENCE = 128
 """``SPEC_VOCAB_MAX_SIZE_DIFFERENCE`` of llama.cpp's ``common/speculative.cpp``."""
 _FIRST_COMPARED_TOKEN = 5
 """``SPEC_VOCAB_CHECK_START_TOKEN_ID``."""
 
+_NO_TOKENIZER = 0
+"""``LLAMA_VOCAB_TYPE_NONE``: llama.cpp ends the process when it is asked for such a token."""
 _TYPE_NAMES = {0: "none", 1: "SPM", 2: "BPE", 3: "WPM", 4: "UGM", 5: "RWKV", 6: "PLaMo2"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpecialToken:
-    """A token that the tokenizer adds by itself, and whether it does."""
-
-    id: int
-    added: bool
 
 
 class Vocabulary:
@@ -37,25 +32,40 @@ class Vocabulary:
         """Tokenizer family, as llama.cpp names it."""
         return _TYPE_NAMES.get(self.type, f"type {self.type}")
 
+    @property
+    def has_tokens(self) -> bool:
+        """Whether the model has a tokenizer at all."""
+        return self.type != _NO_TOKENIZER
+
     @cached_property
     def bos(self) -> SpecialToken:
         """Beginning of text."""
-        return SpecialToken(
-            id=C.llama_vocab_bos(self._vocab), added=C.llama_vocab_get_add_bos(self._vocab)
-        )
+        added = C.llama_vocab_get_add_bos(self._vocab)
+        return self._special(C.llama_vocab_bos(self._vocab), added=added)
 
     @cached_property
     def eos(self) -> SpecialToken:
         """End of text."""
-        return SpecialToken(
-            id=C.llama_vocab_eos(self._vocab), added=C.llama_vocab_get_add_eos(self._vocab)
-        )
+        added = C.llama_vocab_get_add_eos(self._vocab)
+        return self._special(C.llama_vocab_eos(self._vocab), added=added)
+
+    def _special(self, token: int, *, added: bool) -> SpecialToken:
+        text = readable(self.text(token)) if 0 <= token < self.n_tokens else ""
+        return SpecialToken(id=token, text=text, added=added)
 
     @cached_property
     def end_tokens(self) -> frozenset[int]:
         """Every token that ends a generation."""
-        is_eog = C.llama_vocab_is_eog
-        return frozenset(id_ for id_ in range(self.n_tokens) if is_eog(self._vocab, id_))
+        ids = range(self.n_tokens)
+        return frozenset(compress(ids, map(C.llama_vocab_is_eog, repeat(self._vocab), ids)))
+
+    @cached_property
+    def texts(self) -> tuple[bytes, ...]:
+        """Raw texts of all tokens by id, as the vocabulary stores them."""
+        if not self.has_tokens:
+            return ()
+        # One loop in C: a vocabulary has some 150000.
+        return tuple(map(C.llama_vocab_get_text, repeat(self._vocab), range(self.n_tokens)))
 
     def text(self, token: int) -> bytes:
         """Return the token's raw text as the vocabulary stores it."""
@@ -110,14 +120,10 @@ def incompatibility(target: Vocabulary, draft: Vocabulary) -> str | None:
             f"the vocabularies differ in size: {target.n_tokens} (target), {draft.n_tokens} "
             f"(draft), at most {_MAX_SIZE_DIFFERENCE} apart is allowed"
         )
-    for token in range(_FIRST_COMPARED_TOKEN, min(target.n_tokens, draft.n_tokens)):
-        if target.text(token) != draft.text(token):
+    texts = enumerate(zip(target.texts, draft.texts, strict=False))
+    for token, (text, other) in islice(texts, _FIRST_COMPARED_TOKEN, None):
+        if text != other:
             return (
-                f"token {token} differs: {_show(target.text(token))} (target), "
-                f"{_show(draft.text(token))} (draft)"
+                f"token {token} differs: {readable(text)!r} (target), {readable(other)!r} (draft)"
             )
     return None
-
-
-def _show(text: bytes) -> str:
-    return repr(text.decode(errors="replace"))

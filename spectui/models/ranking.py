@@ -71,10 +71,8 @@ def assess(
 ) -> DraftOption:
     """Look at ``model`` as a draft of ``target``, with what its inspection told so far."""
     facts = inspected.facts if inspected else None
-    memory_bytes = None
-    if facts is not None and facts.kv_bytes_per_token is not None:
-        memory_bytes = model.size_bytes + budget.n_ctx * facts.kv_bytes_per_token
-    reason = incompleteness(model) or _too_large(target, model)
+    memory_bytes = needed_memory(model, facts, budget.n_ctx)
+    reason = unloadable(model) or _too_large(target, model)
     if reason is None and inspected is not None:
         reason = inspected.reason
     if reason is None:
@@ -82,10 +80,17 @@ def assess(
     return DraftOption(model=model, facts=facts, reason=reason, memory_bytes=memory_bytes)
 
 
-def incompleteness(model: FoundModel) -> str | None:
-    """Say what is missing of a model's shards, None if nothing is."""
-    if not model.missing:
+def needed_memory(model: FoundModel, facts: ModelFacts | None, n_ctx: int) -> int | None:
+    """Bytes of weights and cache at a context size; None while the cache's part is not known."""
+    if facts is None or facts.kv_bytes_per_token is None:
         return None
+    return model.size_bytes + n_ctx * facts.kv_bytes_per_token
+
+
+def unloadable(model: FoundModel) -> str | None:
+    """Say why a model's files cannot be loaded, None if none is missing or cut short."""
+    if not model.missing:
+        return model.damage
     first, n_more = model.missing[0], len(model.missing) - 1
     more = f" and {n_more} more" if n_more else ""
     return f"is incomplete: of its {model.n_shards} files {first}{more} cannot be found"

@@ -50,6 +50,11 @@ class Tiny:
     """``llama.pooling_type``: 1 (mean) marks an embedding model."""
     n_experts: int = 0
     chat_template: str | None = CHATML
+    tokenizer: str = "gpt2"
+    """``tokenizer.ggml.model``: ``gpt2`` is BPE, ``llama`` SPM, ``none`` has no tokens."""
+    pre: str = "smollm"
+    is_reversed: bool = False
+    """The same tokens, those from id 5 on in the opposite order."""
 
 
 TARGET = Tiny()
@@ -69,6 +74,8 @@ def vocabulary(recipe: Tiny) -> list[str]:
     if recipe.renamed is not None:
         token, text = recipe.renamed
         tokens[token] = text
+    if recipe.is_reversed:
+        tokens[5:] = tokens[:4:-1]
     return tokens
 
 
@@ -95,6 +102,13 @@ def write_tiny(recipe: Tiny, path: Path) -> None:
     write_file(writer)
 
 
+def write_tokenizer(recipe: Tiny, path: Path) -> None:
+    """Write a model of nothing but its tokenizer: enough to be compared."""
+    writer = gguf.GGUFWriter(path, "llama")
+    add_tokenizer(writer, recipe)
+    write_file(writer)
+
+
 def write_empty(path: Path) -> None:
     """Write a GGUF of nothing but a header."""
     path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 0))
@@ -103,8 +117,8 @@ def write_empty(path: Path) -> None:
 def add_tokenizer(writer: gguf.GGUFWriter, recipe: Tiny) -> None:
     tokens = vocabulary(recipe)
     control, normal = gguf.TokenType.CONTROL, gguf.TokenType.NORMAL
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("smollm")
+    writer.add_tokenizer_model(recipe.tokenizer)
+    writer.add_tokenizer_pre(recipe.pre)
     writer.add_token_list(tokens)
     writer.add_token_types([control if t.startswith("<|") else normal for t in tokens])
     writer.add_token_merges(list(_MERGES))

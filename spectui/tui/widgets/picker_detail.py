@@ -1,7 +1,7 @@
 """The lines below the lists: all that is known of the highlighted row, nothing cut off."""
 
 from spectui.models.files import FoundModel
-from spectui.models.ranking import DraftOption, ModelFacts, ModelInspected, incompleteness
+from spectui.models.ranking import DraftOption, ModelFacts, ModelInspected, unloadable
 from spectui.models.sizes import bytes_text, count_text, counted
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.widgets.picker_choices import DemoChoice, PresetChoice, RecentChoice
@@ -51,8 +51,7 @@ def hint(value: object) -> str:
 
 def problem(model: FoundModel, inspected: ModelInspected | None) -> str | None:
     """Say why a model cannot be a target, None if nothing speaks against it so far."""
-    inspection = None if inspected is None else inspected.reason
-    return incompleteness(model) or model.damage or inspection
+    return unloadable(model) or (None if inspected is None else inspected.reason)
 
 
 def _target_line(model: FoundModel, inspected: ModelInspected | None, glyphs: Glyphs) -> str:

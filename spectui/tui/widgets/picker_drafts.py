@@ -50,22 +50,13 @@ class DraftList(PickerList):
         others = [model for model in models if model.path != target.path]
         self.ranked = rank(
             target,
-            [assess(target, m, _known(target, m, inspected), self._budget) for m in others],
+            [assess(target, model, inspected.get(model.path), self._budget) for model in others],
         )
         self.show_rows(_rows(self.ranked, glyphs_of(self)), key or self._best())
 
     def _best(self) -> str:
         fitting = (o for o in self.ranked if o.is_checked and o.reason is None)
         return next((str(option.model.path) for option in fitting), ALONE)
-
-
-def _known(
-    target: FoundModel, model: FoundModel, inspected: Mapping[Path, ModelInspected]
-) -> ModelInspected | None:
-    """What is known of a draft: a damaged file need not be asked about."""
-    if model.damage is None:
-        return inspected.get(model.path)
-    return ModelInspected(target=target.path, path=model.path, facts=None, reason=model.damage)
 
 
 def _rows(options: Sequence[DraftOption], glyphs: Glyphs) -> Iterator[Option]:

@@ -10,7 +10,7 @@ from textual.strip import Strip
 from textual.style import Style
 from textual.visual import RenderOptions, Visual
 
-from spectui.tui.widgets.picker_text import clip, fit
+from spectui.tui.text.names import clip, fit
 
 MARK_CELLS = 2
 """Kept free on the left for the mark of the highlighted row."""

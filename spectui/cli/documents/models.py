@@ -1,0 +1,85 @@
+"""The document of ``models scan``."""
+
+from pathlib import Path
+
+from spectui.cli.documents.common import Json, header, or_reason
+from spectui.cli.findings import Findings
+from spectui.cli.shell import tune_command
+from spectui.models.ranking import DraftOption, ModelFacts
+from spectui.monitor.machine import Machine
+from spectui.paths import text_of
+
+_NOT_SAID = "the file does not say"
+
+
+def models_document(found: Findings, machine: Machine) -> Json:
+    """``spectui.models/1``.
+
+    ``models`` is what was found, with ``target`` the best draft first. ``reason`` says why a model
+    cannot be used, with ``target`` why not as its draft; null where nothing speaks against it.
+    """
+    target, first = found.target, found.first
+    return {
+        **header("models", machine),
+        "folders": [_path(folder) for folder in found.folders],
+        "n_ctx": found.n_ctx,
+        "interrupted": found.interrupted,
+        **or_reason("target", target and _target(target), "none was given with -m"),
+        "models": [_model(option, found) for option in found.models],
+        "copies": [[_path(model.path) for model in models] for models in found.copies],
+        "passed_over": [text_of(reason) for reason in found.passed_over],
+        **or_reason("first", first and _path(first.model.path), _without_first(found)),
+        **or_reason("command", first and tune_command(found), _without_first(found)),
+    }
+
+
+def _without_first(found: Findings) -> str:
+    if found.target is None:
+        return "there is no target to find a draft for"
+    return "no model fits the target" if found.models else "there is no other model"
+
+
+def _target(facts: ModelFacts) -> Json:
+    return {"path": _path(facts.path), "size_bytes": facts.size_bytes, **_facts(facts)}
+
+
+def _model(option: DraftOption, found: Findings) -> Json:
+    model, facts = option.model, option.facts
+    unread = f"it was not read: {option.reason}"
+    document: Json = {
+        "path": _path(model.path),
+        "name": text_of(model.name),
+        "label": text_of(model.label),
+        "size_bytes": model.size_bytes,
+        "n_shards": model.n_shards,
+        "missing": [text_of(name) for name in model.missing],
+        "cut": [text_of(name) for name in model.cut],
+        **or_reason("facts", facts and _facts(facts), text_of(unread)),
+        **or_reason(
+            "memory_bytes",
+            option.memory_bytes,
+            text_of(unread) if facts is None else "one number per token does not tell its cache",
+        ),
+        "reason": None if option.reason is None else text_of(option.reason),
+    }
+    if found.target is not None:
+        document["compatible"] = option.reason is None
+        document["share_of_target"] = model.size_bytes / found.target.size_bytes
+    return document
+
+
+def _facts(facts: ModelFacts) -> Json:
+    return {
+        "arch": facts.arch,
+        "general_name": facts.name,
+        **or_reason("n_params", facts.n_params, _NOT_SAID),
+        **or_reason("n_layers", facts.n_layers or None, _NOT_SAID),
+        **or_reason("n_ctx_train", facts.n_ctx_train or None, _NOT_SAID),
+        "n_vocab": facts.n_vocab,
+        "n_experts": facts.n_experts,
+        **or_reason("kv_bytes_per_token", facts.kv_bytes_per_token, "its layers differ"),
+    }
+
+
+def _path(path: Path) -> str:
+    return text_of(str(path))

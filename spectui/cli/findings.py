@@ -1,0 +1,53 @@
+"""What ``spectui models scan`` finds: models, or drafts for a target, with what is to be said."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from spectui.engine.commands import ComparePair
+from spectui.engine.driver import Engine
+from spectui.models.files import FoundModel
+from spectui.models.ranking import DraftOption, ModelFacts, needed_memory, unloadable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """All that a scan found until it ended or was interrupted."""
+
+    folders: tuple[Path, ...]
+    n_ctx: int
+    target: ModelFacts | None
+    """None where models are listed rather than ranked."""
+    models: tuple[DraftOption, ...]
+    """The most promising draft first; without a target as they lie on disk."""
+    passed_over: tuple[str, ...]
+    """A sentence for everything that could not be looked at."""
+    interrupted: bool
+
+    @property
+    def fitting(self) -> tuple[DraftOption, ...]:
+        """Those that nothing speaks against."""
+        return tuple(option for option in self.models if option.reason is None)
+
+    @property
+    def first(self) -> DraftOption | None:
+        """The draft to try first; None without a target, or where none fits."""
+        return self.fitting[0] if self.target is not None and self.fitting else None
+
+    @property
+    def copies(self) -> tuple[tuple[FoundModel, ...], ...]:
+        """Models that agree in the names and sizes of their files: most likely copies."""
+        alike: dict[tuple[str, int], list[FoundModel]] = defaultdict(list)
+        for option in self.models:
+            alike[option.model.path.name, option.model.size_bytes].append(option.model)
+        return tuple(tuple(models) for models in alike.values() if len(models) > 1)
+
+
+def look_at(engine: Engine, model: FoundModel, n_ctx: int) -> DraftOption:
+    """Say what a model's file tells, with no target in mind."""
+    reason, facts = unloadable(model), None
+    if reason is None:
+        told = engine.compare(ComparePair(target=model.path, draft=model.path))
+        reason, facts = told.reason, told.facts
+    memory_bytes = needed_memory(model, facts, n_ctx)
+    return DraftOption(model=model, facts=facts, reason=reason, memory_bytes=memory_bytes)

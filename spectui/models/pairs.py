@@ -1,0 +1,203 @@
+"""Two models' tokens and chat templates beside each other. Pure: a screen need not load llama.cpp.
+
+Whether a pair fits is llama.cpp's rule alone (``spectui.llama.vocabulary.incompatibility``); what
+stands here says how near or far the two are, also in what that rule does not look at.
+"""
+
+import difflib
+import operator
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+
+_N_DIFFERENCES = 5
+_N_DIFF_LINES = 8
+_N_COMPARED_LINES = 1000
+"""Per template. Real ones have at most some hundred; difflib's time grows with the square."""
+_MOST_CHARACTERS = 120
+"""Of a line of the difference."""
+
+_LINE = re.compile(r".*?(?:%\}|\}\}|\n|\Z)", re.DOTALL)
+"""Templates are often one long line: a block of Jinja's ends one, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """One entry of a vocabulary."""
+
+    id: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecialToken:
+    """A token that the tokenizer adds by itself, and whether it does."""
+
+    id: int
+    """-1 for none, as llama.cpp's ``LLAMA_TOKEN_NULL``."""
+    text: str
+    """Empty for none."""
+    added: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokenizer:
+    """What a model's file says of its tokenizer."""
+
+    type_name: str
+    """Family, as llama.cpp names it."""
+    pre: str | None
+    """``tokenizer.ggml.pre``, how text is cut before tokens are made of it; None if not said."""
+    n_tokens: int
+    bos: SpecialToken
+    eos: SpecialToken
+    end_tokens: tuple[Token, ...]
+    """All that end a generation (``llama_vocab_is_eog``): EOS, EOT, EOM and their like, by id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outline:
+    """A model without its weights, as far as a pair is concerned."""
+
+    tokenizer: Tokenizer
+    texts: Sequence[bytes]
+    """Of all tokens, by id."""
+    chat_template: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenDifference:
+    """An id that stands for different texts."""
+
+    id: int
+    target: str
+    draft: str
+
+
+class Templates(StrEnum):
+    """How two models' chat templates compare."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    MISSING_IN_TARGET = "missing in the target"
+    MISSING_IN_DRAFT = "missing in the draft"
+    MISSING = "missing in both"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairReport:
+    """A target and a draft beside each other."""
+
+    target: Tokenizer
+    draft: Tokenizer
+    n_equal: int
+    """Ids that stand for the same text in both."""
+    n_equal_texts: int
+    """Texts of the smaller vocabulary that the larger one has as well, at whatever id."""
+    differences: tuple[TokenDifference, ...]
+    """The first five. llama.cpp's rule passes over the ids below 5; this does not."""
+    templates: Templates
+    template_diff: tuple[str, ...]
+    """The first differing lines of the templates: "-" in front of the target's, "+" of the
+    draft's. The draft never sees its own template: it continues what the target's has made."""
+    reason: str | None
+    """Why llama.cpp refuses the pair, None if it does not."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether llama.cpp accepts the pair."""
+        return self.reason is None
+
+    @property
+    def n_shared(self) -> int:
+        """Ids that both have: all of the smaller vocabulary."""
+        return min(self.target.n_tokens, self.draft.n_tokens)
+
+    @property
+    def overlap_percent(self) -> float | None:
+        """Ids that stand for the same text, in percent of the smaller vocabulary.
+
+        Of the smaller one, because llama.cpp compares the ids that both have: what the larger one
+        has beyond them, mostly padding, can neither be drafted nor be understood, and costs no
+        agreement. None where one has no tokens.
+        """
+        return _percent(self.n_equal, self.n_shared)
+
+    @property
+    def text_overlap_percent(self) -> float | None:
+        """Texts that both have at whatever id, in percent of the smaller vocabulary.
+
+        Near 100 beside a small ``overlap_percent`` it is one set of tokens in another order. The
+        less it is, the farther apart the families are; byte-level BPE vocabularies of different
+        families still share most of their texts: those of Llama 3 and Qwen 2 85 %. None where one
+        has no tokens.
+        """
+        return _percent(self.n_equal_texts, self.n_shared)
+
+    @property
+    def target_ends(self) -> tuple[Token, ...]:
+        """Tokens that end a generation for the target only."""
+        return tuple(t for t in self.target.end_tokens if t not in self.draft.end_tokens)
+
+    @property
+    def draft_ends(self) -> tuple[Token, ...]:
+        """Tokens that end a generation for the draft only."""
+        return tuple(t for t in self.draft.end_tokens if t not in self.target.end_tokens)
+
+
+def report(target: Outline, draft: Outline, reason: str | None) -> PairReport:
+    """Put two models beside each other; ``reason`` is why llama.cpp refuses the pair."""
+    smaller, larger = sorted((target.texts, draft.texts), key=len)
+    templates = _templates(target.chat_template, draft.chat_template)
+    is_different = templates is Templates.DIFFERENT
+    diff = _diff(target.chat_template or "", draft.chat_template or "") if is_different else ()
+    return PairReport(
+        target=target.tokenizer,
+        draft=draft.tokenizer,
+        n_equal=sum(map(operator.eq, target.texts, draft.texts)),
+        n_equal_texts=sum(map(frozenset(larger).__contains__, smaller)),
+        differences=tuple(islice(_differences(target.texts, draft.texts), _N_DIFFERENCES)),
+        templates=templates,
+        template_diff=tuple(diff),
+        reason=reason,
+    )
+
+
+def readable(text: bytes) -> str:
+    """A token's text as characters; what is no UTF-8 becomes U+FFFD."""
+    return text.decode(errors="replace")
+
+
+def _differences(target: Sequence[bytes], draft: Sequence[bytes]) -> Iterator[TokenDifference]:
+    for id_, (ours, theirs) in enumerate(zip(target, draft, strict=False)):
+        if ours != theirs:
+            yield TokenDifference(id=id_, target=readable(ours), draft=readable(theirs))
+
+
+def _templates(target: str | None, draft: str | None) -> Templates:
+    if target is None:
+        return Templates.MISSING if draft is None else Templates.MISSING_IN_TARGET
+    if draft is None:
+        return Templates.MISSING_IN_DRAFT
+    return Templates.EQUAL if target == draft else Templates.DIFFERENT
+
+
+def _diff(target: str, draft: str) -> Iterator[str]:
+    """Yield a unified difference without its headings."""
+    ours, theirs = _lines(target), _lines(draft)
+    lines = islice(difflib.unified_diff(ours, theirs, n=0, lineterm=""), 2, None)
+    marked = (line for line in lines if not line.startswith("@"))
+    for line in (line.removesuffix("\n") for line in islice(marked, _N_DIFF_LINES)):
+        is_long = len(line) > _MOST_CHARACTERS
+        yield line[: _MOST_CHARACTERS - 1] + "…" if is_long else line
+
+
+def _lines(template: str) -> list[str]:
+    found = (match[0] for match in _LINE.finditer(template) if match[0])
+    return list(islice(found, _N_COMPARED_LINES))
+
+
+def _percent(part: int, whole: int) -> float | None:
+    return 100 * part / whole if whole else None

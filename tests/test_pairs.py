@@ -1,0 +1,245 @@
+"""Two models beside each other: what differs, and llama.cpp's verdict on it."""
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spectui.engine.commands import ComparePair
+from spectui.engine.driver import Engine
+from spectui.engine.events import PairCompared
+from spectui.models.pairs import (
+    Outline,
+    PairReport,
+    SpecialToken,
+    Templates,
+    Token,
+    TokenDifference,
+    Tokenizer,
+    report,
+)
+from tests.support.models import CHATML, Tiny, TinyPath, vocabulary, write_tokenizer
+
+pytest_plugins = ["tests.support.fixtures"]
+
+N_TOKENS = len(vocabulary(Tiny()))
+N_SPECIAL = 5
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with Engine() as driver:
+        yield driver
+
+
+def compared(engine: Engine, target: Tiny, draft: Tiny) -> PairCompared:
+    with tempfile.TemporaryDirectory() as folder:
+        paths = Path(folder) / "target.gguf", Path(folder) / "draft.gguf"
+        for recipe, path in zip((target, draft), paths, strict=True):
+            write_tokenizer(recipe, path)
+        command = ComparePair(target=paths[0], draft=paths[1], in_detail=True)
+        return engine.compare(command)
+
+
+def pair(engine: Engine, target: Tiny, draft: Tiny) -> PairReport:
+    told = compared(engine, target, draft)
+    assert told.report is not None
+    assert told.report.reason == told.reason
+    return told.report
+
+
+def test_equal_tokenizers_agree_in_all(engine: Engine) -> None:
+    found = pair(engine, Tiny(), Tiny(seed=3))
+    assert found.fits
+    assert found.target == found.draft
+    assert found.overlap_percent == found.text_overlap_percent == 100
+    assert found.differences == ()
+    assert found.target_ends == found.draft_ends == ()
+    assert found.templates is Templates.EQUAL
+    tokenizer = found.target
+    assert (tokenizer.type_name, tokenizer.pre, tokenizer.n_tokens) == ("BPE", "smollm", N_TOKENS)
+    assert tokenizer.bos == SpecialToken(id=1, text="<|im_start|>", added=False)
+    assert tokenizer.end_tokens == (
+        Token(id=0, text="<|endoftext|>"),
+        Token(id=2, text="<|im_end|>"),
+    )
+
+
+def test_padding_costs_no_overlap(engine: Engine) -> None:
+    found = pair(engine, Tiny(n_extra=128), Tiny())
+    assert found.fits
+    assert (found.target.n_tokens, found.draft.n_tokens) == (N_TOKENS + 128, N_TOKENS)
+    assert found.overlap_percent == found.text_overlap_percent == 100
+    assert found.differences == ()
+
+
+def test_one_changed_token_is_shown_with_both_texts(engine: Engine) -> None:
+    found = pair(engine, Tiny(), Tiny(renamed=(9, "other")))
+    text = vocabulary(Tiny())[9]
+    assert found.reason == f"token 9 differs: {text!r} (target), 'other' (draft)"
+    assert found.n_equal == found.n_equal_texts == N_TOKENS - 1
+    assert found.differences == (TokenDifference(id=9, target=text, draft="other"),)
+
+
+def test_tokens_below_5_are_shown_though_llama_cpp_passes_over_them(engine: Engine) -> None:
+    found = pair(engine, Tiny(), Tiny(renamed=(4, "<|other|>")))
+    assert found.fits
+    assert [one.id for one in found.differences] == [4]
+
+
+def test_another_order_shares_the_texts_but_not_the_ids(engine: Engine) -> None:
+    found = pair(engine, Tiny(), Tiny(is_reversed=True))
+    assert found.reason is not None
+    assert found.text_overlap_percent == 100
+    # Reversing leaves the middle one where it is, if there is one.
+    assert found.n_equal == N_SPECIAL + (N_TOKENS - N_SPECIAL) % 2
+    assert [one.id for one in found.differences] == [5, 6, 7, 8, 9]
+
+
+def test_another_type_is_refused_by_its_name(engine: Engine) -> None:
+    found = pair(engine, Tiny(), Tiny(tokenizer="llama"))
+    assert found.reason == "the tokenizers differ: BPE (target), SPM (draft)"
+    assert found.draft.type_name == "SPM"
+    assert found.text_overlap_percent == 100
+
+
+def test_another_bos_is_told_even_where_it_does_not_count(engine: Engine) -> None:
+    found = pair(engine, Tiny(), Tiny(bos=3))
+    assert found.fits
+    assert found.draft.bos == SpecialToken(id=3, text="<|pad|>", added=False)
+    refused = pair(engine, Tiny(add_bos=True), Tiny(add_bos=True, bos=3))
+    assert refused.reason == "the BOS tokens differ: 1 (target), 3 (draft)"
+
+
+def test_another_pre_tokenizer_is_told_and_accepted(engine: Engine) -> None:
+    found = pair(engine, Tiny(), Tiny(pre="qwen2"))
+    assert found.fits
+    assert (found.target.pre, found.draft.pre) == ("smollm", "qwen2")
+
+
+def test_tokens_that_end_the_text_of_one_only_are_told(engine: Engine) -> None:
+    found = pair(engine, Tiny(), Tiny(renamed=(3, "<|eot_id|>")))
+    assert found.fits
+    assert found.target_ends == ()
+    assert found.draft_ends == (Token(id=3, text="<|eot_id|>"),)
+
+
+@pytest.mark.parametrize(
+    ("target", "draft", "templates"),
+    [
+        (None, None, Templates.MISSING),
+        (CHATML, None, Templates.MISSING_IN_DRAFT),
+        (None, CHATML, Templates.MISSING_IN_TARGET),
+        (CHATML, CHATML, Templates.EQUAL),
+    ],
+)
+def test_templates_that_need_no_difference(
+    engine: Engine, target: str | None, draft: str | None, templates: Templates
+) -> None:
+    found = pair(engine, Tiny(chat_template=target), Tiny(chat_template=draft))
+    assert (found.templates, found.template_diff) == (templates, ())
+
+
+def test_different_templates_show_the_blocks_that_differ(engine: Engine) -> None:
+    other = CHATML.replace("<|im_end|>", "<|eot_id|>")
+    found = pair(engine, Tiny(), Tiny(chat_template=other))
+    assert found.fits
+    assert found.templates is Templates.DIFFERENT
+    assert found.template_diff == (
+        "-' + message['content'] + '<|im_end|>' + '",
+        "+' + message['content'] + '<|eot_id|>' + '",
+    )
+
+
+def test_a_model_without_tokens_is_refused_and_llama_cpp_lives_on(engine: Engine) -> None:
+    told = compared(engine, Tiny(tokenizer="none"), Tiny(tokenizer="none"))
+    assert told.reason is not None
+    assert "is a model without a tokenizer" in told.reason
+    assert told.report is not None
+    assert told.report.n_equal == 0
+
+
+def test_a_token_that_is_there_twice_is_a_reason_and_llama_cpp_lives_on(engine: Engine) -> None:
+    told = compared(engine, Tiny(), Tiny(renamed=(9, vocabulary(Tiny())[8])))
+    assert told.facts is None
+    assert str(told.reason).endswith(
+        "is damaged: its tokens are no list of different texts; download it again"
+    )
+    assert engine.compare(ComparePair(target=told.target, draft=told.draft)).facts is None
+
+
+def test_a_model_compared_with_itself_tells_its_facts(engine: Engine, tiny: TinyPath) -> None:
+    path = tiny(Tiny(n_experts=4))
+    told = engine.compare(ComparePair(target=path, draft=path))
+    assert told.reason is None
+    assert told.report is None
+    assert told.facts is not None
+    assert (told.facts.n_ctx_train, told.facts.n_layers, told.facts.n_experts) == (32_768, 2, 4)
+
+
+SLOW_DISK = settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@SLOW_DISK
+@given(padded=st.tuples(st.integers(0, 128), st.booleans()))
+def test_padding_alone_is_always_accepted(engine: Engine, padded: tuple[int, bool]) -> None:
+    n_extra, is_target = padded
+    models = (Tiny(n_extra=n_extra), Tiny())
+    found = pair(engine, *(models if is_target else models[::-1]))
+    assert found.fits
+    assert found.overlap_percent == 100
+
+
+@SLOW_DISK
+@given(token=st.integers(N_SPECIAL, N_TOKENS - 1), n_extra=st.integers(0, 128), ours=st.booleans())
+def test_a_changed_token_is_always_refused_with_its_id(
+    engine: Engine, token: int, n_extra: int, *, ours: bool
+) -> None:
+    changed = Tiny(renamed=(token, "an other"))
+    models = (replace(changed, n_extra=n_extra), Tiny())
+    found = pair(engine, *(models if ours else models[::-1]))
+    assert str(found.reason).startswith(f"token {token} differs: ")
+    assert [one.id for one in found.differences] == [token]
+
+
+# Without files
+
+texts = st.lists(st.binary(max_size=2), max_size=40)
+
+
+def outline(tokens: list[bytes], template: str | None = None) -> Outline:
+    none = SpecialToken(id=-1, text="", added=False)
+    tokenizer = Tokenizer(
+        type_name="BPE", pre=None, n_tokens=len(tokens), bos=none, eos=none, end_tokens=()
+    )
+    return Outline(tokenizer=tokenizer, texts=tokens, chat_template=template)
+
+
+@given(texts, texts)
+def test_counts_are_those_of_a_plain_loop(target: list[bytes], draft: list[bytes]) -> None:
+    found = report(outline(target), outline(draft), None)
+    smaller, larger = (target, draft) if len(target) <= len(draft) else (draft, target)
+    n_shared = len(smaller)
+    differing = [i for i in range(n_shared) if target[i] != draft[i]]
+    assert found.n_equal == n_shared - len(differing)
+    assert [one.id for one in found.differences] == differing[:5]
+    assert found.n_equal_texts == len([text for text in smaller if text in larger])
+    assert (found.overlap_percent is None) == (n_shared == 0)
+    if n_shared:
+        assert 0 <= found.n_equal <= found.n_equal_texts <= n_shared
+
+
+@given(st.text("ab{%}\n ", max_size=300), st.text("ab{%}\n ", max_size=300))
+def test_a_difference_of_templates_is_short_and_marked(target: str, draft: str) -> None:
+    found = report(outline([], target), outline([], draft), None)
+    assert bool(found.template_diff) == (target != draft)
+    assert len(found.template_diff) <= 8
+    for line in found.template_diff:
+        assert line[0] in "+-"
+        assert len(line) <= 120

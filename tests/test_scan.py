@@ -1,0 +1,312 @@
+"""``spectui models scan``: what lies on a disk, and which of it may draft for a target."""
+
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from spectui.cli.shell import shell_line
+from spectui.engine.commands import ComparePair
+from spectui.engine.driver import Engine
+from spectui.engine.events import PairCompared
+from spectui.models.discovery import Scan
+from spectui.models.files import FoundModel
+from tests.support.cli import Spectui
+from tests.support.models import (
+    CLOSE_DRAFT,
+    EMBEDDING,
+    MOE,
+    ROUGH_DRAFT,
+    TARGET,
+    Tiny,
+    TinyPath,
+    write_empty,
+)
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+
+LONG = "Some-Very-Long-Family-Name-Instruct-2507-0.6B-Q8_0"
+BIG = Tiny(n_experts=8)
+
+
+@pytest.fixture
+def folder(tiny: TinyPath, tmp_path: Path) -> Path:
+    """Two drafts, four models that cannot serve, and a file that is none; with the target."""
+    models = {
+        "target-1B-Q4_K_M": MOE,
+        LONG: CLOSE_DRAFT,
+        "below/rough": ROUGH_DRAFT,
+        "misfit": Tiny(n_extra=200),
+        "embedding": EMBEDDING,
+        "larger": BIG,
+    }
+    path = tmp_path / "models"
+    (path / "below").mkdir(parents=True)
+    for name, recipe in models.items():
+        shutil.copy(tiny(recipe), path / f"{name}.gguf")
+    whole = (path / "misfit.gguf").read_bytes()
+    (path / "cut.gguf").write_bytes(whole[: len(whole) // 2])
+    shutil.copy(tiny(TARGET), path / "split-00002-of-00003.gguf")
+    (path / "text.gguf").write_text("no model at all")
+    return path
+
+
+def document(spectui: Spectui, *arguments: object) -> dict[str, Any]:
+    assert spectui("models", "scan", *arguments, "--json", "-", "--quiet") == 0, spectui.err
+    assert spectui.err == ""
+    found: dict[str, Any] = json.loads(spectui.out)
+    assert found["schema"] == "spectui.models/1"
+    return found
+
+
+def by_name(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {model["name"]: model for model in found["models"]}
+
+
+def test_every_model_is_listed_with_what_its_file_says(spectui: Spectui, folder: Path) -> None:
+    found = document(spectui, folder)
+    models = by_name(found)
+    target = models["target-1B-Q4_K_M"]
+    assert target["facts"] == {
+        "arch": "llama",
+        "general_name": "Tiny 0",
+        "n_params": None,
+        "n_params_reason": "the file does not say",
+        "n_layers": 2,
+        "n_ctx_train": 32_768,
+        "n_vocab": 273,
+        "n_experts": 4,
+        "kv_bytes_per_token": 256,
+    }
+    assert target["label"] == "1B Q4_K_M"
+    assert target["size_bytes"] == (folder / "target-1B-Q4_K_M.gguf").stat().st_size
+    assert target["memory_bytes"] == target["size_bytes"] + 4096 * 256
+    assert target["reason"] is None
+    assert "compatible" not in target
+    assert found["target"] is found["first"] is found["command"] is None
+
+
+def test_damaged_files_are_rows_with_a_reason(spectui: Spectui, folder: Path) -> None:
+    write_empty(folder / "empty.gguf")
+    found = document(spectui, folder)
+    models = by_name(found)
+    unusable = {name for name, model in models.items() if model["reason"]}
+    assert unusable == {"cut", "split", "embedding", "empty"}
+    assert models["cut"]["cut"] == ["cut.gguf"]
+    assert models["split"]["missing"] == [
+        "split-00001-of-00003.gguf",
+        "split-00003-of-00003.gguf",
+    ]
+    assert "cannot be loaded" in models["empty"]["reason"]
+    assert models["cut"]["facts_reason"] == f"it was not read: {models['cut']['reason']}"
+    assert models["embedding"]["facts"] is not None
+    assert found["passed_over"] == [f"{folder}/text.gguf is no GGUF file; download it again"]
+
+
+def test_drafts_are_ranked_for_a_target(spectui: Spectui, folder: Path) -> None:
+    target = folder / "target-1B-Q4_K_M.gguf"
+    found = document(spectui, folder, "-m", target, "-c", 256)
+    models = by_name(found)
+    assert "target-1B-Q4_K_M" not in models
+    # Equally large, so by their paths; what does not fit comes last.
+    fits = [model["name"] for model in found["models"] if model["compatible"]]
+    assert fits == [model["name"] for model in found["models"][:2]] == [LONG, "rough"]
+    assert "differ in size" in models["misfit"]["reason"]
+    assert "embedding model" in models["embedding"]["reason"]
+    assert models["larger"]["reason"] == "is larger than the target"
+    share = models["rough"]["size_bytes"] / target.stat().st_size
+    assert models["rough"]["share_of_target"] == share
+    assert models["rough"]["memory_bytes"] == models["rough"]["size_bytes"] + 256 * 256
+    assert found["target"]["path"] == str(target)
+    assert found["first"] == found["models"][0]["path"]
+    assert shlex.split(found["command"]) == [
+        *("spectui", "tune", "-m", str(target), "-md", found["first"], "-c", "256")
+    ]
+
+
+def test_links_count_once_and_copies_are_marked(
+    spectui: Spectui, tiny: TinyPath, tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        shutil.copy(tiny(TARGET), tmp_path / name / "same.gguf")
+    (tmp_path / "b" / "link.gguf").symlink_to(tmp_path / "a" / "same.gguf")
+    found = document(spectui, tmp_path / "a", tmp_path / "b", tmp_path)
+    paths = [str(tmp_path / name / "same.gguf") for name in ("a", "b")]
+    assert [model["path"] for model in found["models"]] == paths
+    assert found["copies"] == [paths]
+    assert spectui("models", "scan", tmp_path) == 0
+    assert "a/same" in spectui.out
+    assert "b/same" in spectui.out
+    assert "Equal in name and size, most likely copies:" in spectui.out
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("ranked", [False, True], ids=["listed", "ranked"])
+def test_nothing_but_the_command_is_wider_than_the_terminal(
+    spectui: Spectui, folder: Path, monkeypatch: pytest.MonkeyPatch, width: int, *, ranked: bool
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    target = ["-m", folder / "target-1B-Q4_K_M.gguf"] if ranked else []
+    assert spectui("models", "scan", folder, *target) == 0
+    lines = spectui.out.splitlines()
+    assert max(cell_len(x) for x in lines if not x.startswith("spectui tune ")) <= width
+    row = next(line for line in lines if line.startswith("Some-"))
+    assert row.startswith(f"{LONG} ") == (width == 120)
+    # Shortened in its middle: both ends tell models apart.
+    assert row.split()[0].endswith("Q8_0")
+    assert len(row.split()[0]) >= 24
+    assert ("arch" in spectui.out) == (width > 40)
+    assert any(line.startswith("spectui tune -m ") for line in lines) == ranked
+
+
+def test_nothing_that_fits_is_said(spectui: Spectui, folder: Path) -> None:
+    target = folder / "misfit.gguf"
+    assert spectui("models", "scan", folder / "below", "-m", target) == 0
+    assert "Of 1 model none fits." in spectui.out
+    assert "rough: the vocabularies differ in size: 473 (target), 273 (draft)" in spectui.out
+    assert "spectui tune" not in spectui.out
+    found = document(spectui, folder / "below", "-m", target)
+    assert found["first_reason"] == "no model fits the target"
+
+
+def test_names_cannot_command_the_terminal(
+    spectui: Spectui, tiny: TinyPath, tmp_path: Path
+) -> None:
+    shutil.copy(tiny(MOE), tmp_path / "target.gguf")
+    name = os.fsdecode(b"a\x1b[31m\xff.gguf")
+    shutil.copy(tiny(TARGET), tmp_path / name)
+    (tmp_path / "\x1bbad.gguf").write_text("no model")
+    assert spectui("models", "scan", tmp_path, "-m", tmp_path / "target.gguf") == 0
+    assert "\x1b" not in spectui.out
+    assert "a␛[31m\\xff" in spectui.out
+    assert "␛bad.gguf is no GGUF file" in spectui.out
+    found = document(spectui, tmp_path, "-m", tmp_path / "target.gguf")
+    assert found["first"] == f"{tmp_path}/a\x1b[31m\N{REPLACEMENT CHARACTER}.gguf"
+
+
+def test_a_command_is_printable_and_read_back_by_a_shell(tmp_path: Path) -> None:
+    words = ["echo", "it's", "a b", "\x1b[1m'\\é", os.fsdecode(b"\xff"), "\u202e"]
+    line = shell_line(words)
+    assert line.isprintable()
+    script = tmp_path / "script"
+    script.write_text(f"printf '%s\\0' {line}")
+    done = os.popen(f"bash {shlex.quote(str(script))} | od -An -tx1")  # noqa: S605 - a shell is what is tested
+    with done:
+        got = bytes.fromhex(done.read())
+    assert got == b"".join(os.fsencode(word) + b"\0" for word in words)
+
+
+def test_no_model_is_no_failure(spectui: Spectui, tmp_path: Path) -> None:
+    assert spectui("models", "scan", tmp_path) == 0
+    assert spectui.out.startswith("No GGUF model was found in ")
+    assert document(spectui, tmp_path)["models"] == []
+
+
+def test_nothing_but_the_target_is_said(spectui: Spectui, tiny: TinyPath, tmp_path: Path) -> None:
+    (tmp_path / "link.gguf").symlink_to(tiny(MOE))
+    assert spectui("models", "scan", tmp_path, "-m", tiny(MOE)) == 0
+    assert spectui.out.startswith("No GGUF model but the target was found in ")
+    found = document(spectui, tmp_path, "-m", tiny(MOE))
+    assert found["command_reason"] == "there is no other model"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["absent"], "absent: no such folder; give a folder of GGUF models"),
+        (["text.gguf"], "text.gguf: is not a folder"),
+        ([".", "-m", "absent.gguf"], "absent.gguf: no such file"),
+        ([".", "-m", "text.gguf"], "text.gguf is not a GGUF file"),
+        ([".", "-m", "embedding.gguf"], "embedding.gguf is an embedding model"),
+        ([".", "-m", "cut.gguf"], "cut.gguf cannot be loaded"),
+    ],
+)
+def test_what_is_not_there_or_cannot_be_used_exits_with_3(
+    spectui: Spectui,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    reason: str,
+) -> None:
+    monkeypatch.chdir(folder)
+    assert spectui("models", "scan", *arguments, "--quiet") == 3
+    assert spectui.err.startswith(f"error: {reason}")
+    assert spectui.err.count("\n") == 1
+    assert spectui.out == ""
+
+
+def test_without_a_folder_the_usual_ones_and_the_users_own_are_searched(
+    spectui: Spectui, home: Path, tiny: TinyPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("HOME", "XDG_CACHE_HOME", "LLAMA_CACHE", "HF_HUB_CACHE"):
+        monkeypatch.setenv(variable, str(tmp_path / "nowhere"))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    (tmp_path / "own").mkdir()
+    shutil.copy(tiny(TARGET), tmp_path / "own" / "mine.gguf")
+    (home / "config").mkdir(parents=True)
+    (home / "config" / "config.toml").write_text(f'model_folders = ["{tmp_path}/own"]')
+    (home / "cache").mkdir()
+    shutil.copy(tiny(MOE), home / "cache" / "built.gguf")
+    assert list(by_name(document(spectui))) == ["mine", "built"]
+
+
+def interrupting(after: int) -> Callable[[Scan], Iterator[FoundModel]]:
+    """As a scan, but Ctrl-C is pressed behind the first models."""
+    whole = Scan.__iter__
+
+    def cut(scan: Scan) -> Iterator[FoundModel]:
+        for index, model in enumerate(whole(scan)):
+            if index == after:
+                raise KeyboardInterrupt
+            yield model
+
+    return cut
+
+
+def test_an_interrupted_scan_prints_what_was_found(
+    spectui: Spectui, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Scan, "__iter__", interrupting(after=2))
+    result = tmp_path / "found.json"
+    assert spectui("models", "scan", folder, "--json", result, "--quiet") == 130
+    assert spectui.err.startswith("error: interrupted after 2 models; ")
+    found = json.loads(result.read_text())
+    assert found["interrupted"] is True
+    assert len(found["models"]) == 2
+    assert all(model["name"][:8] in spectui.out for model in found["models"])
+
+
+def test_an_interrupt_before_the_first_model_does_not_say_that_there_is_none(
+    spectui: Spectui, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Scan, "__iter__", interrupting(after=0))
+    assert spectui("models", "scan", folder, "--quiet") == 130
+    assert spectui.out.startswith("Interrupted before a model was read.\n")
+
+
+def test_an_interrupt_while_a_file_is_read_keeps_those_before(
+    spectui: Spectui, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, calls = Engine.compare, list[ComparePair]()
+
+    def compare(engine: Engine, command: ComparePair) -> PairCompared:
+        calls.append(command)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return whole(engine, command)
+
+    monkeypatch.setattr(Engine, "compare", compare)
+    target = folder / "target-1B-Q4_K_M.gguf"
+    # After the target and one model.
+    assert spectui("models", "scan", folder, "-m", target, "--json", "-", "--quiet") == 130
+    found = json.loads(spectui.out)
+    assert found["interrupted"] is True
+    assert found["models"]
