@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spectui.errors import BadInputError
 from spectui.models import header
 from spectui.models.discovery import MAX_DEPTH, Scan, is_pseudo, usual_folders
 from spectui.models.files import FoundModel, is_part_of_model
-from spectui.models.header import is_cut
+from spectui.models.header import check_header, is_cut
 from spectui.models.ranking import (
     GOOD_SHARE,
     Budget,
@@ -327,7 +328,7 @@ class TestCutFiles:
         assert not is_cut(path)
 
     @pytest.mark.parametrize("length", [1 << 40, (1 << 64) - 1])
-    def test_a_length_beyond_the_file_is_cut_short_without_reading_on(
+    def test_a_length_beyond_the_file_is_left_to_llama_cpp_without_reading_on(
         self, tmp_path: Path, length: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(header, "_CHUNK_BYTES", 64)
@@ -336,7 +337,9 @@ class TestCutFiles:
         with path.open("r+b") as file:
             # Sparse: reading it all would take the memory of the machine.
             file.truncate(1 << 38)
-        assert is_cut(path)
+        assert not is_cut(path)
+        with pytest.raises(BadInputError, match="broken header"):
+            check_header(path)
 
     def test_lists_in_lists_without_an_end_are_not_judged(self, tmp_path: Path) -> None:
         path = tmp_path / "deep.gguf"

@@ -129,10 +129,9 @@ class PairReport:
     def text_overlap_percent(self) -> float | None:
         """Texts that both have at whatever id, in percent of the smaller vocabulary.
 
-        Near 100 beside a small ``overlap_percent`` it is one set of tokens in another order. The
-        less it is, the farther apart the families are; byte-level BPE vocabularies of different
-        families still share most of their texts: those of Llama 3 and Qwen 2 85 %. None where one
-        has no tokens.
+        Near 100 beside a small ``overlap_percent`` it is one set of tokens in another order. Byte-
+        level vocabularies of different families share most of their texts, too. None where one has
+        no tokens.
         """
         return _percent(self.n_equal_texts, self.n_shared)
 
