@@ -83,6 +83,12 @@ def clock_hz(gpu: Handle) -> float:
     return float(call(pynvml.nvmlDeviceGetClockInfo, gpu, pynvml.NVML_CLOCK_SM)) * 1e6
 
 
+def memory_bytes_per_s(gpu: Handle) -> float:
+    """Return what the memory can do at its highest clock, which moves data twice per cycle."""
+    clock_hz = float(call(pynvml.nvmlDeviceGetMaxClockInfo, gpu, pynvml.NVML_CLOCK_MEM)) * 1e6
+    return 2 * clock_hz * float(call(pynvml.nvmlDeviceGetMemoryBusWidth, gpu)) / 8
+
+
 def pcie_generation(gpu: Handle) -> float:
     """Return the generation at which the link runs now."""
     return float(call(pynvml.nvmlDeviceGetCurrPcieLinkGeneration, gpu))

@@ -1,0 +1,33 @@
+"""``spectui doctor``: what works here, what fits, and what will hurt, before a weight is loaded."""
+
+from typing import Any
+
+import click
+
+from spectui.cli.options import add_options, candidate_options
+from spectui.cli.values import INT_MAX
+
+_LONGEST = click.option(
+    "--draft-max",
+    "--spec-draft-n-max",
+    "draft_max",
+    type=click.IntRange(1, INT_MAX),
+    default=16,
+    show_default=True,
+    metavar="N",
+    help="Longest draft to make room for.",
+)
+
+
+@click.command(name="doctor")
+@candidate_options
+@add_options(_LONGEST)
+def command(*, draft_max: int, **shared: Any) -> None:
+    """Examine the machine, and a target with its drafts: can it work, does it fit, can it pay?
+
+    Reads headers alone. Takes the options of tune, so that a command can be examined before it is
+    run; those of sampling and prompts mean nothing here.
+    """
+    from spectui.cli.run_doctor import doctor
+
+    doctor(shared, draft_max=draft_max)

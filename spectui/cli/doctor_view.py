@@ -1,0 +1,221 @@
+"""A diagnosis for people."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from spectui.cli.drawing import drawn, fits, wrapped
+from spectui.doctor.examination import Examination, ExaminedDraft
+from spectui.doctor.findings import Finding, Severity
+from spectui.doctor.speed import SpeedBound
+from spectui.llama.buffers import HOST, BufferKind
+from spectui.llama.library import binding_version, llama_cpp_version
+from spectui.llama.planned import ModelPlan
+from spectui.models.pairs import PairReport
+from spectui.models.sizes import bytes_text, count_text
+from spectui.presets import Preset
+
+if TYPE_CHECKING:
+    from spectui.cli.run_doctor import Diagnosis
+
+_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: ""}
+_KINDS = {
+    "weights": (BufferKind.WEIGHTS,),
+    "cache": (BufferKind.KV, BufferKind.RECURRENT),
+    "compute": (BufferKind.COMPUTE, BufferKind.OUTPUT),
+}
+_GIGA = 1e9
+_REBUILD = (
+    'CMAKE_ARGS="-DGGML_CUDA=on" pip install --force-reinstall --no-cache-dir llama-cpp-python'
+)
+
+
+def told(diagnosis: "Diagnosis") -> str:
+    """Everything, section by section."""
+    return drawn(*_parts(diagnosis))
+
+
+def _parts(diagnosis: "Diagnosis") -> Iterator[RenderableType]:
+    yield from _section("Machine", _machine(diagnosis))
+    examination = diagnosis.examination
+    if diagnosis.preset is not None:
+        yield from _section(f"Preset {diagnosis.preset.name}", _preset(diagnosis.preset))
+    if examination is None:
+        return
+    yield from _section("Target", _target(examination))
+    for draft in examination.drafts:
+        yield from _section(f"Draft {draft.name}", _draft(draft))
+    yield Text("Memory", style="bold")
+    yield _memory(examination)
+    yield from _paragraphs(_what_fits(examination))
+    yield Text("")
+    yield Text("Findings", style="bold")
+    yield from (_finding(one) for one in diagnosis.findings)
+    if not diagnosis.findings:
+        yield Text("nothing speaks against it")
+
+
+def _section(title: str, lines: Iterator[str]) -> Iterator[RenderableType]:
+    yield Text(title, style="bold")
+    yield from _paragraphs(lines)
+    yield Text("")
+
+
+def _paragraphs(lines: Iterator[str]) -> Iterator[RenderableType]:
+    yield from (Text(wrapped(line)) for line in lines)
+
+
+def _machine(diagnosis: "Diagnosis") -> Iterator[str]:
+    machine, around = diagnosis.machine, diagnosis.around
+    ram = bytes_text(round(around.bandwidth.ram_bytes_per_s))
+    memory = _free(machine.memory_bytes, around.free.get(HOST))
+    yield f"{machine.cpu}, {machine.n_cores} cores; RAM {memory}, read at {ram}/s"
+    for gpu in around.gpus:
+        yield f"{gpu.name}: {gpu.description}, {_free(gpu.total_bytes, gpu.free_bytes)}"
+    if not around.gpus:
+        seen = f"; the driver knows {', '.join(machine.gpus)}" if machine.gpus else ""
+        yield f"no GPU that this llama.cpp can use{seen}"
+    if machine.gpus and not around.gpus:
+        yield f"This llama.cpp was built without CUDA; build it anew: {_REBUILD}"
+    yield f"llama-cpp-python {binding_version()}, llama.cpp {llama_cpp_version()}"
+
+
+def _free(total_bytes: int | None, free_bytes: int | None) -> str:
+    total = "of unknown size" if total_bytes is None else bytes_text(total_bytes)
+    return total if free_bytes is None else f"{total}, {bytes_text(free_bytes)} free"
+
+
+def _preset(preset: Preset) -> Iterator[str]:
+    yield preset.description
+    yield f"Its models are not here; fetch them with spectui models pull {preset.name}."
+    for role, files in (("target", preset.target), *(("draft", one) for one in preset.draft)):
+        if files is not None:
+            size = "" if files.size_gb is None else f", {bytes_text(round(files.size_gb * _GIGA))}"
+            yield f"{role}: {files}{size}"
+    for vram_gb, options in preset.placement.by_vram_gb().items():
+        if options:
+            given = " ".join(f"--{name} {value}" for name, value in options.items())
+            yield f"with {vram_gb} GB of video memory: {given}"
+    yield from (f"trap: {trap}" for trap in preset.traps)
+
+
+def _target(examination: Examination) -> Iterator[str]:
+    yield _model(examination.plan.target)
+    traffic, bound = examination.traffic, examination.bound
+    if traffic.n_experts:
+        yield f"{traffic.n_experts_used} of {traffic.n_experts} experts per token"
+    if bound is not None:
+        yield _speed(bound)
+
+
+def _model(plan: ModelPlan) -> str:
+    info = plan.info
+    return (
+        f"{info.path.name}: {info.arch}, {count_text(info.n_params)} parameters, "
+        f"{bytes_text(info.size_bytes)}, {info.n_layers} layers, trained for {info.n_ctx_train} "
+        f"tokens; rollback by {plan.rollback}"
+    )
+
+
+def _speed(bound: SpeedBound) -> str:
+    from_ram, from_gpu = round(bound.ram_bytes_per_token), round(bound.gpu_bytes_per_token)
+    read = f"{bytes_text(from_ram)} of RAM"
+    if from_gpu:
+        read += f" and {bytes_text(from_gpu)} of video memory"
+    ratios = ", ".join(f"V({n + 1}) {bound.verify[n]:.1f}" for n in (1, 4, 8, 16))
+    return (
+        f"A token reads {read}: at most {bound.tokens_per_s:.1f} tokens/s without a draft. "
+        f"Batches read at least, in tokens: {ratios}."
+    )
+
+
+def _draft(draft: ExaminedDraft) -> Iterator[str]:
+    own = None if draft.fit.plan is None else draft.fit.plan.draft
+    if own is not None:
+        yield _model(own)
+    if draft.report is not None:
+        yield from _compared(draft.report)
+    bound = draft.bound
+    if bound is not None and bound.break_even_alpha is not None:
+        yield (
+            f"By bandwidth alone a step costs {bound.draft_step:.0%} of a target step: it can pay "
+            f"if more than {bound.break_even_alpha:.0%} of its tokens are accepted, and gives at "
+            f"most {bound.speedup_if_perfect:.2f}×."
+        )
+
+
+def _compared(report: PairReport) -> Iterator[str]:
+    overlap = report.overlap_percent
+    same = "no tokens to compare"
+    if overlap is not None:
+        same = f"{overlap:.2f} % of the tokens are the same"
+    sizes = f"{report.target.n_tokens} (target), {report.draft.n_tokens} (draft)"
+    yield f"{same}; vocabularies {sizes}; chat templates {report.templates}"
+    if report.differences:
+        shown = ", ".join(f"{one.id} ({one.target!r}, {one.draft!r})" for one in report.differences)
+        yield f"first differing tokens: {shown}"
+
+
+def _memory(examination: Examination) -> Table:
+    """Rows of what is wanted, per memory; the models apart where there is room for that."""
+    table = _memory_table(examination, with_parts=True)
+    return table if fits(table) else _memory_table(examination, with_parts=False)
+
+
+def _memory_table(examination: Examination, *, with_parts: bool) -> Table:
+    table = Table(box=None, header_style="bold")
+    table.add_column("")
+    parts = [
+        (f"{role} {name}", plan, kinds)
+        for role, plan in (("target", examination.plan.target), ("draft", examination.plan.draft))
+        if plan is not None and with_parts
+        for name, kinds in _KINDS.items()
+    ]
+    for heading in (*(name for name, _plan, _kinds in parts), "wanted", "free", "left"):
+        table.add_column(heading, justify="right")
+    for demand in examination.demands:
+        cells = [
+            bytes_text(
+                sum(
+                    buffer.size_bytes
+                    for buffer in plan.buffers
+                    if buffer.memory == demand.memory and buffer.kind in kinds
+                )
+            )
+            for _name, plan, kinds in parts
+        ]
+        wanted = demand.allocated_bytes + demand.mapped_bytes
+        style = "" if demand.fits else "bold red"
+        table.add_row(
+            demand.memory,
+            *cells,
+            bytes_text(wanted),
+            _known(demand.free_bytes),
+            _known(demand.left_bytes),
+            style=style,
+        )
+    return table
+
+
+def _known(n_bytes: int | None) -> str:
+    if n_bytes is None:
+        return "?"
+    return f"-{bytes_text(-n_bytes)}" if n_bytes < 0 else bytes_text(n_bytes)
+
+
+def _what_fits(examination: Examination) -> Iterator[str]:
+    request, largest = examination.request, examination.largest_context
+    if largest is None:
+        yield "No context fits."
+    else:
+        asked = request.context.ctx_size
+        yield f"The largest context that fits is {largest} tokens; asked for are {asked}."
+    if examination.smallest_n_cpu_moe is not None:
+        yield f"The smallest --n-cpu-moe that fits is {examination.smallest_n_cpu_moe}."
+
+
+def _finding(one: Finding) -> Text:
+    return Text(wrapped(f"{one.severity}: {one.text}"), style=_STYLES[one.severity])

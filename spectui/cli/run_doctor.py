@@ -1,0 +1,125 @@
+"""What ``spectui doctor`` does once its options are parsed."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from spectui.cli.doctor_view import told
+from spectui.cli.documents.doctor import doctor_document
+from spectui.cli.output import check_writable, write_result
+from spectui.cli.preset_models import with_preset_models
+from spectui.cli.progress import Progress, open_progress
+from spectui.cli.request import SharedOptions
+from spectui.cli.session import find_models
+from spectui.doctor.examination import Examination, Examiner, Surroundings
+from spectui.doctor.findings import Finding, Severity, findings
+from spectui.doctor.speed import Bandwidth
+from spectui.engine.driver import Engine
+from spectui.engine.planning import Planner
+from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
+from spectui.llama.planned import PlanRequest
+from spectui.monitor.bandwidth import gpu_bytes_per_s, ram_bytes_per_s
+from spectui.monitor.machine import Machine, this_machine
+from spectui.presets import Preset, find_preset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """All that is told."""
+
+    machine: Machine
+    around: Surroundings
+    examination: Examination | None
+    """None where no models were given, or those of the preset are missing."""
+    findings: tuple[Finding, ...]
+    preset: Preset | None
+    """Where its models are missing."""
+
+
+def doctor(shared: dict[str, Any], *, draft_max: int) -> None:
+    """Look, print.
+
+    Raises:
+        BadInputError: a file is unusable, or none of the drafts can serve; what was found has been
+            printed.
+        DoesNotFitError: there is no room; what was found has been printed.
+        UsageError: options that contradict each other.
+    """
+    given = SharedOptions(**shared)
+    check_writable(given.json_path, given.input_files())
+    options, preset = _with_models(given)
+    progress = open_progress(quiet=given.quiet, verbose=given.verbose)
+    try:
+        diagnosis = _diagnose(options, preset, draft_max, progress)
+    finally:
+        progress.close()
+    write_result(doctor_document(diagnosis), told(diagnosis), given.json_path)
+    error = _verdict(diagnosis)
+    if error is not None:
+        raise error
+
+
+def _with_models(given: SharedOptions) -> tuple[SharedOptions, Preset | None]:
+    """Options with the preset's models; or as they were, and the preset that lacks them."""
+    try:
+        return with_preset_models(given), None
+    except BadInputError:
+        preset = None if given.preset is None else find_preset(given.preset)
+        if preset is None or given.model is not None:
+            raise
+        return given, preset
+
+
+def _diagnose(
+    options: SharedOptions, preset: Preset | None, draft_max: int, progress: Progress
+) -> Diagnosis:
+    machine = this_machine()
+    with Planner() as planner:
+        around = Surroundings(
+            gpus=planner.gpus(),
+            free=planner.free_bytes(),
+            bandwidth=Bandwidth(
+                ram_bytes_per_s=ram_bytes_per_s(machine.n_cores),
+                gpu_bytes_per_s=gpu_bytes_per_s(),
+            ),
+        )
+        examination = None
+        if preset is None and (options.demo or options.model is not None):
+            examination = _examine(planner, options, draft_max, around, progress)
+    return Diagnosis(
+        machine=machine,
+        around=around,
+        examination=examination,
+        findings=() if examination is None else findings(examination),
+        preset=preset,
+    )
+
+
+def _examine(
+    planner: Planner,
+    options: SharedOptions,
+    draft_max: int,
+    around: Surroundings,
+    progress: Progress,
+) -> Examination:
+    models = find_models(options, progress, needs_draft=False)
+    request = PlanRequest(
+        target=options.target_options(models.target),
+        context=options.context_options(),
+        max_draft=draft_max,
+    )
+    drafts = {name: options.draft_options(path) for name, path in models.drafts.items()}
+    with Engine() as engine:
+        return Examiner(planner, engine, around, progress.say).examine(request, drafts)
+
+
+def _verdict(diagnosis: Diagnosis) -> SpectuiError | None:
+    """The first error, as the exit code tells it."""
+    examination = diagnosis.examination
+    if examination is None:
+        return None
+    errors = [one for one in diagnosis.findings if one.severity is Severity.ERROR]
+    if any(not demand.can_load for demand in examination.demands):
+        return DoesNotFitError(errors[0].text)
+    if examination.drafts and examination.request.draft is None:
+        return BadInputError(errors[0].text)
+    return None

@@ -1,0 +1,192 @@
+"""What an examination gives reason to say: what cannot work, what will hurt, what to know."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from spectui.doctor.examination import Examination, ExaminedDraft
+from spectui.engine.fitting import Demand
+from spectui.llama.info import Rollback
+from spectui.llama.planned import ModelPlan
+from spectui.models.pairs import PairReport, Templates
+from spectui.models.ranking import GOOD_SHARE
+from spectui.models.sizes import bytes_text
+
+_OFFLOAD_BATCH = 32
+"""Tokens from which on llama.cpp copies weights in RAM to a GPU (``offload_op`` of ggml-cuda)."""
+_VERIFY_RATIO = 2.0
+"""V(5)/V(1) by bytes above which experts make long drafts dear."""
+_FULL_PRECISION = frozenset({"f32", "f16", "bf16"})
+
+
+class Severity(StrEnum):
+    """How bad it is."""
+
+    ERROR = "error"
+    """It cannot work as it is."""
+    WARNING = "warning"
+    """It costs speed or memory."""
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One sentence, or two."""
+
+    severity: Severity
+    text: str
+    """What it is, why it matters, what to do."""
+
+
+def findings(examination: Examination) -> tuple[Finding, ...]:
+    """Everything that is to be said, the worst first."""
+    found = [
+        *_of_memory(examination),
+        *(one for draft in examination.drafts for one in _of_draft(draft)),
+        *_of_rollback(examination),
+        *_of_experts(examination),
+        *_of_length(examination),
+    ]
+    order = list(Severity)
+    return tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
+
+
+def _of_memory(examination: Examination) -> Iterator[Finding]:
+    for demand in examination.demands:
+        if not demand.can_load:
+            yield Finding(severity=Severity.ERROR, text=_no_room(demand, examination))
+        elif not demand.fits:
+            yield Finding(severity=Severity.WARNING, text=_from_disk(demand))
+
+
+def _no_room(demand: Demand, examination: Examination) -> str:
+    needed, free = bytes_text(demand.allocated_bytes), bytes_text(demand.free_bytes or 0)
+    advice = "choose a smaller quantization or a smaller -c"
+    if examination.smallest_n_cpu_moe:
+        advice = f"use --n-cpu-moe {examination.smallest_n_cpu_moe}"
+    elif examination.largest_context:
+        advice = f"use -c {examination.largest_context}"
+    return f"{demand.memory} has no room: {needed} are needed, {free} are free; {advice}"
+
+
+def _from_disk(demand: Demand) -> str:
+    missing = bytes_text(-(demand.left_bytes or 0))
+    return (
+        f"{missing} of the weights have no room in {demand.memory}: they are read from disk again "
+        "and again, which decides the speed; choose a smaller quantization, or close other programs"
+    )
+
+
+def _of_draft(draft: ExaminedDraft) -> Iterator[Finding]:
+    name, reason = draft.name, draft.fit.reason
+    if reason is not None:
+        yield Finding(severity=Severity.ERROR, text=f"{name} cannot be used: {reason}")
+        return
+    yield from _of_size(draft)
+    yield from _of_draft_context(draft)
+    if draft.bound is not None and draft.bound.break_even_alpha is None:
+        yield Finding(
+            severity=Severity.WARNING,
+            text=f"{name} cannot pay by bandwidth: even if every token were accepted, reading its "
+            f"weights and the target's gives {draft.bound.speedup_if_perfect:.2f} times the speed "
+            "of the target alone",
+        )
+    if draft.report is not None:
+        yield from (
+            Finding(severity=Severity.NOTE, text=text) for text in _apart(name, draft.report)
+        )
+
+
+def _of_size(draft: ExaminedDraft) -> Iterator[Finding]:
+    own = draft.bound
+    if own is not None and own.draft_step > GOOD_SHARE[1]:
+        yield Finding(
+            severity=Severity.WARNING,
+            text=f"a step of {draft.name} reads {own.draft_step:.0%} of what a token of the target "
+            "reads; above some 15 % a draft has to be accepted nearly always",
+        )
+
+
+def _of_draft_context(draft: ExaminedDraft) -> Iterator[Finding]:
+    plan = draft.fit.plan
+    own = None if plan is None else plan.draft
+    if own is None:
+        return
+    options = draft.fit.draft
+    quantised = {options.cache_type_k, options.cache_type_v} - _FULL_PRECISION
+    if quantised:
+        yield Finding(
+            severity=Severity.WARNING,
+            text=f"the cache of {draft.name} is {' and '.join(sorted(quantised))}: a draft guesses "
+            "worse with a quantised cache, and it is small; leave out -ctkd and -ctvd",
+        )
+    n_ctx_train = own.info.n_ctx_train
+    if 0 < n_ctx_train < own.n_ctx:
+        yield Finding(
+            severity=Severity.WARNING,
+            text=f"{draft.name} was trained for {n_ctx_train} tokens of context, and -c asks for "
+            f"{own.n_ctx}: behind that its guesses will be wrong",
+        )
+
+
+def _apart(name: str, report: PairReport) -> Iterator[str]:
+    """Yield what llama.cpp's rule does not look at."""
+    if report.target.pre != report.draft.pre:
+        yield (
+            f"{name} cuts text in another way ({report.draft.pre}, the target {report.target.pre}), "
+            "so it was trained on other tokens than it will see"
+        )
+    if report.templates is Templates.DIFFERENT:
+        yield f"{name} was trained with another chat template; the target's is used for both"
+    if report.templates is Templates.MISSING_IN_TARGET:
+        yield "the target has no chat template, but its draft has: is it a base model?"
+    if report.target_ends or report.draft_ends:
+        ends = sorted({token.text for token in (*report.target_ends, *report.draft_ends)})
+        yield f"{name} and the target do not end a text with the same tokens: {', '.join(ends)}"
+
+
+def _of_rollback(examination: Examination) -> Iterator[Finding]:
+    plan, draft = examination.plan, examination.chosen
+    yield from _checkpoints("the target", plan.target)
+    if plan.draft is not None and draft is not None:
+        yield from _checkpoints(draft.name, plan.draft)
+
+
+def _checkpoints(who: str, plan: ModelPlan) -> Iterator[Finding]:
+    if plan.rollback is Rollback.CHECKPOINT:
+        yield Finding(
+            severity=Severity.WARNING,
+            text=f"{who} ({plan.info.arch}) cannot forget rejected tokens: its recurrent state is "
+            "saved before every draft, restored after a rejection, and what was accepted is "
+            "decoded again; bench tells that time as rollback",
+        )
+
+
+def _of_experts(examination: Examination) -> Iterator[Finding]:
+    traffic, bound = examination.traffic, examination.bound
+    if not traffic.n_experts or bound is None:
+        return
+    ratio = bound.verify[4]
+    if ratio > _VERIFY_RATIO:
+        yield Finding(
+            severity=Severity.WARNING,
+            text=f"a token activates {traffic.n_experts_used} of {traffic.n_experts} experts, so "
+            f"verifying four drafted tokens reads up to {ratio:.1f} times what one token reads; "
+            "short drafts that are right count for more than long ones, and spectui probe experts "
+            "tells how many experts your text really touches",
+        )
+
+
+def _of_length(examination: Examination) -> Iterator[Finding]:
+    has_gpu = any(buffer.gpu is not None for buffer in examination.plan.buffers)
+    if (
+        has_gpu
+        and examination.traffic.cpu_bytes
+        and examination.request.max_draft >= _OFFLOAD_BATCH - 1
+    ):
+        yield Finding(
+            severity=Severity.WARNING,
+            text=f"from {_OFFLOAD_BATCH} tokens per batch on llama.cpp copies weights from RAM to "
+            f"the GPU, which costs more than it saves for few tokens; keep --draft-max below "
+            f"{_OFFLOAD_BATCH - 1}",
+        )

@@ -1,0 +1,99 @@
+"""What reading weights allows at best: throughput, what a longer batch costs, what a draft must do.
+
+Decoding one token reads every active weight once. Where that is what it waits for, bytes over
+bandwidth is its time, and everything else comes on top: these are bounds, not predictions.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from spectui.llama.memory import WeightTraffic
+from spectui.speculative.expectation import RoundModel, full_speedup
+
+LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16)
+"""Drafts that are looked at."""
+_BISECTIONS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bandwidth:
+    """Of the memories that weights lie in."""
+
+    ram_bytes_per_s: float
+    gpu_bytes_per_s: float | None = None
+    """None where it is not known: what lies there is taken to cost nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftBound:
+    """What the best of ``LENGTHS`` could make of a draft."""
+
+    draft_step: float
+    """c: bytes of a draft step over those of a target step, in seconds."""
+    break_even_alpha: float | None
+    """Acceptance per token from which on it could pay; None if it never could."""
+    speedup_if_perfect: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedBound:
+    """Of one target, by bandwidth alone."""
+
+    token_s: float
+    """One token of the target alone, at least."""
+    ram_bytes_per_token: float
+    gpu_bytes_per_token: float
+    verify: dict[int, float]
+    """V(n + 1)/V(1) by drafted tokens n, if tokens were routed to experts at random."""
+
+    @property
+    def tokens_per_s(self) -> float:
+        """At most."""
+        return 1 / self.token_s
+
+
+def speed_bound(traffic: WeightTraffic, bandwidth: Bandwidth) -> SpeedBound | None:
+    """Bound a target's speed; None where all its weights lie in a memory of unknown speed."""
+    token_s = _decode_s(traffic, bandwidth, 1)
+    if not token_s:
+        return None
+    return SpeedBound(
+        token_s=token_s,
+        ram_bytes_per_token=traffic.cpu_bytes_per_decode(1),
+        gpu_bytes_per_token=traffic.gpu_bytes_per_decode(1),
+        verify={n: _decode_s(traffic, bandwidth, n + 1) / token_s for n in LENGTHS},
+    )
+
+
+def draft_bound(target: SpeedBound, draft: WeightTraffic, bandwidth: Bandwidth) -> DraftBound:
+    """Say what acceptance a draft would need if reading weights were all that takes time."""
+    step = _decode_s(draft, bandwidth, 1) / target.token_s
+
+    def best(alpha: float) -> float:
+        return max(_speedup(alpha, n, step, verify) for n, verify in target.verify.items())
+
+    return DraftBound(
+        draft_step=step,
+        break_even_alpha=_first(lambda alpha: best(alpha) > 1.0) if best(1.0) > 1.0 else None,
+        speedup_if_perfect=best(1.0),
+    )
+
+
+def _speedup(alpha: float, n: int, step: float, verify: float) -> float:
+    return full_speedup(RoundModel(alpha=alpha, gamma=n, draft_step=step, verify=verify))
+
+
+def _decode_s(traffic: WeightTraffic, bandwidth: Bandwidth, n_tokens: int) -> float:
+    seconds = traffic.cpu_bytes_per_decode(n_tokens) / bandwidth.ram_bytes_per_s
+    if bandwidth.gpu_bytes_per_s:
+        seconds += traffic.gpu_bytes_per_decode(n_tokens) / bandwidth.gpu_bytes_per_s
+    return seconds
+
+
+def _first(holds: Callable[[float], bool]) -> float:
+    """Smallest value of 0 to 1 from which on it ``holds``."""
+    low, high = 0.0, 1.0
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
