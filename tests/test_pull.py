@@ -21,6 +21,7 @@ from spectui.cli.progress import Screen
 from spectui.presets import fetch, find_preset
 from spectui.presets.checksum import is_remembered, remember
 from spectui.presets.plan import PullProgress, Step
+from spectui.presets.wanted import plan_pull
 from tests.support.cli import Spectui
 from tests.support.hub import COMMIT, Hub, Refusal, Served, serving
 
@@ -181,6 +182,7 @@ def test_variables_are_honoured_and_nothing_is_written_elsewhere(
     assert set(hub.authorizations) == {f"Bearer {MINE}"}
     assert {request.authorization for request in hub.fetched} == {None}
     assert sorted(path.name for path in home.iterdir()) == ["cache", "config"]
+    assert not hub.strange
 
 
 def test_a_dry_run_tells_what_there_is_and_writes_nothing(
@@ -283,8 +285,7 @@ def test_who_interrupts_keeps_what_was_fetched(
 def test_what_arrives_broken_is_deleted_and_named(
     pull: Pull, hub: Hub, folder: Path, sent: bytes
 ) -> None:
-    broken = Served(content=BIG[:-1] + b".", sent=sent)
-    hub.repos[TARGET][FIRST] = broken
+    hub.repos[TARGET][FIRST] = Served(content=BIG, sent=sent)
     assert pull("mine") == 3
     assert "Target-00001-of-00002.gguf of them/Target-GGUF arrived broken" in pull.error
     assert not list(folder.rglob("*.gguf*"))
@@ -404,9 +405,13 @@ def test_no_network_is_explained(
             {"Tarket.gguf": Served(content=SMALL)},
             f"no file of {TARGET} matches Target-*.gguf: it has Tarket.gguf",
         ),
-        ({}, f"no file of {TARGET} matches Target-*.gguf: it has no .gguf file at all"),
+        (
+            {f"{number:02}.gguf": Served(content=SMALL) for number in range(14)},
+            "09.gguf, 10.gguf, 11.gguf and 2 more; correct the preset",
+        ),
+        ({"\x1b.gguf": Served(content=SMALL)}, "it has no .gguf file at all"),
     ],
-    ids=["outside", "absolute", "unprintable", "no-checksum", "no-match", "empty"],
+    ids=["outside", "absolute", "unprintable", "no-checksum", "no-match", "many", "none"],
 )
 def test_what_the_hub_names_is_not_trusted(
     pull: Pull, hub: Hub, home: Path, files: dict[str, Served], message: str
@@ -457,9 +462,21 @@ def test_two_files_of_one_name_are_refused(pull: Pull, hub: Hub, home: Path) -> 
     assert f"have different files of the name {FIRST}" in pull.error
 
 
-def test_a_preset_without_models_has_nothing_to_fetch(pull: Pull) -> None:
-    assert pull("demo") == 3
-    assert pull.error == "error: preset demo names no such models to fetch"
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["demo"], "preset demo names no model to fetch"),
+        (["demo", "--only", "draft"], "preset demo names no draft to fetch"),
+        (
+            ["mine", "--only", "draft", "--file", "T*", "--file", "x"],
+            "preset mine has no file that matches T* or x: it has Draft.gguf; give another --file",
+        ),
+    ],
+    ids=["no-models", "no-drafts", "no-match"],
+)
+def test_nothing_to_fetch_is_said(pull: Pull, arguments: list[str], message: str) -> None:
+    assert pull(*arguments) == 3
+    assert message in pull.error
 
 
 def test_the_document_tells_what_is_there_afterwards(pull: Pull, tmp_path: Path) -> None:
@@ -490,7 +507,7 @@ def test_progress_tells_the_rate_since_this_run_began(folder: Path) -> None:
     put(part_of(folder / FIRST, BIG), BIG[:MIB])
     seconds = count()
     seen: list[PullProgress] = []
-    fetch.pull(fetch.plan_pull(find_preset("mine")), seen.append, clock=lambda: next(seconds))
+    fetch.pull(plan_pull(find_preset("mine")), seen.append, clock=lambda: next(seconds))
     first = [
         (progress.done_bytes, progress.bytes_per_s)
         for progress in seen

@@ -9,8 +9,9 @@ from spectui.cli.progress import open_progress
 from spectui.errors import CancelledError
 from spectui.models.sizes import bytes_text, counted
 from spectui.presets import find_preset
-from spectui.presets.fetch import plan_pull, pull
+from spectui.presets.fetch import pull
 from spectui.presets.plan import PlannedFile, PullPlan, Role, State
+from spectui.presets.wanted import plan_pull
 
 
 def run_pull(

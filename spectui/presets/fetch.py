@@ -6,59 +6,21 @@ loses nothing that was written: the next run goes on where the gathered bytes en
 
 import fcntl
 import os
-import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import BinaryIO
 
 from spectui.errors import BadInputError
 from spectui.paths import ensure_dir
 from spectui.presets.checksum import remember, sha256_of
-from spectui.presets.content import ModelFiles
-from spectui.presets.files import Preset
-from spectui.presets.hub import ConnectionLostError, find_files, read_from
-from spectui.presets.plan import PlannedFile, PullPlan, PullProgress, Role, State, Step
+from spectui.presets.hub import read_from
+from spectui.presets.hub_errors import ConnectionLostError
+from spectui.presets.plan import PlannedFile, PullPlan, PullProgress, State, Step
 
 _GB = 1e9
-
-
-def plan_pull(preset: Preset, *, only: Role | None = None, globs: Sequence[str] = ()) -> PullPlan:
-    """Ask the hub which files the preset's models are; writes nothing.
-
-    Args:
-        preset: names the models.
-        only: just the target or the drafts.
-        globs: just files that match one of them; all if there is none.
-
-    Raises:
-        BadInputError: there is nothing to fetch, or the hub does not say what.
-    """
-    files: dict[Path, PlannedFile] = {}
-    skipped: list[str] = []
-    for role, model in _models(preset, only):
-        for source in find_files(model.repo, model.files):
-            if globs and not any(PurePosixPath(source.name).match(glob) for glob in globs):
-                skipped.append(source.name)
-                continue
-            path = preset.models_folder / source.name
-            file = files.setdefault(path, PlannedFile(role=role, source=source, path=path))
-            if file.source.sha256 != source.sha256:
-                raise BadInputError(
-                    f"{source.repo} and {file.source.repo} have different files of the name "
-                    f"{source.name}, which cannot lie in one folder; split the preset {preset.name}"
-                )
-    if not files:
-        has = f"; it has {', '.join(skipped)}" if skipped else ""
-        raise BadInputError(f"preset {preset.name} names no such models to fetch{has}")
-    return PullPlan(
-        preset=preset.name,
-        folder=preset.models_folder,
-        files=tuple(files.values()),
-        free_bytes=shutil.disk_usage(_existing(preset.models_folder)).free,
-    )
 
 
 def pull(
@@ -111,18 +73,6 @@ class _Watch:
 
         report(done_bytes)
         return report
-
-
-def _models(preset: Preset, only: Role | None) -> Iterator[tuple[Role, ModelFiles]]:
-    if preset.target is not None and only is not Role.DRAFT:
-        yield Role.TARGET, preset.target
-    if only is not Role.TARGET:
-        for draft in preset.draft:
-            yield Role.DRAFT, draft
-
-
-def _existing(folder: Path) -> Path:
-    return next(path for path in (folder, *folder.parents) if path.is_dir())
 
 
 def _check_room(plan: PullPlan) -> None:

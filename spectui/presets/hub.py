@@ -5,35 +5,24 @@ here. Addresses, tokens, redirects, waiting for a busy hub and its errors are th
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import PurePosixPath
 from typing import Annotated
 
-import httpx2
 import msgspec
 from huggingface_hub import HfApi, constants, hf_hub_url
-from huggingface_hub.errors import (
-    GatedRepoError,
-    HfHubHTTPError,
-    HFValidationError,
-    OfflineModeIsEnabled,
-    RepositoryNotFoundError,
-)
+from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import build_hf_headers, hf_raise_for_status, http_stream_backoff
 
 from spectui import __version__
 from spectui.errors import BadInputError
 from spectui.presets.content import stays_inside
+from spectui.presets.hub_errors import explained, lost
 from spectui.presets.plan import HubFile
 
 _LISTING_TIMEOUT_S = 60.0
 _CHUNK_BYTES = 1 << 20
 _SHOWN_NAMES = 12
-
-
-class ConnectionLostError(BadInputError):
-    """The hub cannot be reached, or stopped in the middle."""
 
 
 class _Stored(msgspec.Struct, frozen=True):
@@ -70,13 +59,13 @@ def find_files(repo: str, globs: Sequence[str]) -> tuple[HubFile, ...]:
     for glob in globs:
         matching = [file for file in models if PurePosixPath(file.rfilename).match(glob)]
         if not matching:
-            raise BadInputError(_no_match(repo, glob, sorted(file.rfilename for file in models)))
+            raise BadInputError(_no_match(repo, glob, models))
         found.update((file.rfilename, _described(repo, listing.sha, file)) for file in matching)
     return tuple(file for _name, file in sorted(found.items()))
 
 
 def read_from(file: HubFile, offset: int) -> Iterator[bytes]:
-    """Yield the bytes of a file from ``offset`` to its end, and never more than it should have.
+    """Yield the bytes of a file from ``offset`` until it has as many as it should.
 
     Raises:
         ConnectionLostError: they stopped before.
@@ -86,7 +75,7 @@ def read_from(file: HubFile, offset: int) -> Iterator[bytes]:
     headers = build_hf_headers(library_name="spectui", library_version=__version__)
     headers |= {"Range": f"bytes={offset}-", "Accept-Encoding": "identity"}
     with (
-        _explained(file.repo),
+        explained(file.repo),
         http_stream_backoff(
             "GET",
             url,
@@ -99,15 +88,15 @@ def read_from(file: HubFile, offset: int) -> Iterator[bytes]:
         # Who does not know ranges sends all of it.
         at = offset if response.status_code == HTTPStatus.PARTIAL_CONTENT else 0
         for chunk in response.iter_bytes(_CHUNK_BYTES):
-            yield chunk[max(0, offset - at) : max(0, file.size_bytes - at)]
+            yield chunk[max(0, offset - at) :]
             at += len(chunk)
             if at >= file.size_bytes:
                 return
-        raise ConnectionLostError(_lost(file.repo, f"{file.name} ended after {at} bytes"))
+        raise lost(file.repo, f"{file.name} ended after {at} bytes")
 
 
 def _ask(repo: str) -> _Listing:
-    with _explained(repo):
+    with explained(repo):
         try:
             api = HfApi(library_name="spectui", library_version=__version__)
             info = api.model_info(repo, files_metadata=True, timeout=_LISTING_TIMEOUT_S)
@@ -144,51 +133,8 @@ def _described(repo: str, commit: str, file: _Listed) -> HubFile:
     )
 
 
-def _no_match(repo: str, glob: str, names: list[str]) -> str:
+def _no_match(repo: str, glob: str, models: Sequence[_Listed]) -> str:
+    names = sorted(file.rfilename for file in models if file.rfilename.isprintable())
     shown = ", ".join(names[:_SHOWN_NAMES]) or "no .gguf file at all"
     more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
     return f"no file of {repo} matches {glob}: it has {shown}{more}; correct the preset"
-
-
-@contextmanager
-def _explained(repo: str) -> Iterator[None]:
-    try:
-        yield
-    except (HfHubHTTPError, OfflineModeIsEnabled) as error:
-        raise BadInputError(_refusal(error, repo)) from error
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise ConnectionLostError(_lost(repo, str(error) or type(error).__name__)) from error
-
-
-def _refusal(error: HfHubHTTPError | OfflineModeIsEnabled, repo: str) -> str:
-    where = f"{constants.ENDPOINT}/{repo}"
-    match error:
-        case GatedRepoError():
-            return (
-                f"{repo} is open to those who have accepted its licence: accept it at {where}, "
-                "set HF_TOKEN to a token of that account, and run the same command again"
-            )
-        case RepositoryNotFoundError():
-            return (
-                f"there is no repository {where}, or it is private: correct the name in the "
-                "preset, or set HF_TOKEN to a token that may read it"
-            )
-        case OfflineModeIsEnabled():
-            return f"HF_HUB_OFFLINE is set, so {repo} cannot be fetched; unset it"
-    status = f"{error.response.status_code} {error.response.reason_phrase}"
-    if error.response.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-        return (
-            f"{where} may not be read ({status}): correct its name in the preset, or set HF_TOKEN "
-            "to a token that may read it"
-        )
-    return (
-        f"{where} cannot be read now ({status}); try the same command later, it goes on with what "
-        "was fetched"
-    )
-
-
-def _lost(repo: str, reason: str) -> str:
-    return (
-        f"{constants.ENDPOINT} cannot be reached for {repo} ({reason.splitlines()[0]}); check the "
-        "network and HF_ENDPOINT: what was fetched is kept, and the same command goes on"
-    )

@@ -72,6 +72,8 @@ class Hub:
         self.authorizations: list[str | None] = []
         """Of requests to the hub itself."""
         self.fetched: list[Fetched] = []
+        self.strange: list[str] = []
+        """Paths of requests that fetching has no need of."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -87,6 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
             elif path.startswith("/kept/"):
                 self._send(path.removeprefix("/kept/"))
             else:
+                self.hub.strange.append(path)
                 self._refuse(Refusal(status=404))
 
     def _list(self, repo: str) -> None:
