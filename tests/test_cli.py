@@ -31,7 +31,7 @@ def assert_one_sentence(text: str) -> None:
 
 
 def test_importing_the_command_line_loads_nothing_heavy() -> None:
-    heavy = ("numpy", "optuna", "textual", "llama_cpp", "rich", "httpx")
+    heavy = ("numpy", "optuna", "textual", "llama_cpp", "rich", "httpx", "huggingface_hub")
     code = f"import sys, spectui.cli; sys.exit(str([m for m in {heavy} if m in sys.modules]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == "[]"
@@ -45,12 +45,16 @@ def test_help_is_shown(spectui: Spectui, command: list[str]) -> None:
     assert "Usage: spectui" in spectui.out
 
 
-def test_help_loads_nothing_heavy() -> None:
+@pytest.mark.parametrize(
+    "command", [["tune"], ["models", "demo"], ["models", "pull"]], ids=" ".join
+)
+def test_help_loads_nothing_heavy(command: list[str]) -> None:
+    heavy = ("numpy", "optuna", "textual", "llama_cpp", "huggingface_hub")
     code = (
-        "import sys; from spectui.cli import main; sys.argv = ['spectui', 'tune', '--help']\n"
+        f"import sys; from spectui.cli import main; sys.argv = {['spectui', *command, '--help']}\n"
         "try: main()\n"
         "except SystemExit: pass\n"
-        "print([m for m in ('numpy', 'optuna', 'textual', 'llama_cpp') if m in sys.modules])"
+        f"print([m for m in {heavy} if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -253,8 +253,9 @@ def test_missing_models_are_said_with_where_to_get_them(
         "error: models of preset qwen3-next-80b-a3b are missing: fetch the target "
         "Qwen3-Next-80B-A3B-Instruct-Q8_0*.gguf of unsloth/Qwen3-Next-80B-A3B-Instruct-GGUF and "
         "the draft Qwen3-0.6B-Q8_0.gguf of Qwen/Qwen3-0.6B-GGUF or Qwen3-1.7B-Q8_0.gguf of "
-        "Qwen/Qwen3-1.7B-GGUF or Qwen3-4B-Q8_0.gguf of Qwen/Qwen3-4B-GGUF from Hugging Face into "
-        f"{home / 'cache' / 'models' / 'qwen3-next-80b-a3b'}, or give your own with -m and -md\n"
+        "Qwen/Qwen3-1.7B-GGUF or Qwen3-4B-Q8_0.gguf of Qwen/Qwen3-4B-GGUF into "
+        f"{home / 'cache' / 'models' / 'qwen3-next-80b-a3b'} with spectui models pull "
+        "qwen3-next-80b-a3b, or give your own with -m and -md\n"
     )
 
 
@@ -264,7 +265,7 @@ def test_only_what_is_missing_is_asked_for(mine: Path, models: Path) -> None:
     ):
         started("--preset", "mine")
     put(models, "Other.gguf")
-    with pytest.raises(BadInputError, match=r"fetch the target .* from") as caught:
+    with pytest.raises(BadInputError, match=r"fetch the target .* into") as caught:
         started("--preset", mine)
     assert "the draft" not in str(caught.value)
 

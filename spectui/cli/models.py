@@ -1,5 +1,6 @@
 """``spectui models``: models on this machine."""
 
+import os
 from pathlib import Path
 
 import click
@@ -9,7 +10,7 @@ from spectui.cli.values import INT_MAX
 
 @click.group(name="models")
 def command() -> None:
-    """Find models and drafts for them, or build the demo models."""
+    """Find models and drafts for them, fetch a preset's, or build the demo models."""
 
 
 @command.command(name="scan")
@@ -72,3 +73,47 @@ def demo(*, seed: int, quiet: bool) -> None:
         progress.close()
     for model, path in built.items():
         say(f"{model}\t{path}")
+
+
+@command.command(name="pull")
+@click.argument("preset")
+@click.option(
+    "--only",
+    type=click.Choice(["target", "draft"]),
+    help="Just the target, or just the drafts (default: all).",
+)
+@click.option(
+    "--file",
+    "globs",
+    multiple=True,
+    metavar="GLOB",
+    help="Just files with such a name. May be repeated.",
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be fetched, and fetch nothing.")
+@click.option(
+    "--json",
+    "json_path",
+    type=click.Path(allow_dash=True),
+    metavar="FILE",
+    help="Write the result as JSON; - for stdout.",
+)
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+def pull(
+    *,
+    preset: str,
+    only: str | None,
+    globs: tuple[str, ...],
+    dry_run: bool,
+    json_path: str | None,
+    quiet: bool,
+) -> None:
+    """Fetch the models of PRESET from Hugging Face, check them, and print their paths.
+
+    Stopped, it goes on where it was; what is there is not fetched again. HF_TOKEN, HF_ENDPOINT and
+    the other variables of huggingface_hub are honoured.
+    """
+    # Counting users is not ours, and huggingface_hub would keep a file for it in its own folder.
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    from spectui.cli.run_pull import run_pull
+
+    run_pull(preset, only=only, globs=globs, dry_run=dry_run, json_path=json_path, quiet=quiet)

@@ -1,5 +1,6 @@
 """The models of ``--preset``, where the command line names none."""
 
+import shlex
 from dataclasses import replace
 
 from spectui.cli.request import SharedOptions
@@ -15,7 +16,7 @@ def with_preset_models(options: SharedOptions, *, most_drafts: int | None = None
         most_drafts: take the first ones that are there; None for all.
 
     Raises:
-        BadInputError: files are missing; says where to get them and where to put them.
+        BadInputError: files are missing; says how to get them and where they belong.
     """
     if options.preset is None or options.demo:
         return options
@@ -31,12 +32,13 @@ def with_preset_models(options: SharedOptions, *, most_drafts: int | None = None
         if not drafts:
             missing.append(f"the draft {' or '.join(str(draft) for draft in preset.draft)}")
     if missing:
-        raise _missing(preset, " and ".join(missing))
+        raise _missing(preset, options.preset, " and ".join(missing))
     return replace(options, model=target, model_draft=drafts)
 
 
-def _missing(preset: Preset, what: str) -> BadInputError:
+def _missing(preset: Preset, name: str, what: str) -> BadInputError:
+    command = f"spectui models pull {shlex.quote(name)}"
     return BadInputError(
-        f"models of preset {preset.name} are missing: fetch {what} from Hugging Face into "
-        f"{preset.models_folder}, or give your own with -m and -md"
+        f"models of preset {preset.name} are missing: fetch {what} into {preset.models_folder} "
+        f"with {command}, or give your own with -m and -md"
     )

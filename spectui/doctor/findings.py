@@ -133,8 +133,8 @@ def _apart(name: str, report: PairReport) -> Iterator[str]:
     """Yield what llama.cpp's rule does not look at."""
     if report.target.pre != report.draft.pre:
         yield (
-            f"{name} cuts text in another way ({report.draft.pre}, the target {report.target.pre}), "
-            "so it was trained on other tokens than it will see"
+            f"{name} cuts text in another way than the target ({report.draft.pre}, not "
+            f"{report.target.pre}), so it was trained on other tokens than it will see"
         )
     if report.templates is Templates.DIFFERENT:
         yield f"{name} was trained with another chat template; the target's is used for both"

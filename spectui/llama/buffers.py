@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-
 HOST = "CPU"
 """The memory of the host, as llama.cpp names its device."""
 

@@ -27,7 +27,7 @@ class ModelFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def __post_init__(self) -> None:
         """Refuse names that lead out of the folder, or to something else than a model."""
         for name in self.files:
-            if not _stays_inside(name):
+            if not stays_inside(name):
                 raise ValueError(
                     f"{name!r} must name a .gguf file inside the preset's folder: relative, "
                     "without .., ** or backslashes"
@@ -46,7 +46,8 @@ class ModelFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return found[0][0] if all(found) else None
 
 
-def _stays_inside(name: str) -> bool:
+def stays_inside(name: str) -> bool:
+    """Tell whether this can only be the name of a model below the folder that it is put into."""
     path = PurePosixPath(name)
     is_plain = "\\" not in name and "**" not in name and ".." not in path.parts
     return is_plain and not path.is_absolute() and name.endswith(".gguf")

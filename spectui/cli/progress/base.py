@@ -4,6 +4,7 @@ from typing import Protocol
 
 from spectui.demo import DemoProgress
 from spectui.engine.events import Event
+from spectui.presets.plan import PullProgress
 from spectui.tune.events import TuneEvent
 from spectui.tune.measurement import Pair
 
@@ -13,6 +14,10 @@ class Progress(Protocol):
 
     def on_demo(self, progress: DemoProgress) -> None:
         """A demo model is being built."""
+        ...
+
+    def on_pull(self, progress: PullProgress) -> None:
+        """A file of a preset is being fetched."""
         ...
 
     def on_engine(self, event: Event) -> None:
@@ -40,6 +45,9 @@ class Silent:
     """Shows nothing (``--quiet``)."""
 
     def on_demo(self, progress: DemoProgress) -> None:
+        """Nothing."""
+
+    def on_pull(self, progress: PullProgress) -> None:
         """Nothing."""
 
     def on_engine(self, event: Event) -> None:

@@ -5,6 +5,7 @@ from rich.console import Console
 from spectui.cli.progress import words
 from spectui.cli.progress.base import Silent
 from spectui.demo import DemoProgress
+from spectui.presets.plan import PullProgress, Step
 from spectui.tune.events import (
     ConfirmationStarted,
     ForecastMade,
@@ -26,6 +27,7 @@ class Lines(Silent):
         self._console = console
         self._records: list[TrialRecord] = []
         self._building: str | None = None
+        self._pulled: tuple[str, Step, int] | None = None
 
     def on_demo(self, progress: DemoProgress) -> None:
         """One line per model."""
@@ -33,6 +35,13 @@ class Lines(Silent):
         if progress.fraction < 1 and self._building != progress.model:
             self._building = str(progress.model)
             self.say(f"building the demo model {progress.model}")
+
+    def on_pull(self, progress: PullProgress) -> None:
+        """One line per file and step, and per tenth of its size."""
+        tenth = 10 * progress.done_bytes // max(1, progress.size_bytes)
+        if self._pulled != (progress.file, progress.step, tenth):
+            self._pulled = (progress.file, progress.step, tenth)
+            self.say(words.pulling(progress))
 
     def on_tune(self, event: TuneEvent) -> None:
         """One line per trial."""

@@ -17,6 +17,7 @@ from spectui.cli.progress import words
 from spectui.cli.progress.base import Silent
 from spectui.demo import DemoProgress
 from spectui.engine.events import Event, LoadProgress, RoundFinished
+from spectui.presets.plan import PullProgress
 from spectui.speculative.counters import Counters, count
 from spectui.tune.events import (
     ConfirmationStarted,
@@ -57,6 +58,10 @@ class Screen(Silent):
         """Show which model is built."""
         if progress.fraction < 1:
             self.say(f"building the demo model {progress.model}: {progress.fraction:.0%}")
+
+    def on_pull(self, progress: PullProgress) -> None:
+        """Show how far the file is."""
+        self.say(words.pulling(progress))
 
     def on_engine(self, event: Event) -> None:
         """Show loading, and what the current rounds accept."""
@@ -131,7 +136,10 @@ class Screen(Silent):
     def _headline(self) -> Text:
         text = Text(self._status, style="bold", no_wrap=True, overflow="ellipsis")
         text.append("\n")
-        facts = [f"acceptance now {words.percent(self._live_counters.acceptance_rate)}"]
+        facts = []
+        rate = self._live_counters.acceptance_rate
+        if self._records or rate is not None:
+            facts.append(f"acceptance now {words.percent(rate)}")
         if self._left_s is not None:
             facts.append(f"about {words.duration(self._left_s)} left")
         best = best_trial(self._records)

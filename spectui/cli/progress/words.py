@@ -1,6 +1,7 @@
 """How numbers and steps are written."""
 
-from spectui.models.sizes import counted
+from spectui.models.sizes import bytes_text, counted
+from spectui.presets.plan import PullProgress
 from spectui.replay.costs import Costs
 from spectui.tune.events import ConfirmationStarted, SearchDecided, StudyResumed
 from spectui.tune.forecast import Forecast
@@ -78,6 +79,18 @@ def traced(event: TracingEvent) -> str:
 
 def _unsteady(costs: Costs) -> str:
     return "" if costs.spread is None else f", the machine unsteady by {100 * costs.spread:.0f} %"
+
+
+def pulling(progress: PullProgress) -> str:
+    """Tell how far a file is."""
+    text = (
+        f"{progress.step} {progress.file}: {bytes_text(progress.done_bytes)} of "
+        f"{bytes_text(progress.size_bytes)}"
+    )
+    if progress.bytes_per_s and progress.left_s is not None:
+        speed = bytes_text(round(progress.bytes_per_s))
+        text += f", {speed}/s, about {duration(progress.left_s)} left"
+    return text
 
 
 def rate(value: float | None) -> str:
