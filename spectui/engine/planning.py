@@ -1,6 +1,7 @@
 """Memory plans from a child process, so that no header of a file can end or fill this one."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 TIMEOUT_S = 30.0
 """For one plan, and for the child's start. Plans take less than two seconds on a free machine."""
 _LAST_WORDS_BYTES = 4096
+_BUILD_FOLDER = re.compile(r"\A/\S*/(?=[^/\s]+:\d+: )")
+"""Where llama.cpp was compiled, in front of a file and line of it."""
 
 
 class Planner(Closing):
@@ -163,7 +166,7 @@ class _Child(Closing):
         self._stderr.seek(max(end - _LAST_WORDS_BYTES, 0))
         lines = self._stderr.read().decode(errors="replace").splitlines()
         spoken = [line.strip() for line in lines if line.strip()]
-        return spoken[-1] if spoken else "none"
+        return _BUILD_FOLDER.sub("", spoken[-1]) if spoken else "none"
 
 
 def _start(connection: Connection, stderr: BinaryIO) -> "subprocess.Popen[bytes]":

@@ -7,6 +7,7 @@ that makes no sense ends the process, so this runs in a child (``plan_child``).
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from spectui.errors import BadInputError, DoesNotFitError
 from spectui.llama.breakdown import Share, memory_breakdown
 from spectui.llama.buffers import HOST, Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
+from spectui.llama.files import check_file
 from spectui.llama.library import native_log
 from spectui.llama.model import Model
 from spectui.llama.pair import DraftContext, TargetContext
@@ -29,6 +31,27 @@ _MAPPED = "CPU_Mapped"
 class _Role(StrEnum):
     TARGET = "target"
     DRAFT = "draft"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State:
+    """What a model was opened from: equal as long as it need not be opened again."""
+
+    options: ModelOptions
+    inode: int
+    size_bytes: int
+    changed_ns: int
+
+
+def _state(options: ModelOptions) -> _State:
+    check_file(options.path)
+    status = options.path.stat()
+    return _State(
+        options=options,
+        inode=status.st_ino,
+        size_bytes=status.st_size,
+        changed_ns=status.st_mtime_ns,
+    )
 
 
 class PlanMaker(Closing):
@@ -49,8 +72,8 @@ class PlanMaker(Closing):
         """
         self._reading = reading
         self._bounded = bounded
-        self._models: dict[_Role, Model] = {}
-        self._compared: tuple[Path, Path, str | None] | None = None
+        self._opened: dict[_Role, tuple[_State, Model]] = {}
+        self._compared: tuple[_State, _State, str | None] | None = None
 
     def plan(self, request: PlanRequest) -> Plan:
         """Plan the target, and the draft if there is one.
@@ -73,31 +96,34 @@ class PlanMaker(Closing):
             draft, request.context, target_vocabulary=target.vocabulary, abort=abort
         ) as context:
             draft_plan = _planned(context)
-        reason = self._incompatibility(target, draft)
+        reason = self._incompatibility()
         return Plan(target=target_plan, draft=draft_plan, incompatibility=reason)
 
     def close(self) -> None:
         """Close the headers."""
         self._compared = None
-        while self._models:
-            self._models.popitem()[1].close()
+        for role in _Role:
+            self._close(role)
 
     def _open(self, role: _Role, options: ModelOptions) -> Model:
         self._reading(options.path)
-        opened = self._models.get(role)
-        if opened is not None and opened.options == options:
-            return opened
-        if opened is not None:
-            del self._models[role]
-            opened.close()
+        state = _state(options)
+        opened = self._opened.get(role)
+        if opened is not None and opened[0] == state:
+            return opened[1]
+        self._close(role)
         model = self._read(options)
         try:
             model.check_generates()
         except BadInputError:
             model.close()
             raise
-        self._models[role] = model
+        self._opened[role] = state, model
         return model
+
+    def _close(self, role: _Role) -> None:
+        if role in self._opened:
+            self._opened.pop(role)[1].close()
 
     def _read(self, options: ModelOptions) -> Model:
         try:
@@ -109,12 +135,12 @@ class PlanMaker(Closing):
                 "check that the download is complete"
             ) from error
 
-    def _incompatibility(self, target: Model, draft: Model) -> str | None:
-        # A search asks dozens of times about one pair, and vocabularies are long.
-        pair = target.options.path, draft.options.path
-        if self._compared is None or self._compared[:2] != pair:
+    def _incompatibility(self) -> str | None:
+        (ours, target), (theirs, draft) = (self._opened[role] for role in _Role)
+        # A search over contexts asks dozens of times, and vocabularies are long.
+        if self._compared is None or self._compared[:2] != (ours, theirs):
             reason = incompatibility(target.vocabulary, draft.vocabulary)
-            self._compared = *pair, reason
+            self._compared = ours, theirs, reason
         return self._compared[2]
 
 

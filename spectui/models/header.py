@@ -5,7 +5,8 @@ models have, nothing recurses deeper than a few levels, and at most ``_MAX_BYTES
 """
 
 import struct
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -29,6 +30,8 @@ _MAX_KEY_BYTES = (1 << 16) - 1
 """As the format has it."""
 _MAX_DIMS = 4
 """``GGML_MAX_DIMS``."""
+_MAX_LAYERS, _MAX_EXPERTS = 512, 1024
+"""``LLAMA_MAX_LAYERS``, ``LLAMA_MAX_EXPERTS``."""
 _MAX_DEPTH = 4
 """Of lists in lists, which the format allows and no model has."""
 
@@ -54,8 +57,9 @@ def is_cut(path: Path) -> bool:
 def check_header(path: Path) -> None:
     """Refuse a header whose lengths lead out of the file, or beyond anything that a model has.
 
-    Llama.cpp believes more of it and may take all memory, or all time, for it. A version that is
-    not known here passes: llama.cpp says what is wrong with it.
+    Llama.cpp believes more of it and may take all memory, or all time, for it; and it aborts on
+    counts of layers and experts that cannot be. A version that is not known here passes: llama.cpp
+    says what is wrong with it.
 
     Raises:
         BadInputError: the header is broken, or the file ends within it.
@@ -63,11 +67,26 @@ def check_header(path: Path) -> None:
     """
     try:
         with path.open("rb") as file:
-            _Walk(file, path.stat().st_size).last_tensor_at()
+            walk = _Walk(file, path.stat().st_size)
+            walk.last_tensor_at()
+            _check_counts(walk.numbers)
     except (_BrokenError, _CutError) as error:
         raise BadInputError(
             f"{path} has a broken header ({error}); check that the download is complete"
         ) from error
+
+
+def _check_counts(numbers: Mapping[bytes, int]) -> None:
+    """Hold what a header counts against the assertions in llama.cpp's ``load_hparams``."""
+    counts = {key.partition(b".")[2]: number for key, number in numbers.items()}
+    n_layers, n_experts = counts.get(b"block_count", 1), counts.get(b"expert_count", 0)
+    n_used = counts.get(b"expert_used_count", min(n_experts, 1))
+    if not 1 <= n_layers <= _MAX_LAYERS:
+        raise _BrokenError(f"a model of {n_layers} layers")
+    if n_experts > _MAX_EXPERTS:
+        raise _BrokenError(f"layers of {n_experts} experts")
+    if not min(n_experts, 1) <= n_used <= n_experts:
+        raise _BrokenError(f"{n_used} of {n_experts} experts are used")
 
 
 class _BrokenError(Exception):
@@ -90,6 +109,8 @@ class _Walk:
     data: bytes = b""
     at: int = 0
     entries_left: int = _MAX_ENTRIES
+    numbers: dict[bytes, int] = field(default_factory=dict)
+    """Metadata that are single unsigned numbers of 32 bits, as all counts are."""
 
     def last_tensor_at(self) -> int:
         """Return where the last tensor begins in the file; -1 without one, or where not known."""
@@ -100,24 +121,23 @@ class _Walk:
         if self._u32() not in _VERSIONS:
             return -1
         n_tensors, n_values = self._u64(), self._u64()
-        alignment = self._values(n_values)
+        self._values(n_values)
+        alignment = self.numbers.get(_ALIGNMENT_KEY, _ALIGNMENT)
         self._count(n_tensors)
         offsets = [self._tensor() for _ in range(n_tensors)]
         if not offsets or not alignment:
             return -1
         return -(-self.at // alignment) * alignment + max(offsets)
 
-    def _values(self, n_values: int) -> int:
-        """Go over the metadata; return the alignment of the tensors."""
+    def _values(self, n_values: int) -> None:
+        """Go over the metadata."""
         self._count(n_values)
-        alignment = _ALIGNMENT
         for _ in range(n_values):
             key, kind = self._key(), self._u32()
-            if key == _ALIGNMENT_KEY and kind == _UINT32:
-                alignment = self._u32()
+            if kind == _UINT32:
+                self.numbers[key] = self._u32()
             else:
                 self._skip_value(kind)
-        return alignment
 
     def _tensor(self) -> int:
         """Go over a tensor's description; return where it begins behind the header."""

@@ -1,0 +1,101 @@
+"""What llama.cpp really allocates for a model and its context, to hold plans against."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from spectui.llama.breakdown import memory_breakdown
+from spectui.llama.buffers import Buffer, BufferKind, parse_buffers
+from spectui.llama.context import AbortFlag, Context
+from spectui.llama.info import Rollback
+from spectui.llama.library import native_log
+from spectui.llama.model import Model
+from spectui.llama.pair import DraftContext, TargetContext
+from spectui.llama.planned import PlanRequest
+from tests.support.models import MOE, Tiny, write_tiny
+from tests.support.recurrent import write_lfm2, write_mamba
+
+LOG_STEP_BYTES = 0.01 * (1 << 20)
+"""The log has hundredths of a MiB."""
+
+KINDS: dict[str, Callable[[Path], None]] = {
+    "llama": lambda path: write_tiny(Tiny(), path),
+    "moe": lambda path: write_tiny(MOE, path),
+    "mamba": lambda path: write_mamba(Tiny(), path),
+    "lfm2": lambda path: write_lfm2(Tiny(), path),
+    "lfm2-window": lambda path: write_lfm2(Tiny(), path, window=32),
+}
+"""Writers of a tiny model of every kind of memory."""
+
+Bytes = Counter[tuple[str, str]]
+"""By device and use: ``weights``, ``cache`` (recurrent state included), ``compute``."""
+
+_USES = {
+    BufferKind.WEIGHTS: "weights",
+    BufferKind.KV: "cache",
+    BufferKind.RECURRENT: "cache",
+    BufferKind.COMPUTE: "compute",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allocated:
+    exact: Bytes
+    """As ``llama_get_memory_breakdown`` tells them."""
+    logged: tuple[Buffer, ...]
+    n_ctx: int
+    rollback: Rollback
+
+
+def allocate(request: PlanRequest) -> tuple[Allocated, Allocated | None]:
+    """Load a pair and make its contexts, as the engine does; free all of it."""
+    abort = AbortFlag()
+    with ExitStack() as stack:
+        target = stack.enter_context(Model(request.target))
+        lines = native_log.tail()
+        context: Context = stack.enter_context(
+            TargetContext(target, request.context, max_draft=request.max_draft, abort=abort)
+        )
+        ours = _allocated(context, lines)
+        if request.draft is None:
+            return ours, None
+        draft = stack.enter_context(Model(request.draft))
+        lines = native_log.tail()
+        context = stack.enter_context(
+            DraftContext(draft, request.context, target_vocabulary=target.vocabulary, abort=abort)
+        )
+        return ours, _allocated(context, lines)
+
+
+def _allocated(context: Context, loading: Iterable[str]) -> Allocated:
+    exact: Bytes = Counter()
+    for share in memory_breakdown(context.c):
+        exact[share.buffer_type, "weights"] += share.weights_bytes
+        exact[share.buffer_type, "cache"] += share.cache_bytes
+        exact[share.buffer_type, "compute"] += share.compute_bytes
+    return Allocated(
+        exact=+exact,
+        logged=parse_buffers((*loading, *native_log.tail())),
+        n_ctx=context.n_ctx,
+        rollback=context.rollback,
+    )
+
+
+def planned_bytes(buffers: Iterable[Buffer]) -> Bytes:
+    """Add up a plan as the breakdown of a real context does, which has no outputs."""
+    sizes: Bytes = Counter()
+    for buffer in buffers:
+        if buffer.kind in _USES:
+            sizes[buffer.device, _USES[buffer.kind]] += buffer.size_bytes
+    return sizes
+
+
+def log_gaps_bytes(buffers: Iterable[Buffer], logged: Iterable[Buffer]) -> dict[str, int]:
+    """Bytes between a plan and the log of a real load, of every buffer that either has."""
+    gaps: Counter[str] = Counter()
+    for sign, ones in ((1, buffers), (-1, logged)):
+        for one in ones:
+            gaps[f"{one.device} {one.kind}"] += sign * one.size_bytes
+    return dict(gaps)

@@ -1,0 +1,201 @@
+"""What fits in memory, on plans that are made up."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.config import ContextOptions, ModelOptions
+from spectui.engine.fitting import (
+    CONTEXT_STEP,
+    Demand,
+    demands,
+    fits,
+    fitting_drafts,
+    largest_context,
+    smallest_n_cpu_moe,
+)
+from spectui.errors import BadInputError, DoesNotFitError, UsageError
+from spectui.llama.buffers import HOST, Buffer, BufferKind
+from spectui.llama.info import ModelInfo, Rollback
+from spectui.llama.planned import ModelPlan, Plan, PlanRequest
+
+REQUEST = PlanRequest(target=ModelOptions(path=Path("target.gguf")))
+BAD = ModelOptions(path=Path("bad.gguf"))
+HUGE = ModelOptions(path=Path("huge.gguf"))
+OTHER = ModelOptions(path=Path("other.gguf"))
+GOOD = ModelOptions(path=Path("good.gguf"))
+
+
+@dataclass
+class Script:
+    """Plans by arithmetic: a target whose layers each have experts, and drafts by their names."""
+
+    n_layers: int = 10
+    n_experts: int = 4
+    expert_bytes: int = 100
+    """Per layer."""
+    dense_bytes: int = 50
+    cache_bytes: int = 1
+    """Per token."""
+    n_ctx_train: int = 4096
+    mmap: bool = True
+    largest: int | None = None
+    """Context from which on the plan itself cannot be made."""
+    asked: list[PlanRequest] = field(default_factory=list)
+
+    def __call__(self, request: PlanRequest) -> Plan:
+        self.asked.append(request)
+        if self.largest is not None and request.context.ctx_size > self.largest:
+            raise DoesNotFitError("no recurrent state")
+        draft = None if request.draft is None else self._draft(request.draft)
+        reason = "token 7 differs" if request.draft == OTHER else None
+        return Plan(target=self._target(request), draft=draft, incompatibility=reason)
+
+    def _target(self, request: PlanRequest) -> ModelPlan:
+        n_in_ram = min(request.target.n_cpu_moe, self.n_layers)
+        in_ram = "CPU_Mapped" if self.mmap else "CPU"
+        on_gpu_bytes = self.dense_bytes + (self.n_layers - n_in_ram) * self.expert_bytes
+        cache_bytes = request.context.ctx_size * self.cache_bytes
+        return self._plan(
+            buffer("CUDA0", BufferKind.WEIGHTS, on_gpu_bytes),
+            buffer(in_ram, BufferKind.WEIGHTS, n_in_ram * self.expert_bytes),
+            buffer("CUDA0", BufferKind.KV, cache_bytes),
+            buffer("CUDA_Host", BufferKind.OUTPUT, 3),
+        )
+
+    def _draft(self, options: ModelOptions) -> ModelPlan:
+        if options == BAD:
+            raise BadInputError("bad.gguf is no model")
+        size_bytes = 1_000_000 if options == HUGE else 10
+        return self._plan(buffer("CUDA0", BufferKind.WEIGHTS, size_bytes))
+
+    def _plan(self, *buffers: Buffer) -> ModelPlan:
+        info = ModelInfo(
+            path=Path("target.gguf"),
+            arch="llama",
+            name="scripted",
+            n_params=1,
+            size_bytes=1,
+            n_layers=self.n_layers,
+            n_ctx_train=self.n_ctx_train,
+            n_vocab=10,
+            has_chat_template=False,
+        )
+        return ModelPlan(
+            info=info,
+            n_experts=self.n_experts,
+            n_ctx=256,
+            rollback=Rollback.TRUNCATE,
+            buffers=buffers,
+        )
+
+
+def buffer(device: str, kind: BufferKind, size_bytes: int) -> Buffer:
+    return Buffer(device=device, kind=kind, size_bytes=size_bytes)
+
+
+def test_demands_are_by_memory_with_the_hosts_last() -> None:
+    plan = Script()(with_context(256))
+    gpu, host = demands(plan, {"CUDA0": 2000, HOST: 100})
+    assert gpu == Demand(memory="CUDA0", allocated_bytes=1306, mapped_bytes=0, free_bytes=2000)
+    assert gpu.left_bytes == 694
+    # Pinned for a GPU, and the host's all the same.
+    assert host == Demand(memory=HOST, allocated_bytes=3, mapped_bytes=0, free_bytes=100)
+
+
+def test_what_is_free_and_unused_is_shown_too() -> None:
+    found = demands(Script()(REQUEST), {"CUDA1": 7, HOST: 9})
+    assert [(one.memory, one.free_bytes) for one in found] == [
+        ("CUDA0", None),
+        ("CUDA1", 7),
+        (HOST, 9),
+    ]
+
+
+def test_nothing_is_too_large_where_nobody_knows_what_is_free() -> None:
+    assert fits(Script()(REQUEST), {})
+    assert not fits(Script()(REQUEST), {"CUDA0": 5145})
+    assert fits(Script()(REQUEST), {"CUDA0": 5146})
+
+
+@pytest.mark.parametrize(
+    ("mapped_bytes", "fits", "loads"),
+    [(90, True, True), (91, False, True), (10_000, False, True)],
+)
+def test_mapped_weights_load_without_room(mapped_bytes: int, *, fits: bool, loads: bool) -> None:
+    demand = Demand(memory=HOST, allocated_bytes=10, mapped_bytes=mapped_bytes, free_bytes=100)
+    assert (demand.fits, demand.can_load) == (fits, loads)
+
+
+def test_what_is_allocated_does_not_load_without_room() -> None:
+    demand = Demand(memory=HOST, allocated_bytes=101, mapped_bytes=0, free_bytes=100)
+    assert (demand.fits, demand.can_load) == (False, False)
+
+
+def with_context(ctx_size: int) -> PlanRequest:
+    return PlanRequest(target=REQUEST.target, context=ContextOptions(ctx_size=ctx_size))
+
+
+@given(free_bytes=st.integers(0, 6000), n_ctx_train=st.integers(1, 5000))
+def test_the_largest_context_is_the_largest(free_bytes: int, n_ctx_train: int) -> None:
+    script = Script(n_ctx_train=n_ctx_train)
+    free = {"CUDA0": free_bytes}
+    sizes = range(CONTEXT_STEP, max(n_ctx_train, CONTEXT_STEP) + 1, CONTEXT_STEP)
+    expected = max((n for n in sizes if fits(script(with_context(n)), free)), default=None)
+    script.asked.clear()
+    assert largest_context(script, REQUEST, free) == expected
+    assert len(script.asked) <= 2 + len(sizes).bit_length()
+
+
+def test_a_context_that_cannot_be_planned_does_not_fit() -> None:
+    assert largest_context(Script(largest=1100), REQUEST, {}) == 1024
+    assert largest_context(Script(), REQUEST, {}) == 4096
+
+
+@given(gpu_bytes=st.integers(0, 6000), host_bytes=st.integers(0, 1500), mmap=st.booleans())
+def test_as_few_experts_as_possible_stay_in_ram(
+    gpu_bytes: int, host_bytes: int, *, mmap: bool
+) -> None:
+    script = Script(mmap=mmap)
+    free = {"CUDA0": gpu_bytes, HOST: host_bytes}
+    plans = (script(n_cpu_moe(n)) for n in range(script.n_layers + 1))
+    expected = next((n for n, plan in enumerate(plans) if fits(plan, free)), None)
+    assert smallest_n_cpu_moe(script, REQUEST, free) == expected
+
+
+def n_cpu_moe(n_layers: int) -> PlanRequest:
+    return PlanRequest(target=ModelOptions(path=Path("target.gguf"), n_cpu_moe=n_layers))
+
+
+def test_a_model_without_experts_has_none_to_move() -> None:
+    assert smallest_n_cpu_moe(Script(n_experts=0), REQUEST, {"CUDA0": 0}) is None
+
+
+def test_what_the_request_says_of_experts_does_not_bind_the_search() -> None:
+    request = PlanRequest(target=ModelOptions(path=Path("target.gguf"), cpu_moe=True, n_cpu_moe=9))
+    script = Script()
+    assert smallest_n_cpu_moe(script, request, {}) == 0
+    assert not any(asked.target.cpu_moe for asked in script.asked)
+
+
+def test_drafts_are_tried_beside_the_target() -> None:
+    found = fitting_drafts(Script(), REQUEST, (GOOD, HUGE, BAD, OTHER), {"CUDA0": 6000})
+    assert [one.reason for one in found] == [
+        None,
+        "does not fit in memory beside the target",
+        "bad.gguf is no model",
+        "token 7 differs",
+    ]
+    assert [one.plan is None for one in found] == [False, False, True, False]
+    assert [one.draft for one in found] == [GOOD, HUGE, BAD, OTHER]
+
+
+def test_what_is_wrong_with_the_target_is_no_drafts_fault() -> None:
+    def refuse(_request: PlanRequest) -> Plan:
+        raise UsageError("-ctk q9: unknown")
+
+    with pytest.raises(UsageError, match="-ctk q9"):
+        fitting_drafts(refuse, REQUEST, (GOOD,), {})

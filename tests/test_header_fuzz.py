@@ -1,0 +1,214 @@
+"""Headers that lie: one sentence, exit code 3, and this process lives on."""
+
+import itertools
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spectui.config import ContextOptions, ModelOptions
+from spectui.engine.planning import Planner
+from spectui.errors import BadInputError
+from spectui.llama.planned import PlanRequest
+from spectui.models.header import check_header, is_cut
+from tests.support.allocation import KINDS
+from tests.support.cli import Spectui
+from tests.support.headers import Field, Part, fields
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+
+CONTEXT = ContextOptions(ctx_size=256, ubatch_size=64, threads=1)
+MEMORY_BYTES = 500e6
+_NAME = struct.pack("<Q1s", 1, b"k")
+_KINDS = ("moe", "lfm2", "mamba")
+_numbers = itertools.count()
+
+NUMBERS = st.one_of(
+    st.sampled_from([0, 1, 2, 9, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**60, 2**63, 2**64 - 1]),
+    st.integers(-4, 20),
+    st.integers(0, 2**64 - 1),
+)
+
+
+@pytest.fixture(scope="module")
+def valid(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("valid")
+    for kind in _KINDS:
+        KINDS[kind](folder / kind)
+    return {kind: (folder / kind).read_bytes() for kind in _KINDS}
+
+
+@pytest.fixture(scope="module")
+def planner() -> Iterator[Planner]:
+    with Planner() as made:
+        yield made
+
+
+def start(n_tensors: int, n_values: int) -> bytes:
+    return b"GGUF" + struct.pack("<IQQ", 3, n_tensors, n_values)
+
+
+def array(kind: int, n: int) -> bytes:
+    return _NAME + struct.pack("<IIQ", 9, kind, n)
+
+
+BROKEN = {
+    "ends": (start(0, 1) + _NAME, "the file ends within it"),
+    "values": (start(0, 2**60), "announces 1152921504606846976 entries"),
+    "tensors": (start(2**60, 0), "announces 1152921504606846976 entries"),
+    "text": (start(0, 1) + _NAME + struct.pack("<IQ", 8, 2**63), "the file ends within it"),
+    "texts": (start(0, 1) + array(8, 2**60), "announces 1152921504606846976 entries"),
+    "numbers": (start(0, 1) + array(12, 2**61), "the file ends within it"),
+    "lists": (start(0, 1) + array(9, 2**60), "announces 1152921504606846976 entries"),
+    "key": (start(0, 1) + struct.pack("<Q", 2**40), "a key of 1099511627776 bytes"),
+    "no key": (start(0, 1) + struct.pack("<Q", 0), "a key of 0 bytes"),
+    "type": (start(0, 1) + _NAME + struct.pack("<IQ", 13, 0), "a value of type 13"),
+    "depth": (
+        start(0, 1) + array(9, 1) + struct.pack("<IQ", 9, 1) * 100_000,
+        "lists are more than 4 deep",
+    ),
+    "dimensions": (start(1, 0) + _NAME + struct.pack("<I", 5), "a tensor of 5 dimensions"),
+}
+
+
+@pytest.mark.parametrize(("data", "reason"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_header_is_refused_with_a_reason(tmp_path: Path, data: bytes, reason: str) -> None:
+    path = tmp_path / "broken.gguf"
+    path.write_bytes(data)
+    with pytest.raises(BadInputError, match="has a broken header") as caught:
+        check_header(path)
+    assert reason in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert is_cut(path) is (reason == "the file ends within it")
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (start(0, 2**60), "announces"),
+        (start(0, 1), "a key of 0 bytes"),
+        (start(0, 1) + array(8, 2**22 + 1), "announces"),
+        (start(0, 1) + array(12, 2**36), "more than 128 MiB"),
+        (start(0, 1) + _NAME + struct.pack("<IQ", 8, 2**39), "more than 128 MiB"),
+    ],
+    ids=["values", "zeros", "texts", "numbers", "text"],
+)
+def test_a_file_of_a_terabyte_is_not_read(tmp_path: Path, data: bytes, reason: str) -> None:
+    path = tmp_path / "huge.gguf"
+    with path.open("wb") as file:
+        file.write(data)
+        file.truncate(2**40)
+    with pytest.raises(BadInputError, match=reason):
+        check_header(path)
+    assert not is_cut(path)
+
+
+@pytest.mark.parametrize("version", [1, 4, 0x03000000])
+def test_other_versions_are_left_to_llama_cpp(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "other.gguf"
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", version, 2**60, 2**60))
+    check_header(path)
+    assert not is_cut(path)
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_valid_headers_pass(tmp_path: Path, valid: dict[str, bytes], kind: str) -> None:
+    path = tmp_path / "valid.gguf"
+    path.write_bytes(valid[kind])
+    check_header(path)
+    ends = {field.at for field in fields(valid[kind])}
+    for end in itertools.islice(sorted(ends), 0, None, 40):
+        path.write_bytes(valid[kind][:end])
+        with pytest.raises(BadInputError, match="ends within it"):
+            check_header(path)
+
+
+def assert_survives(planner: Planner, path: Path) -> None:
+    """The plan is made, or refused in one sentence that names the file."""
+    sentence = str(path)
+    try:
+        planner.plan(PlanRequest(target=ModelOptions(path=path), context=CONTEXT))
+    except BadInputError as error:
+        sentence = str(error)
+    assert str(path) in sentence
+    assert "\n" not in sentence
+    if planner.pid is not None:
+        assert peak_bytes(planner.pid) < MEMORY_BYTES
+
+
+def peak_bytes(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+
+@given(data=st.data())
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_no_header_ends_this_process(
+    tmp_path: Path, valid: dict[str, bytes], planner: Planner, data: st.DataObject
+) -> None:
+    whole = valid[data.draw(st.sampled_from(_KINDS))]
+    found = fields(whole)
+    broken = whole
+    part = data.draw(st.sampled_from([None, *Part]))
+    candidates = [field for field in found if part in {None, field.part}]
+    for field in data.draw(st.lists(st.sampled_from(candidates), max_size=3)):
+        broken = field.put(broken, data.draw(NUMBERS))
+    if data.draw(st.booleans()):
+        broken = broken[: data.draw(st.integers(8, len(broken)))]
+    # A file of its own: the planner keeps headers that did not change.
+    path = tmp_path / f"fuzzed-{next(_numbers)}.gguf"
+    path.write_bytes(broken)
+    assert_survives(planner, path)
+    path.unlink()
+
+
+def value(found: tuple[Field, ...], key: str) -> Field:
+    return next(one for one in found if one.key.endswith(key) and one.part is Part.VALUE)
+
+
+@pytest.mark.parametrize(
+    ("key", "number", "reason"),
+    [
+        ("block_count", 0, "a model of 0 layers"),
+        ("block_count", 513, "a model of 513 layers"),
+        ("expert_count", 1025, "layers of 1025 experts"),
+        ("expert_count", 1, "2 of 1 experts are used"),
+        ("expert_count", 0, "2 of 0 experts are used"),
+        ("expert_used_count", 0, "0 of 4 experts are used"),
+    ],
+)
+def test_counts_that_llama_cpp_would_abort_on_are_refused(
+    tmp_path: Path, valid: dict[str, bytes], key: str, number: int, reason: str
+) -> None:
+    path = tmp_path / "nonsense.gguf"
+    path.write_bytes(value(fields(valid["moe"]), key).put(valid["moe"], number))
+    with pytest.raises(BadInputError, match=reason):
+        check_header(path)
+
+
+def test_what_makes_no_sense_to_llama_cpp_ends_its_child_alone(
+    tmp_path: Path, valid: dict[str, bytes], planner: Planner
+) -> None:
+    path = tmp_path / "nonsense.gguf"
+    path.write_bytes(valid["moe"].replace(b"expert_used_count", b"expert_used_coins"))
+    with pytest.raises(BadInputError, match="SIGABRT") as caught:
+        planner.plan(PlanRequest(target=ModelOptions(path=path), context=CONTEXT))
+    assert str(path) in str(caught.value)
+    assert "(its last words: llama-model.cpp:" in str(caught.value)
+    path.write_bytes(valid["moe"])
+    planner.plan(PlanRequest(target=ModelOptions(path=path), context=CONTEXT))
+
+
+@pytest.mark.parametrize("case", ["values", "texts", "depth", "dimensions"])
+@pytest.mark.usefixtures("home")
+def test_bench_exits_with_3_on_a_broken_header(spectui: Spectui, tmp_path: Path, case: str) -> None:
+    path = tmp_path / "broken.gguf"
+    path.write_bytes(BROKEN[case][0])
+    assert spectui("bench", "-m", path, "--spec-type", "ngram-simple", "-t", 1) == 3
+    assert str(path) in spectui.err
+    assert BROKEN[case][1] in spectui.err

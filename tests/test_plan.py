@@ -1,0 +1,323 @@
+"""Plans of memory: what llama.cpp would allocate is what it then does allocate."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from spectui.config import ContextOptions, ModelOptions, TensorOverride
+from spectui.engine.planning import Planner
+from spectui.errors import BadInputError, UsageError
+from spectui.llama.buffers import HOST, BufferKind
+from spectui.llama.info import Rollback
+from spectui.llama.planned import ModelPlan, PlanRequest
+from tests.support.allocation import (
+    KINDS,
+    LOG_STEP_BYTES,
+    Allocated,
+    allocate,
+    log_gaps_bytes,
+    planned_bytes,
+)
+from tests.support.models import EMBEDDING, TARGET, Tiny, TinyPath
+from tests.support.shapes import QWEN3_0_6B, QWEN3_30B_A3B, QWEN3_NEXT_80B_A3B, Shape, write_header
+
+pytest_plugins = ["tests.support.fixtures"]
+
+SMALL = ContextOptions(ctx_size=256, ubatch_size=64, threads=1)
+CONTEXTS = {
+    "small": SMALL,
+    "usual": ContextOptions(threads=1),
+    "odd": ContextOptions(ctx_size=1000, batch_size=200, threads=1),
+}
+ALIVE_S = 30.0
+"""A process that was told to end has ended long before."""
+
+
+@pytest.fixture(scope="module")
+def planner() -> Iterator[Planner]:
+    with Planner() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("kinds")
+    paths = {name: folder / f"{name}.gguf" for name in KINDS}
+    for name, write in KINDS.items():
+        write(paths[name])
+    return paths
+
+
+def assert_equal(plan: ModelPlan, real: Allocated) -> None:
+    assert planned_bytes(plan.buffers) == real.exact
+    gaps = log_gaps_bytes(plan.buffers, real.logged)
+    assert all(abs(gap) <= LOG_STEP_BYTES for gap in gaps.values()), gaps
+    assert (plan.n_ctx, plan.rollback) == (real.n_ctx, real.rollback)
+
+
+@pytest.mark.parametrize("context", CONTEXTS.values(), ids=CONTEXTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_plan_is_what_a_load_allocates(
+    planner: Planner, kinds: dict[str, Path], kind: str, context: ContextOptions
+) -> None:
+    options = ModelOptions(path=kinds[kind])
+    request = PlanRequest(target=options, context=context, max_draft=8)
+    real, _ = allocate(request)
+    plan = planner.plan(request)
+    assert_equal(plan.target, real)
+    assert plan.draft is None
+
+
+@pytest.mark.parametrize(
+    ("target_types", "draft_types"),
+    [(("f16", "f16"), ("q8_0", "q8_0")), (("q8_0", "q4_0"), ("f32", "f32"))],
+    ids=["draft-q8_0", "target-q8_0-q4_0"],
+)
+@pytest.mark.parametrize("kind", ["llama", "lfm2"])
+def test_a_draft_has_its_own_cache_types(
+    planner: Planner,
+    kinds: dict[str, Path],
+    kind: str,
+    target_types: tuple[str, str],
+    draft_types: tuple[str, str],
+) -> None:
+    target, draft = (
+        ModelOptions(path=path, cache_type_k=k, cache_type_v=v)
+        for path, (k, v) in ((kinds[kind], target_types), (kinds["moe"], draft_types))
+    )
+    request = PlanRequest(target=target, draft=draft, context=CONTEXTS["usual"])
+    real_target, real_draft = allocate(request)
+    plan = planner.plan(request)
+    assert plan.draft is not None
+    assert real_draft is not None
+    assert_equal(plan.target, real_target)
+    assert_equal(plan.draft, real_draft)
+    assert plan.buffers == plan.target.buffers + plan.draft.buffers
+    assert plan.incompatibility is None
+
+
+@pytest.mark.models
+@pytest.mark.parametrize(("ctx_size", "cache_type"), [(512, "f16"), (4096, "q8_0")])
+def test_a_real_models_plan_is_what_it_allocates(
+    planner: Planner, smollm2: Path, ctx_size: int, cache_type: str
+) -> None:
+    options = ModelOptions(path=smollm2, cache_type_k=cache_type, cache_type_v=cache_type)
+    context = ContextOptions(ctx_size=ctx_size, threads=1)
+    request = PlanRequest(target=options, draft=options, context=context, max_draft=16)
+    plan = planner.plan(request)
+    for ours, real in zip((plan.target, plan.draft), allocate(request), strict=True):
+        assert ours is not None
+        assert real is not None
+        assert_equal(ours, real)
+    assert plan.target.info.n_layers == 30
+
+
+def test_mapped_weights_are_told_apart(planner: Planner, tiny: TinyPath) -> None:
+    for mmap, device in ((True, "CPU_Mapped"), (False, "CPU")):
+        options = ModelOptions(path=tiny(TARGET), mmap=mmap)
+        request = PlanRequest(target=options, context=SMALL)
+        plan = planner.plan(request).target
+        weights = [one for one in plan.buffers if one.kind is BufferKind.WEIGHTS]
+        assert [(one.device, one.is_mapped) for one in weights] == [(device, mmap)]
+        assert_equal(plan, allocate(request)[0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "rollback"),
+    [
+        ("llama", Rollback.TRUNCATE),
+        ("mamba", Rollback.CHECKPOINT),
+        ("lfm2", Rollback.SNAPSHOT),
+        ("lfm2-window", Rollback.SNAPSHOT),
+    ],
+)
+def test_the_kind_of_rollback_is_foreseen(
+    planner: Planner, kinds: dict[str, Path], kind: str, rollback: Rollback
+) -> None:
+    options = ModelOptions(path=kinds[kind])
+    assert planner.plan(PlanRequest(target=options, context=SMALL)).target.rollback is rollback
+    # A draft keeps no snapshots, and an attention window alone takes nothing away.
+    pair = PlanRequest(target=ModelOptions(path=kinds["llama"]), draft=options, context=SMALL)
+    draft = planner.plan(pair).draft
+    assert draft is not None
+    expected = Rollback.CHECKPOINT if rollback is Rollback.SNAPSHOT else rollback
+    assert draft.rollback is expected
+
+
+def test_snapshots_for_longer_drafts_take_more(planner: Planner, kinds: dict[str, Path]) -> None:
+    options = ModelOptions(path=kinds["lfm2"])
+    sizes = [
+        planned_bytes(
+            planner.plan(PlanRequest(target=options, context=SMALL, max_draft=n)).buffers
+        )[HOST, "cache"]
+        for n in (1, 3, 7)
+    ]
+    per_snapshot_bytes = (sizes[1] - sizes[0]) // 2
+    assert per_snapshot_bytes > 0
+    assert sizes[2] - sizes[1] == 4 * per_snapshot_bytes
+
+
+def test_a_file_that_changed_is_read_again(
+    planner: Planner, kinds: dict[str, Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "model.gguf"
+    request = PlanRequest(target=ModelOptions(path=path), context=SMALL)
+    for kind in ("llama", "mamba"):
+        path.write_bytes(kinds[kind].read_bytes())
+        assert planner.plan(request).target.info.arch == kind
+
+
+# The shapes of real models
+
+
+@pytest.fixture(scope="module")
+def headers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, int, Shape]]:
+    """Files, bytes of their weights and their shapes, with short vocabularies to save time."""
+    folder = tmp_path_factory.mktemp("headers")
+    found = {}
+    for shape in (QWEN3_NEXT_80B_A3B, QWEN3_30B_A3B, QWEN3_0_6B):
+        short = replace(shape, n_vocab=1024, n_merges=100)
+        path = folder / f"{shape.arch}.gguf"
+        found[shape.arch] = path, write_header(short, path), short
+    return found
+
+
+@pytest.mark.parametrize("arch", ["qwen3next", "qwen3moe", "qwen3"])
+def test_a_header_tells_a_large_models_memory(
+    planner: Planner, headers: dict[str, tuple[Path, int, Shape]], arch: str
+) -> None:
+    path, weights_bytes, shape = headers[arch]
+    assert path.stat().st_blocks * 512 < 2e6
+    n_ctx = 16_384
+    request = PlanRequest(
+        target=ModelOptions(path=path), context=ContextOptions(ctx_size=n_ctx, threads=1)
+    )
+    plan = planner.plan(request).target
+    cache_bytes = shape.n_attention_layers * 2 * 2 * shape.n_heads_kv * shape.head_dim * n_ctx
+    state_bytes = 0
+    if shape.linear is not None:
+        per_layer = 3 * shape.linear.conv_dim + shape.linear.inner * shape.linear.head_dim
+        state_bytes = (shape.n_layers - shape.n_attention_layers) * per_layer * 4
+    sizes = planned_bytes(plan.buffers)
+    assert sizes[HOST, "cache"] == cache_bytes + state_bytes
+    weights = sum(one.size_bytes for one in plan.buffers if one.kind is BufferKind.WEIGHTS)
+    # Each tensor begins at a multiple of 32 bytes; a tied output is the embedding again.
+    assert 0 <= weights - weights_bytes < 0.001 * weights_bytes
+    states = sum(one.size_bytes for one in plan.buffers if one.kind is BufferKind.RECURRENT)
+    assert abs(states - state_bytes) <= LOG_STEP_BYTES
+    assert (plan.n_experts, plan.info.n_layers) == (shape.n_experts, shape.n_layers)
+    assert plan.rollback is (Rollback.CHECKPOINT if shape.linear else Rollback.TRUNCATE)
+
+
+def test_a_large_pair_is_planned_together(
+    planner: Planner, headers: dict[str, tuple[Path, int, Shape]]
+) -> None:
+    target, draft = (ModelOptions(path=headers[arch][0]) for arch in ("qwen3moe", "qwen3"))
+    plan = planner.plan(PlanRequest(target=target, draft=draft))
+    assert plan.draft is not None
+    assert plan.draft.info.arch == "qwen3"
+    assert plan.incompatibility is None
+
+
+# What cannot be planned
+
+
+def test_a_draft_with_other_tokens_is_planned_and_told(planner: Planner, tiny: TinyPath) -> None:
+    target, draft = (ModelOptions(path=tiny(recipe)) for recipe in (TARGET, Tiny(n_extra=200)))
+    plan = planner.plan(PlanRequest(target=target, draft=draft, context=SMALL))
+    assert plan.draft is not None
+    assert plan.incompatibility is not None
+    assert "differ in size" in plan.incompatibility
+
+
+def test_errors_come_from_the_child_and_it_goes_on(planner: Planner, tiny: TinyPath) -> None:
+    good = ModelOptions(path=tiny(TARGET))
+    planner.plan(PlanRequest(target=good, context=SMALL))
+    pid = planner.pid
+    missing = ModelOptions(path=tiny(TARGET).with_name("missing.gguf"))
+    with pytest.raises(BadInputError, match="no such file"):
+        planner.plan(PlanRequest(target=missing))
+    with pytest.raises(BadInputError, match="embedding model"):
+        planner.plan(PlanRequest(target=ModelOptions(path=tiny(EMBEDDING))))
+    nowhere = (TensorOverride(pattern="exps", buffer="CUDA9"),)
+    with pytest.raises(UsageError, match="no buffer type CUDA9"):
+        planner.plan(PlanRequest(target=replace(good, override_tensor=nowhere)))
+    with pytest.raises(UsageError, match="-ctk q9"):
+        planner.plan(PlanRequest(target=replace(good, cache_type_k="q9")))
+    planner.plan(PlanRequest(target=good, context=SMALL))
+    assert planner.pid == pid
+
+
+# The child
+
+
+def test_a_child_that_was_killed_is_replaced(tiny: TinyPath) -> None:
+    request = PlanRequest(target=ModelOptions(path=tiny(TARGET)), context=SMALL)
+    with Planner() as planner:
+        before = planner.plan(request)
+        first = planner.pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        with pytest.raises(BadInputError, match="ended with SIGKILL"):
+            planner.plan(request)
+        assert planner.plan(request) == before
+        second = planner.pid
+        assert second is not None
+        assert second != first
+    assert not psutil.pid_exists(second)
+    assert planner.pid is None
+
+
+def test_a_plan_that_never_comes_is_given_up(tiny: TinyPath) -> None:
+    with Planner(timeout_s=0.0) as planner:
+        pid = planner.pid
+        assert pid is not None
+        with pytest.raises(BadInputError, match="did not come to an end"):
+            planner.plan(PlanRequest(target=ModelOptions(path=tiny(TARGET)), context=SMALL))
+        assert not psutil.pid_exists(pid)
+
+
+ENDLESS = """
+import sys
+from pathlib import Path
+from spectui.config import ContextOptions, ModelOptions
+from spectui.engine.planning import Planner
+from spectui.llama.planned import PlanRequest
+request = PlanRequest(target=ModelOptions(path=Path(sys.argv[1])))
+with Planner() as planner:
+    planner.plan(request)
+    assert "llama_cpp" not in sys.modules
+    print(planner.pid, flush=True)
+    while True:
+        planner.plan(request)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "killed"])
+def test_no_child_is_left_behind(tiny: TinyPath, number: signal.Signals) -> None:
+    command = [sys.executable, "-c", ENDLESS, str(tiny(TARGET))]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as parent:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        os.killpg(parent.pid, number)
+        assert parent.wait(ALIVE_S) == -number
+        child.wait(ALIVE_S)
+
+
+def test_free_memory_is_told_by_device(planner: Planner) -> None:
+    free = planner.free_bytes()
+    assert free[HOST] > 0
+    assert set(free) - {HOST} <= {gpu.name for gpu in planner.gpus()}
