@@ -24,7 +24,7 @@ from spectui.engine.driver import Engine
 from spectui.export import Dialect, server_arguments
 from spectui.prompts import load_prompts
 from spectui.server import LlamaServer
-from spectui.tune.workload import Workload, tokenize
+from spectui.tune.workload import WorkItem, Workload, tokenize
 from tests.support.beside_server import CONTEXT, Outcome, run_both
 
 SUITE = Path(__file__).parent / "ngram_suite.jsonl"
@@ -110,17 +110,16 @@ def compare_all(
     known = {key(row): row for row in read_rows(path)}
     rows = []
     for config, item in product(SETTINGS, workload.items):
-        command = Generate(
-            prompt=item.tokens,
-            n_predict=workload.n_predict,
-            speculation=config,
-            reuse_prompt=True,
-        )
-        case = {"kind": config.kind, "setting": config.summary, "prompt": item.id}
-        case |= {"category": item.category, "n_predict": workload.n_predict}
+        case: dict[str, Any] = {
+            "kind": config.kind,
+            "setting": config.summary,
+            "prompt": item.id,
+            "category": item.category,
+            "n_predict": workload.n_predict,
+        }
         row = known.get(key(case))
         if row is None:
-            row = {**case, **compare(engine, starter, command, config)}
+            row = {**case, **compare(engine, starter, item, config, workload.n_predict)}
             add_row(path, row)
         rows.append(row)
         print(len(rows), sum(not row["equal"] for row in rows), file=sys.stderr)
@@ -133,9 +132,12 @@ def key(row: dict[str, Any]) -> tuple[object, ...]:
 
 
 def compare(
-    engine: Engine, starter: Starter, command: Generate, config: SpeculationConfig
+    engine: Engine, starter: Starter, item: WorkItem, config: SpeculationConfig, n_predict: int
 ) -> dict[str, Any]:
     """Run one prompt here and there."""
+    command = Generate(
+        prompt=item.tokens, n_predict=n_predict, speculation=config, reuse_prompt=True
+    )
     with (
         tempfile.TemporaryDirectory() as logs,
         starter.start(config, Path(logs) / "server.log") as server,
