@@ -78,5 +78,19 @@ def write_results(name: str, results: dict[str, Any]) -> None:
     print(text)
 
 
+def read_rows(path: Path | None) -> list[dict[str, Any]]:
+    """Read what ``add_row`` wrote before an interruption; nothing if there is no such file yet."""
+    if path is None or not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def add_row(path: Path | None, row: dict[str, Any]) -> None:
+    """Keep a row as it comes: a JSON line, so that an interrupted run can be taken up again."""
+    if path is not None:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+
 def _relative(arguments: Sequence[str]) -> list[str]:
     return ["-m", f"benchmarks.{Path(arguments[0]).stem}", *arguments[1:]]

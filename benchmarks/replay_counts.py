@@ -10,7 +10,6 @@ Rows go to a file as they come, if one is named, and an interrupted run goes on 
 """
 
 import argparse
-import json
 import random
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +18,7 @@ from itertools import chain, islice, product
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import CONTEXT, write_results
+from benchmarks.common import CONTEXT, add_row, read_rows, write_results
 from spectui.cli.documents.common import setting
 from spectui.config import (
     ModelOptions,
@@ -154,13 +153,10 @@ def cases(
 
 def compare_all(engine: Engine, found: Iterable[Case], path: Path | None) -> list[dict[str, Any]]:
     """One row per case. They go to ``path`` as they come; what is there is not run again."""
-    known = path.read_text(encoding="utf-8").splitlines() if path and path.exists() else []
-    rows: list[dict[str, Any]] = [json.loads(line) for line in known]
+    rows = read_rows(path)
     for case in islice(found, len(rows), None):
         rows.append(compare(engine, case))
-        if path:
-            with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(rows[-1]) + "\n")
+        add_row(path, rows[-1])
         print(len(rows), sum(not row["equal"] for row in rows), file=sys.stderr)
     return rows
 

@@ -15,7 +15,7 @@ from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.export import Dialect, server_arguments
 from spectui.server import ChatMessage, LlamaServer
-from tests.support.beside_server import CONTEXT, N_PREDICT, PROMPTS, tokens_of
+from tests.support.beside_server import CONTEXT, N_PREDICT, PROMPTS, run_both, tokens_of
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.beside_server_fixtures"]
@@ -42,13 +42,9 @@ def test_drafts_and_output_equal_the_servers(
     log = tmp_path / "server.log"
     with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
         for prompt in tokens_of(served_engine):
-            theirs = server.complete(prompt, n_predict=N_PREDICT)
-            ours = served_engine.generate(
-                Generate(prompt=prompt, n_predict=N_PREDICT, speculation=config)
-            )
-            assert ours.tokens == theirs.tokens
-            counts = (ours.counters.n_drafted, ours.counters.n_accepted)
-            assert counts == (theirs.n_drafted, theirs.n_accepted)
+            command = Generate(prompt=prompt, n_predict=N_PREDICT, speculation=config)
+            ours, theirs = run_both(served_engine, server, command)
+            assert ours == theirs
 
 
 def test_prompts_are_rendered_and_tokenized_as_the_server_does(

@@ -1,6 +1,6 @@
 """N-gram drafters beside the real llama-server: same drafts, same output, same flags."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,24 +16,51 @@ from spectui.engine.commands import Generate, Tokenize
 from spectui.engine.driver import Engine
 from spectui.export import Dialect, server_arguments
 from spectui.server import LlamaServer
-from tests.support.beside_server import CONTEXT, N_PREDICT, tokens_of
+from tests.support.beside_server import CONTEXT, N_PREDICT, run_both, tokens_of
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.beside_server_fixtures"]
 pytestmark = [pytest.mark.models, pytest.mark.server]
 
+Start = Callable[[SpeculationConfig], LlamaServer]
 
-def assert_equal(
-    engine: Engine, server: LlamaServer, prompt: Sequence[int], config: SpeculationConfig
+
+@pytest.fixture
+def start(
+    served_pair: tuple[ModelOptions, ModelOptions], llama_server_binary: Path, tmp_path: Path
+) -> Start:
+    def started(config: SpeculationConfig) -> LlamaServer:
+        flags = server_arguments(*served_pair, CONTEXT, config, dialect=Dialect.LLAMA_CPP)
+        log = tmp_path / "server.log"
+        return LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log)
+
+    return started
+
+
+@pytest.fixture(scope="module")
+def prompts(served_engine: Engine) -> list[tuple[int, ...]]:
+    repetitive = served_engine.tokenize(Tokenize(text="one two three four five six seven. " * 8))
+    return [repetitive, *tokens_of(served_engine)]
+
+
+def n_drafted_alike(
+    engine: Engine, server: LlamaServer, prompt: tuple[int, ...], config: SpeculationConfig
 ) -> int:
     """Output and counts are the same; return how many tokens were drafted."""
-    theirs = server.complete(prompt, n_predict=2 * N_PREDICT)
-    ours = engine.generate(
-        Generate(prompt=tuple(prompt), n_predict=2 * N_PREDICT, speculation=config)
-    )
-    assert ours.tokens == theirs.tokens
-    counts = (ours.counters.n_drafted, ours.counters.n_accepted)
-    assert counts == (theirs.n_drafted, theirs.n_accepted)
+    command = Generate(prompt=prompt, n_predict=2 * N_PREDICT, speculation=config)
+    ours, theirs = run_both(engine, server, command)
+    assert ours == theirs
     return theirs.n_drafted
+
+
+def n_drafted_beside_fresh_servers(
+    engine: Engine, start: Start, prompts: Sequence[tuple[int, ...]], config: SpeculationConfig
+) -> int:
+    n_drafted = 0
+    for prompt in prompts:
+        # A measurement must not learn from the one before, and a server does.
+        with start(config) as server:
+            n_drafted += n_drafted_alike(engine, server, prompt, config)
+    return n_drafted
 
 
 @pytest.mark.parametrize(
@@ -46,19 +73,13 @@ def assert_equal(
 )
 def test_ngram_drafts_and_output_equal_the_servers(
     served_engine: Engine,
-    served_pair: tuple[ModelOptions, ModelOptions],
-    llama_server_binary: Path,
-    tmp_path: Path,
+    start: Start,
+    prompts: list[tuple[int, ...]],
     config: SpeculationConfig,
 ) -> None:
-    flags = server_arguments(served_pair[0], None, CONTEXT, config, dialect=Dialect.LLAMA_CPP)
-    repetitive = served_engine.tokenize(Tokenize(text="one two three four five six seven. " * 8))
-    log = tmp_path / "server.log"
-    n_drafted = 0
-    with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
-        for prompt in (repetitive, *tokens_of(served_engine)):
-            n_drafted += assert_equal(served_engine, server, prompt, config)
-    assert n_drafted > 0
+    with start(config) as server:
+        n_drafted = [n_drafted_alike(served_engine, server, prompt, config) for prompt in prompts]
+    assert sum(n_drafted) > 0
 
 
 @pytest.mark.parametrize(
@@ -77,20 +98,11 @@ def test_ngram_drafts_and_output_equal_the_servers(
 )
 def test_drafters_that_remember_equal_those_of_a_fresh_server(
     served_engine: Engine,
-    served_pair: tuple[ModelOptions, ModelOptions],
-    llama_server_binary: Path,
-    tmp_path: Path,
+    start: Start,
+    prompts: list[tuple[int, ...]],
     config: SpeculationConfig,
 ) -> None:
-    flags = server_arguments(served_pair[0], None, CONTEXT, config, dialect=Dialect.LLAMA_CPP)
-    repetitive = served_engine.tokenize(Tokenize(text="one two three four five six seven. " * 8))
-    log = tmp_path / "server.log"
-    n_drafted = 0
-    for prompt in (repetitive, *tokens_of(served_engine)[:2]):
-        # A measurement must not learn from the one before, and a server does.
-        with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
-            n_drafted += assert_equal(served_engine, server, prompt, config)
-    assert n_drafted > 0
+    assert n_drafted_beside_fresh_servers(served_engine, start, prompts[:3], config) > 0
 
 
 def ngram(kind: NgramKind, **options: int) -> SpeculationConfig:
@@ -117,45 +129,28 @@ MODEL = SpeculationConfig(draft_max=3, draft_p_min=0.3)
 )
 def test_drafters_in_a_row_take_turns_as_the_servers_do(
     served_engine: Engine,
-    served_pair: tuple[ModelOptions, ModelOptions],
-    llama_server_binary: Path,
-    tmp_path: Path,
+    start: Start,
+    prompts: list[tuple[int, ...]],
     config: SpeculationConfig,
 ) -> None:
-    flags = server_arguments(*served_pair, CONTEXT, config, dialect=Dialect.LLAMA_CPP)
-    repetitive = served_engine.tokenize(Tokenize(text="one two three four five six seven. " * 8))
-    log = tmp_path / "server.log"
-    n_drafted = 0
-    for prompt in (repetitive, *tokens_of(served_engine)[:2]):
-        with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
-            n_drafted += assert_equal(served_engine, server, prompt, config)
-    assert n_drafted > 0
+    assert n_drafted_beside_fresh_servers(served_engine, start, prompts[:3], config) > 0
 
 
 @pytest.mark.parametrize("config", [MAP_K, MOD, CACHE], ids=lambda config: config.kind)
 def test_turns_of_a_chat_learn_from_each_other_as_the_servers_do(
-    served_pair: tuple[ModelOptions, ModelOptions],
-    llama_server_binary: Path,
-    tmp_path: Path,
-    config: SpeculationConfig,
+    served_pair: tuple[ModelOptions, ModelOptions], start: Start, config: SpeculationConfig
 ) -> None:
-    flags = server_arguments(served_pair[0], None, CONTEXT, config, dialect=Dialect.LLAMA_CPP)
-    log = tmp_path / "server.log"
-    with (
-        Engine() as engine,
-        LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server,
-    ):
+    with Engine() as engine, start(config) as server:
         engine.load_target(served_pair[0], CONTEXT, max_draft=16)
         text = engine.tokenize(Tokenize(text="one two three four five six seven. " * 6))
-        learnt: list[tuple[int, int]] = []
+        n_drafted = 0
         for _turn in range(3):
-            theirs = server.complete(text, n_predict=N_PREDICT, cache_prompt=True)
-            ours = engine.generate(
-                Generate(prompt=text, n_predict=N_PREDICT, speculation=config, conversation=True)
+            command = Generate(
+                prompt=text, n_predict=N_PREDICT, speculation=config, conversation=True
             )
-            assert ours.tokens == theirs.tokens
-            learnt.append((ours.counters.n_drafted, ours.counters.n_accepted))
-            assert learnt[-1] == (theirs.n_drafted, theirs.n_accepted)
+            ours, theirs = run_both(engine, server, command)
+            assert ours == theirs
+            n_drafted += theirs.n_drafted
             # What was said is the beginning of the next turn.
             text = (*text, *ours.tokens, *engine.tokenize(Tokenize(text=" one two three")))
-    assert sum(n_drafted for n_drafted, _ in learnt) > 0
+    assert n_drafted > 0

@@ -20,18 +20,21 @@ from spectui.speculative.models import Outputs
 from tests.support.engine import ENDLESS, MAX_DRAFT, assert_lossless, small_context
 from tests.support.models import Tiny, write_tiny
 from tests.support.recurrent import write_lfm2, write_mamba
+from tests.support.windowed import write_cohere2
 
 NOISE = 0.05
 """Batches of another size move logits of up to 20 by a thousandth; a wrong state by units."""
 N_SNAPSHOTS = 8
 WRITERS: dict[str, Callable[[Tiny, Path], None]] = {
     "llama": write_tiny,
+    "cohere2": write_cohere2,
     "mamba": write_mamba,
     "lfm2": write_lfm2,
     "lfm2-window": lambda recipe, path: write_lfm2(recipe, path, window=32),
 }
 TARGETS = {
     "llama": Rollback.TRUNCATE,
+    "cohere2": Rollback.TRUNCATE,
     "mamba": Rollback.CHECKPOINT,
     "lfm2": Rollback.SNAPSHOT,
     "lfm2-window": Rollback.SNAPSHOT,
@@ -63,8 +66,8 @@ class Opened:
         return self.fresh.logits(0).copy()
 
 
-CASES = [("llama", 0), ("mamba", 0), ("lfm2", 0), ("lfm2", N_SNAPSHOTS), ("lfm2-window", 0)]
-CASES += [("lfm2-window", N_SNAPSHOTS)]
+CASES = [("llama", 0), ("cohere2", 0), ("mamba", 0), ("lfm2", 0), ("lfm2", N_SNAPSHOTS)]
+CASES += [("lfm2-window", 0), ("lfm2-window", N_SNAPSHOTS)]
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: f"{case[0]}-{case[1]}")
@@ -84,7 +87,7 @@ def opened(folder: Path, request: pytest.FixtureRequest) -> Iterator[Opened]:
 
 
 def kind(name: str, n_snapshots: int) -> Rollback:
-    if name == "llama":
+    if TARGETS[name] is Rollback.TRUNCATE:
         return Rollback.TRUNCATE
     return Rollback.SNAPSHOT if n_snapshots else Rollback.CHECKPOINT
 
@@ -171,7 +174,7 @@ def test_output_is_the_targets_own_for_every_pair(folder: Path, target: str, dra
         drafting = engine.load_draft(ModelOptions(path=folder / f"{draft}-draft.gguf"))
         assert loaded.rollback is TARGETS[target]
         # As in llama-server: snapshots are of one decode, and a chain has many.
-        wanted = Rollback.TRUNCATE if draft == "llama" else Rollback.CHECKPOINT
+        wanted = kind(draft, n_snapshots=0)
         assert drafting.rollback is wanted
         command = Generate(prompt=prompt, n_predict=60, sampling=ENDLESS, reuse_prompt=True)
         plain = engine.generate(command)

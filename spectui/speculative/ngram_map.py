@@ -5,13 +5,12 @@ so that the same drafts come out; how they are looked up is our own. Positions c
 the start of the text.
 """
 
-from bisect import bisect_left, bisect_right
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
 from spectui.speculative.drafters import Draft
+from spectui.speculative.ngram_continuations import Continuations
 from spectui.speculative.ngram_hash import RollingHash
 
 N_SLOTS = 1 << 18
@@ -109,8 +108,8 @@ class NgramMapDrafter:
         self._last: MapValue | None = None
         """What the last draft came from."""
         self._hash = RollingHash(size_n, _FACTOR, self._state.n_slots)
-        self._occurrences: defaultdict[int, list[int]] = defaultdict(list)
-        """Positions by slot, rising; only with values."""
+        self._continuations = Continuations(size_n, size_m)
+        """Only with values."""
         self._named: dict[tuple[int, ...], int] = {}
         """Index of the first key with an n-gram."""
 
@@ -119,7 +118,7 @@ class NgramMapDrafter:
         self._tokens = list(prompt)
         self._last = None
         self._hash = RollingHash(self._size_n, _FACTOR, self._state.n_slots)
-        self._occurrences = defaultdict(list)
+        self._continuations = Continuations(self._size_n, self._size_m)
         self._read()
         self._forget(len(prompt))
         self._named = {}
@@ -142,7 +141,7 @@ class NgramMapDrafter:
         self._enter()
         if place == 0:
             return Draft()
-        self._last = self._value(ngram, slot, place)
+        self._last = self._value(ngram, place)
         if self._last is None:
             return Draft()
         n_tokens = min(m, self._last.n_accepted, n_max)
@@ -187,12 +186,9 @@ class NgramMapDrafter:
 
     def _read(self) -> None:
         """Take note of the n-grams that the text has gained."""
-        slots = self._hash.slots
-        n_known = len(slots)
         self._hash.grow(self._tokens)
         if self._with_values:
-            for place in range(n_known, len(slots)):
-                self._occurrences[slots[place]].append(place)
+            self._continuations.grow(self._tokens)
 
     def _find(self, ngram: tuple[int, ...], slot: int) -> int:
         """Position of an occurrence of ``ngram``, 0 for none."""
@@ -226,7 +222,7 @@ class NgramMapDrafter:
     def _is_at(self, place: int, ngram: tuple[int, ...]) -> bool:
         return tuple(self._tokens[place : place + self._size_n]) == ngram
 
-    def _value(self, ngram: tuple[int, ...], slot: int, place: int) -> MapValue | None:
+    def _value(self, ngram: tuple[int, ...], place: int) -> MapValue | None:
         """What to draft from, None for not to draft."""
         key = self._key(ngram, place)
         key.n_hits = min(key.n_hits + 1, _MAX_COUNT)
@@ -234,7 +230,7 @@ class NgramMapDrafter:
             return key.values[0]
         if key.n_hits < self._min_hits:
             return None
-        self._count(key, ngram, slot, place)
+        self._count(key, ngram, place)
         best = max(key.values, key=lambda value: value.n_seen)
         n_others = sum(value.n_seen for value in key.values) - best.n_seen
         return best if best.n_seen >= 2 * n_others else None
@@ -247,26 +243,23 @@ class NgramMapDrafter:
             keys.append(MapKey(start=place, values=[] if self._with_values else [everything]))
         return keys[self._named[ngram]]
 
-    def _count(self, key: MapKey, ngram: tuple[int, ...], slot: int, place: int) -> None:
+    def _count(self, key: MapKey, ngram: tuple[int, ...], place: int) -> None:
         """Count the continuations from the last place found to this one, both included."""
-        places = self._occurrences[slot]
-        first, end = bisect_left(places, key.counted_to), bisect_right(places, place)
-        for at in places[first:end]:
-            if self._is_at(at, ngram):
-                value = self._continuation(key, at + self._size_n)
-                if value is not None:
-                    value.n_seen = min(value.n_seen + 1, _MAX_COUNT)
+        places, codes = self._continuations.of(ngram, key.counted_to, place)
         key.counted_to = place
-
-    def _continuation(self, key: MapKey, start: int) -> MapValue | None:
-        """The value with the tokens at ``start``, None if it would be one too many."""
-        tokens, m = self._tokens, self._size_m
-        wanted = tokens[start : start + m]
-        for value in key.values:
+        n_left, counted = len(codes), set[int]()
+        for number in range(_MAX_VALUES):
+            if n_left == 0:
+                break
+            if number == len(key.values):
+                new = next(at for at, code in enumerate(codes) if code not in counted)
+                start = places[new] + self._size_n
+                key.values.append(MapValue(start=start, n_accepted=self._size_m))
+            value = key.values[number]
             # Where an earlier text's value reaches beyond this one, llama.cpp reads on in memory.
-            if tokens[value.start : value.start + m] == wanted:
-                return value
-        if len(key.values) == _MAX_VALUES:
-            return None
-        key.values.append(MapValue(start=start, n_accepted=m))
-        return key.values[-1]
+            code = self._continuations.code(value.start)
+            if code is not None and code not in counted:
+                n_seen = codes.count(code)
+                value.n_seen = min(value.n_seen + n_seen, _MAX_COUNT)
+                counted.add(code)
+                n_left -= n_seen

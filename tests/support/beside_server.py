@@ -1,9 +1,12 @@
 """What is run beside the real llama-server: a fast target whose draft is often wrong."""
 
+from dataclasses import dataclass
+
 from spectui.config import ContextOptions
-from spectui.engine.commands import Tokenize
+from spectui.engine.commands import Generate, Tokenize
 from spectui.engine.driver import Engine
 from spectui.prompts import builtin_suite
+from spectui.server import LlamaServer
 
 # One thread: where cores are shared, two spend their time waiting for each other.
 CONTEXT = ContextOptions(ctx_size=2048, threads=1)
@@ -11,6 +14,28 @@ N_PREDICT = 32
 PROMPTS = builtin_suite()[:4]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What must be the same here and there."""
+
+    tokens: tuple[int, ...]
+    n_drafted: int
+    n_accepted: int
+
+
 def tokens_of(engine: Engine) -> list[tuple[int, ...]]:
     conversations = [[(m.role, m.content) for m in prompt.messages] for prompt in PROMPTS]
     return [engine.tokenize(Tokenize(messages=tuple(c))) for c in conversations]
+
+
+def run_both(engine: Engine, server: LlamaServer, command: Generate) -> tuple[Outcome, Outcome]:
+    """The engine's and the server's, which was started with the command's speculation. Greedy."""
+    ours = engine.generate(command)
+    theirs = server.complete(
+        command.prompt, n_predict=command.n_predict, cache_prompt=command.conversation
+    )
+    counters = ours.counters
+    return (
+        Outcome(tokens=ours.tokens, n_drafted=counters.n_drafted, n_accepted=counters.n_accepted),
+        Outcome(tokens=theirs.tokens, n_drafted=theirs.n_drafted, n_accepted=theirs.n_accepted),
+    )

@@ -1,7 +1,7 @@
 """Tiny random-weight GGUFs, written in milliseconds, and files that are no models at all."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,10 +96,21 @@ def write_tiny(recipe: Tiny, path: Path) -> None:
         writer.add_expert_used_count(2)
     if recipe.pooling is not None:
         writer.add_pooling_type(gguf.PoolingType(recipe.pooling))
-    add_tokenizer(writer, recipe)
-    for name, shape in _shapes(recipe).items():
-        writer.add_tensor(name, weights_of(recipe, name, shape))
-    write_file(writer)
+    write_weights(writer, recipe, _shapes(recipe))
+
+
+def write_weights(
+    writer: gguf.GGUFWriter, recipe: Tiny, shapes: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Add vocabulary, embeddings and tensors of ``shapes``, rows first, and write the file."""
+    _add_tokenizer(writer, recipe)
+    shapes = {"token_embd.weight": (len(vocabulary(recipe)), N_EMBD), **shapes}
+    for name, shape in shapes.items():
+        writer.add_tensor(name, _weights_of(recipe, name, shape))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
 
 
 def write_tokenizer(recipe: Tiny, path: Path) -> None:
@@ -114,7 +125,7 @@ def write_empty(path: Path) -> None:
     path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 0))
 
 
-def add_tokenizer(writer: gguf.GGUFWriter, recipe: Tiny) -> None:
+def _add_tokenizer(writer: gguf.GGUFWriter, recipe: Tiny) -> None:
     tokens = vocabulary(recipe)
     control, normal = gguf.TokenType.CONTROL, gguf.TokenType.NORMAL
     writer.add_tokenizer_model(recipe.tokenizer)
@@ -134,7 +145,6 @@ def _shapes(recipe: Tiny) -> dict[str, tuple[int, ...]]:
     """Shapes of all tensors, rows first."""
     n_vocab = len(vocabulary(recipe))
     shapes: dict[str, tuple[int, ...]] = {
-        "token_embd.weight": (n_vocab, N_EMBD),
         "output_norm.weight": (N_EMBD,),
         "output.weight": (n_vocab, N_EMBD),
     }
@@ -160,7 +170,7 @@ def _feed_forward(n_experts: int) -> dict[str, tuple[int, ...]]:
     return {"ffn_gate_inp": (n_experts, N_EMBD), **experts}
 
 
-def weights_of(recipe: Tiny, name: str, shape: tuple[int, ...]) -> Weights:
+def _weights_of(recipe: Tiny, name: str, shape: tuple[int, ...]) -> Weights:
     if name.endswith("norm.weight"):
         return np.ones(shape, np.float32)
     weights = _gaussian(recipe.seed, name, shape)
@@ -183,10 +193,3 @@ def _byte_letters() -> list[str]:
     letters = {byte: chr(byte) for byte in printable}
     letters |= {byte: chr(256 + index) for index, byte in enumerate(others)}
     return [letters[byte] for byte in range(256)]
-
-
-def write_file(writer: gguf.GGUFWriter) -> None:
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()

@@ -12,10 +12,8 @@ from tests.support.models import (
     N_HEADS,
     N_HEADS_KV,
     Tiny,
-    add_tokenizer,
     vocabulary,
-    weights_of,
-    write_file,
+    write_weights,
 )
 
 _KERNEL = 4
@@ -48,7 +46,7 @@ def write_mamba(recipe: Tiny, path: Path) -> None:
         "ssm_out.weight": (N_EMBD, inner),
     }
     shapes = {f"blk.0.{name}": shape for name, shape in block.items()}
-    _finish(writer, recipe, {"output_norm.weight": (N_EMBD,), **shapes})
+    write_weights(writer, recipe, {"output_norm.weight": (N_EMBD,), **shapes})
 
 
 def write_lfm2(recipe: Tiny, path: Path, window: int = 0) -> None:
@@ -74,7 +72,7 @@ def write_lfm2(recipe: Tiny, path: Path, window: int = 0) -> None:
     for layer, n_heads_kv in enumerate(heads_kv):
         block = {**_FEED_FORWARD, **(_attention(n_heads_kv) if n_heads_kv else _CONVOLUTION)}
         shapes |= {f"blk.{layer}.{name}.weight": shape for name, shape in block.items()}
-    _finish(writer, recipe, shapes)
+    write_weights(writer, recipe, shapes)
 
 
 _FEED_FORWARD: dict[str, tuple[int, ...]] = {
@@ -100,11 +98,3 @@ def _attention(n_heads_kv: int) -> dict[str, tuple[int, ...]]:
         "attn_q_norm": (HEAD_DIM,),
         "attn_k_norm": (HEAD_DIM,),
     }
-
-
-def _finish(writer: gguf.GGUFWriter, recipe: Tiny, shapes: dict[str, tuple[int, ...]]) -> None:
-    add_tokenizer(writer, recipe)
-    shapes = {"token_embd.weight": (len(vocabulary(recipe)), N_EMBD), **shapes}
-    for name, shape in shapes.items():
-        writer.add_tensor(name, weights_of(recipe, name, shape))
-    write_file(writer)

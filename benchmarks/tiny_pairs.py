@@ -1,0 +1,226 @@
+"""Tiny pairs with random weights, whose generations can be stopped at any node of a graph."""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spectui.closing import Closing
+from spectui.config import ContextOptions, ModelOptions, SamplingConfig
+from spectui.errors import CancelledError
+from spectui.llama.c import C
+from spectui.llama.context import AbortFlag, Context, Logits
+from spectui.llama.info import Rollback
+from spectui.llama.model import Model
+from spectui.llama.pair import DraftContext, TargetContext
+from spectui.llama.sampling import SamplerChain
+from spectui.speculative.decoder import Decoder
+from spectui.speculative.drafters import Drafter
+from spectui.speculative.models import Outputs
+from spectui.tune.lossless import Divergence
+from tests.support.models import Tiny, vocabulary, write_tiny
+from tests.support.recurrent import write_lfm2, write_mamba
+from tests.support.windowed import write_cohere2
+
+MAX_DRAFT = 16
+N_VOCAB = len(vocabulary(Tiny()))
+CONTEXT = ContextOptions(ctx_size=256, threads=1)
+GREEDY = SamplingConfig(ignore_eos=True)
+NOISE = 0.1
+"""Of a draft's weights: it is often wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of model by what it remembers, and how llama.cpp lets it forget."""
+
+    name: str
+    write: Callable[[Tiny, Path], None]
+    rollbacks: tuple[Rollback, ...]
+    n_experts: int = 0
+
+    def written(self, folder: Path, noise: float) -> ModelOptions:
+        """Its file in ``folder``, written on first use."""
+        path = folder / f"{self.name}-{noise}.gguf"
+        if not path.exists():
+            self.write(Tiny(noise=noise, n_experts=self.n_experts), path)
+        return ModelOptions(path=path)
+
+
+def _write_windowed_hybrid(recipe: Tiny, path: Path) -> None:
+    write_lfm2(recipe, path, window=32)
+
+
+_TRUNCATES = (Rollback.TRUNCATE,)
+_BOTH = (Rollback.SNAPSHOT, Rollback.CHECKPOINT)
+DENSE = Kind(name="dense", write=write_tiny, rollbacks=_TRUNCATES)
+RECURRENT = Kind(name="recurrent", write=write_mamba, rollbacks=(Rollback.CHECKPOINT,))
+KINDS = (
+    DENSE,
+    Kind(name="mixture of experts", write=write_tiny, rollbacks=_TRUNCATES, n_experts=4),
+    Kind(name="sliding window", write=write_cohere2, rollbacks=_TRUNCATES),
+    RECURRENT,
+    Kind(name="hybrid", write=write_lfm2, rollbacks=_BOTH),
+    Kind(name="hybrid with a window", write=_write_windowed_hybrid, rollbacks=_BOTH),
+)
+
+
+class NodeStop(AbortFlag):
+    """Counts the nodes of the graphs that llama.cpp computes, and ends a decode after a chosen one.
+
+    Slower than its base: Python is asked after every node.
+    """
+
+    def __init__(self) -> None:
+        """Stop nothing."""
+        super().__init__()
+        self.n_nodes = 0
+        self.stop_at: int | None = None
+        self.callback = C.ggml_abort_callback(self._computed)
+
+    def _computed(self, _data: object) -> bool:
+        self.n_nodes += 1
+        return self.stop_at is not None and self.n_nodes >= self.stop_at
+
+
+class _Target(TargetContext):
+    """A target with snapshots or without, where the engine always has them."""
+
+    def __init__(self, model: Model, rollback: Rollback, abort: AbortFlag) -> None:
+        self._has_snapshots = rollback is Rollback.SNAPSHOT
+        super().__init__(model, CONTEXT, max_draft=MAX_DRAFT, abort=abort)
+
+    def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure
+        return super()._params(options, max_outputs, n_snapshots if self._has_snapshots else 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What a generation came to."""
+
+    tokens: tuple[int, ...]
+    n_drafted: int
+    n_accepted: int
+    n_prompt_nodes: int
+    """Graph nodes up to the first token."""
+    n_nodes: int
+    """Graph nodes in all."""
+    stopped: bool
+
+
+class Pair(Closing):
+    """A target that forgets in a given way, and two drafts, one of them of another kind."""
+
+    def __init__(self, kind: Kind, rollback: Rollback, folder: Path) -> None:
+        """Write the models and open them."""
+        self.abort = NodeStop()
+        other = RECURRENT if kind is DENSE else DENSE
+        with ExitStack() as stack:
+            model = stack.enter_context(Model(kind.written(folder, 0.0)))
+            self.target = stack.enter_context(_Target(model, rollback, self.abort))
+            if self.target.rollback is not rollback:
+                raise RuntimeError(f"{kind.name} forgets by {self.target.rollback}, not {rollback}")
+            self.drafts = {
+                name: self._opened(stack, drafting.written(folder, NOISE))
+                for name, drafting in (("same kind", kind), ("other kind", other))
+            }
+            self._stack = stack.pop_all()
+
+    def _opened(self, stack: ExitStack, options: ModelOptions) -> DraftContext:
+        model = stack.enter_context(Model(options))
+        vocabulary_ = self.target.vocabulary
+        context = DraftContext(model, CONTEXT, target_vocabulary=vocabulary_, abort=self.abort)
+        return stack.enter_context(context)
+
+    @property
+    def contexts(self) -> Iterator[Context]:
+        """The target's and the drafts'."""
+        yield self.target
+        yield from self.drafts.values()
+
+    def forget(self) -> None:
+        """Leave nothing in the caches, as before a measurement."""
+        for context in self.contexts:
+            context.clear()
+
+    def recall(self, text: Sequence[int]) -> None:
+        """Leave in the caches what they hold of ``text``, as the next turn of a chat does."""
+        for context in self.contexts:
+            context.keep_prefix(text)
+
+    def generate(
+        self, text: Sequence[int], drafter: Drafter, n_predict: int, stop_at: int | None = None
+    ) -> Run:
+        """Continue ``text`` from what the caches hold of it.
+
+        Args:
+            text: one token of it at least is not in the caches.
+            drafter: of this generation alone.
+            n_predict: tokens to emit.
+            stop_at: graph node after which a stop is asked for; None for none.
+        """
+        abort, target = self.abort, self.target
+        abort.n_nodes, abort.stop_at = 0, stop_at
+        tokens: list[int] = []
+        n_drafted = n_accepted = n_prompt_nodes = 0
+        stopped = False
+        with SamplerChain(GREEDY, target.vocabulary) as sampler:
+            target.sampler = sampler
+            decoder = Decoder(target, drafter, n_predict=n_predict, clock=time.perf_counter)
+            try:
+                tokens.append(decoder.start(text))
+                n_prompt_nodes = abort.n_nodes
+                for finished in decoder.rounds(tokens[0]):
+                    tokens += finished.tokens
+                    n_drafted += len(finished.draft)
+                    n_accepted += finished.n_accepted
+            except CancelledError:
+                stopped = True
+        abort.stop_at = None
+        return Run(
+            tokens=tuple(tokens),
+            n_drafted=n_drafted,
+            n_accepted=n_accepted,
+            n_prompt_nodes=n_prompt_nodes,
+            n_nodes=abort.n_nodes,
+            stopped=stopped,
+        )
+
+    def divergence(
+        self, name: str, prompt: Sequence[int], expected: Sequence[int], tokens: Sequence[int]
+    ) -> Divergence | None:
+        """Where ``tokens`` part from the target's own, and how clear its choice was there."""
+        if tuple(tokens) == tuple(expected):
+            return None
+        pairs = enumerate(zip(expected, tokens, strict=False))
+        position = next((at for at, (one, other) in pairs if one != other), None)
+        if position is None:
+            # One is the beginning of the other, which no rounding explains.
+            shorter = min(len(expected), len(tokens))
+            return Divergence(prompt_id=name, position=shorter, margin=math.inf, noise=0.0)
+        text = (*prompt, *expected[:position])
+        single, batched = self._logits(prompt, expected[:position]), self._logits(text, ())
+        second, best = np.partition(single, -2)[-2:]
+        return Divergence(
+            prompt_id=name,
+            position=position,
+            margin=float(best - second),
+            noise=float(abs(single - batched).max()),
+        )
+
+    def _logits(self, batch: Sequence[int], after: Sequence[int]) -> Logits:
+        """Logits after ``batch``, and tokens that come one by one ``after`` it."""
+        self.target.clear()
+        self.target.decode(batch, Outputs.LAST)
+        for token in after:
+            self.target.decode((token,), Outputs.LAST)
+        return self.target.logits(0).copy()
+
+    def close(self) -> None:
+        """Free everything."""
+        self._stack.close()
