@@ -49,12 +49,14 @@ class Model(Closing):
         on_progress: Callable[[float], None] | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         vocab_only: bool = False,
+        load_mtp: bool = False,
     ) -> None:
         """Load weights.
 
         Args:
             options: file and placement.
             vocab_only: leave the weights where they are: for metadata and tokens.
+            load_mtp: load the layers of multi-token prediction as well, where the file has them.
             on_progress: called with the loaded fraction, 0 to 1.
             cancelled: asked with every progress; True ends the load.
 
@@ -69,6 +71,7 @@ class Model(Closing):
         self.options = options
         params = ModelParams(options)
         params.c.vocab_only = vocab_only
+        params.c.load_mtp = load_mtp
         stopped = False
 
         def progress(fraction: float, _user_data: object) -> bool:

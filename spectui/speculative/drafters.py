@@ -127,6 +127,9 @@ def draft_chain(
 class ServerModelDrafter:
     """A draft model driven as llama-server does: the verified batch is evaluated a second time."""
 
+    _follows_with = Outputs.LAST
+    """Logits of what is evaluated only to follow the target; llama-server asks for them, too."""
+
     def __init__(self, model: DraftModel, config: SpeculationConfig, clock: Clock) -> None:
         self._model = model
         self._config = config
@@ -137,7 +140,7 @@ class ServerModelDrafter:
         """Evaluate what the model's cache lacks of the prompt."""
         lacking = prompt[self._model.n_past :]
         if lacking:
-            self._model.decode(lacking, Outputs.LAST)
+            self._model.decode(lacking, self._follows_with)
         self._n_past = len(prompt)
 
     def draft(self, last: int, n_max: int) -> Draft:
@@ -149,7 +152,7 @@ class ServerModelDrafter:
 
     def verified(self, batch: Sequence[int]) -> None:
         """Evaluate ``batch`` on the draft, as llama-server does after every target decode."""
-        self._model.decode(batch, Outputs.LAST)
+        self._model.decode(batch, self._follows_with)
 
     def judged(self, n_accepted: int) -> None:
         """A model drafts what it drafts."""
@@ -162,6 +165,8 @@ class ServerModelDrafter:
 
 class FastModelDrafter:
     """A draft model that evaluates only what it lacks: one token, or two after full acceptance."""
+
+    _follows_with = Outputs.LAST
 
     def __init__(self, model: DraftModel, config: SpeculationConfig, clock: Clock) -> None:
         self._model = model
@@ -176,7 +181,7 @@ class FastModelDrafter:
         """Evaluate what the model's cache lacks of the prompt."""
         lacking = prompt[self._model.n_past :]
         if lacking:
-            self._model.decode(lacking, Outputs.LAST)
+            self._model.decode(lacking, self._follows_with)
         self._n_past = len(prompt)
         self._lacking = ()
 
@@ -206,6 +211,39 @@ def model_drafter(
 ) -> Drafter:
     """The drafter of ``schedule`` over a draft model."""
     drafter = ServerModelDrafter if schedule is Schedule.SERVER else FastModelDrafter
+    return drafter(model, config, clock)
+
+
+class ServerMtpDrafter(ServerModelDrafter):
+    """The target's MTP layers driven as by ``common_speculative_impl_draft_mtp``.
+
+    What they read beside a token is the target's hidden state, so they evaluate every verified
+    batch again to have that of the target in place of their own.
+    """
+
+    _follows_with = Outputs.NONE
+
+
+class FastMtpDrafter(FastModelDrafter):
+    """MTP layers that read the target's states of accepted tokens with the next draft's first step.
+
+    That saves a decode per round.
+    """
+
+    _follows_with = Outputs.NONE
+
+    def draft(self, last: int, n_max: int) -> Draft:
+        """Catch up and draft in one go; what was drafted from states of their own is forgotten."""
+        draft = super().draft(last, n_max)
+        self._model.truncate(self._n_past + 1)
+        return draft
+
+
+def mtp_drafter(
+    model: DraftModel, config: SpeculationConfig, schedule: Schedule, clock: Clock
+) -> Drafter:
+    """The drafter of ``schedule`` over a target's MTP layers."""
+    drafter = ServerMtpDrafter if schedule is Schedule.SERVER else FastMtpDrafter
     return drafter(model, config, clock)
 
 
