@@ -1,4 +1,4 @@
-"""Targets that draft for themselves: what the MTP layers read, what they draft, and that it is safe."""
+"""Targets that draft for themselves: what the MTP layers read and draft, and that it is safe."""
 
 import json
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from spectui.speculative.models import Outputs
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, assert_lossless, small_context
 from tests.support.models import TARGET, Tiny, TinyPath
-from tests.support.mtp import WRITERS, write_qwen35
+from tests.support.mtp import WRITERS, write_qwen35, write_special_draft
 from tests.support.recurrent import write_lfm2
 
 pytest_plugins = ("tests.support.fixtures", "tests.support.cli_fixtures")
@@ -114,9 +114,7 @@ def engine(folder: Path, request: pytest.FixtureRequest) -> Iterator[Engine]:
 
 
 def mtp(draft_max: int, p_min: float = 0.0, draft_min: int = 0) -> SpeculationConfig:
-    return SpeculationConfig(
-        draft_max=draft_max, draft_p_min=p_min, draft_min=draft_min, mtp=True
-    )
+    return SpeculationConfig(draft_max=draft_max, draft_p_min=p_min, draft_min=draft_min, mtp=True)
 
 
 @pytest.mark.parametrize("prompt", PROMPTS, ids=len)
@@ -137,6 +135,18 @@ def test_output_is_the_targets_own_and_both_schedules_draft_the_same(
         n_drafted += server.n_drafted
         n_accepted += server.n_accepted
     assert 0 < n_accepted < n_drafted
+
+
+def test_drafts_stop_where_the_context_does(folder: Path) -> None:
+    command = Generate(prompt=PROMPTS[0], sampling=ENDLESS)
+    with Engine() as engine:
+        options = ModelOptions(path=folder / "glm4moe.gguf")
+        loaded = engine.load_target(options, small_context(64), max_draft=MAX_DRAFT, mtp=True)
+        plain = engine.generate(command)
+        assert len(command.prompt) + len(plain.tokens) == loaded.n_ctx
+        for schedule in Schedule:
+            drafting = replace(command, speculation=mtp(MAX_DRAFT), schedule=schedule)
+            assert_lossless(engine, command, plain, engine.generate(drafting))
 
 
 def test_after_ngrams_it_follows_what_they_drafted(engine: Engine) -> None:
@@ -177,7 +187,7 @@ def test_prompts_that_are_taken_up_again_change_nothing(engine: Engine) -> None:
 
 
 def test_a_chat_may_switch_drafting_on_and_off(engine: Engine) -> None:
-    text = PROMPTS[0]
+    text: tuple[int, ...] = PROMPTS[0]
     for setting in (mtp(3), None, mtp(3), mtp(2)):
         command = Generate(prompt=text, n_predict=20, sampling=ENDLESS, conversation=True)
         said = engine.generate(replace(command, speculation=setting))
@@ -216,15 +226,17 @@ def test_bench_needs_no_draft_for_it(spectui: Spectui, folder: Path, prompts: Pa
 
 
 @pytest.mark.parametrize(
-    ("kind", "code", "sentence"),
+    ("kind", "refusal"),
     [
-        ("draft-mtp", 3, "cannot draft for itself: it is a llama without MTP layers"),
-        ("draft-mtp,draft-simple", 2, "llama-server has one draft context; name one"),
+        ("draft-mtp", (3, "cannot draft for itself: it is a llama without MTP layers")),
+        ("draft-mtp,draft-simple", (2, "llama-server has one draft context; name one")),
     ],
+    ids=["draft-mtp", "both"],
 )
 def test_bench_refuses_it_in_one_sentence(
-    spectui: Spectui, tiny: TinyPath, prompts: Path, kind: str, code: int, sentence: str
+    spectui: Spectui, tiny: TinyPath, prompts: Path, kind: str, refusal: tuple[int, str]
 ) -> None:
+    code, sentence = refusal
     options = ["-m", tiny(TARGET), "-c", 256, "-t", 1, "--prompts", prompts]
     assert spectui("bench", *options, "--spec-type", kind) == code
     assert sentence in spectui.err
@@ -238,3 +250,29 @@ def test_its_flags_are_those_of_llama_server(tmp_path: Path) -> None:
     assert " ".join(flags).endswith(f"{wanted} 0.5")
     with pytest.raises(BadInputError, match="no flags for draft-mtp"):
         server_arguments(target, None, context, mtp(2), dialect=Dialect.IK)
+
+
+SPECIAL = {
+    "eagle3": ("eagle3", "fc.weight", "an EAGLE-3 draft", "draft-eagle3"),
+    "dflash": ("dflash", "fc.weight", "a DFlash draft", "draft-dflash"),
+    "dspark": ("dflash", "markov_w1.weight", "a DSpark draft", "draft-dspark"),
+    "mtp": ("qwen35", "blk.2.nextn.eh_proj.weight", "a file of MTP layers alone", "draft-mtp"),
+    "gemma": ("gemma4-assistant", "a.weight", "a file of MTP layers alone", "draft-mtp"),
+}
+
+
+@pytest.mark.parametrize("special", SPECIAL.values(), ids=SPECIAL)
+def test_drafts_that_are_no_models_are_left_to_llama_server(
+    spectui: Spectui,
+    tiny: TinyPath,
+    tmp_path: Path,
+    prompts: Path,
+    special: tuple[str, str, str, str],
+) -> None:
+    arch, tensor, kind, spec_type = special
+    write_special_draft(arch, tmp_path / "draft.gguf", tensor)
+    options = ["-m", tiny(TARGET), "-c", 256, "-t", 1, "--prompts", prompts]
+    assert spectui("bench", *options, "-md", tmp_path / "draft.gguf") == 3
+    assert f"draft.gguf is {kind}, which llama-server can run" in spectui.err
+    assert f"(--spec-type {spec_type}) and spectui's in-process engine cannot" in spectui.err
+    assert spectui.err.count("\n") == 1

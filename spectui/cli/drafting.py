@@ -86,8 +86,9 @@ _KINDS: Decorator = click.option(
     type=ListOf(click.Choice([MODEL_KIND, MTP_KIND, *_KIND_NAMES])),
     metavar="LIST",
     help=(
-        f"Who drafts: {MODEL_KIND}, {MTP_KIND} (the target's own MTP layers), {', '.join(NgramKind)}; "
-        f"of several, separated by commas, the first that has something to propose (default: {MODEL_KIND})."
+        f"Who drafts: {MODEL_KIND}, {MTP_KIND} (the target's own MTP layers), "
+        f"{', '.join(NgramKind)}; of several, separated by commas, the first that has something "
+        f"to propose (default: {MODEL_KIND})."
     ),
 )
 

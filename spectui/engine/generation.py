@@ -28,9 +28,9 @@ from spectui.speculative.drafters import (
     NoDrafter,
     VariedDrafter,
     model_drafter,
-    mtp_drafter,
 )
 from spectui.speculative.models import Outputs
+from spectui.speculative.mtp import mtp_drafter
 from spectui.speculative.ngram import ngram_drafter
 
 Emit = Callable[[Event], None]

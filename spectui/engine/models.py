@@ -11,11 +11,12 @@ from spectui.engine.prompts import PromptStore
 from spectui.errors import BadInputError, UsageError
 from spectui.llama.buffers import parse_buffers
 from spectui.llama.context import AbortFlag, Context
+from spectui.llama.draft_files import check_is_model, check_mtp
 from spectui.llama.gguf_file import read_gguf
 from spectui.llama.library import buffer_types, native_log
 from spectui.llama.memory import ModelMemory
 from spectui.llama.model import Model
-from spectui.llama.mtp import MtpContext, check_mtp
+from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.vocabulary import incompatibility
 from spectui.llama.weights import weight_traffic
@@ -92,7 +93,7 @@ class LoadedModels:
         """
         self.close()
         if command.mtp:
-            check_mtp(str(command.options.path), read_gguf(command.options.path))
+            check_mtp(command.options.path, read_gguf(command.options.path))
         with ExitStack() as stack:
             model = Model(
                 command.options,
@@ -124,11 +125,12 @@ class LoadedModels:
         """Load a draft beside the target. On failure the target stays, without a draft.
 
         Raises:
-            BadInputError: the draft's vocabulary does not fit the target's.
+            BadInputError: it is no model of its own, or its vocabulary does not fit the target's.
         """
         self.unload_draft()
         if self.target_model is None:
             raise UsageError("no target is loaded; give one with -m")
+        check_is_model(command.options.path, read_gguf(command.options.path))
         with ExitStack() as stack:
             model = Model(
                 command.options,

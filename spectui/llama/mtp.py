@@ -13,48 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from spectui.config import ContextOptions
-from spectui.errors import BadInputError
 from spectui.llama.batch import Batch
 from spectui.llama.c import EXT, C
 from spectui.llama.context import AbortFlag, Context
-from spectui.llama.gguf_file import GgufFile
 from spectui.llama.pair import HiddenStates, TargetContext
 from spectui.llama.sampling import top_token
 from spectui.speculative.models import Outputs
 
 State = npt.NDArray[np.float32]
 """[n_embd]"""
-
-_ARCHITECTURES = frozenset(
-    "bailingmoe3 cohere2moe deepseek2 deepseek32 deepseek4 glm-dsa glm4moe glm5-next hy_v3 mimo2"
-    " nemotron_h_moe qwen35 qwen35moe qwen3next step35".split()
-)
-"""Those with a graph for ``LLM_GRAPH_TYPE_DECODER_MTP``; of others llama.cpp would run the trunk's
-without its cache, and abort."""
-
-
-def check_mtp(name: str, gguf: GgufFile) -> None:
-    """Refuse a target that cannot draft for itself, before llama.cpp asserts.
-
-    Raises:
-        BadInputError: it has no MTP layers, or none that this engine can run.
-    """
-    arch = gguf.metadata.get("general.architecture", "unknown")
-    n_layers = int(gguf.metadata.get(f"{arch}.nextn_predict_layers", 0))
-    if n_layers == 0:
-        reason = f"is a {arch} without MTP layers; give a draft with -md instead"
-    elif arch not in _ARCHITECTURES:
-        reason = f"has MTP layers, which llama.cpp does not run for {arch}; give a draft with -md"
-    elif not any(".nextn." in tensor.name for tensor in gguf.tensors):
-        reason = "was made without its MTP layers; get a file that has them, or give a draft"
-    elif n_layers > 1:
-        reason = (
-            f"has {n_layers} MTP layers that draft in turn, which llama-server can run "
-            "(--spec-type draft-mtp) and spectui's engine cannot; give a draft with -md"
-        )
-    else:
-        return
-    raise BadInputError(f"{name} cannot draft for itself: it {reason}")
 
 
 class _PairBatch(Batch):
@@ -77,6 +44,8 @@ class MtpContext(Context):
     It keeps step where the target ``shows_states`` to it, and must then be told of every token that
     the target has decoded before more than one batch of them has gathered.
     """
+
+    _batch: _PairBatch
 
     def __init__(
         self, target: TargetContext, options: ContextOptions, *, max_draft: int, abort: AbortFlag
@@ -107,11 +76,11 @@ class MtpContext(Context):
         params.type_k = params.type_v = C.GGML_TYPE_F16
         return params
 
-    def _new_batch(self) -> Batch:
+    def _new_batch(self) -> _PairBatch:
         return _PairBatch(self.n_batch, self._n_embd)
 
     def _try_rollback(self) -> None:
-        EXT.llama_set_embeddings_nextn(self.c, True, True)  # noqa: FBT003 - a C function
+        EXT.llama_set_embeddings_nextn(self.c, True, True)
         super()._try_rollback()
 
     def saw(self, position: int, states: HiddenStates) -> None:
@@ -125,7 +94,7 @@ class MtpContext(Context):
             self.decode(lacking, Outputs.NONE)
 
     def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
-        """As ``Context.decode``; after ``Outputs.LAST`` it can go on where the target has not been."""
+        """As ``Context.decode``; after ``Outputs.LAST`` it can go on where the target has not."""
         if outputs is not Outputs.LAST:
             self._forget_states()
             super().decode(tokens, outputs)

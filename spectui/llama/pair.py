@@ -51,7 +51,7 @@ class TargetContext(Context):
     def show_states_to(self, follower: Follower | None) -> None:
         """Let ``follower`` read along from now on; None for nobody, which is faster."""
         self._follower = follower
-        EXT.llama_set_embeddings_nextn(self.c, follower is not None, False)  # noqa: FBT003 - C
+        EXT.llama_set_embeddings_nextn(self.c, follower is not None, False)
 
     def _decode_piece(self, piece: Sequence[int], outputs: Outputs, start: int) -> None:
         follower, position = self._follower, self.n_past

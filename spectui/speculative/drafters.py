@@ -214,39 +214,6 @@ def model_drafter(
     return drafter(model, config, clock)
 
 
-class ServerMtpDrafter(ServerModelDrafter):
-    """The target's MTP layers driven as by ``common_speculative_impl_draft_mtp``.
-
-    What they read beside a token is the target's hidden state, so they evaluate every verified
-    batch again to have that of the target in place of their own.
-    """
-
-    _follows_with = Outputs.NONE
-
-
-class FastMtpDrafter(FastModelDrafter):
-    """MTP layers that read the target's states of accepted tokens with the next draft's first step.
-
-    That saves a decode per round.
-    """
-
-    _follows_with = Outputs.NONE
-
-    def draft(self, last: int, n_max: int) -> Draft:
-        """Catch up and draft in one go; what was drafted from states of their own is forgotten."""
-        draft = super().draft(last, n_max)
-        self._model.truncate(self._n_past + 1)
-        return draft
-
-
-def mtp_drafter(
-    model: DraftModel, config: SpeculationConfig, schedule: Schedule, clock: Clock
-) -> Drafter:
-    """The drafter of ``schedule`` over a target's MTP layers."""
-    drafter = ServerMtpDrafter if schedule is Schedule.SERVER else FastMtpDrafter
-    return drafter(model, config, clock)
-
-
 class VariedDrafter:
     """A drafter whose longest draft changes from round to round.
 

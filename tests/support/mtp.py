@@ -38,6 +38,8 @@ _BLOCK_SHARE = 0.5
 """Of what a block adds."""
 _STATE_SHARE = 0.3
 """Of the hidden state, beside the token, in what the MTP layer reads."""
+_SHARPNESS = 3
+"""Of the choice of a token, so that probabilities spread out and few are close to a floor."""
 _ENDS_OF_BLOCKS = ("attn_output", "ffn_down", "ffn_down_exps", "ffn_down_shexp", "ssm_out")
 
 
@@ -69,6 +71,14 @@ def write_glm4moe(recipe: Tiny, path: Path, *, echoes: bool = False) -> None:
     block = {**_attention(N_HEADS), **_DENSE}
     mtp = {**_attention(N_HEADS), **_EXPERTS, **_MTP}
     _finish(writer, recipe, [*([block] * _N_TRUNK), mtp], echoes=echoes)
+
+
+def write_special_draft(arch: str, path: Path, tensor: str) -> None:
+    """Write as much of a draft that is no model of its own as tells its kind."""
+    writer = gguf.GGUFWriter(path, arch)
+    writer.add_block_count(1)
+    writer.add_tensor(tensor, np.ones(4, np.float32))
+    write_file(writer)
 
 
 _RECURRENT: Shapes = {
@@ -125,9 +135,7 @@ def _begin(arch: str, path: Path, n_mtp: int) -> gguf.GGUFWriter:
     return writer
 
 
-def _finish(
-    writer: gguf.GGUFWriter, recipe: Tiny, blocks: list[Shapes], *, echoes: bool
-) -> None:
+def _finish(writer: gguf.GGUFWriter, recipe: Tiny, blocks: list[Shapes], *, echoes: bool) -> None:
     add_tokenizer(writer, recipe)
     n_vocab = len(vocabulary(recipe))
     shapes: Shapes = {
@@ -151,6 +159,8 @@ def _name(layer: int, part: str) -> str:
 def _weights(recipe: Tiny, name: str, shape: tuple[int, ...], *, echoes: bool) -> Weights:
     weights = weights_of(recipe, name, shape)
     part = name.split(".", 2)[-1].removesuffix(".weight")
+    if name == "output.weight":
+        return weights * np.float32(_SHARPNESS)
     if part == "ssm_a":
         return -abs(weights)  # what decays
     if part in _ENDS_OF_BLOCKS:

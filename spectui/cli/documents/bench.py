@@ -45,9 +45,7 @@ def bench_document(
         "speculative": {
             **throughput_of([pair.speculative for pair in result.pairs]),
             **_counters(result.counters),
-            **or_reason(
-                "c", result.c, NOTHING_DRAFTED if draft or speculation.mtp else _NO_MODEL
-            ),
+            **or_reason("c", result.c, NOTHING_DRAFTED if draft or speculation.mtp else _NO_MODEL),
         },
         **speedup_of(result.speedup),
         **lossless(result.lossless),
