@@ -1,5 +1,6 @@
 """Targets that draft for themselves: what the MTP layers read and draft, and that it is safe."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -7,18 +8,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from textual.app import App
 
 from spectui.config import ModelOptions, NgramConfig, Schedule, SpeculationConfig
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.errors import BadInputError, UsageError
 from spectui.export import Dialect, server_arguments
+from spectui.live.setup import LiveSetup
+from spectui.live.whatif import by_model
 from spectui.llama.context import AbortFlag
 from spectui.llama.info import Rollback
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import TargetContext
+from spectui.sessions import settings_of, speculation_of
 from spectui.speculative.models import Outputs
+from spectui.tui.screens.settings import SettingsScreen
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, assert_lossless, small_context
 from tests.support.models import TARGET, Tiny, TinyPath
@@ -35,7 +41,7 @@ PROMPTS = (
     tuple(range(40, 90)),
     (77,),
 )
-ROLLBACKS = {"qwen35": Rollback.SNAPSHOT, "glm4moe": Rollback.TRUNCATE}
+ROLLBACKS = dict.fromkeys(WRITERS, Rollback.TRUNCATE) | {"qwen35": Rollback.SNAPSHOT}
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +83,10 @@ def test_every_token_is_read_with_the_targets_state_before_it(echoing: Opened) -
     for index in range(3, len(tokens)):
         assert np.allclose(mtp.logits(index - 3), said[index - 1], atol=NOISE)
     # What the target has not decoded is read with the layer's own state, which is the same here.
-    mtp.decode((99,), Outputs.LAST)
-    assert np.allclose(mtp.logits(0), said[-1], atol=NOISE)
-    mtp.decode((98,), Outputs.LAST)
-    assert np.allclose(mtp.logits(0), said[-1], atol=NOISE)
+    mtp.mark()
+    for token in (99, 98):
+        mtp.decode((token,), Outputs.LAST)
+        assert np.allclose(mtp.logits(mtp.n_outputs - 1), said[-1], atol=NOISE)
 
 
 def test_a_batch_and_one_token_after_the_other_say_the_same(folder: Path) -> None:
@@ -204,7 +210,10 @@ def test_what_cannot_draft_for_itself_is_refused(tmp_path: Path, tiny: TinyPath)
     with Engine() as engine:
         for path, reason in (
             (tmp_path / "plain.gguf", "is a lfm2 without MTP layers; give a draft with -md"),
-            (tmp_path / "two.gguf", "has 2 MTP layers that draft in turn, which llama-server"),
+            (
+                tmp_path / "two.gguf",
+                "has 2 MTP layers, and llama.cpp runs one for qwen35",
+            ),
         ):
             with pytest.raises(BadInputError, match=reason):
                 engine.load_target(ModelOptions(path=path), context, max_draft=4, mtp=True)
@@ -250,6 +259,33 @@ def test_its_flags_are_those_of_llama_server(tmp_path: Path) -> None:
     assert " ".join(flags).endswith(f"{wanted} 0.5")
     with pytest.raises(BadInputError, match="no flags for draft-mtp"):
         server_arguments(target, None, context, mtp(2), dialect=Dialect.IK)
+
+
+def test_the_screen_keeps_it_and_replays_nothing_of_it(tmp_path: Path) -> None:
+    setup = LiveSetup(
+        target=ModelOptions(path=tmp_path / "t.gguf"),
+        draft=None,
+        context=small_context(),
+        speculation=mtp(2),
+    )
+    assert setup.drafting == mtp(2)
+    assert speculation_of(settings_of(mtp(2))) == mtp(2)
+    assert by_model(mtp(2)) is None
+
+
+def test_the_form_of_settings_leaves_it_on(tmp_path: Path) -> None:
+    target = ModelOptions(path=tmp_path / "t.gguf")
+    setup = LiveSetup(target=target, draft=None, context=small_context(), speculation=mtp(2))
+    app = App[None]()
+    changed: list[LiveSetup | None] = []
+
+    async def scenario() -> None:
+        async with app.run_test() as pilot:
+            await app.push_screen(SettingsScreen(setup, max_draft=8), changed.append)
+            await pilot.press("end", "backspace", "5", "enter")
+
+    asyncio.run(scenario())
+    assert [one.speculation for one in changed if one is not None] == [mtp(5)]
 
 
 SPECIAL = {

@@ -129,7 +129,8 @@ class Generation:
             return ngram_drafter(config.ngram, config.draft_max, memory)
         schedule, clock = self._command.schedule, time.perf_counter
         if config.mtp:
-            return mtp_drafter(self._models.mtp, config, schedule, clock)
+            mtp = self._models.mtp
+            return mtp_drafter(mtp, config, schedule, clock, n_layers=mtp.n_layers)
         return model_drafter(self._models.draft, config, schedule, clock)
 
     def run(self) -> GenerationFinished:

@@ -36,6 +36,8 @@ _MTP_ARCHITECTURES = frozenset(
 )
 """Those with a graph for ``LLM_GRAPH_TYPE_DECODER_MTP``; of others llama.cpp would run the trunk's
 without its cache."""
+_SEVERAL = frozenset({"hy_v3", "mimo2", "step35"})
+"""Those of which llama.cpp runs more than one MTP layer."""
 
 
 def check_mtp(path: Path, gguf: GgufFile) -> None:
@@ -52,11 +54,8 @@ def check_mtp(path: Path, gguf: GgufFile) -> None:
         reason = f"has MTP layers, which llama.cpp does not run for {arch}; give a draft with -md"
     elif not any(".nextn." in tensor.name for tensor in gguf.tensors):
         reason = "was made without its MTP layers; get a file that has them, or give a draft"
-    elif n_layers > 1:
-        reason = (
-            f"has {n_layers} MTP layers that draft in turn, which llama-server can run "
-            f"(--spec-type {MTP_KIND}) and spectui's engine cannot; give a draft with -md"
-        )
+    elif n_layers > 1 and arch not in _SEVERAL:
+        reason = f"has {n_layers} MTP layers, and llama.cpp runs one for {arch}; give a draft"
     else:
         return
     raise BadInputError(f"{path} cannot draft for itself: it {reason}")

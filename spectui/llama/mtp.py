@@ -1,8 +1,8 @@
 """The target's own layers for multi-token prediction (MTP), as a draft of the same sequence.
 
-A head takes a token and the target's hidden state of the position before it, and gives logits and a
-hidden state of its own, which stands in for the target's where that has not decoded yet. What is
-fed when is that of ``common_speculative_impl_draft_mtp``.
+They take a token and the target's hidden state of the position before it, and give logits and a
+hidden state of their own, which stands in for the target's where that has not decoded yet, as in
+``common_speculative_impl_draft_mtp``.
 """
 
 import ctypes
@@ -41,8 +41,7 @@ class _PairBatch(Batch):
 class MtpContext(Context):
     """A target's MTP layers over the sequence that the target decodes; implements ``DraftModel``.
 
-    It keeps step where the target ``shows_states`` to it, and must then be told of every token that
-    the target has decoded before more than one batch of them has gathered.
+    It reads along where the target was told to ``show_states_to`` it.
     """
 
     _batch: _PairBatch
@@ -63,6 +62,9 @@ class MtpContext(Context):
             DoesNotFitError: caches or buffers could not be allocated.
         """
         self._target = target
+        self.n_layers: int = C.llama_model_n_layer_nextn(target.model.c)
+        """Of several, each drafts one token of a chain."""
+        self._chain_start = self._n_steps = 0
         self._n_embd: int = C.llama_model_n_embd_out(target.model.c)
         self._states: dict[int, State] = {}
         """By position: the target's, and beyond those its own. Few more than it will need."""
@@ -99,6 +101,8 @@ class MtpContext(Context):
             self._forget_states()
             super().decode(tokens, outputs)
             return
+        if self.n_layers > 1:
+            tokens = self._next_step(tokens)
         # Llama.cpp gives as many hidden states as there are outputs; of some architectures those of
         # the first tokens, whichever tokens the outputs are of. So all have outputs.
         head, tail = tokens[: -self.max_outputs], tokens[-self.max_outputs :]
@@ -110,9 +114,18 @@ class MtpContext(Context):
             own = np.ctypeslib.as_array(address, (self._n_embd,))
             self._states[self.n_past - 1] = own.copy()
 
+    def _next_step(self, tokens: Sequence[int]) -> Sequence[int]:
+        """Let the next layer read the chain so far, of which its own cache holds nothing."""
+        chain = (*self.tokens[self._chain_start :], *tokens)
+        self.truncate(self._chain_start)
+        EXT.llama_set_nextn_layer_offset(self.c, self._n_steps)
+        self._n_steps += 1
+        return chain
+
     def mark(self) -> None:
-        """As ``Context.mark``; the hidden states of what came long before are forgotten."""
+        """Begin a chain; the hidden states of what came long before are forgotten."""
         self._forget_states()
+        self._chain_start, self._n_steps = self.n_past, 0
         super().mark()
 
     def _forget_states(self) -> None:
@@ -120,12 +133,18 @@ class MtpContext(Context):
         self._states = {at: state for at, state in self._states.items() if at >= needed}
 
     def _decode_piece(self, piece: Sequence[int], outputs: Outputs, start: int) -> None:
-        states = self._batch.states
+        position, states = self.n_past, self._batch.states
         for row in range(len(piece)):
             # Nothing comes before the first token, and after a cut the state may be lost: zeros,
             # as llama-server starts with.
-            states[row] = self._states.get(self.n_past - 1 + row, 0.0)
-        super()._decode_piece(piece, outputs, start)
+            states[row] = self._states.get(position - 1 + row, 0.0)
+        if outputs is not Outputs.NONE:
+            super()._decode_piece(piece, outputs, start)
+            return
+        for layer in range(self.n_layers):
+            self.truncate(position)
+            EXT.llama_set_nextn_layer_offset(self.c, layer)
+            super()._decode_piece(piece, outputs, start)
 
     def top(self) -> tuple[int, float]:
         """Top token of the last output."""
@@ -135,6 +154,7 @@ class MtpContext(Context):
         """Forget everything."""
         super().clear()
         self._states = {}
+        self._chain_start = self._n_steps = 0
 
     @property
     def state_bytes(self) -> int:

@@ -51,8 +51,20 @@ def _cut(draft: Draft, n_max: int) -> Draft:
 
 
 def mtp_drafter(
-    model: DraftModel, config: SpeculationConfig, schedule: Schedule, clock: Clock
+    model: DraftModel,
+    config: SpeculationConfig,
+    schedule: Schedule,
+    clock: Clock,
+    *,
+    n_layers: int = 1,
 ) -> Drafter:
-    """The drafter of ``schedule`` over a target's MTP layers."""
-    drafter = ServerMtpDrafter if schedule is Schedule.SERVER else FastMtpDrafter
-    return drafter(model, config, clock)
+    """The drafter of ``schedule`` over a target's MTP layers.
+
+    Several draft one token each, and know of the text only what all of them have followed: that is
+    the server's schedule.
+    """
+    if n_layers > 1:
+        config = replace(config, draft_max=min(config.draft_max, n_layers))
+    if schedule is Schedule.SERVER or n_layers > 1:
+        return ServerMtpDrafter(model, config, clock)
+    return FastMtpDrafter(model, config, clock)

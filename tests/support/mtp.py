@@ -34,6 +34,7 @@ _N_TRUNK = 2
 _KERNEL = 4
 _STATE = 32
 _N_STATES = 2
+_WINDOW = 32
 _BLOCK_SHARE = 0.5
 """Of what a block adds."""
 _STATE_SHARE = 0.3
@@ -53,8 +54,13 @@ def write_qwen35(recipe: Tiny, path: Path, *, n_mtp: int = 1, echoes: bool = Fal
     writer.add_ssm_state_size(_STATE)
     writer.add_ssm_time_step_rank(_N_STATES)
     writer.add_ssm_group_count(1)
-    gated = {**_attention(2 * N_HEADS), "attn_q_norm": (HEAD_DIM,), "attn_k_norm": (HEAD_DIM,)}
-    blocks = [{**_RECURRENT, **_DENSE}, {**gated, **_DENSE}]
+    gated = {
+        **_NORMS,
+        **_attention(2 * N_HEADS),
+        "attn_q_norm": (HEAD_DIM,),
+        "attn_k_norm": (HEAD_DIM,),
+    }
+    blocks = [{**_NORMS, **_RECURRENT, **_DENSE}, {**gated, **_DENSE}]
     mtp = {**gated, **_DENSE, **_MTP}
     _finish(writer, recipe, [*blocks, *([mtp] * n_mtp)], echoes=echoes)
 
@@ -68,9 +74,25 @@ def write_glm4moe(recipe: Tiny, path: Path, *, echoes: bool = False) -> None:
     writer.add_expert_shared_count(1)
     writer.add_expert_feed_forward_length(N_FF)
     writer.add_expert_weights_scale(1.0)
-    block = {**_attention(N_HEADS), **_DENSE}
-    mtp = {**_attention(N_HEADS), **_EXPERTS, **_MTP}
+    block = {**_NORMS, **_attention(N_HEADS), **_DENSE}
+    mtp = {**_NORMS, **_attention(N_HEADS), **_EXPERTS, **_MTP}
     _finish(writer, recipe, [*([block] * _N_TRUNK), mtp], echoes=echoes)
+
+
+def write_mimo2(recipe: Tiny, path: Path, *, n_mtp: int = 3, echoes: bool = False) -> None:
+    """Write two layers, one with a sliding window, and several MTP layers that draft in turn."""
+    writer = _begin("mimo2", path, n_mtp)
+    writer.add_expert_feed_forward_length(N_FF)
+    writer.add_sliding_window(_WINDOW)
+    writer.add_sliding_window_pattern([False, True] + [True] * n_mtp)
+    norms: Shapes = {"attn_norm": (N_EMBD,), "ffn_norm": (N_EMBD,)}
+    block: Shapes = {
+        **norms,
+        "attn_qkv": ((N_HEADS + 2 * N_HEADS_KV) * HEAD_DIM, N_EMBD),
+        "attn_output": (N_EMBD, N_HEADS * HEAD_DIM),
+        **_DENSE,
+    }
+    _finish(writer, recipe, [block] * _N_TRUNK + [{**block, **_MTP}] * n_mtp, echoes=echoes)
 
 
 def write_special_draft(arch: str, path: Path, tensor: str) -> None:
@@ -81,6 +103,7 @@ def write_special_draft(arch: str, path: Path, tensor: str) -> None:
     write_file(writer)
 
 
+_NORMS: Shapes = {"attn_norm": (N_EMBD,), "post_attention_norm": (N_EMBD,)}
 _RECURRENT: Shapes = {
     "attn_qkv": (_STATE * (2 + _N_STATES), N_EMBD),
     "attn_gate": (_STATE * _N_STATES, N_EMBD),
@@ -144,8 +167,7 @@ def _finish(writer: gguf.GGUFWriter, recipe: Tiny, blocks: list[Shapes], *, echo
         "output.weight": (n_vocab, N_EMBD),
     }
     for layer, block in enumerate(blocks):
-        norms: Shapes = {"attn_norm": (N_EMBD,), "post_attention_norm": (N_EMBD,)}
-        shapes |= {_name(layer, part): shape for part, shape in (norms | block).items()}
+        shapes |= {_name(layer, part): shape for part, shape in block.items()}
     for name, shape in shapes.items():
         writer.add_tensor(name, _weights(recipe, name, shape, echoes=echoes))
     write_file(writer)
@@ -164,7 +186,7 @@ def _weights(recipe: Tiny, name: str, shape: tuple[int, ...], *, echoes: bool) -
     if part == "ssm_a":
         return -abs(weights)  # what decays
     if part in _ENDS_OF_BLOCKS:
-        is_silent = echoes and name.startswith(f"blk.{_N_TRUNK}.")
+        is_silent = echoes and int(name.split(".")[1]) >= _N_TRUNK
         return weights * np.float32(0.0 if is_silent else _BLOCK_SHARE)
     if part == "nextn.eh_proj":
         same = np.eye(N_EMBD, dtype=np.float32)
@@ -173,4 +195,8 @@ def _weights(recipe: Tiny, name: str, shape: tuple[int, ...], *, echoes: bool) -
     return weights
 
 
-WRITERS: dict[str, WriteMtp] = {"qwen35": write_qwen35, "glm4moe": write_glm4moe}
+WRITERS: dict[str, WriteMtp] = {
+    "qwen35": write_qwen35,
+    "glm4moe": write_glm4moe,
+    "mimo2": write_mimo2,
+}
