@@ -32,6 +32,8 @@ class FlashAttention(StrEnum):
 
 MODEL_KIND = "draft-simple"
 """Drafting by a model, as ``--spec-type`` has it."""
+MTP_KIND = "draft-mtp"
+"""Drafting by the target's own layers for multi-token prediction (MTP)."""
 
 
 class NgramKind(StrEnum):
@@ -110,6 +112,8 @@ class SpeculationConfig:
     """Drafts instead of a draft model. ``draft_max`` is its ``size_m`` then, or the ``n_max`` of
     ``MOD``; llama-server's ``CACHE`` drafts up to 8 and has no option for it. ``draft_min`` and
     ``draft_p_min`` mean nothing to any of them."""
+    mtp: bool = False
+    """The target's own MTP layers draft instead of a draft model."""
     ahead: tuple["SpeculationConfig", ...] = ()
     """N-gram drafters that are asked first; the first that drafts anything is taken. Each kind at
     most once, in the order of ``NgramKind``, which is llama-server's precedence."""
@@ -138,18 +142,20 @@ class SpeculationConfig:
 
     @property
     def kind(self) -> str:
-        """What drafts: ``model``, or an n-gram drafter by llama-server's name."""
-        return "model" if self.ngram is None else str(self.ngram.kind)
+        """What drafts: ``model``, or by llama-server's name the MTP layers or an n-gram drafter."""
+        if self.ngram is not None:
+            return str(self.ngram.kind)
+        return MTP_KIND if self.mtp else "model"
 
     @property
     def ngrams(self) -> tuple[NgramKind, ...]:
-        """The n-gram drafters among all; none if a draft model drafts alone."""
+        """The n-gram drafters among all; none if a draft model or the target drafts alone."""
         return tuple(one.ngram.kind for one in self.chain if one.ngram is not None)
 
     @property
     def has_model(self) -> bool:
         """Whether a draft model is among them."""
-        return self.ngram is None
+        return self.ngram is None and not self.mtp
 
 
 def ngram_flags(kind: NgramKind) -> tuple[str, ...]:

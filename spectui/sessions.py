@@ -71,6 +71,7 @@ class SettingsChange(msgspec.Struct, frozen=True, kw_only=True, tag="settings", 
     draft_min: int = 0
     draft_p_min: float = 0.0
     ngram: NgramConfig | None = None
+    mtp: bool = False
     ahead: tuple[SpeculationConfig, ...] = ()
 
 
@@ -115,6 +116,7 @@ def settings_of(speculation: SpeculationConfig | None) -> SettingsChange:
         draft_min=speculation.draft_min,
         draft_p_min=speculation.draft_p_min,
         ngram=speculation.ngram,
+        mtp=speculation.mtp,
         ahead=speculation.ahead,
     )
 
@@ -128,6 +130,7 @@ def speculation_of(settings: SettingsChange) -> SpeculationConfig | None:
         draft_min=settings.draft_min,
         draft_p_min=settings.draft_p_min,
         ngram=settings.ngram,
+        mtp=settings.mtp,
         ahead=settings.ahead,
     )
 

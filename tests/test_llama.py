@@ -612,7 +612,7 @@ def test_an_abort_between_the_pieces_of_a_prompt_forgets_all_of_it(model: Model)
     abort = AbortFlag()
 
     class AbortedAfterOnePiece(Context):
-        def _decode_piece(self, piece: Sequence[int], outputs: Outputs | None, start: int) -> None:
+        def _decode_piece(self, piece: Sequence[int], outputs: Outputs, start: int) -> None:
             super()._decode_piece(piece, outputs, start)
             if len(piece) == 8:
                 abort.set()

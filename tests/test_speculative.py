@@ -1,7 +1,7 @@
 """The speculative loop on scripted models: lossless, disciplined, and counted exactly."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count as counter
 from itertools import cycle
 
@@ -15,6 +15,7 @@ from spectui.speculative.counters import Counters, Round, RoundEnd, RoundTimes, 
 from spectui.speculative.decoder import Decoder, Stop, draft_cap
 from spectui.speculative.drafters import (
     ChainedDrafter,
+    Clock,
     Drafter,
     NoDrafter,
     VariedDrafter,
@@ -23,6 +24,7 @@ from spectui.speculative.drafters import (
     model_drafter,
 )
 from spectui.speculative.models import Outputs
+from spectui.speculative.mtp import mtp_drafter
 from spectui.speculative.ngram import ngram_drafter
 from tests.support.scripted import (
     EOG,
@@ -70,6 +72,10 @@ class Case:
         propose = hashed_draft(self.choose, self.seed, agreement=self.agreement)
         return ScriptedDraft(self.n_ctx, propose)
 
+    def drafter(self, draft: ScriptedDraft, schedule: Schedule, clock: Clock) -> Drafter:
+        make = mtp_drafter if self.config.mtp else model_drafter
+        return make(draft, self.config, schedule, clock)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
@@ -99,6 +105,7 @@ def cases(draw: st.DrawFn) -> Case:
             draft_max=draw(st.integers(1, 20)),
             draft_min=draw(st.integers(0, 6)),
             draft_p_min=draw(st.one_of(st.just(0.0), st.floats(0, 1))),
+            mtp=draw(st.booleans()),
         ),
         prompt=prompt,
         n_ctx=len(prompt) + room,
@@ -124,7 +131,7 @@ def run(
     target, draft, clock = case.target(), case.draft(), FakeClock()
     drafter: Drafter = NoDrafter()
     if schedule is not None:
-        drafter = model_drafter(draft, case.config, schedule, clock)
+        drafter = case.drafter(draft, schedule, clock)
     if ahead:
         drafter = ChainedDrafter((*ahead, drafter))
     if lengths:
@@ -217,6 +224,7 @@ def test_both_schedules_take_the_same_decisions(case: Case) -> None:
 @given(case=cases())
 @settings(max_examples=50)
 def test_fast_schedule_decodes_each_token_once_on_the_draft(case: Case) -> None:
+    case = replace(case, config=replace(case.config, mtp=False))
     fast = run(case, Schedule.FAST)
     drafted = sum(r.n_steps for r in fast.rounds)
     caught_up = sum(1 for r in fast.rounds if r.draft and r.n_accepted == r.n_drafted)
@@ -226,6 +234,16 @@ def test_fast_schedule_decodes_each_token_once_on_the_draft(case: Case) -> None:
     # Rounds without room for a draft add what a later round catches up with.
     undrafted = sum(1 for r in fast.rounds if r.n_steps == 0)
     assert fast.draft.n_decoded_tokens <= len(case.prompt) + drafted + caught_up + undrafted
+
+
+@given(case=cases())
+@settings(max_examples=50)
+def test_mtp_layers_decode_a_batch_more_per_round_on_the_servers_schedule(case: Case) -> None:
+    case = replace(case, config=replace(case.config, mtp=True))
+    server, fast = (run(case, schedule) for schedule in (Schedule.SERVER, Schedule.FAST))
+    n_steps = sum(r.n_steps for r in fast.rounds)
+    assert fast.draft.n_decodes == 1 + n_steps
+    assert server.draft.n_decodes == 1 + n_steps + len(server.rounds)
 
 
 # Rounds
@@ -274,11 +292,13 @@ def test_every_round_keeps_its_bounds(case: Case, schedule: Schedule) -> None:
     floor = float32(case.config.draft_p_min)
     for r in finished.rounds:
         assert 0 <= r.n_accepted <= r.n_drafted <= case.config.draft_max
-        assert r.n_drafted == 0 or r.n_drafted >= case.config.draft_min
+        # MTP layers draft beyond the budget, and are cut to it then.
+        is_cut = case.config.mtp and r.n_steps > r.n_drafted
+        assert r.n_drafted == 0 or is_cut or r.n_drafted >= case.config.draft_min
         assert len(r.probabilities) == r.n_drafted
         assert all(probability >= floor for probability in r.probabilities)
         assert r.draft[: r.n_accepted] == r.tokens[: r.n_accepted]
-        assert r.n_steps in {0, r.n_drafted, r.n_drafted + 1} or not r.draft
+        assert r.n_steps in {0, r.n_drafted, r.n_drafted + 1} or is_cut or not r.draft
     assert len(case.prompt) + len(finished.tokens) <= case.n_ctx
     assert case.n_predict < 0 or len(finished.tokens) <= case.n_predict
 
@@ -302,7 +322,7 @@ def test_cancellation_ends_the_text_at_a_round_boundary(
 ) -> None:
     whole = run(case, schedule)
     clock = FakeClock()
-    drafter = model_drafter(case.draft(), case.config, schedule, clock)
+    drafter = case.drafter(case.draft(), schedule, clock)
     decoder = Decoder(case.target(), drafter, n_predict=case.n_predict, clock=clock)
     first = decoder.start(case.prompt)
     polls = counter()
@@ -581,7 +601,7 @@ class TickingModels:
     def decoder(self, case: Case, schedule: Schedule | None) -> Decoder:
         drafter: Drafter = NoDrafter()
         if schedule is not None:
-            drafter = model_drafter(self.draft, case.config, schedule, self.clock)
+            drafter = case.drafter(self.draft, schedule, self.clock)
         return Decoder(self.target, drafter, n_predict=case.n_predict, clock=self.clock)
 
     class _Target(ScriptedTarget):

@@ -1,6 +1,7 @@
 """How to draft: the options of commands that run one setting, under llama-server's own names."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, product
 from typing import Any
 
@@ -11,6 +12,7 @@ from spectui.cli.values import INT_MAX, Fraction, ListOf
 from spectui.config import (
     CACHE_LONGEST,
     MODEL_KIND,
+    MTP_KIND,
     NgramConfig,
     NgramKind,
     SpeculationConfig,
@@ -81,11 +83,12 @@ _MODEL: tuple[Decorator, ...] = (
 
 _KINDS: Decorator = click.option(
     "--spec-type",
-    type=ListOf(click.Choice([MODEL_KIND, *_KIND_NAMES])),
+    type=ListOf(click.Choice([MODEL_KIND, MTP_KIND, *_KIND_NAMES])),
     metavar="LIST",
     help=(
-        f"Who drafts: {MODEL_KIND}, {', '.join(NgramKind)}; of several, separated by commas, the "
-        f"first that has something to propose (default: {MODEL_KIND})."
+        f"Who drafts: {MODEL_KIND}, {MTP_KIND} (the target's own MTP layers), "
+        f"{', '.join(NgramKind)}; of several, separated by commas, the first that has something "
+        f"to propose (default: {MODEL_KIND})."
     ),
 )
 
@@ -163,11 +166,16 @@ def take_drafting(parsed: Mapping[str, Any]) -> tuple[SpeculationConfig, dict[st
 def _setting(parsed: Mapping[str, Any], wanted: Sequence[str]) -> SpeculationConfig:
     # Llama-server's precedence, in whatever order they are named.
     settings = [_ngram(parsed, kind) for kind in NgramKind if kind in wanted]
-    if MODEL_KIND in wanted:
+    if MODEL_KIND in wanted and MTP_KIND in wanted:
+        raise UsageError(
+            f"--spec-type {MODEL_KIND},{MTP_KIND}: llama-server has one draft context; name one"
+        )
+    if MODEL_KIND in wanted or MTP_KIND in wanted:
         longest, shortest, floor = (
             parsed[name] for name in ("draft_max", "draft_min", "draft_p_min")
         )
-        settings.append(model_setting(longest, shortest, floor))
+        setting = model_setting(longest, shortest, floor)
+        settings.append(replace(setting, mtp=MTP_KIND in wanted))
     *ahead, own = settings
     return own.after(ahead)
 

@@ -106,6 +106,7 @@ def _load(
         options.target_options(models.target),
         options.context_options(),
         max_draft=speculation.longest,
+        mtp=speculation.mtp,
     )
     if not speculation.has_model:
         return target, None

@@ -20,6 +20,8 @@ class LoadTarget:
     context: ContextOptions
     max_draft: int
     """Longest draft that will be asked for."""
+    mtp: bool = False
+    """Load its MTP layers as well, to draft for itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

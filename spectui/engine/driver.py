@@ -65,10 +65,15 @@ class Engine(Closing):
         self._n_unanswered = 0
 
     def load_target(
-        self, options: ModelOptions, context: ContextOptions, *, max_draft: int
+        self,
+        options: ModelOptions,
+        context: ContextOptions,
+        *,
+        max_draft: int,
+        mtp: bool = False,
     ) -> ModelLoaded:
         """Load the target. Raises what the engine failed with."""
-        command = LoadTarget(options=options, context=context, max_draft=max_draft)
+        command = LoadTarget(options=options, context=context, max_draft=max_draft, mtp=mtp)
         return self._call(command, ModelLoaded)
 
     def load_draft(self, options: ModelOptions) -> ModelLoaded:

@@ -30,6 +30,7 @@ from spectui.speculative.drafters import (
     model_drafter,
 )
 from spectui.speculative.models import Outputs
+from spectui.speculative.mtp import mtp_drafter
 from spectui.speculative.ngram import ngram_drafter
 
 Emit = Callable[[Event], None]
@@ -97,8 +98,10 @@ class Generation:
         self._command = command
         self._emit = emit
         self._cancelled = cancelled
-        needs_draft = command.speculation is not None and command.speculation.has_model
-        self._draft = models.draft if needs_draft else None
+        config = command.speculation
+        self._mtp = models.mtp if config is not None and config.mtp else None
+        needs_draft = config is not None and config.has_model
+        self._draft: Context | None = models.draft if needs_draft else self._mtp
         self._contexts: list[Context] = [c for c in (models.target, self._draft) if c is not None]
         self._decoder = Decoder(
             models.target,
@@ -124,17 +127,23 @@ class Generation:
             is_chat, chat = self._command.conversation, self._models.conversation
             memory = chat.ngram_memory(config) if is_chat else None
             return ngram_drafter(config.ngram, config.draft_max, memory)
-        return model_drafter(self._models.draft, config, self._command.schedule, time.perf_counter)
+        schedule, clock = self._command.schedule, time.perf_counter
+        if config.mtp:
+            mtp = self._models.mtp
+            return mtp_drafter(mtp, config, schedule, clock, n_layers=mtp.n_layers)
+        return model_drafter(self._models.draft, config, schedule, clock)
 
     def run(self) -> GenerationFinished:
         """Generate to the end, emitting on the way."""
-        vocabulary = self._models.target.vocabulary
-        with SamplerChain(self._command.sampling, vocabulary) as sampler:
-            self._models.target.sampler = sampler
+        target = self._models.target
+        with SamplerChain(self._command.sampling, target.vocabulary) as sampler:
+            target.sampler = sampler
+            target.show_states_to(self._mtp)
             try:
                 return self._run()
             finally:
-                self._models.target.sampler = None
+                target.sampler = None
+                target.show_states_to(None)
 
     def _run(self) -> GenerationFinished:
         began = time.perf_counter()
@@ -199,13 +208,18 @@ class Generation:
             return
         if self._draft is not None:
             models.prompts.restore_draft(self._draft, prompt)
-        models.prompts.restore_target(models.target, prompt)
+        if self._mtp is None or self._mtp.n_past:
+            # Otherwise the target has to show what it makes of the prompt.
+            models.prompts.restore_target(models.target, prompt)
 
     def _recall_conversation(self) -> None:
         models = self._models
         models.conversation.take_up(models.contexts)
         for context in self._contexts:
             context.keep_prefix(self._command.prompt)
+        if self._mtp is not None:
+            # What the MTP layers have not followed has to be shown to them again.
+            models.target.truncate(min(models.target.n_past, self._mtp.n_past))
 
     def _keep_prompt(self) -> None:
         models, prompt = self._models, self._command.prompt

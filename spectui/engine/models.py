@@ -11,10 +11,12 @@ from spectui.engine.prompts import PromptStore
 from spectui.errors import BadInputError, UsageError
 from spectui.llama.buffers import parse_buffers
 from spectui.llama.context import AbortFlag, Context
+from spectui.llama.draft_files import check_is_model, check_mtp
 from spectui.llama.gguf_file import read_gguf
 from spectui.llama.library import buffer_types, native_log
 from spectui.llama.memory import ModelMemory
 from spectui.llama.model import Model
+from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.vocabulary import incompatibility
 from spectui.llama.weights import weight_traffic
@@ -36,6 +38,7 @@ class LoadedModels:
         self.draft_model: Model | None = None
         self._target: TargetContext | None = None
         self._draft: DraftContext | None = None
+        self._mtp: MtpContext | None = None
         self.prompts = PromptStore()
         self.conversation = Conversation()
         self.memory: dict[Role, ModelMemory] = {}
@@ -44,7 +47,8 @@ class LoadedModels:
     @property
     def contexts(self) -> tuple[Context, ...]:
         """Those that are loaded, the target's first."""
-        return tuple(context for context in (self._target, self._draft) if context is not None)
+        contexts = (self._target, self._draft, self._mtp)
+        return tuple(context for context in contexts if context is not None)
 
     @property
     def target(self) -> TargetContext:
@@ -68,16 +72,34 @@ class LoadedModels:
             raise UsageError("no draft is loaded; give one with -md")
         return self._draft
 
+    @property
+    def mtp(self) -> MtpContext:
+        """The context of the target's own MTP layers.
+
+        Raises:
+            UsageError: the target was loaded without them.
+        """
+        if self._mtp is None:
+            raise UsageError("the target was loaded without its MTP layers; load it with them")
+        return self._mtp
+
     def load_target(
         self, command: LoadTarget, on_progress: OnProgress, cancelled: Callable[[], bool]
     ) -> None:
-        """Load model and context. On failure nothing is loaded."""
+        """Load model and context. On failure nothing is loaded.
+
+        Raises:
+            BadInputError: the model cannot generate, or lacks MTP layers that were asked for.
+        """
         self.close()
+        if command.mtp:
+            check_mtp(command.options.path, read_gguf(command.options.path))
         with ExitStack() as stack:
             model = Model(
                 command.options,
                 on_progress=lambda done: on_progress(Role.TARGET, command.options, done),
                 cancelled=cancelled,
+                load_mtp=command.mtp,
             )
             stack.enter_context(model)
             model.check_generates()
@@ -86,6 +108,12 @@ class LoadedModels:
                 model, command.context, max_draft=command.max_draft, abort=self.abort
             )
             stack.enter_context(context)
+            if command.mtp:
+                loading = (*loading, *native_log.tail())
+                mtp = MtpContext(
+                    context, command.context, max_draft=command.max_draft, abort=self.abort
+                )
+                self._mtp = stack.enter_context(mtp)
             self.memory[Role.TARGET] = _memory(command.options, loading)
             self._target_stack = stack.pop_all()
         self.target_model, self._target = model, context
@@ -97,11 +125,12 @@ class LoadedModels:
         """Load a draft beside the target. On failure the target stays, without a draft.
 
         Raises:
-            BadInputError: the draft's vocabulary does not fit the target's.
+            BadInputError: it is no model of its own, or its vocabulary does not fit the target's.
         """
         self.unload_draft()
         if self.target_model is None:
             raise UsageError("no target is loaded; give one with -m")
+        check_is_model(command.options.path, read_gguf(command.options.path))
         with ExitStack() as stack:
             model = Model(
                 command.options,
@@ -141,7 +170,7 @@ class LoadedModels:
         """Free everything: contexts before their models, the draft before the target."""
         self.unload_draft()
         self.conversation.clear()
-        self.target_model = self._target = None
+        self.target_model = self._target = self._mtp = None
         self.prompts.clear()
         self._target_stack.close()
 

@@ -3,8 +3,8 @@
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from spectui.llama.context import Logits
-from spectui.llama.pair import DraftContext, TargetContext
+from spectui.llama.context import Context, Logits
+from spectui.llama.pair import TargetContext
 
 _CAPACITY_BYTES = 1 << 30
 
@@ -29,7 +29,7 @@ class PromptStore:
         """Keep at most ``capacity_bytes``."""
         self._capacity_bytes = capacity_bytes
         self._target: OrderedDict[Tokens, _TargetState] = OrderedDict()
-        self._draft: OrderedDict[Tokens, bytes] = OrderedDict()
+        self._draft: OrderedDict[tuple[Context, Tokens], bytes] = OrderedDict()
 
     def restore_target(self, target: TargetContext, prompt: Tokens) -> bool:
         """Fill the target's cache with ``prompt`` if it is known."""
@@ -48,20 +48,20 @@ class PromptStore:
         self._target[prompt] = _TargetState(cache=target.save(), logits=target.logits(0).copy())
         self._evict()
 
-    def restore_draft(self, draft: DraftContext, prompt: Tokens) -> bool:
+    def restore_draft(self, draft: Context, prompt: Tokens) -> bool:
         """Fill the draft's cache with ``prompt`` if it is known."""
-        cache = self._draft.get(prompt)
+        cache = self._draft.get((draft, prompt))
         if cache is None:
             return False
-        self._draft.move_to_end(prompt)
+        self._draft.move_to_end((draft, prompt))
         draft.restore(cache, prompt)
         return True
 
-    def keep_draft(self, draft: DraftContext, prompt: Tokens) -> None:
+    def keep_draft(self, draft: Context, prompt: Tokens) -> None:
         """Remember the draft's cache, which holds exactly ``prompt``."""
-        if prompt in self._draft:
+        if (draft, prompt) in self._draft:
             return
-        self._draft[prompt] = draft.save()
+        self._draft[draft, prompt] = draft.save()
         self._evict()
 
     def forget_draft(self) -> None:

@@ -120,16 +120,16 @@ def speculation_arguments(config: SpeculationConfig, dialect: Dialect) -> list[s
     """The drafting parameters, all of them: their defaults changed between versions.
 
     Raises:
-        BadInputError: the dialect has no words for an n-gram drafter that spectui knows.
+        BadInputError: the dialect has no words that spectui knows for what drafts.
     """
     if dialect is Dialect.LLAMA_CPP:
         flags = [word for one in config.chain for word in _options(one)]
         return ["--spec-type", ",".join(map(_kind, config.chain)), *flags]
     for one in config.chain:
-        if one.ngram is not None:
+        if one.ngram is not None or one.mtp:
             # Older builds spell it in several ways, if they know it at all.
             raise BadInputError(
-                f"{dialect} has no flags for {one.ngram.kind} that spectui knows; export for "
+                f"{dialect} has no flags for {one.kind} that spectui knows; export for "
                 f"{Dialect.LLAMA_CPP}, or choose a setting with a draft model"
             )
     n_max, n_min, p_min = _model_values(config)
@@ -140,7 +140,7 @@ def speculation_arguments(config: SpeculationConfig, dialect: Dialect) -> list[s
 
 
 def _kind(config: SpeculationConfig) -> str:
-    return MODEL_KIND if config.ngram is None else str(config.ngram.kind)
+    return MODEL_KIND if config.has_model else config.kind
 
 
 def _options(config: SpeculationConfig) -> list[str]:

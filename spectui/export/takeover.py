@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spectui.config import MODEL_KIND, NgramKind
+from spectui.config import MODEL_KIND, MTP_KIND, NgramKind
 from spectui.errors import BadInputError
 from spectui.export.shell import server_arguments_of
 from spectui.export.words import FLASH_ATTENTION, Given, divide
@@ -99,11 +99,11 @@ def _drafting(kinds: str) -> dict[str, tuple[str, ...]]:
     if settings and drafter == "draft" and all(p[0] in _IK_NAMES for p in pairs):
         return {_IK_NAMES[key]: (value,) for key, _, value in pairs}
     named = [_MODELS.get(kind, kind) for kind in kinds.split(",")]
-    known = {MODEL_KIND, _NONE, *NgramKind}
+    known = {MODEL_KIND, MTP_KIND, _NONE, *NgramKind}
     if not known.issuperset(named):
         raise BadInputError(
-            f"--spec-type {kinds}: spectui drafts with a model and as {', '.join(NgramKind)}; take "
-            "the rest out"
+            f"--spec-type {kinds}: spectui drafts with a model and as "
+            f"{', '.join((MTP_KIND, *NgramKind))}; take the rest out"
         )
     # A draft model is reason enough to draft with it.
     is_plain = {MODEL_KIND, _NONE}.issuperset(named)

@@ -87,7 +87,9 @@ def on_schedule(costs: Costs, schedule: Schedule) -> Costs:
 def _drafts_as(run: Run, schedule: Schedule) -> bool:
     """Whether its rounds did the work that rounds with the draft model do."""
     speculation = run.speculation
-    return speculation is not None and not speculation.ngrams and run.schedule is schedule
+    if speculation is None or speculation.ngrams or not speculation.has_model:
+        return False
+    return run.schedule is schedule
 
 
 def _frequent(observed: Sequence[Observed]) -> list[Observed]:

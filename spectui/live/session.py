@@ -90,6 +90,8 @@ class LiveSession:
         self._recorder: ChatRecorder | None = None
         self.records_chats = True
         """Whether answers are recorded; to be told before a pair is loaded."""
+        self._has_mtp = False
+        """Whether the target was loaded to draft for itself."""
         self._is_warm = False
         """Whether the target has decoded something since it was loaded."""
         self.max_draft = 0
@@ -117,6 +119,7 @@ class LiveSession:
             UsageError: the batch has no room for a draft.
         """
         self.max_draft = max_draft = _max_draft(setup)
+        has_mtp = setup.speculation is not None and setup.speculation.mtp
         # Outside the lock: a search holds its own while it tells of a change, which waits for ours.
         self.end_tuning()
         with self._lock:
@@ -128,12 +131,17 @@ class LiveSession:
             self._inspection.stop()
             self._end_recording()
             self._tuning = self._turn = self._target = self._draft = None
-            self._is_warm = False
+            self._is_warm, self._has_mtp = False, has_mtp
             self._connect()
             self._post(TuningChanged(state=TuningState()))
             self._post(ChatRecorded(recording=None))
             self._chat.submit(
-                LoadTarget(options=setup.target, context=setup.context, max_draft=max_draft)
+                LoadTarget(
+                    options=setup.target,
+                    context=setup.context,
+                    max_draft=max_draft,
+                    mtp=has_mtp,
+                )
             )
 
     def load_draft(self, options: ModelOptions) -> None:
@@ -162,8 +170,9 @@ class LiveSession:
 
     def _usable(self, speculation: SpeculationConfig | None) -> SpeculationConfig | None:
         """The same if what it drafts with is loaded, else None."""
-        lacks_draft = self._draft is None and speculation is not None and speculation.has_model
-        return None if lacks_draft else speculation
+        if speculation is None or (speculation.has_model and self._draft is None):
+            return None
+        return None if speculation.mtp and not self._has_mtp else speculation
 
     def stop(self) -> None:
         """Cancel what the chat has under way: a load or an answer."""

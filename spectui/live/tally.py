@@ -152,7 +152,7 @@ class LiveTally:
                 self._setting,
                 recent,
                 speculates=self._speculates,
-                by_ngrams=self._speculation is not None and not self._speculation.has_model,
+                by_ngrams=self._speculation is not None and self._speculation.ngram is not None,
                 step_s=step_s,
             ),
             rounds=round_state(recent, costs, self._bottleneck(recent, costs, best)),

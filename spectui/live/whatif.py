@@ -108,8 +108,10 @@ def trial_points(trials: Sequence[TrialRecord]) -> tuple[Measured, ...]:
 
 
 def by_model(speculation: SpeculationConfig | None) -> SpeculationConfig | None:
-    """Return the setting if a draft model drafts alone; n-gram drafters are not recorded."""
-    return speculation if speculation is not None and not speculation.ngrams else None
+    """Return the setting if a draft model drafts alone; others are not recorded."""
+    if speculation is None or speculation.ngrams or not speculation.has_model:
+        return None
+    return speculation
 
 
 class WhatIf:

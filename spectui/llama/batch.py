@@ -27,8 +27,8 @@ class Batch:
         for index in range(capacity):
             self.c.seq_id[index][0] = 0
 
-    def fill(self, tokens: Sequence[int], first_position: int, outputs: Outputs | None) -> None:
-        """Hold ``tokens`` at consecutive positions; None asks for no logits at all."""
+    def fill(self, tokens: Sequence[int], first_position: int, outputs: Outputs) -> None:
+        """Hold ``tokens`` at consecutive positions, with logits where ``outputs`` asks for them."""
         n = len(tokens)
         self.c.n_tokens = n
         self._tokens[:n] = tokens

@@ -7,6 +7,10 @@ from typing import Any
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
 import llama_cpp.llama_cpp
+import llama_cpp.llama_cpp_ext
 
 C: Any = llama_cpp.llama_cpp
 """The binding. Untyped on purpose: its annotations describe ctypes, not what calls accept."""
+
+EXT: Any = llama_cpp.llama_cpp_ext
+"""What llama.cpp calls staging API (``llama-ext.h``): hidden states for MTP."""

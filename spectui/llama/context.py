@@ -128,7 +128,7 @@ class Context(Closing):
         self.tokens: list[int] = []
         """What the cache holds."""
         self.native_s = 0.0
-        self._batch = Batch(self.n_batch)
+        self._batch = self._new_batch()
         self._row = ctypes.c_float * self.vocabulary.n_tokens
         self._n_outputs = 0
         self._last_index = 0
@@ -150,6 +150,16 @@ class Context(Closing):
     def n_past(self) -> int:
         """Tokens in the cache."""
         return len(self.tokens)
+
+    @property
+    def c(self) -> object:
+        """The ``llama_context`` pointer, valid until ``close``."""
+        return self._ctx
+
+    @property
+    def n_outputs(self) -> int:
+        """Logits of the last decode."""
+        return self._n_outputs
 
     @property
     def rollback(self) -> Rollback:
@@ -181,6 +191,9 @@ class Context(Closing):
         params.abort_callback_data = self._abort.data
         params.kv_unified = True
         return params
+
+    def _new_batch(self) -> Batch:
+        return Batch(self.n_batch)
 
     def _find_rollback(self) -> None:
         if self.model.no_alloc:
@@ -217,13 +230,13 @@ class Context(Closing):
         for offset in range(0, n, self.n_batch):
             piece = tokens[offset : offset + self.n_batch]
             is_last = offset + len(piece) == n
-            self._decode_piece(piece, outputs if is_last else None, start)
+            self._decode_piece(piece, outputs if is_last else Outputs.NONE, start)
         self._all = outputs is Outputs.ALL
         self._last_index = self._batch.c.n_tokens - 1
         self._n_last = self._batch.c.n_tokens
-        self._n_outputs = n if self._all else 1
+        self._n_outputs = {Outputs.NONE: 0, Outputs.LAST: 1, Outputs.ALL: n}[outputs]
 
-    def _decode_piece(self, piece: Sequence[int], outputs: Outputs | None, start: int) -> None:
+    def _decode_piece(self, piece: Sequence[int], outputs: Outputs, start: int) -> None:
         self._batch.fill(piece, self.n_past, outputs)
         began = time.perf_counter()
         status = C.llama_decode(self._ctx, self._batch.c)
@@ -280,7 +293,8 @@ class Context(Closing):
         del self.tokens[n_held:]
         self._n_last = self._n_outputs = 0
         for offset in range(n_held, n_past, self.n_batch):
-            self._decode_piece(kept[offset : offset + self.n_batch], None, n_held)
+            piece = kept[offset : offset + self.n_batch]
+            self._decode_piece(piece, Outputs.NONE, n_held)
 
     def mark(self) -> None:
         """Make it cheap to come back to what is held now: it may soon be truncated to that."""

@@ -50,6 +50,7 @@ class Model(Closing):
         cancelled: Callable[[], bool] = lambda: False,
         vocab_only: bool = False,
         no_alloc: bool = False,
+        load_mtp: bool = False,
     ) -> None:
         """Load weights.
 
@@ -57,6 +58,7 @@ class Model(Closing):
             options: file and placement.
             vocab_only: leave the weights where they are: for metadata and tokens.
             no_alloc: leave them there, but place them: for a plan. Contexts on it cannot decode.
+            load_mtp: load the layers of multi-token prediction as well, where the file has them.
             on_progress: called with the loaded fraction, 0 to 1.
             cancelled: asked with every progress; True ends the load.
 
@@ -72,6 +74,7 @@ class Model(Closing):
         self.no_alloc = no_alloc
         params = ModelParams(options, no_alloc=no_alloc)
         params.c.vocab_only = vocab_only
+        params.c.load_mtp = load_mtp
         stopped = False
 
         def progress(fraction: float, _user_data: object) -> bool:

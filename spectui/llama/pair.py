@@ -1,13 +1,33 @@
 """Contexts in the roles of the speculative loop: a target that samples, a draft that proposes."""
 
 from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from spectui.config import ContextOptions
+from spectui.llama.c import EXT, C
 from spectui.llama.context import AbortFlag, Context, Logits
 from spectui.llama.model import Model
 from spectui.llama.sampling import SamplerChain, top_token
 from spectui.llama.vocabulary import Vocabulary
 from spectui.speculative.models import Outputs
+
+HiddenStates = npt.NDArray[np.float32]
+"""[n, n_embd] of consecutive positions."""
+
+
+class Follower(Protocol):
+    """Reads the hidden states of what a target decodes."""
+
+    def make_room(self, n: int) -> None:
+        """Use what it was shown, if ``n`` more are too many to keep."""
+        ...
+
+    def saw(self, position: int, states: HiddenStates) -> None:
+        """Take the states of what was decoded from ``position`` on; valid during the call."""
+        ...
 
 
 class TargetContext(Context):
@@ -16,6 +36,7 @@ class TargetContext(Context):
     sampler: SamplerChain | None = None
     prompt_logits: Logits | None = None
     """[n_vocab] logits of a restored prompt, which a restored cache lacks."""
+    _follower: Follower | None = None
 
     def __init__(
         self, model: Model, options: ContextOptions, *, max_draft: int, abort: AbortFlag
@@ -25,6 +46,23 @@ class TargetContext(Context):
             model, options, max_outputs=max_draft + 1, abort=abort, n_snapshots=max_draft
         )
         self._end_tokens = self.vocabulary.end_tokens
+        self._n_embd: int = C.llama_model_n_embd_out(model.c)
+
+    def show_states_to(self, follower: Follower | None) -> None:
+        """Let ``follower`` read along from now on; None for nobody, which is faster."""
+        self._follower = follower
+        EXT.llama_set_embeddings_nextn(self.c, follower is not None, False)
+
+    def _decode_piece(self, piece: Sequence[int], outputs: Outputs, start: int) -> None:
+        follower, position = self._follower, self.n_past
+        if follower is not None and outputs is not Outputs.ALL:
+            # Part of a prompt; drafts are short.
+            follower.make_room(len(piece))
+        super()._decode_piece(piece, outputs, start)
+        if follower is not None:
+            states = EXT.llama_get_embeddings_nextn(self.c)
+            shape = (len(piece), self._n_embd)
+            follower.saw(position, np.ctypeslib.as_array(states, shape))
 
     def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
         """As ``Context.decode``; the logits of a restored prompt are past then."""

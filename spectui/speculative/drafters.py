@@ -127,6 +127,9 @@ def draft_chain(
 class ServerModelDrafter:
     """A draft model driven as llama-server does: the verified batch is evaluated a second time."""
 
+    _follows_with = Outputs.LAST
+    """Logits of what is evaluated only to follow the target; llama-server asks for them, too."""
+
     def __init__(self, model: DraftModel, config: SpeculationConfig, clock: Clock) -> None:
         self._model = model
         self._config = config
@@ -137,7 +140,7 @@ class ServerModelDrafter:
         """Evaluate what the model's cache lacks of the prompt."""
         lacking = prompt[self._model.n_past :]
         if lacking:
-            self._model.decode(lacking, Outputs.LAST)
+            self._model.decode(lacking, self._follows_with)
         self._n_past = len(prompt)
 
     def draft(self, last: int, n_max: int) -> Draft:
@@ -149,7 +152,7 @@ class ServerModelDrafter:
 
     def verified(self, batch: Sequence[int]) -> None:
         """Evaluate ``batch`` on the draft, as llama-server does after every target decode."""
-        self._model.decode(batch, Outputs.LAST)
+        self._model.decode(batch, self._follows_with)
 
     def judged(self, n_accepted: int) -> None:
         """A model drafts what it drafts."""
@@ -162,6 +165,8 @@ class ServerModelDrafter:
 
 class FastModelDrafter:
     """A draft model that evaluates only what it lacks: one token, or two after full acceptance."""
+
+    _follows_with = Outputs.LAST
 
     def __init__(self, model: DraftModel, config: SpeculationConfig, clock: Clock) -> None:
         self._model = model
@@ -176,7 +181,7 @@ class FastModelDrafter:
         """Evaluate what the model's cache lacks of the prompt."""
         lacking = prompt[self._model.n_past :]
         if lacking:
-            self._model.decode(lacking, Outputs.LAST)
+            self._model.decode(lacking, self._follows_with)
         self._n_past = len(prompt)
         self._lacking = ()
 

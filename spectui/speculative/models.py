@@ -11,6 +11,7 @@ from typing import Protocol
 class Outputs(Enum):
     """For which tokens of a decode the logits are computed."""
 
+    NONE = "none"
     LAST = "last"
     ALL = "all"
 

@@ -51,7 +51,9 @@ class ScriptedSequence:
         self.tokens += tokens
         self.n_decodes += 1
         self.n_decoded_tokens += len(tokens)
-        first = start if outputs is Outputs.ALL else self.n_past - 1
+        first = {Outputs.ALL: start, Outputs.LAST: self.n_past - 1, Outputs.NONE: self.n_past}[
+            outputs
+        ]
         self._outputs = tuple(tuple(self.tokens[: end + 1]) for end in range(first, self.n_past))
 
     def mark(self) -> None:

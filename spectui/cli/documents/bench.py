@@ -22,6 +22,7 @@ from spectui.tune.bench import BenchResult
 from spectui.tune.workload import Workload
 
 _NO_MODEL = "n-gram drafters need no draft model"
+_OWN_LAYERS = "the target's own MTP layers draft"
 
 
 def bench_document(
@@ -44,7 +45,7 @@ def bench_document(
         "speculative": {
             **throughput_of([pair.speculative for pair in result.pairs]),
             **_counters(result.counters),
-            **or_reason("c", result.c, NOTHING_DRAFTED if draft else _NO_MODEL),
+            **or_reason("c", result.c, NOTHING_DRAFTED if draft or speculation.mtp else _NO_MODEL),
         },
         **speedup_of(result.speedup),
         **lossless(result.lossless),
@@ -62,7 +63,8 @@ def _draft(draft: ModelLoaded | None, speculation: SpeculationConfig) -> Json:
     """Who drafts; of several, the one that is asked last."""
     if draft is not None:
         return {"kind": "model", **model(draft)}
-    return {"kind": speculation.kind, **or_reason("path", None, _NO_MODEL)}
+    reason = _OWN_LAYERS if speculation.mtp else _NO_MODEL
+    return {"kind": speculation.kind, **or_reason("path", None, reason)}
 
 
 def _counters(counters: Counters) -> Json:

@@ -93,6 +93,8 @@ def setting(speculation: SpeculationConfig) -> Json:
     if ngram is not None:
         options = ngram.options(speculation.draft_max)
         shared["ngram"] = {"kind": ngram.kind.value, **options}
+    if speculation.mtp:
+        shared["mtp"] = True
     if speculation.ahead:
         shared["ahead"] = [setting(one) for one in speculation.ahead]
     return shared

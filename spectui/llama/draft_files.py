@@ -1,0 +1,88 @@
+"""What a file says of how it can draft, before llama.cpp loads it and perhaps aborts."""
+
+from pathlib import Path
+
+from spectui.config import MTP_KIND
+from spectui.errors import BadInputError
+from spectui.llama.gguf_file import GgufFile
+
+_EAGLE3, _DFLASH, _DSPARK = "draft-eagle3", "draft-dflash", "draft-dspark"
+_NAMES = {
+    _EAGLE3: "an EAGLE-3 draft",
+    _DFLASH: "a DFlash draft",
+    _DSPARK: "a DSpark draft",
+    MTP_KIND: "a file of MTP layers alone",
+}
+"""By what ``--spec-type`` calls them."""
+
+_MTP_ARCHITECTURES = frozenset(
+    {
+        "bailingmoe3",
+        "cohere2moe",
+        "deepseek2",
+        "deepseek32",
+        "deepseek4",
+        "glm-dsa",
+        "glm4moe",
+        "glm5-next",
+        "hy_v3",
+        "mimo2",
+        "nemotron_h_moe",
+        "qwen35",
+        "qwen35moe",
+        "qwen3next",
+        "step35",
+    }
+)
+"""Those with a graph for ``LLM_GRAPH_TYPE_DECODER_MTP``; of others llama.cpp would run the trunk's
+without its cache."""
+_SEVERAL = frozenset({"hy_v3", "mimo2", "step35"})
+"""Those of which llama.cpp runs more than one MTP layer."""
+
+
+def check_mtp(path: Path, gguf: GgufFile) -> None:
+    """Refuse a target that cannot draft for itself.
+
+    Raises:
+        BadInputError: it has no MTP layers, or none that this engine can run.
+    """
+    arch = gguf.metadata.get("general.architecture", "unknown")
+    n_layers = int(gguf.metadata.get(f"{arch}.nextn_predict_layers", 0))
+    if n_layers == 0:
+        reason = f"is a {arch} without MTP layers; give a draft with -md instead"
+    elif arch not in _MTP_ARCHITECTURES:
+        reason = f"has MTP layers, which llama.cpp does not run for {arch}; give a draft with -md"
+    elif not any(".nextn." in tensor.name for tensor in gguf.tensors):
+        reason = "was made without its MTP layers; get a file that has them, or give a draft"
+    elif n_layers > 1 and arch not in _SEVERAL:
+        reason = f"has {n_layers} MTP layers, and llama.cpp runs one for {arch}; give a draft"
+    else:
+        return
+    raise BadInputError(f"{path} cannot draft for itself: it {reason}")
+
+
+def check_is_model(path: Path, gguf: GgufFile) -> None:
+    """Refuse a draft that only drafts from inside its target.
+
+    Raises:
+        BadInputError: it is one.
+    """
+    kind = _special_kind(gguf)
+    if kind is not None:
+        raise BadInputError(
+            f"{path} is {_NAMES[kind]}, which llama-server can run (--spec-type {kind}) and "
+            "spectui's in-process engine cannot; give a draft that is a model of its own"
+        )
+
+
+def _special_kind(gguf: GgufFile) -> str | None:
+    """As ``common_speculative_types_from_gguf``, which asks for EAGLE-3 to be named."""
+    arch = gguf.metadata.get("general.architecture")
+    names = {tensor.name for tensor in gguf.tensors}
+    if arch == "eagle3":
+        return _EAGLE3
+    if arch == "dflash":
+        return _DSPARK if "markov_w1.weight" in names else _DFLASH
+    has_trunk = "blk.0.attn_norm.weight" in names
+    has_mtp = any(".nextn." in name for name in names)
+    return MTP_KIND if arch == "gemma4-assistant" or (has_mtp and not has_trunk) else None

@@ -1,0 +1,173 @@
+"""The target's own layers for multi-token prediction (MTP), as a draft of the same sequence.
+
+They take a token and the target's hidden state of the position before it, and give logits and a
+hidden state of their own, which stands in for the target's where that has not decoded yet, as in
+``common_speculative_impl_draft_mtp``.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spectui.config import ContextOptions
+from spectui.llama.batch import Batch
+from spectui.llama.c import EXT, C
+from spectui.llama.context import AbortFlag, Context
+from spectui.llama.pair import HiddenStates, TargetContext
+from spectui.llama.sampling import top_token
+from spectui.speculative.models import Outputs
+
+State = npt.NDArray[np.float32]
+"""[n_embd]"""
+
+
+class _PairBatch(Batch):
+    """Tokens, each with the hidden state of the position before it."""
+
+    def __init__(self, capacity: int, n_embd: int) -> None:
+        super().__init__(capacity)
+        self.states = np.zeros((capacity, n_embd), np.float32)
+        self.c.embd = self.states.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+
+    def close(self) -> None:
+        # The states are numpy's: llama.cpp must not free them.
+        self.c.embd = None
+        super().close()
+
+
+class MtpContext(Context):
+    """A target's MTP layers over the sequence that the target decodes; implements ``DraftModel``.
+
+    It reads along where the target was told to ``show_states_to`` it.
+    """
+
+    _batch: _PairBatch
+
+    def __init__(
+        self, target: TargetContext, options: ContextOptions, *, max_draft: int, abort: AbortFlag
+    ) -> None:
+        """Allocate a cache for the MTP layers, whose weights are the target's own.
+
+        Args:
+            target: stays open longer than this context; its model was loaded with ``load_mtp`` and
+                passed ``check_mtp``.
+            options: those of the target.
+            max_draft: longest draft, of which a drafter may ask for all states at once.
+            abort: ends a decode when set.
+
+        Raises:
+            DoesNotFitError: caches or buffers could not be allocated.
+        """
+        self._target = target
+        self.n_layers: int = C.llama_model_n_layer_nextn(target.model.c)
+        """Of several, each drafts one token of a chain."""
+        self._chain_start = self._n_steps = 0
+        self._n_embd: int = C.llama_model_n_embd_out(target.model.c)
+        self._states: dict[int, State] = {}
+        """By position: the target's, and beyond those its own. Few more than it will need."""
+        super().__init__(target.model, options, max_outputs=max_draft + 1, abort=abort)
+
+    def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure
+        params = super()._params(options, max_outputs, n_snapshots)
+        params.ctx_type = C.LLAMA_CONTEXT_TYPE_MTP
+        params.ctx_other = self._target.c
+        # llama-server's default for drafts, whatever the target's types are.
+        params.type_k = params.type_v = C.GGML_TYPE_F16
+        return params
+
+    def _new_batch(self) -> _PairBatch:
+        return _PairBatch(self.n_batch, self._n_embd)
+
+    def _try_rollback(self) -> None:
+        EXT.llama_set_embeddings_nextn(self.c, True, True)
+        super()._try_rollback()
+
+    def saw(self, position: int, states: HiddenStates) -> None:
+        """Take the hidden states of what the target has just decoded from ``position`` on."""
+        self._states.update(enumerate(states.copy(), start=position))
+
+    def make_room(self, n: int) -> None:
+        """Decode what gathered while the target reads a prompt, if ``n`` more were too many."""
+        lacking = self._target.tokens[self.n_past :]
+        if lacking and len(lacking) + n > self.n_batch:
+            self.decode(lacking, Outputs.NONE)
+
+    def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
+        """As ``Context.decode``; after ``Outputs.LAST`` it can go on where the target has not."""
+        if outputs is not Outputs.LAST:
+            self._forget_states()
+            super().decode(tokens, outputs)
+            return
+        if self.n_layers > 1:
+            tokens = self._next_step(tokens)
+        # Llama.cpp gives as many hidden states as there are outputs; of some architectures those of
+        # the first tokens, whichever tokens the outputs are of. So all have outputs.
+        head, tail = tokens[: -self.max_outputs], tokens[-self.max_outputs :]
+        if head:
+            super().decode(head, Outputs.NONE)
+        super().decode(tail, Outputs.ALL)
+        if self.n_past > self._target.n_past:
+            address = EXT.llama_get_embeddings_nextn_ith(self.c, len(tail) - 1)
+            own = np.ctypeslib.as_array(address, (self._n_embd,))
+            self._states[self.n_past - 1] = own.copy()
+
+    def _next_step(self, tokens: Sequence[int]) -> Sequence[int]:
+        """Let the next layer read the chain so far, of which its own cache holds nothing."""
+        chain = (*self.tokens[self._chain_start :], *tokens)
+        self.truncate(self._chain_start)
+        EXT.llama_set_nextn_layer_offset(self.c, self._n_steps)
+        self._n_steps += 1
+        return chain
+
+    def mark(self) -> None:
+        """Begin a chain; the hidden states of what came long before are forgotten."""
+        self._forget_states()
+        self._chain_start, self._n_steps = self.n_past, 0
+        super().mark()
+
+    def _forget_states(self) -> None:
+        needed = self.n_past - 1
+        self._states = {at: state for at, state in self._states.items() if at >= needed}
+
+    def _decode_piece(self, piece: Sequence[int], outputs: Outputs, start: int) -> None:
+        position, states = self.n_past, self._batch.states
+        for row in range(len(piece)):
+            # Nothing comes before the first token, and after a cut the state may be lost: zeros,
+            # as llama-server starts with.
+            states[row] = self._states.get(position - 1 + row, 0.0)
+        if outputs is not Outputs.NONE:
+            super()._decode_piece(piece, outputs, start)
+            return
+        for layer in range(self.n_layers):
+            self.truncate(position)
+            EXT.llama_set_nextn_layer_offset(self.c, layer)
+            super()._decode_piece(piece, outputs, start)
+
+    def top(self) -> tuple[int, float]:
+        """Top token of the last output."""
+        return top_token(self.logits(self.n_outputs - 1))
+
+    def clear(self) -> None:
+        """Forget everything."""
+        super().clear()
+        self._states = {}
+        self._chain_start = self._n_steps = 0
+
+    @property
+    def state_bytes(self) -> int:
+        """Size of what ``save`` would return now."""
+        return super().state_bytes + self._n_embd * np.dtype(np.float32).itemsize
+
+    def save(self) -> bytes:
+        """Return the cache, and the hidden state that the next token needs."""
+        state = self._states.get(self.n_past - 1, np.zeros(self._n_embd, np.float32))
+        return state.tobytes() + super().save()
+
+    def restore(self, state: bytes, tokens: Sequence[int]) -> None:
+        """Bring back what ``save`` returned when ``tokens`` were held."""
+        n_bytes = self._n_embd * np.dtype(np.float32).itemsize
+        super().restore(state[n_bytes:], tokens)
+        self._states = {len(tokens) - 1: np.frombuffer(state[:n_bytes], np.float32)}

@@ -1,0 +1,202 @@
+"""Tiny targets with a layer for multi-token prediction, which agrees with them now and then.
+
+What a token is followed by depends mostly on the token itself: every block adds little to its
+embedding. The MTP layer looks at the token, and a little at the hidden state before it, so that it
+often says the same. One that echoes looks at the hidden state alone and adds nothing: it says what
+the target said a token earlier.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import gguf
+import numpy as np
+
+from tests.support.models import (
+    HEAD_DIM,
+    N_CTX_TRAIN,
+    N_EMBD,
+    N_FF,
+    N_HEADS,
+    N_HEADS_KV,
+    Tiny,
+    Weights,
+    add_tokenizer,
+    vocabulary,
+    weights_of,
+    write_file,
+)
+
+Shapes = dict[str, tuple[int, ...]]
+WriteMtp = Callable[..., None]
+
+_N_TRUNK = 2
+_KERNEL = 4
+_STATE = 32
+_N_STATES = 2
+_WINDOW = 32
+_BLOCK_SHARE = 0.5
+"""Of what a block adds."""
+_STATE_SHARE = 0.3
+"""Of the hidden state, beside the token, in what the MTP layer reads."""
+_SHARPNESS = 3
+"""Of the choice of a token, so that probabilities spread out and few are close to a floor."""
+_ENDS_OF_BLOCKS = ("attn_output", "ffn_down", "ffn_down_exps", "ffn_down_shexp", "ssm_out")
+
+
+def write_qwen35(recipe: Tiny, path: Path, *, n_mtp: int = 1, echoes: bool = False) -> None:
+    """Write a hybrid: a recurrent layer, one of attention, and the MTP layer."""
+    writer = _begin("qwen35", path, n_mtp)
+    writer.add_rope_dimension_sections([3, 3, 2, 0])
+    writer.add_full_attention_interval(2)
+    writer.add_ssm_conv_kernel(_KERNEL)
+    writer.add_ssm_inner_size(_STATE * _N_STATES)
+    writer.add_ssm_state_size(_STATE)
+    writer.add_ssm_time_step_rank(_N_STATES)
+    writer.add_ssm_group_count(1)
+    gated = {
+        **_NORMS,
+        **_attention(2 * N_HEADS),
+        "attn_q_norm": (HEAD_DIM,),
+        "attn_k_norm": (HEAD_DIM,),
+    }
+    blocks = [{**_NORMS, **_RECURRENT, **_DENSE}, {**gated, **_DENSE}]
+    mtp = {**gated, **_DENSE, **_MTP}
+    _finish(writer, recipe, [*blocks, *([mtp] * n_mtp)], echoes=echoes)
+
+
+def write_glm4moe(recipe: Tiny, path: Path, *, echoes: bool = False) -> None:
+    """Write two dense layers of attention, and an MTP layer with experts."""
+    writer = _begin("glm4moe", path, 1)
+    writer.add_leading_dense_block_count(_N_TRUNK)
+    writer.add_expert_count(2)
+    writer.add_expert_used_count(1)
+    writer.add_expert_shared_count(1)
+    writer.add_expert_feed_forward_length(N_FF)
+    writer.add_expert_weights_scale(1.0)
+    block = {**_NORMS, **_attention(N_HEADS), **_DENSE}
+    mtp = {**_NORMS, **_attention(N_HEADS), **_EXPERTS, **_MTP}
+    _finish(writer, recipe, [*([block] * _N_TRUNK), mtp], echoes=echoes)
+
+
+def write_mimo2(recipe: Tiny, path: Path, *, n_mtp: int = 3, echoes: bool = False) -> None:
+    """Write two layers, one with a sliding window, and several MTP layers that draft in turn."""
+    writer = _begin("mimo2", path, n_mtp)
+    writer.add_expert_feed_forward_length(N_FF)
+    writer.add_sliding_window(_WINDOW)
+    writer.add_sliding_window_pattern([False, True] + [True] * n_mtp)
+    norms: Shapes = {"attn_norm": (N_EMBD,), "ffn_norm": (N_EMBD,)}
+    block: Shapes = {
+        **norms,
+        "attn_qkv": ((N_HEADS + 2 * N_HEADS_KV) * HEAD_DIM, N_EMBD),
+        "attn_output": (N_EMBD, N_HEADS * HEAD_DIM),
+        **_DENSE,
+    }
+    _finish(writer, recipe, [block] * _N_TRUNK + [{**block, **_MTP}] * n_mtp, echoes=echoes)
+
+
+def write_special_draft(arch: str, path: Path, tensor: str) -> None:
+    """Write as much of a draft that is no model of its own as tells its kind."""
+    writer = gguf.GGUFWriter(path, arch)
+    writer.add_block_count(1)
+    writer.add_tensor(tensor, np.ones(4, np.float32))
+    write_file(writer)
+
+
+_NORMS: Shapes = {"attn_norm": (N_EMBD,), "post_attention_norm": (N_EMBD,)}
+_RECURRENT: Shapes = {
+    "attn_qkv": (_STATE * (2 + _N_STATES), N_EMBD),
+    "attn_gate": (_STATE * _N_STATES, N_EMBD),
+    "ssm_conv1d": (_STATE * (2 + _N_STATES), _KERNEL),
+    "ssm_dt.bias": (_N_STATES,),
+    "ssm_a": (_N_STATES,),
+    "ssm_beta": (_N_STATES, N_EMBD),
+    "ssm_alpha": (_N_STATES, N_EMBD),
+    "ssm_norm": (_STATE,),
+    "ssm_out": (N_EMBD, _STATE * _N_STATES),
+}
+_DENSE: Shapes = {
+    "ffn_gate": (N_FF, N_EMBD),
+    "ffn_up": (N_FF, N_EMBD),
+    "ffn_down": (N_EMBD, N_FF),
+}
+_EXPERTS: Shapes = {
+    "ffn_gate_inp": (2, N_EMBD),
+    "exp_probs_b.bias": (2,),
+    **{f"{name}_exps": (2, *shape) for name, shape in _DENSE.items()},
+    **{f"{name}_shexp": shape for name, shape in _DENSE.items()},
+}
+_MTP: Shapes = {
+    "nextn.eh_proj": (N_EMBD, 2 * N_EMBD),
+    "nextn.enorm": (N_EMBD,),
+    "nextn.hnorm": (N_EMBD,),
+}
+
+
+def _attention(n_queries: int) -> Shapes:
+    return {
+        "attn_q": (n_queries * HEAD_DIM, N_EMBD),
+        "attn_k": (N_HEADS_KV * HEAD_DIM, N_EMBD),
+        "attn_v": (N_HEADS_KV * HEAD_DIM, N_EMBD),
+        "attn_output": (N_EMBD, N_HEADS * HEAD_DIM),
+    }
+
+
+def _begin(arch: str, path: Path, n_mtp: int) -> gguf.GGUFWriter:
+    writer = gguf.GGUFWriter(path, arch)
+    writer.add_block_count(_N_TRUNK + n_mtp)
+    writer.add_nextn_predict_layers(n_mtp)
+    writer.add_context_length(N_CTX_TRAIN)
+    writer.add_embedding_length(N_EMBD)
+    writer.add_feed_forward_length(N_FF)
+    writer.add_head_count(N_HEADS)
+    writer.add_head_count_kv(N_HEADS_KV)
+    writer.add_key_length(HEAD_DIM)
+    writer.add_value_length(HEAD_DIM)
+    writer.add_rope_dimension_count(HEAD_DIM // 2)
+    writer.add_layer_norm_rms_eps(1e-5)
+    return writer
+
+
+def _finish(writer: gguf.GGUFWriter, recipe: Tiny, blocks: list[Shapes], *, echoes: bool) -> None:
+    add_tokenizer(writer, recipe)
+    n_vocab = len(vocabulary(recipe))
+    shapes: Shapes = {
+        "token_embd.weight": (n_vocab, N_EMBD),
+        "output_norm.weight": (N_EMBD,),
+        "output.weight": (n_vocab, N_EMBD),
+    }
+    for layer, block in enumerate(blocks):
+        shapes |= {_name(layer, part): shape for part, shape in block.items()}
+    for name, shape in shapes.items():
+        writer.add_tensor(name, _weights(recipe, name, shape, echoes=echoes))
+    write_file(writer)
+
+
+def _name(layer: int, part: str) -> str:
+    bare = part.endswith((".bias", "ssm_a"))
+    return f"blk.{layer}.{part}" if bare else f"blk.{layer}.{part}.weight"
+
+
+def _weights(recipe: Tiny, name: str, shape: tuple[int, ...], *, echoes: bool) -> Weights:
+    weights = weights_of(recipe, name, shape)
+    part = name.split(".", 2)[-1].removesuffix(".weight")
+    if name == "output.weight":
+        return weights * np.float32(_SHARPNESS)
+    if part == "ssm_a":
+        return -abs(weights)  # what decays
+    if part in _ENDS_OF_BLOCKS:
+        is_silent = echoes and int(name.split(".")[1]) >= _N_TRUNK
+        return weights * np.float32(0.0 if is_silent else _BLOCK_SHARE)
+    if part == "nextn.eh_proj":
+        same = np.eye(N_EMBD, dtype=np.float32)
+        state = weights[:, N_EMBD:] * np.float32(_STATE_SHARE)
+        return np.concatenate([0 * same, same] if echoes else [same, state], axis=1)
+    return weights
+
+
+WRITERS: dict[str, WriteMtp] = {
+    "qwen35": write_qwen35,
+    "glm4moe": write_glm4moe,
+    "mimo2": write_mimo2,
+}

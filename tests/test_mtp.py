@@ -1,0 +1,314 @@
+"""Targets that draft for themselves: what the MTP layers read and draft, and that it is safe."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from textual.app import App
+
+from spectui.config import ModelOptions, NgramConfig, Schedule, SpeculationConfig
+from spectui.engine.commands import Generate
+from spectui.engine.driver import Engine
+from spectui.errors import BadInputError, UsageError
+from spectui.export import Dialect, server_arguments
+from spectui.live.setup import LiveSetup
+from spectui.live.whatif import by_model
+from spectui.llama.context import AbortFlag
+from spectui.llama.info import Rollback
+from spectui.llama.model import Model
+from spectui.llama.mtp import MtpContext
+from spectui.llama.pair import TargetContext
+from spectui.sessions import settings_of, speculation_of
+from spectui.speculative.models import Outputs
+from spectui.tui.screens.settings import SettingsScreen
+from tests.support.cli import Spectui
+from tests.support.engine import ENDLESS, assert_lossless, small_context
+from tests.support.models import TARGET, Tiny, TinyPath
+from tests.support.mtp import WRITERS, write_qwen35, write_special_draft
+from tests.support.recurrent import write_lfm2
+
+pytest_plugins = ("tests.support.fixtures", "tests.support.cli_fixtures")
+
+MAX_DRAFT = 8
+NOISE = 0.01
+"""Batches of another size move logits of up to 20 by a thousandth; a wrong state by units."""
+PROMPTS = (
+    (88, 102, 126, 263, 261, 109, 271) * 4,
+    tuple(range(40, 90)),
+    (77,),
+)
+ROLLBACKS = dict.fromkeys(WRITERS, Rollback.TRUNCATE) | {"qwen35": Rollback.SNAPSHOT}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("mtp")
+    for name, write in WRITERS.items():
+        write(Tiny(), found / f"{name}.gguf")
+        write(Tiny(), found / f"{name}-echoes.gguf", echoes=True)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    target: TargetContext
+    mtp: MtpContext
+
+
+@pytest.fixture(params=WRITERS)
+def echoing(folder: Path, request: pytest.FixtureRequest) -> Iterator[Opened]:
+    """A target whose MTP layer says what the target said a token earlier."""
+    options, context = ModelOptions(path=folder / f"{request.param}-echoes.gguf"), small_context()
+    abort = AbortFlag()
+    with (
+        Model(options, load_mtp=True) as model,
+        TargetContext(model, context, max_draft=MAX_DRAFT, abort=abort) as target,
+        MtpContext(target, context, max_draft=MAX_DRAFT, abort=abort) as mtp,
+    ):
+        target.show_states_to(mtp)
+        yield Opened(target=target, mtp=mtp)
+
+
+def test_every_token_is_read_with_the_targets_state_before_it(echoing: Opened) -> None:
+    target, mtp = echoing.target, echoing.mtp
+    tokens = PROMPTS[1][:MAX_DRAFT]
+    target.decode(tokens, Outputs.ALL)
+    said = [target.logits(index).copy() for index in range(len(tokens))]
+    mtp.decode(tokens[:3], Outputs.NONE)
+    mtp.decode(tokens[3:], Outputs.ALL)
+    for index in range(3, len(tokens)):
+        assert np.allclose(mtp.logits(index - 3), said[index - 1], atol=NOISE)
+    # What the target has not decoded is read with the layer's own state, which is the same here.
+    mtp.mark()
+    for token in (99, 98):
+        mtp.decode((token,), Outputs.LAST)
+        assert np.allclose(mtp.logits(mtp.n_outputs - 1), said[-1], atol=NOISE)
+
+
+def test_a_batch_and_one_token_after_the_other_say_the_same(folder: Path) -> None:
+    context, tokens = small_context(), PROMPTS[1]
+    model = Model(ModelOptions(path=folder / "qwen35.gguf"), load_mtp=True)
+    with (
+        model,
+        TargetContext(model, context, max_draft=MAX_DRAFT, abort=AbortFlag()) as target,
+        MtpContext(target, context, max_draft=MAX_DRAFT, abort=AbortFlag()) as mtp,
+    ):
+        target.show_states_to(mtp)
+        target.decode(tokens, Outputs.LAST)
+        mtp.decode(tokens, Outputs.LAST)
+        batched = mtp.logits(mtp.n_outputs - 1).copy()
+        mtp.clear()
+        target.clear()
+        for token in tokens:
+            target.decode((token,), Outputs.LAST)
+            mtp.decode((token,), Outputs.LAST)
+        assert np.allclose(mtp.logits(0), batched, atol=NOISE)
+        assert np.ptp(batched) > 100 * NOISE
+
+
+@pytest.fixture(scope="module", params=WRITERS)
+def engine(folder: Path, request: pytest.FixtureRequest) -> Iterator[Engine]:
+    options = ModelOptions(path=folder / f"{request.param}.gguf")
+    with Engine() as started:
+        loaded = started.load_target(options, small_context(), max_draft=MAX_DRAFT, mtp=True)
+        assert loaded.rollback is ROLLBACKS[request.param]
+        yield started
+
+
+def mtp(draft_max: int, p_min: float = 0.0, draft_min: int = 0) -> SpeculationConfig:
+    return SpeculationConfig(draft_max=draft_max, draft_p_min=p_min, draft_min=draft_min, mtp=True)
+
+
+@pytest.mark.parametrize("prompt", PROMPTS, ids=len)
+def test_output_is_the_targets_own_and_both_schedules_draft_the_same(
+    engine: Engine, prompt: tuple[int, ...]
+) -> None:
+    command = Generate(prompt=prompt, n_predict=60, sampling=ENDLESS, reuse_prompt=True)
+    plain = engine.generate(command)
+    assert plain.counters.n_drafted == 0
+    n_drafted = n_accepted = 0
+    for setting in (mtp(1), mtp(2), mtp(3), mtp(4), mtp(8, 0.3), mtp(4, 0.2, 2)):
+        drafting = replace(command, speculation=setting)
+        results = [engine.generate(replace(drafting, schedule=kind)) for kind in Schedule]
+        for result in results:
+            assert_lossless(engine, command, plain, result)
+        server, fast = (result.counters for result in results)
+        assert (server.n_drafted, server.n_accepted) == (fast.n_drafted, fast.n_accepted)
+        n_drafted += server.n_drafted
+        n_accepted += server.n_accepted
+    assert 0 < n_accepted < n_drafted
+
+
+def test_drafts_stop_where_the_context_does(folder: Path) -> None:
+    command = Generate(prompt=PROMPTS[0], sampling=ENDLESS)
+    with Engine() as engine:
+        options = ModelOptions(path=folder / "glm4moe.gguf")
+        loaded = engine.load_target(options, small_context(64), max_draft=MAX_DRAFT, mtp=True)
+        plain = engine.generate(command)
+        assert len(command.prompt) + len(plain.tokens) == loaded.n_ctx
+        for schedule in Schedule:
+            drafting = replace(command, speculation=mtp(MAX_DRAFT), schedule=schedule)
+            assert_lossless(engine, command, plain, engine.generate(drafting))
+
+
+def test_after_ngrams_it_follows_what_they_drafted(engine: Engine) -> None:
+    command = Generate(prompt=PROMPTS[0], n_predict=60, sampling=ENDLESS)
+    plain = engine.generate(command)
+    ngrams = SpeculationConfig(draft_max=6, ngram=NgramConfig(size_n=2))
+    for schedule in Schedule:
+        drafting = replace(command, speculation=mtp(3).after([ngrams]), schedule=schedule)
+        assert_lossless(engine, command, plain, engine.generate(drafting))
+
+
+def test_a_prompt_of_several_batches_teaches_what_one_batch_does(folder: Path) -> None:
+    command = Generate(prompt=PROMPTS[1] * 3, n_predict=40, sampling=ENDLESS, speculation=mtp(3))
+    counters = []
+    for size in (512, 16):
+        context = replace(small_context(), batch_size=size)
+        with Engine() as engine:
+            options = ModelOptions(path=folder / "qwen35.gguf")
+            engine.load_target(options, context, max_draft=MAX_DRAFT, mtp=True)
+            result = engine.generate(command)
+            counters.append((result.counters.n_drafted, result.counters.n_accepted))
+    assert counters[0] == counters[1]
+
+
+def test_prompts_that_are_taken_up_again_change_nothing(engine: Engine) -> None:
+    first, second = (
+        Generate(prompt=prompt, n_predict=30, sampling=ENDLESS, speculation=mtp(3))
+        for prompt in PROMPTS[:2]
+    )
+    fresh = [engine.generate(command) for command in (first, second)]
+    # The target knows the second prompt already, and its MTP layer does not.
+    engine.generate(replace(second, speculation=None, reuse_prompt=True))
+    for command, wanted in zip((first, second, first, second), fresh * 2, strict=True):
+        found = engine.generate(replace(command, reuse_prompt=True))
+        assert found.tokens == wanted.tokens
+        assert found.counters.n_drafted == wanted.counters.n_drafted
+        assert found.counters.n_accepted == wanted.counters.n_accepted
+
+
+def test_a_chat_may_switch_drafting_on_and_off(engine: Engine) -> None:
+    text: tuple[int, ...] = PROMPTS[0]
+    for setting in (mtp(3), None, mtp(3), mtp(2)):
+        command = Generate(prompt=text, n_predict=20, sampling=ENDLESS, conversation=True)
+        said = engine.generate(replace(command, speculation=setting))
+        alone = engine.generate(replace(command, conversation=False))
+        assert_lossless(engine, replace(command, conversation=False), alone, said)
+        assert (said.counters.n_drafted > 0) is (setting is not None)
+        text = (*text, *said.tokens, 90, 91, 92)
+
+
+def test_what_cannot_draft_for_itself_is_refused(tmp_path: Path, tiny: TinyPath) -> None:
+    write_lfm2(Tiny(), tmp_path / "plain.gguf")
+    write_qwen35(Tiny(), tmp_path / "two.gguf", n_mtp=2)
+    context = small_context()
+    with Engine() as engine:
+        for path, reason in (
+            (tmp_path / "plain.gguf", "is a lfm2 without MTP layers; give a draft with -md"),
+            (
+                tmp_path / "two.gguf",
+                "has 2 MTP layers, and llama.cpp runs one for qwen35",
+            ),
+        ):
+            with pytest.raises(BadInputError, match=reason):
+                engine.load_target(ModelOptions(path=path), context, max_draft=4, mtp=True)
+        engine.load_target(ModelOptions(path=tiny(TARGET)), context, max_draft=4)
+        with pytest.raises(UsageError, match="without its MTP layers"):
+            engine.generate(Generate(prompt=(77,), speculation=mtp(2)))
+
+
+def test_bench_needs_no_draft_for_it(spectui: Spectui, folder: Path, prompts: Path) -> None:
+    options = ["-m", folder / "qwen35.gguf", "-c", 256, "-t", 1, "-n", 12, "--prompts", prompts]
+    drafting = ["--spec-type", "draft-mtp", "--draft-max", 2, "--ignore-eos", "--json", "-"]
+    assert spectui("bench", *options, *drafting) == 0, spectui.err
+    document = json.loads(spectui.out)
+    assert document["lossless"] is True
+    assert document["draft"]["kind"] == "draft-mtp"
+    assert document["config"]["mtp"] is True
+    assert document["speculative"]["n_drafted"] > 0
+    assert document["speculative"]["c"] > 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "refusal"),
+    [
+        ("draft-mtp", (3, "cannot draft for itself: it is a llama without MTP layers")),
+        ("draft-mtp,draft-simple", (2, "llama-server has one draft context; name one")),
+    ],
+    ids=["draft-mtp", "both"],
+)
+def test_bench_refuses_it_in_one_sentence(
+    spectui: Spectui, tiny: TinyPath, prompts: Path, kind: str, refusal: tuple[int, str]
+) -> None:
+    code, sentence = refusal
+    options = ["-m", tiny(TARGET), "-c", 256, "-t", 1, "--prompts", prompts]
+    assert spectui("bench", *options, "--spec-type", kind) == code
+    assert sentence in spectui.err
+    assert spectui.err.count("\n") == 1
+
+
+def test_its_flags_are_those_of_llama_server(tmp_path: Path) -> None:
+    target, context = ModelOptions(path=tmp_path / "t.gguf"), small_context()
+    flags = server_arguments(target, None, context, mtp(2, 0.5), dialect=Dialect.LLAMA_CPP)
+    wanted = "--spec-type draft-mtp --spec-draft-n-max 2 --spec-draft-n-min 0 --spec-draft-p-min"
+    assert " ".join(flags).endswith(f"{wanted} 0.5")
+    with pytest.raises(BadInputError, match="no flags for draft-mtp"):
+        server_arguments(target, None, context, mtp(2), dialect=Dialect.IK)
+
+
+def test_the_screen_keeps_it_and_replays_nothing_of_it(tmp_path: Path) -> None:
+    setup = LiveSetup(
+        target=ModelOptions(path=tmp_path / "t.gguf"),
+        draft=None,
+        context=small_context(),
+        speculation=mtp(2),
+    )
+    assert setup.drafting == mtp(2)
+    assert speculation_of(settings_of(mtp(2))) == mtp(2)
+    assert by_model(mtp(2)) is None
+
+
+def test_the_form_of_settings_leaves_it_on(tmp_path: Path) -> None:
+    target = ModelOptions(path=tmp_path / "t.gguf")
+    setup = LiveSetup(target=target, draft=None, context=small_context(), speculation=mtp(2))
+    app = App[None]()
+    changed: list[LiveSetup | None] = []
+
+    async def scenario() -> None:
+        async with app.run_test() as pilot:
+            await app.push_screen(SettingsScreen(setup, max_draft=8), changed.append)
+            await pilot.press("end", "backspace", "5", "enter")
+
+    asyncio.run(scenario())
+    assert [one.speculation for one in changed if one is not None] == [mtp(5)]
+
+
+SPECIAL = {
+    "eagle3": ("eagle3", "fc.weight", "an EAGLE-3 draft", "draft-eagle3"),
+    "dflash": ("dflash", "fc.weight", "a DFlash draft", "draft-dflash"),
+    "dspark": ("dflash", "markov_w1.weight", "a DSpark draft", "draft-dspark"),
+    "mtp": ("qwen35", "blk.2.nextn.eh_proj.weight", "a file of MTP layers alone", "draft-mtp"),
+    "gemma": ("gemma4-assistant", "a.weight", "a file of MTP layers alone", "draft-mtp"),
+}
+
+
+@pytest.mark.parametrize("special", SPECIAL.values(), ids=SPECIAL)
+def test_drafts_that_are_no_models_are_left_to_llama_server(
+    spectui: Spectui,
+    tiny: TinyPath,
+    tmp_path: Path,
+    prompts: Path,
+    special: tuple[str, str, str, str],
+) -> None:
+    arch, tensor, kind, spec_type = special
+    write_special_draft(arch, tmp_path / "draft.gguf", tensor)
+    options = ["-m", tiny(TARGET), "-c", 256, "-t", 1, "--prompts", prompts]
+    assert spectui("bench", *options, "-md", tmp_path / "draft.gguf") == 3
+    assert f"draft.gguf is {kind}, which llama-server can run" in spectui.err
+    assert f"(--spec-type {spec_type}) and spectui's in-process engine cannot" in spectui.err
+    assert spectui.err.count("\n") == 1

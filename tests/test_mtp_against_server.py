@@ -1,0 +1,54 @@
+"""MTP beside the real llama-server: same drafts, same output, same flags."""
+
+from pathlib import Path
+
+import pytest
+
+from spectui.config import ModelOptions, SpeculationConfig
+from spectui.engine.commands import Generate
+from spectui.engine.driver import Engine
+from spectui.export import Dialect, server_arguments
+from spectui.server import LlamaServer
+from tests.support.engine import ENDLESS, small_context
+from tests.support.models import Tiny
+from tests.support.mtp import WRITERS
+
+pytest_plugins = ["tests.support.fixtures"]
+pytestmark = pytest.mark.server
+
+N_PREDICT = 60
+PROMPTS = ((88, 102, 126, 263, 261, 109, 271) * 4, tuple(range(40, 90)))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        SpeculationConfig(draft_max=2, mtp=True),
+        # No probability is within a thousandth of this floor: rounding moves less.
+        SpeculationConfig(draft_max=4, draft_min=2, draft_p_min=0.44, mtp=True),
+    ],
+    ids=lambda config: config.summary,
+)
+@pytest.mark.parametrize("arch", WRITERS)
+def test_drafts_and_output_equal_the_servers(
+    llama_server_binary: Path, tmp_path: Path, arch: str, config: SpeculationConfig
+) -> None:
+    target, context = ModelOptions(path=tmp_path / "target.gguf"), small_context()
+    WRITERS[arch](Tiny(), target.path)
+    flags = server_arguments(target, None, context, config, dialect=Dialect.LLAMA_CPP)
+    log = tmp_path / "server.log"
+    n_accepted = 0
+    with Engine() as engine:
+        engine.load_target(target, context, max_draft=config.draft_max, mtp=True)
+        for prompt in PROMPTS:
+            # A server begins a prompt with the hidden state that the one before it ended with.
+            with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
+                theirs = server.complete(prompt, n_predict=N_PREDICT, ignore_eos=True)
+            ours = engine.generate(
+                Generate(prompt=prompt, n_predict=N_PREDICT, sampling=ENDLESS, speculation=config)
+            )
+            assert ours.tokens == theirs.tokens
+            counts = (ours.counters.n_drafted, ours.counters.n_accepted)
+            assert counts == (theirs.n_drafted, theirs.n_accepted)
+            n_accepted += theirs.n_accepted
+    assert n_accepted > 0
