@@ -152,11 +152,6 @@ class Context(Closing):
         return len(self.tokens)
 
     @property
-    def c(self) -> object:
-        """The ``llama_context`` pointer, valid until ``close``."""
-        return self._ctx
-
-    @property
     def n_outputs(self) -> int:
         """Logits of the last decode."""
         return self._n_outputs

@@ -81,9 +81,9 @@ class MtpContext(Context):
     def _new_batch(self) -> _PairBatch:
         return _PairBatch(self.n_batch, self._n_embd)
 
-    def _try_rollback(self) -> None:
+    def _find_rollback(self) -> None:
         EXT.llama_set_embeddings_nextn(self.c, True, True)
-        super()._try_rollback()
+        super()._find_rollback()
 
     def saw(self, position: int, states: HiddenStates) -> None:
         """Take the hidden states of what the target has just decoded from ``position`` on."""

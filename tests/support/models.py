@@ -103,14 +103,11 @@ def write_weights(
     writer: gguf.GGUFWriter, recipe: Tiny, shapes: Mapping[str, tuple[int, ...]]
 ) -> None:
     """Add vocabulary, embeddings and tensors of ``shapes``, rows first, and write the file."""
-    _add_tokenizer(writer, recipe)
+    add_tokenizer(writer, recipe)
     shapes = {"token_embd.weight": (len(vocabulary(recipe)), N_EMBD), **shapes}
     for name, shape in shapes.items():
-        writer.add_tensor(name, _weights_of(recipe, name, shape))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+        writer.add_tensor(name, weights_of(recipe, name, shape))
+    write_file(writer)
 
 
 def write_tokenizer(recipe: Tiny, path: Path) -> None:
@@ -125,7 +122,7 @@ def write_empty(path: Path) -> None:
     path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 0))
 
 
-def _add_tokenizer(writer: gguf.GGUFWriter, recipe: Tiny) -> None:
+def add_tokenizer(writer: gguf.GGUFWriter, recipe: Tiny) -> None:
     tokens = vocabulary(recipe)
     control, normal = gguf.TokenType.CONTROL, gguf.TokenType.NORMAL
     writer.add_tokenizer_model(recipe.tokenizer)
@@ -170,7 +167,7 @@ def _feed_forward(n_experts: int) -> dict[str, tuple[int, ...]]:
     return {"ffn_gate_inp": (n_experts, N_EMBD), **experts}
 
 
-def _weights_of(recipe: Tiny, name: str, shape: tuple[int, ...]) -> Weights:
+def weights_of(recipe: Tiny, name: str, shape: tuple[int, ...]) -> Weights:
     if name.endswith("norm.weight"):
         return np.ones(shape, np.float32)
     weights = _gaussian(recipe.seed, name, shape)
@@ -193,3 +190,11 @@ def _byte_letters() -> list[str]:
     letters = {byte: chr(byte) for byte in printable}
     letters |= {byte: chr(256 + index) for index, byte in enumerate(others)}
     return [letters[byte] for byte in range(256)]
+
+
+def write_file(writer: gguf.GGUFWriter) -> None:
+    """Write header, metadata and tensors."""
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
