@@ -1,0 +1,187 @@
+"""``spectui doctor``: what it says of a machine, of pairs that work, and of those that do not."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from spectui.doctor.speed import Bandwidth, draft_bound, speed_bound
+from spectui.llama.memory import WeightTraffic
+from tests.support.cli import Spectui
+from tests.support.models import CLOSE_DRAFT, MOE, N_CTX_TRAIN, TARGET, Tiny, TinyPath
+from tests.support.recurrent import write_mamba
+from tests.support.shapes import QWEN3_0_6B, QWEN3_NEXT_80B_A3B, write_header
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+
+GIGA = 1_000_000_000
+DENSE = WeightTraffic(
+    cpu_dense_bytes=10 * GIGA,
+    cpu_expert_bytes=0,
+    gpu_dense_bytes=0,
+    gpu_expert_bytes=0,
+    n_experts=0,
+    n_experts_used=0,
+)
+EXPERTS = replace(
+    DENSE, cpu_dense_bytes=GIGA, cpu_expert_bytes=64 * GIGA, n_experts=64, n_experts_used=1
+)
+RAM = Bandwidth(ram_bytes_per_s=50.0 * GIGA)
+
+
+def test_a_dense_target_is_bound_by_its_bytes_and_batches_read_no_more() -> None:
+    bound = speed_bound(DENSE, RAM)
+    assert bound is not None
+    assert bound.tokens_per_s == pytest.approx(5.0)
+    assert set(bound.verify.values()) == {1.0}
+
+
+def test_experts_make_batches_read_more_and_weights_on_the_gpu_take_its_time() -> None:
+    bound = speed_bound(EXPERTS, RAM)
+    assert bound is not None
+    assert bound.token_s == pytest.approx(2 / 50)
+    # Two tokens touch 1 - (63/64)^2 of the experts.
+    two = 1 + 64 * (1 - (63 / 64) ** 2)
+    assert bound.verify[1] == pytest.approx(two / 2)
+    on_gpu = replace(EXPERTS, cpu_dense_bytes=0, gpu_dense_bytes=GIGA)
+    unknown, known = (
+        speed_bound(on_gpu, RAM),
+        speed_bound(on_gpu, Bandwidth(ram_bytes_per_s=50.0 * GIGA, gpu_bytes_per_s=1000.0 * GIGA)),
+    )
+    assert unknown is not None
+    assert known is not None
+    assert unknown.token_s == pytest.approx(1 / 50)
+    assert known.token_s == pytest.approx(1 / 50 + 1 / 1000)
+    assert speed_bound(replace(DENSE, cpu_dense_bytes=0, gpu_dense_bytes=GIGA), RAM) is None
+
+
+def test_a_draft_pays_from_the_acceptance_on_at_which_it_wins_back_its_steps() -> None:
+    target = speed_bound(DENSE, RAM)
+    assert target is not None
+    cheap = draft_bound(target, replace(DENSE, cpu_dense_bytes=GIGA), RAM)
+    assert cheap.draft_step == pytest.approx(0.1)
+    # One token: (1 + alpha) / (0.1 + 1) is 1 at 0.1, and no longer draft needs less.
+    assert cheap.break_even_alpha == pytest.approx(0.1, abs=1e-6)
+    assert cheap.speedup_if_perfect == pytest.approx(17 / 2.6)
+    as_large = draft_bound(target, DENSE, RAM)
+    assert as_large.break_even_alpha is None
+    assert as_large.speedup_if_perfect == pytest.approx(1.0)
+
+
+def document(spectui: Spectui, *arguments: object, code: int = 0) -> dict[str, Any]:
+    assert spectui("doctor", *arguments, "--json", "-", "--quiet") == code, spectui.err
+    found: dict[str, Any] = json.loads(spectui.out)
+    assert found["schema"] == "spectui.doctor/1"
+    return found
+
+
+def texts(found: dict[str, Any], severity: str) -> list[str]:
+    return [one["text"] for one in found["findings"] if one["severity"] == severity]
+
+
+def test_without_models_it_examines_the_machine(spectui: Spectui) -> None:
+    found = document(spectui)
+    assert found["target"] is None
+    assert found["target_reason"] == "no target was given"
+    assert found["ram_bytes_per_s"] > 1e8
+    assert 0 < found["free_bytes"]["CPU"] <= psutil.virtual_memory().total
+    assert spectui("doctor") == 0
+    assert "llama-cpp-python" in spectui.out
+
+
+def test_a_pair_that_works(spectui: Spectui, tiny: TinyPath) -> None:
+    found = document(spectui, "-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT), "-c", 256)
+    (draft,) = found["drafts"]
+    assert draft["compatible"]
+    assert draft["comparison"]["overlap_percent"] == 100
+    assert found["draft"] == str(tiny(CLOSE_DRAFT))
+    assert found["fits"]
+    assert found["largest_context"] >= 256
+    assert found["target"]["rollback"] == "truncate"
+    (memory,) = found["memory"]
+    wanted = memory["allocated_bytes"] + memory["mapped_bytes"]
+    assert wanted == sum(buffer["size_bytes"] for buffer in found["buffers"])
+    assert texts(found, "error") == []
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_it_fits_the_terminal(
+    spectui: Spectui, tiny: TinyPath, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert spectui("doctor", "-m", tiny(MOE), "-md", tiny(CLOSE_DRAFT), "-c", 256) == 0
+    assert max(map(len, spectui.out.splitlines())) <= width
+    assert "Memory" in spectui.out
+
+
+def test_other_tokens_are_refused_with_what_differs(spectui: Spectui, tiny: TinyPath) -> None:
+    other = tiny(Tiny(n_extra=200))
+    found = document(spectui, "-m", tiny(TARGET), "-md", other, "-c", 256, code=3)
+    assert not found["drafts"][0]["compatible"]
+    assert found["draft"] is None
+    (error,) = texts(found, "error")
+    assert "differ in size" in error
+    assert "differ in size" in spectui.err
+
+
+def test_one_draft_that_serves_is_enough(spectui: Spectui, tiny: TinyPath) -> None:
+    drafts = ("-md", tiny(Tiny(n_extra=200)), "-md", tiny(CLOSE_DRAFT))
+    found = document(spectui, "-m", tiny(TARGET), *drafts, "-c", 256)
+    assert [one["compatible"] for one in found["drafts"]] == [False, True]
+    assert found["draft"] == str(tiny(CLOSE_DRAFT))
+
+
+def test_a_damaged_file_is_one_sentence(spectui: Spectui, tiny: TinyPath, tmp_path: Path) -> None:
+    path = tmp_path / "damaged.gguf"
+    content = bytearray(tiny(TARGET).read_bytes())
+    content[8:16] = (1 << 40).to_bytes(8, "little")
+    path.write_bytes(content)
+    assert spectui("doctor", "-m", path) == 3
+    assert "broken header" in spectui.err
+    assert spectui("doctor", "-m", tiny(TARGET), "-md", path, "-c", 256) == 3
+    assert "broken header" in spectui.err
+
+
+def test_what_costs_is_warned_of(spectui: Spectui, tiny: TinyPath, tmp_path: Path) -> None:
+    recurrent = tmp_path / "mamba.gguf"
+    write_mamba(TARGET, recurrent)
+    options = ("-m", recurrent, "-md", tiny(CLOSE_DRAFT), "-ctkd", "q8_0")
+    found = document(spectui, *options, "-c", 2 * N_CTX_TRAIN)
+    warnings = " ".join(texts(found, "warning"))
+    assert "cannot forget rejected tokens" in warnings
+    assert "the cache of" in warnings
+    assert "q8_0" in warnings
+    assert "was trained for" in warnings
+
+
+def test_a_pair_of_the_real_shapes_is_examined_without_its_weights(
+    spectui: Spectui, tmp_path: Path
+) -> None:
+    target, draft = tmp_path / "Qwen3-Next-80B-A3B.gguf", tmp_path / "Qwen3-0.6B.gguf"
+    write_header(QWEN3_NEXT_80B_A3B, target)
+    write_header(QWEN3_0_6B, draft)
+    # Where weights are repacked for the processor they are allocated, mmap or not.
+    fits = psutil.virtual_memory().available > 60 * GIGA
+    found = document(spectui, "-m", target, "-md", draft, "-c", 4096, code=0 if fits else 4)
+    assert found["target"]["arch"] == "qwen3next"
+    assert found["target"]["n_experts"] == 512
+    assert found["target"]["rollback"] == "checkpoint"
+    assert found["fits"] == fits
+    assert sum(buffer["size_bytes"] for buffer in found["buffers"]) > 40 * GIGA
+    warnings = " ".join(texts(found, "warning"))
+    assert "10 of 512 experts" in warnings
+    assert "cannot forget rejected tokens" in warnings
+    assert [text[:15] for text in texts(found, "error")] == ["CPU has no room"] * (not fits)
+
+
+def test_a_preset_without_its_files_is_told_of(spectui: Spectui) -> None:
+    found = document(spectui, "--preset", "qwen3-next-80b-a3b")
+    assert found["target_reason"] == "models of qwen3-next-80b-a3b are missing"
+    assert spectui("doctor", "--preset", "qwen3-next-80b-a3b") == 0
+    words = " ".join(spectui.out.split())
+    assert "spectui models pull qwen3-next-80b-a3b" in words
+    assert "84.8 GB" in words
+    assert "with 24 GB of video memory: --n-cpu-moe 41" in words
