@@ -194,6 +194,7 @@ def test_ngram_drafters_are_taken_over_with_their_options() -> None:
         "spec-ngram-mod-n-match": ("16",),
     }
     assert extra("--spec-type ngram-cache") == ()
+    assert only("--spec-type draft-mtp") == {"spec-type": ("draft-mtp",)}
 
 
 def test_placement_of_a_draft_travels_and_is_dropped_with_the_draft() -> None:
