@@ -22,6 +22,9 @@ from spectui.engine.fitting import (
     largest_context,
     smallest_n_cpu_moe,
 )
+from spectui.engine.fitting import (
+    fits as has_room,
+)
 from spectui.engine.planning import Planner
 from spectui.llama.gguf_file import read_gguf
 from spectui.llama.memory import WeightTraffic
@@ -53,6 +56,8 @@ class Examination:
     """Of the target with the first draft that can serve it, or alone."""
     plan: Plan
     demands: tuple[Demand, ...]
+    fits_alone: bool
+    """Whether there is room for the target without a draft."""
     largest_context: int | None
     """In tokens; None if not even the smallest fits."""
     smallest_n_cpu_moe: int | None
@@ -127,6 +132,7 @@ class Examiner:
             request=chosen,
             plan=planned,
             demands=demands(planned, free),
+            fits_alone=has_room(plan(replace(request, draft=None)), free),
             largest_context=largest_context(plan, chosen, free),
             smallest_n_cpu_moe=smallest_n_cpu_moe(plan, chosen, free) if has_gpus else None,
             drafts=tuple(examined),

@@ -42,7 +42,7 @@ def findings(examination: Examination) -> tuple[Finding, ...]:
     """Everything that is to be said, the worst first."""
     found = [
         *_of_memory(examination),
-        *(one for draft in examination.drafts for one in _of_draft(draft)),
+        *(one for draft in examination.drafts for one in _of_draft(examination, draft)),
         *_of_rollback(examination),
         *_of_experts(examination),
         *_of_length(examination),
@@ -77,9 +77,11 @@ def _from_disk(demand: Demand) -> str:
     )
 
 
-def _of_draft(draft: ExaminedDraft) -> Iterator[Finding]:
-    name, reason = draft.name, draft.fit.reason
-    if reason is not None:
+def _of_draft(examination: Examination, draft: ExaminedDraft) -> Iterator[Finding]:
+    name, reason, plan = draft.name, draft.fit.reason, draft.fit.plan
+    # Where the target alone has no room, its drafts are not to blame.
+    serves = plan is not None and plan.incompatibility is None and not examination.fits_alone
+    if reason is not None and not serves:
         yield Finding(severity=Severity.ERROR, text=f"{name} cannot be used: {reason}")
         return
     yield from _of_size(draft)
