@@ -13,6 +13,7 @@ file as it comes, if one is named, and an interrupted run goes on from there.
 
 import argparse
 import random
+import statistics
 import sys
 import tempfile
 import time
@@ -184,12 +185,14 @@ def compare_pair(
         return
     with Pair(kind, rollback, folder) as pair:
         cases = [case_of(pair, number, size["n_predict"]) for number in range(size["n_prompts"])]
+        # Of a text that is one token over and over, a broken cache could say as much.
+        n_distinct = statistics.median(len(set(case.expected)) for case in cases)
         for way in ways:
             began = time.perf_counter()
             row = compare(pair, way, cases)
             seconds = round(time.perf_counter() - began, 1)
             where = {"target": kind.name, "rollback": rollback, "drafter": way.name}
-            yield {**where, **size, **row, "seconds": seconds}
+            yield {**where, **size, "n_distinct": n_distinct, **row, "seconds": seconds}
 
 
 def case_of(pair: Pair, number: int, n_predict: int) -> Case:

@@ -18,6 +18,9 @@ N_HEADS = 2
 N_HEADS_KV = 1
 HEAD_DIM = 32  # quantised KV caches come in blocks of 32
 N_CTX_TRAIN = 32_768
+TIED_SCALE = 0.1
+"""Of embeddings that are the output matrix, too: if they were any larger, what they add up to
+would always be most like the last token, and the model would say that for ever."""
 
 END_TOKENS = frozenset({0, 2})
 """``<|endoftext|>`` and ``<|im_end|>``."""
@@ -28,6 +31,7 @@ CHATML = (
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 
+_EMBEDDINGS, _OUTPUT = "token_embd.weight", "output.weight"
 _SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>", "<|unk|>")
 _MERGES = ("Ġ t", "h e", "Ġt he", "i n", "r e", "o n", "e r", "a t", "Ġ s", "Ġ o", "in g", "l l")
 
@@ -100,11 +104,23 @@ def write_tiny(recipe: Tiny, path: Path) -> None:
 
 
 def write_weights(
-    writer: gguf.GGUFWriter, recipe: Tiny, shapes: Mapping[str, tuple[int, ...]]
+    writer: gguf.GGUFWriter,
+    recipe: Tiny,
+    shapes: Mapping[str, tuple[int, ...]],
+    *,
+    is_tied: bool = False,
 ) -> None:
-    """Add vocabulary, embeddings and tensors of ``shapes``, rows first, and write the file."""
+    """Add vocabulary, embeddings and tensors of ``shapes``, rows first, and write the file.
+
+    With an output matrix, unless it ``is_tied``: the embeddings of an architecture that has none.
+    """
     add_tokenizer(writer, recipe)
-    shapes = {"token_embd.weight": (len(vocabulary(recipe)), N_EMBD), **shapes}
+    embeddings = weights_of(recipe, _EMBEDDINGS, (len(vocabulary(recipe)), N_EMBD))
+    if is_tied:
+        embeddings = embeddings * np.float32(TIED_SCALE)
+    else:
+        shapes = {_OUTPUT: embeddings.shape, **shapes}
+    writer.add_tensor(_EMBEDDINGS, embeddings)
     for name, shape in shapes.items():
         writer.add_tensor(name, weights_of(recipe, name, shape))
     write_file(writer)
@@ -140,11 +156,7 @@ def add_tokenizer(writer: gguf.GGUFWriter, recipe: Tiny) -> None:
 
 def _shapes(recipe: Tiny) -> dict[str, tuple[int, ...]]:
     """Shapes of all tensors, rows first."""
-    n_vocab = len(vocabulary(recipe))
-    shapes: dict[str, tuple[int, ...]] = {
-        "output_norm.weight": (N_EMBD,),
-        "output.weight": (n_vocab, N_EMBD),
-    }
+    shapes: dict[str, tuple[int, ...]] = {"output_norm.weight": (N_EMBD,)}
     for layer in range(N_LAYERS):
         block = {
             "attn_norm": (N_EMBD,),
@@ -174,7 +186,7 @@ def weights_of(recipe: Tiny, name: str, shape: tuple[int, ...]) -> Weights:
     if recipe.noise:
         weights = weights + np.float32(recipe.noise) * _gaussian(recipe.noise_seed, name, shape)
     # Embeddings of norm 1 per element; every matrix keeps that norm.
-    return weights if name == "token_embd.weight" else weights / np.float32(shape[-1] ** 0.5)
+    return weights if name == _EMBEDDINGS else weights / np.float32(shape[-1] ** 0.5)
 
 
 def _gaussian(seed: int, name: str, shape: tuple[int, ...]) -> Weights:

@@ -11,6 +11,7 @@ from tests.support.models import (
     N_FF,
     N_HEADS,
     N_HEADS_KV,
+    TIED_SCALE,
     Tiny,
     vocabulary,
     write_weights,
@@ -30,13 +31,13 @@ def write_cohere2(recipe: Tiny, path: Path, window: int = 32) -> None:
     writer.add_rope_dimension_count(HEAD_DIM)
     writer.add_layer_norm_eps(1e-5)
     writer.add_vocab_size(len(vocabulary(recipe)))
-    writer.add_logit_scale(1.0)
+    writer.add_logit_scale(1 / TIED_SCALE)
     writer.add_sliding_window(window)
     writer.add_sliding_window_pattern(slides)
     shapes: dict[str, tuple[int, ...]] = {"output_norm.weight": (N_EMBD,)}
     for layer in range(len(slides)):
         shapes |= {f"blk.{layer}.{name}.weight": shape for name, shape in _BLOCK.items()}
-    write_weights(writer, recipe, shapes)
+    write_weights(writer, recipe, shapes, is_tied=True)
 
 
 _BLOCK: dict[str, tuple[int, ...]] = {
