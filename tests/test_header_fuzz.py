@@ -90,7 +90,7 @@ def test_a_broken_header_is_refused_with_a_reason(tmp_path: Path, data: bytes, r
     [
         (start(0, 2**60), "announces"),
         (start(0, 1), "a key of 0 bytes"),
-        (start(0, 1) + array(8, 2**22 + 1), "announces"),
+        (start(0, 1) + array(8, 2**21 + 1), "announces"),
         (start(0, 1) + array(12, 2**36), "more than 128 MiB"),
         (start(0, 1) + _NAME + struct.pack("<IQ", 8, 2**39), "more than 128 MiB"),
     ],

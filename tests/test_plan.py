@@ -246,6 +246,9 @@ def test_errors_come_from_the_child_and_it_goes_on(planner: Planner, tiny: TinyP
         planner.plan(PlanRequest(target=missing))
     with pytest.raises(BadInputError, match="embedding model"):
         planner.plan(PlanRequest(target=ModelOptions(path=tiny(EMBEDDING))))
+    unreadable = ModelOptions(path=Path("x" * 5000))
+    with pytest.raises(BadInputError, match=r"cannot be read \(File name too long\)"):
+        planner.plan(PlanRequest(target=unreadable))
     nowhere = (TensorOverride(pattern="exps", buffer="CUDA9"),)
     with pytest.raises(UsageError, match="no buffer type CUDA9"):
         planner.plan(PlanRequest(target=replace(good, override_tensor=nowhere)))

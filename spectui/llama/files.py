@@ -15,11 +15,11 @@ def check_file(path: Path) -> None:
         BadInputError: missing, no file, unreadable, empty, not a GGUF, or its header is broken.
     """
     hint = "give the path of a GGUF model"
-    if not path.exists():
-        raise BadInputError(f"{path}: no such file; {hint}")
-    if not path.is_file():
-        raise BadInputError(f"{path} is not a file; {hint}")
     try:
+        if not path.exists():
+            raise BadInputError(f"{path}: no such file; {hint}")
+        if not path.is_file():
+            raise BadInputError(f"{path} is not a file; {hint}")
         with path.open("rb") as file:
             magic = file.read(len(_MAGIC))
         if magic == _MAGIC:

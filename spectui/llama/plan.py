@@ -44,8 +44,11 @@ class _State:
 
 
 def _state(options: ModelOptions) -> _State:
-    check_file(options.path)
-    status = options.path.stat()
+    try:
+        status = options.path.stat()
+    except OSError:
+        check_file(options.path)
+        raise
     return _State(
         options=options,
         inode=status.st_ino,

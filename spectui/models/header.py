@@ -24,8 +24,10 @@ _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 
 _MAX_BYTES = 1 << 27
 """Of a header. The largest vocabularies, of 260,000 tokens and 500,000 merges, take 20 MB."""
-_MAX_ENTRIES = 1 << 22
-"""Values, texts and tensors together."""
+_MAX_ENTRIES = 1 << 21
+"""Values, texts in lists and tensors together, far above any model's. Of values and tensors alone
+there are dozens and thousands; llama.cpp looks tensors up one by one."""
+_MAX_VALUES, _MAX_TENSORS = 1 << 13, 1 << 14
 _MAX_KEY_BYTES = (1 << 16) - 1
 """As the format has it."""
 _MAX_DIMS = 4
@@ -85,7 +87,8 @@ def _check_counts(numbers: Mapping[bytes, int]) -> None:
         raise _BrokenError(f"a model of {n_layers} layers")
     if n_experts > _MAX_EXPERTS:
         raise _BrokenError(f"layers of {n_experts} experts")
-    if not min(n_experts, 1) <= n_used <= n_experts:
+    # One expert is none to some architectures, which then forget how many are used.
+    if n_used > n_experts or (n_experts > 1 and n_used == 0):
         raise _BrokenError(f"{n_used} of {n_experts} experts are used")
 
 
@@ -123,7 +126,7 @@ class _Walk:
         n_tensors, n_values = self._u64(), self._u64()
         self._values(n_values)
         alignment = self.numbers.get(_ALIGNMENT_KEY, _ALIGNMENT)
-        self._count(n_tensors)
+        self._count(n_tensors, _MAX_TENSORS)
         offsets = [self._tensor() for _ in range(n_tensors)]
         if not offsets or not alignment:
             return -1
@@ -131,7 +134,7 @@ class _Walk:
 
     def _values(self, n_values: int) -> None:
         """Go over the metadata."""
-        self._count(n_values)
+        self._count(n_values, _MAX_VALUES)
         for _ in range(n_values):
             key, kind = self._key(), self._u32()
             if kind == _UINT32:
@@ -165,7 +168,7 @@ class _Walk:
         if kind in _SIZES:
             self._skip(n * _SIZES[kind])
             return
-        self._count(n)
+        self._count(n, _MAX_ENTRIES)
         if kind == _STRING:
             self._skip_strings(n)
         else:
@@ -207,10 +210,10 @@ class _Walk:
         self.at += n_bytes
         self._allow(self.at)
 
-    def _count(self, n: int) -> None:
-        """Note that ``n`` more entries are announced."""
+    def _count(self, n: int, most: int) -> None:
+        """Note that ``n`` more entries are announced, of a kind of which there are ``most``."""
         self.entries_left -= n
-        if self.entries_left < 0:
+        if n > most or self.entries_left < 0:
             raise _BrokenError(f"it announces {n} entries, more than any model has")
 
     def _allow(self, end: int) -> None:
