@@ -74,13 +74,12 @@ def _diagnose(
 ) -> Diagnosis:
     machine = this_machine()
     with Planner() as planner:
+        # While the planner's process starts.
+        bandwidth = Bandwidth(
+            ram_bytes_per_s=ram_bytes_per_s(machine.n_cores), gpu_bytes_per_s=gpu_bytes_per_s()
+        )
         around = Surroundings(
-            gpus=planner.gpus(),
-            free=planner.free_bytes(),
-            bandwidth=Bandwidth(
-                ram_bytes_per_s=ram_bytes_per_s(machine.n_cores),
-                gpu_bytes_per_s=gpu_bytes_per_s(),
-            ),
+            gpus=planner.gpus(), free=planner.free_bytes(), bandwidth=bandwidth
         )
         examination = None
         if preset is None and (options.demo or options.model is not None):

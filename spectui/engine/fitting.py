@@ -89,7 +89,8 @@ def largest_context(plan: PlanCall, request: PlanRequest, free: FreeBytes) -> in
     """Find the largest ``-c`` that fits, up to the context that the target was trained for.
 
     Args:
-        plan: asked some ten times; a larger context never takes less.
+        plan: asked some four times, as caches grow with the context along a line, or nearly so;
+            a larger context never takes less.
         request: everything but the size of the context.
         free: free memory.
 
@@ -100,14 +101,21 @@ def largest_context(plan: PlanCall, request: PlanRequest, free: FreeBytes) -> in
         SpectuiError: as ``plan`` does, but for what does not fit.
     """
 
-    def fits_in_steps(n_steps: int) -> bool:
+    def planned(n_steps: int) -> Plan:
         context = replace(request.context, ctx_size=n_steps * CONTEXT_STEP)
-        return _fits(plan, replace(request, context=context), free)
+        return plan(replace(request, context=context))
 
-    smallest = replace(request.context, ctx_size=CONTEXT_STEP)
-    n_ctx_train = plan(replace(request, context=smallest)).target.info.n_ctx_train
-    n_steps = _last(fits_in_steps, max(n_ctx_train // CONTEXT_STEP, 1))
-    return n_steps * CONTEXT_STEP or None
+    def left_bytes(n_steps: int) -> int:
+        try:
+            return _least_left(planned(n_steps), free)
+        except DoesNotFitError:
+            # By how much is not told.
+            return -1
+
+    smallest = planned(1)
+    most = max(smallest.target.info.n_ctx_train // CONTEXT_STEP, 1)
+    low, high = (1, _least_left(smallest, free)), (most, left_bytes(most))
+    return _last_with_room(left_bytes, low, high) * CONTEXT_STEP or None
 
 
 def smallest_n_cpu_moe(plan: PlanCall, request: PlanRequest, free: FreeBytes) -> int | None:
@@ -179,6 +187,39 @@ def _fits(
         for demand in demands(planned, free)
         if not (gpus_alone and demand.memory == HOST)
     )
+
+
+def _least_left(plan: Plan, free: FreeBytes) -> int:
+    """Bytes that a plan leaves free where that is least; negative if it does not fit."""
+    left = [demand.left_bytes for demand in demands(plan, free)]
+    return min((n_bytes for n_bytes in left if n_bytes is not None), default=0)
+
+
+def _last_with_room(
+    left_bytes: Callable[[int], int], low: tuple[int, int], high: tuple[int, int]
+) -> int:
+    """Last number from ``low`` to ``high`` that leaves something, which never grows; 0 for none.
+
+    By interpolation (regula falsi), and by halves where a step of that gains little.
+
+    Args:
+        left_bytes: of a number.
+        low: the first number, and what it leaves.
+        high: the last number, and what it leaves.
+    """
+    if low[1] < 0:
+        return 0
+    if high[1] >= 0:
+        return high[0]
+    by_halves = False
+    while high[0] - low[0] > 1:
+        gap = high[0] - low[0]
+        share = 0.5 if by_halves else low[1] / (low[1] - high[1])
+        middle = low[0] + min(max(int(gap * share), 1), gap - 1)
+        left = middle, left_bytes(middle)
+        low, high = (left, high) if left[1] >= 0 else (low, left)
+        by_halves = not by_halves and high[0] - low[0] > gap // 2
+    return low[0]
 
 
 def _last(holds: Callable[[int], bool], n: int) -> int:
