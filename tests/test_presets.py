@@ -19,7 +19,7 @@ from spectui.presets import Preset, find_preset, list_presets, read_preset
 from spectui.presets.content import ModelFiles
 from spectui.settings import Settings
 from tests.support.cli import Spectui
-from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, TinyPath
+from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, TinyPath, write_empty
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
@@ -80,7 +80,7 @@ def put(folder: Path, *names: str) -> None:
     for name in names:
         path = folder / name
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"GGUF")
+        write_empty(path)
 
 
 def started(*arguments: object) -> Launch:

@@ -186,7 +186,7 @@ def test_names_cannot_command_the_terminal(
     assert spectui("models", "scan", tmp_path, "-m", tmp_path / "target.gguf") == 0
     assert "\x1b" not in spectui.out
     assert "a␛[31m\\xff" in spectui.out
-    assert "␛bad.gguf is no GGUF file" in spectui.out
+    assert "␛bad.gguf is no GGUF file" in " ".join(spectui.out.split())
     found = document(spectui, tmp_path, "-m", tmp_path / "target.gguf")
     assert found["first"] == f"{tmp_path}/a\x1b[31m\N{REPLACEMENT CHARACTER}.gguf"
 
