@@ -12,7 +12,13 @@ from typing import Any
 
 from benchmarks.common import CONTEXT, demo_pair, write_results
 from benchmarks.demo_verdicts import PRESETS, run
-from spectui.config import SamplingConfig, Schedule, SpeculationConfig
+from spectui.config import (
+    NgramKind,
+    SamplingConfig,
+    Schedule,
+    SpeculationConfig,
+    ngram_setting,
+)
 from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
 from spectui.prompts import builtin_suite
@@ -61,7 +67,14 @@ def setting_of(one: dict[str, Any]) -> SpeculationConfig | None:
     if not one["verdict"]["use_speculation"] or "draft_p_min" not in parameters:
         return None
     names = ("draft_max", "draft_min", "draft_p_min")
-    return SpeculationConfig(**{name: parameters[name] for name in names})
+    own = SpeculationConfig(**{name: parameters[name] for name in names})
+    return own.after([ngram_of(one) for one in parameters.get("ahead", ())])
+
+
+def ngram_of(parameters: dict[str, Any]) -> SpeculationConfig:
+    """An n-gram drafter, as a document describes it."""
+    options = dict(parameters["ngram"])
+    return ngram_setting(NgramKind(options.pop("kind")), options)
 
 
 def measure_together(
@@ -74,7 +87,7 @@ def measure_together(
     options, draft = demo_pair(target)
     pairs: dict[SpeculationConfig, list[Any]] = {setting: [] for setting in distinct}
     with Engine() as engine:
-        longest = max(setting.draft_max for setting in distinct)
+        longest = max(setting.longest for setting in distinct)
         loaded = engine.load_target(options, CONTEXT, max_draft=longest)
         engine.load_draft(draft)
         workload = tokenize(
@@ -100,6 +113,7 @@ def describe(setting: SpeculationConfig) -> dict[str, Any]:
         "draft_max": setting.draft_max,
         "draft_min": setting.draft_min,
         "draft_p_min": setting.draft_p_min,
+        "ahead": [f"{one.kind}: {one.summary}" for one in setting.ahead],
     }
 
 

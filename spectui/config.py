@@ -197,6 +197,21 @@ class TensorOverride:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KvOverride:
+    """One ``--override-kv KEY=TYPE:VALUE``: metadata that is taken for what the file says."""
+
+    key: str
+    value: bool | int | float | str
+
+    @property
+    def text(self) -> str:
+        """As llama.cpp reads it."""
+        if isinstance(self.value, bool):
+            return f"{self.key}=bool:{str(self.value).lower()}"
+        return f"{self.key}={type(self.value).__name__}:{self.value}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
     """One GGUF and where its parts go."""
 
@@ -208,6 +223,8 @@ class ModelOptions:
     """``--cpu-moe``: the expert weights of all layers stay in RAM."""
     n_cpu_moe: int = 0
     """``--n-cpu-moe``: the expert weights of the first N layers stay in RAM."""
+    override_kv: tuple[KvOverride, ...] = ()
+    """In llama-server one list serves target and draft; keys name the architecture."""
     mmap: bool = True
     cache_type_k: str = "f16"
     cache_type_v: str = "f16"

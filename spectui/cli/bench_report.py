@@ -7,6 +7,7 @@ from statistics import median
 from rich.table import Table
 
 from spectui.cli.drawing import drawn, wrapped
+from spectui.llama.info import ModelInfo
 from spectui.tune.bench import BenchResult
 from spectui.tune.statistics import Speedup
 from spectui.tune.workload import Workload
@@ -66,7 +67,7 @@ def _bounds(speedup: Speedup) -> str:
     return f"{speedup.low:.3f} to {speedup.high:.3f}"
 
 
-def summary(result: BenchResult) -> str:
+def summary(result: BenchResult, target: ModelInfo) -> str:
     """One setting on one workload."""
     counters, speedup = result.counters, result.speedup
     rate, length = counters.acceptance_rate, counters.mean_accepted_length
@@ -82,6 +83,8 @@ def summary(result: BenchResult) -> str:
         f"acceptance  {acceptance}",
         f"lossless    {_lossless(result)}",
     ]
+    if target.alteration is not None:
+        lines.append(f"NOTE: {target.alteration}.")
     return "\n".join(lines)
 
 

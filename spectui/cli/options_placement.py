@@ -51,6 +51,15 @@ PLACEMENT: tuple[Decorator, ...] = (
         metavar="N",
         help="Keep the expert weights of the first N layers in RAM.",
     ),
+    click.option(
+        "--override-kv",
+        multiple=True,
+        metavar="KEY=TYPE:VALUE,...",
+        help=(
+            "Take this for the model's metadata, such as qwen3moe.expert_used_count=int:4. The "
+            "output is another model's then."
+        ),
+    ),
     click.option("--no-mmap", is_flag=True, help="Read the models instead of mapping them."),
     *(
         click.option(

@@ -1,12 +1,14 @@
 """From parsed options to the configuration of a run."""
 
-from collections.abc import Sequence
+import csv
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from spectui.config import (
     ContextOptions,
     FlashAttention,
+    KvOverride,
     ModelOptions,
     SamplingConfig,
     Schedule,
@@ -29,6 +31,7 @@ class SharedOptions:
     override_tensor: tuple[str, ...]
     cpu_moe: bool
     n_cpu_moe: int
+    override_kv: tuple[str, ...]
     no_mmap: bool
     cache_type_k: str
     cache_type_v: str
@@ -68,6 +71,7 @@ class SharedOptions:
             override_tensor=tensor_overrides(self.override_tensor),
             cpu_moe=self.cpu_moe,
             n_cpu_moe=self.n_cpu_moe,
+            override_kv=kv_overrides(self.override_kv),
             mmap=not self.no_mmap,
             cache_type_k=self.cache_type_k,
             cache_type_v=self.cache_type_v,
@@ -78,6 +82,7 @@ class SharedOptions:
         return ModelOptions(
             path=path,
             n_gpu_layers=self.gpu_layers_draft,
+            override_kv=kv_overrides(self.override_kv),
             mmap=not self.no_mmap,
             cache_type_k=self.cache_type_k_draft,
             cache_type_v=self.cache_type_v_draft,
@@ -124,3 +129,39 @@ def tensor_overrides(values: Sequence[str]) -> tuple[TensorOverride, ...]:
                 raise UsageError(f"-ot {part}: write PATTERN=BUFFER, such as exps=CPU")
             found.append(TensorOverride(pattern=pattern, buffer=buffer))
     return tuple(found)
+
+
+_MOST_BYTES = 127
+"""Of a key and of a text, as ``llama_model_kv_override`` holds them."""
+_BOOLEANS = {"true": True, "false": False}
+_TYPES: dict[str, Callable[[str], bool | int | float | str]] = {
+    "int": int,
+    "float": float,
+    "bool": _BOOLEANS.__getitem__,
+    "str": str,
+}
+
+
+def kv_overrides(values: Sequence[str]) -> tuple[KvOverride, ...]:
+    """Parse ``--override-kv`` values; llama-server takes several in one, as a row of CSV.
+
+    Raises:
+        UsageError: one is no ``KEY=TYPE:VALUE``.
+    """
+    return tuple(_kv_override(part) for row in csv.reader(values) for part in row or [""])
+
+
+def _kv_override(text: str) -> KvOverride:
+    key, _, typed = text.partition("=")
+    kind, _, value = typed.partition(":")
+    is_short = max(len(key.encode()), len(value.encode())) <= _MOST_BYTES
+    try:
+        if key and is_short:
+            return KvOverride(key=key, value=_TYPES[kind](value))
+    except (KeyError, ValueError):
+        # Said below, with what would be right.
+        pass
+    raise UsageError(
+        f"--override-kv {text}: write KEY=TYPE:VALUE with a type of {', '.join(_TYPES)}, such as "
+        "qwen3moe.expert_used_count=int:4"
+    )

@@ -77,7 +77,7 @@ def bench(
         for one in found
     ]
     if len(workloads) == 1:
-        write_result(documents[0], summary(found[0].result), options.json_path)
+        write_result(documents[0], summary(found[0].result, target.info), options.json_path)
     else:
         write_result(benches_document(documents, machine), table(found), options.json_path)
     if isinstance(ended, KeyboardInterrupt | CancelledError):

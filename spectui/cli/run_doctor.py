@@ -78,9 +78,7 @@ def _diagnose(
         bandwidth = Bandwidth(
             ram_bytes_per_s=ram_bytes_per_s(machine.n_cores), gpu_bytes_per_s=gpu_bytes_per_s()
         )
-        around = Surroundings(
-            gpus=planner.gpus(), free=planner.free_bytes(), bandwidth=bandwidth
-        )
+        around = Surroundings(gpus=planner.gpus(), free=planner.free_bytes(), bandwidth=bandwidth)
         examination = None
         if preset is None and (options.demo or options.model is not None):
             examination = _examine(planner, options, draft_max, around, progress)

@@ -12,6 +12,7 @@ from spectui.cli.progress import words
 from spectui.cli.tune_request import TuneRun
 from spectui.config import Schedule
 from spectui.export import Dialect, server_arguments, server_command
+from spectui.llama.info import ModelInfo
 from spectui.tune.categories import judge_profiles, per_category
 from spectui.tune.conditions import Conditions
 from spectui.tune.explain import explain_result
@@ -40,7 +41,7 @@ def report(result: TuneResult, run: TuneRun, met: Conditions) -> None:
         command=command,
         best_command=best_command,
     )
-    lines = _summary(result, findings, run.shared.schedule_kind())
+    lines = _summary(result, findings, run.shared.schedule_kind(), run.target.info)
     lines += _commands(result, command, best_command)
     write_result(document, "\n".join(lines), run.shared.json_path)
 
@@ -64,8 +65,12 @@ def _findings(result: TuneResult, run: TuneRun, met: Conditions) -> Findings:
     )
 
 
-def _summary(result: TuneResult, findings: Findings, schedule: Schedule) -> list[str]:
+def _summary(
+    result: TuneResult, findings: Findings, schedule: Schedule, target: ModelInfo
+) -> list[str]:
     lines = [result.verdict.reason]
+    if target.alteration is not None:
+        lines.append(f"NOTE: {target.alteration}.")
     if schedule is Schedule.FAST:
         lines.append(
             "NOTE: measured on the fast schedule, which llama-server does not have: this is what "

@@ -45,6 +45,7 @@ def findings(examination: Examination) -> tuple[Finding, ...]:
         *(one for draft in examination.drafts for one in _of_draft(examination, draft)),
         *_of_rollback(examination),
         *_of_experts(examination),
+        *_of_overrides(examination),
         *_of_length(examination),
     ]
     order = list(Severity)
@@ -177,6 +178,12 @@ def _of_experts(examination: Examination) -> Iterator[Finding]:
             "short drafts that are right count for more than long ones, and spectui probe experts "
             "tells how many experts your text really touches",
         )
+
+
+def _of_overrides(examination: Examination) -> Iterator[Finding]:
+    alteration = examination.plan.target.info.alteration
+    if alteration is not None:
+        yield Finding(severity=Severity.NOTE, text=alteration)
 
 
 def _of_length(examination: Examination) -> Iterator[Finding]:

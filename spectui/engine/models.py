@@ -103,6 +103,7 @@ class LoadedModels:
             )
             stack.enter_context(model)
             model.check_generates()
+            model.check_overrides()
             loading = native_log.tail()
             context = TargetContext(
                 model, command.context, max_draft=command.max_draft, abort=self.abort

@@ -1,5 +1,7 @@
 """Writes the llama-server command that does what was measured."""
 
+import csv
+import io
 import shlex
 from pathlib import Path
 
@@ -37,6 +39,7 @@ def server_arguments(
     arguments = [
         *_placement(target, spelling.target, spelling, dialect),
         *_cache_types(target, spelling.target, explicit=False),
+        *_metadata(target, dialect),
         # One load mode serves both models in every dialect: the target's, by far the larger.
         *(() if target.mmap else spelling.no_mmap),
         *_context(context),
@@ -126,6 +129,20 @@ def _override_value(overrides: list[TensorOverride]) -> str:
                 f"cannot read in -ot; write the pattern without them"
             )
     return ",".join(f"{override.pattern}={override.buffer}" for override in overrides)
+
+
+def _metadata(options: ModelOptions, dialect: Dialect) -> list[str]:
+    """Overrides serve target and draft. Current builds deprecate a repeated option."""
+    texts = [override.text for override in options.override_kv]
+    if dialect is Dialect.LLAMA_CPP and texts:
+        return ["--override-kv", _csv_row(texts)]
+    return [word for text in texts for word in ("--override-kv", text)]
+
+
+def _csv_row(values: list[str]) -> str:
+    row = io.StringIO()
+    csv.writer(row, lineterminator="").writerow(values)
+    return row.getvalue()
 
 
 def _cache_types(options: ModelOptions, flags: PlacementFlags, *, explicit: bool) -> list[str]:

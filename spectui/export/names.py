@@ -93,6 +93,7 @@ OPTIONS: tuple[Option, ...] = (
         "SPEC_DRAFT_CACHE_TYPE_V",
         "CACHE_TYPE_V_DRAFT",
     ),
+    _option("--override-kv"),
     _option("--no-mmap", None, "NO_MMAP", switch=True),
     _option("-lm --load-mode", "LOAD_MODE", ours=False),
     _option("-c --ctx-size", "CTX_SIZE", "CTX_SIZE"),

@@ -9,7 +9,7 @@ from spectui.errors import BadInputError
 from spectui.export.shell import server_arguments_of
 from spectui.export.words import FLASH_ATTENTION, Given, divide
 
-_REPEATABLE = frozenset({"override-tensor"})
+_REPEATABLE = frozenset({"override-tensor", "override-kv"})
 _LOAD_MODES: dict[str, dict[str, tuple[str, ...]]] = {
     "none": {"no-mmap": ()},
     "mmap": {},

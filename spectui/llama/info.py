@@ -29,3 +29,15 @@ class ModelInfo:
     n_ctx_train: int
     n_vocab: int
     has_chat_template: bool
+    overridden: tuple[str, ...] = ()
+    """Metadata that ``--override-kv`` has changed, as ``KEY=TYPE:VALUE``."""
+
+    @property
+    def alteration(self) -> str | None:
+        """What the overrides mean for the output, in a sentence; None for the model as it is."""
+        if not self.overridden:
+            return None
+        return (
+            f"{self.path.name} runs with {', '.join(self.overridden)}: its output is not that of "
+            "the model as it is"
+        )

@@ -4,7 +4,7 @@ import ctypes
 import glob
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -92,6 +92,7 @@ class Model(Closing):
             raise CancelledError(f"loading {options.path.name} was cancelled")
         if not self._model:
             raise _load_error(options)
+        self._overridden = tuple(_overridden(options, native_log.tail()))
 
     @property
     def c(self) -> object:
@@ -116,6 +117,7 @@ class Model(Closing):
             n_ctx_train=C.llama_model_n_ctx_train(self._model),
             n_vocab=self.vocabulary.n_tokens,
             has_chat_template=self.chat_template is not None,
+            overridden=self._overridden,
         )
 
     @property
@@ -160,11 +162,34 @@ class Model(Closing):
             "give a model that generates"
         )
 
+    def check_overrides(self) -> None:
+        """Refuse overrides that llama.cpp has passed over; those of a target are meant for it.
+
+        Raises:
+            UsageError: the architecture does not know a key, or wants another type.
+        """
+        texts = (override.text for override in self.options.override_kv)
+        unused = [text for text in texts if text not in self._overridden]
+        if unused:
+            raise UsageError(
+                f"--override-kv {', '.join(unused)}: {self.info.arch} has no such key, or its "
+                "value is of another type; correct it, or leave it out"
+            )
+
     def close(self) -> None:
         """Free the weights. Contexts on it must be closed before."""
         if self._model:
             C.llama_model_free(self._model)
             self._model = None
+
+
+def _overridden(options: ModelOptions, loading: Sequence[str]) -> Iterator[str]:
+    """Yield the overrides that llama.cpp's log says it has used.
+
+    It passes over a key that the architecture does not know, or a value of another type.
+    """
+    used = " ".join(line for line in loading if "Using metadata override" in line)
+    yield from (one.text for one in options.override_kv if f"'{one.key}'" in used)
 
 
 def ran_out_of_memory() -> bool:

@@ -1,6 +1,7 @@
 """From placement options to llama.cpp's model parameters."""
 
 import ctypes
+from typing import Any
 
 from spectui.config import ModelOptions
 from spectui.errors import UsageError
@@ -29,6 +30,26 @@ def overrides(options: ModelOptions) -> list[tuple[str, str]]:
     return pairs
 
 
+_KV_TYPES: dict[type, tuple[int, str]] = {
+    bool: (C.LLAMA_KV_OVERRIDE_TYPE_BOOL, "val_bool"),
+    int: (C.LLAMA_KV_OVERRIDE_TYPE_INT, "val_i64"),
+    float: (C.LLAMA_KV_OVERRIDE_TYPE_FLOAT, "val_f64"),
+    str: (C.LLAMA_KV_OVERRIDE_TYPE_STR, "val_str"),
+}
+"""Tag and member of the union."""
+
+
+def _kv_override_array(options: ModelOptions) -> Any:  # noqa: ANN401 - a ctypes array
+    """Llama.cpp's ``llama_model_kv_override``, ended by an empty key."""
+    entries = (C.llama_model_kv_override * (len(options.override_kv) + 1))()
+    for entry, override in zip(entries, options.override_kv, strict=False):
+        value = override.value
+        entry.tag, member = _KV_TYPES[type(value)]
+        entry.key = override.key.encode()
+        setattr(entry.value, member, value.encode() if isinstance(value, str) else value)
+    return entries
+
+
 class ModelParams:
     """``struct llama_model_params`` with everything it points to kept alive."""
 
@@ -49,6 +70,9 @@ class ModelParams:
         maps = options.mmap and not no_alloc
         self.c.load_mode = C.LLAMA_LOAD_MODE_AUTO if maps else C.LLAMA_LOAD_MODE_NONE
         self.c.no_alloc = no_alloc
+        self._kv_overrides = _kv_override_array(options)
+        if options.override_kv:
+            self.c.kv_overrides = self._kv_overrides
         self._overrides = self._override_array(options)
         self.c.tensor_buft_overrides = ctypes.cast(self._overrides, ctypes.c_void_p)
 

@@ -88,6 +88,7 @@ class PlanMaker(Closing):
         """
         abort = AbortFlag()
         target = self._open(_Role.TARGET, request.target)
+        target.check_overrides()
         with TargetContext(
             target, request.context, max_draft=request.max_draft, abort=abort
         ) as context:

@@ -59,8 +59,14 @@ def weight_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) 
         gpu_expert_bytes=sizes[False, True],
         n_experts=n_experts,
         # Where the number differs between layers, all of them are an upper estimate.
-        n_experts_used=_count(gguf, f"{arch}.expert_used_count") or n_experts,
+        n_experts_used=_used(gguf, options, f"{arch}.expert_used_count") or n_experts,
     )
+
+
+def _used(gguf: GgufFile, options: ModelOptions, key: str) -> int:
+    """As the file says, or as ``--override-kv`` says it is."""
+    given = [one.value for one in options.override_kv if one.key == key]
+    return given[0] if given and isinstance(given[0], int) else _count(gguf, key)
 
 
 def _count(gguf: GgufFile, key: str) -> int:

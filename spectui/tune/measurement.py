@@ -51,6 +51,16 @@ class Measurer:
         self._engine = engine
         self._workload = workload
         self._schedule = schedule
+        self._prompt_token_s = {False: 0.0, True: 0.0}
+        """By whether a draft model read along."""
+
+    @property
+    def prompt_token_s(self) -> float:
+        """Seconds per token of a prompt that both models evaluate for the first time.
+
+        The slowest that was seen: most prompts are taken up from memory.
+        """
+        return sum(self._prompt_token_s.values())
 
     def decode(self, item: WorkItem, speculation: SpeculationConfig | None) -> GenerationResult:
         """Decode one prompt. Raises ``CancelledError`` if the engine was stopped meanwhile."""
@@ -115,7 +125,13 @@ class Measurer:
             )
         )
         _check_complete(result)
+        self._learn(result)
         return result
+
+    def _learn(self, result: GenerationResult) -> None:
+        has_draft = result.counters.n_steps > 0
+        token_s = result.prompt_s / max(result.n_prompt_tokens, 1)
+        self._prompt_token_s[has_draft] = max(self._prompt_token_s[has_draft], token_s)
 
 
 def _check_complete(result: GenerationResult) -> None:

@@ -27,6 +27,7 @@ from spectui.tune.events import (
 from spectui.tune.forecast import Forecast, Forecaster, Outlook, promising
 from spectui.tune.lossless import LosslessCheck, check_lossless
 from spectui.tune.measurement import Measurer, Pair
+from spectui.tune.pace import RESERVED, Pace
 from spectui.tune.race import LOOK_EVERY, Race, Standing
 from spectui.tune.statistics import Speedup
 from spectui.tune.study import TuningStudy
@@ -128,8 +129,12 @@ class Search:
         self._costs: Mapping[str, Costs] = {}
         self._expected_improvement: float | None = None
         self._clock = clock
-        self._began_s = self._now_s()
-        self._trial_s: list[float] = []
+        self._pace = Pace(
+            limits.time_budget_s,
+            self._now_s,
+            measurer,
+            workload.items[: limits.n_trial_prompts],
+        )
         self._race: Race | None = None
         self._trials = TrialRunner(
             engine,
@@ -228,9 +233,7 @@ class Search:
         while self._trials.n_tried < self._limits.n_trials and self._has_time_for_trial():
             if self._is_decided():
                 return
-            began_s = self._now_s()
-            self._trials.run()
-            self._trial_s.append(self._now_s() - began_s)
+            self._pace.trial(self._trials.run)
 
     def _is_decided(self) -> bool:
         """Whether the forecasts say that more trials would gain next to nothing."""
@@ -245,9 +248,9 @@ class Search:
         arms = self._finalists()
         if not arms:
             return
-        if not self._has_time_for(len(arms)):
+        if self._race_s(arms, LOOK_EVERY) > self._pace.left_s:
             arms = arms[:1]
-        items = self._race_items(arms)
+        items = self._pace.affordable(self._trials.records, arms, self._race_items)
         self._on_event(ConfirmationStarted(arm=arms[0], rivals=arms[1:], n_prompts=len(items)))
         self._race = Race(
             self._measurer,
@@ -256,7 +259,7 @@ class Search:
             min_gain=self._min_gain,
             load=self._trials.load,
             on_pair=lambda pair: self._decoded(pair.item, pair.speculative),
-            has_time=lambda: self._left_s() > LOOK_EVERY * self._block_s(arms[:1]),
+            has_time=lambda: self._pace.left_s > self._race_s(arms[:1], LOOK_EVERY),
         )
         self._race.run()
 
@@ -265,22 +268,25 @@ class Search:
         records = self._allowed
         arms = finalists(records, self._forecasts, min_gain=self._min_gain)
         tried = any(one.arm != OFF for one in records)
-        if arms or tried or not self._trial_s or self._limits.time_budget_s is None:
+        if arms or tried or not self._pace.trial_s or not self._pace.is_bounded:
             return arms
         return self._study.defaults[:1]
 
-    def _race_items(self, arms: Sequence[Arm]) -> tuple[WorkItem, ...]:
-        """All prompts, or as many as the time budget leaves room for; unseen ones first.
+    @property
+    def _race_items(self) -> tuple[WorkItem, ...]:
+        """All prompts, unseen ones first.
 
         The trials' prompts chose the finalists: what comes out on them flatters the winner.
         """
         n = self._limits.n_trial_prompts
         items = (*self._workload.items[n:], *self._workload.items[:n])
-        items *= self._limits.n_confirmations
-        block_s = self._block_s(arms)
-        if self._limits.time_budget_s is None or not block_s:
-            return items
-        return items[: max(LOOK_EVERY, int(self._left_s() / block_s))]
+        return items * self._limits.n_confirmations
+
+    def _race_s(self, arms: Sequence[Arm], n_prompts: int) -> float:
+        """Estimate of a race on the next prompts."""
+        n_done = 0 if self._race is None else len(self._race_items) - self._race.n_left
+        items = self._race_items[n_done : n_done + n_prompts]
+        return self._pace.race_s(self._trials.records, arms, items)
 
     def _check_lossless(self) -> LosslessCheck | None:
         pairs = self._leaders_pairs()
@@ -299,21 +305,9 @@ class Search:
         """Clock of this search's own work: it stands still while others have the engine."""
         return self._clock() - self._engine.waited_s
 
-    def _left_s(self) -> float:
-        """Of the time budget."""
-        if self._limits.time_budget_s is None:
-            return float("inf")
-        return self._limits.time_budget_s - (self._now_s() - self._began_s)
-
     def _has_time_for_trial(self) -> bool:
         """Whether one more trial leaves time to race the best against off."""
-        if not self._trial_s:
-            return True
-        return self._left_s() > max(self._trial_s) + LOOK_EVERY * self._block_s(self._best_arms())
-
-    def _has_time_for(self, n_finalists: int) -> bool:
-        arms = self._best_arms() * n_finalists or [OFF] * n_finalists
-        return self._left_s() > LOOK_EVERY * self._block_s(arms)
+        return self._pace.has_time_for_trial(self._race_s(self._best_arms(), RESERVED))
 
     @property
     def _allowed(self) -> list[TrialRecord]:
@@ -324,28 +318,18 @@ class Search:
         best = best_trial(self._allowed)
         return [] if best is None else [best.arm]
 
-    def _block_s(self, arms: Sequence[Arm]) -> float:
-        """Seconds that one prompt of a race of ``arms`` will take, from the trials so far."""
-        per_prompt = {
-            record.arm: sum(p.decode_s for p in record.prompts) / len(record.prompts)
-            for record in self._trials.records
-            if record.prompts
-        }
-        off_s = per_prompt.get(OFF, 0.0)
-        return off_s + sum(per_prompt.get(arm, off_s) for arm in arms)
-
     def _seconds_left(self) -> float | None:
         """Estimate until the end. None before the first trial has ended."""
-        if not self._trial_s:
+        trial_s = self._pace.trial_s
+        if not trial_s:
             return None
         if self._race is not None:
-            left = self._race.n_left * self._block_s([self._race.leader])
+            left = self._race_s([self._race.leader], self._race.n_left)
         else:
-            mean_s = sum(self._trial_s) / len(self._trial_s)
             n_left = max(0, self._limits.n_trials - self._trials.n_tried)
-            left = n_left * mean_s
-            left += self._block_s(self._best_arms()) * len(self._workload.items)
-        return max(0.0, min(left, self._left_s()))
+            left = n_left * sum(trial_s) / len(trial_s)
+            left += self._race_s(self._best_arms(), len(self._race_items))
+        return max(0.0, min(left, self._pace.left_s))
 
 
 def _why_nothing(records: Sequence[TrialRecord], *, interrupted: bool) -> str:

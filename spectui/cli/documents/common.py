@@ -45,6 +45,7 @@ def model(loaded: ModelLoaded) -> Json:
         "name": info.name,
         "n_params": info.n_params,
         "size_bytes": info.size_bytes,
+        "override_kv": list(info.overridden),
         "rollback": str(loaded.rollback),
         "n_ctx": loaded.n_ctx,
     }

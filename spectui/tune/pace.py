@@ -1,0 +1,100 @@
+"""What a search has time for: its own clock, and what trials and races take."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from spectui.tune.race import LOOK_EVERY
+from spectui.tune.trials import OFF, Arm, TrialRecord
+from spectui.tune.workload import WorkItem
+
+RESERVED = 2 * LOOK_EVERY
+"""Prompts of the race that trials leave time for. The verdict rests on the race, and prompts
+differ more than the settings that a forecast holds for the best."""
+
+
+class PromptCosts(Protocol):
+    """A measurer, as far as it knows what prompts cost."""
+
+    @property
+    def prompt_token_s(self) -> float:
+        """Seconds per token of a prompt that is evaluated for the first time."""
+        ...
+
+
+class Pace:
+    """Keeps the time of one search."""
+
+    def __init__(
+        self,
+        budget_s: float | None,
+        now_s: Callable[[], float],
+        prompts: PromptCosts,
+        seen: Sequence[WorkItem],
+    ) -> None:
+        """Start the clock.
+
+        Args:
+            budget_s: seconds that the search may take; None for as long as it takes.
+            now_s: clock of the search's own work.
+            prompts: says what a new prompt costs.
+            seen: prompts of the trials, which a race finds evaluated.
+        """
+        self._budget_s = budget_s
+        self._now_s = now_s
+        self._prompts = prompts
+        self._seen = {item.id for item in seen}
+        self._began_s = now_s()
+        self.trial_s: list[float] = []
+        """What each trial took."""
+
+    @property
+    def left_s(self) -> float:
+        """Of the time budget."""
+        if self._budget_s is None:
+            return float("inf")
+        return self._budget_s - (self._now_s() - self._began_s)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether there is a time budget."""
+        return self._budget_s is not None
+
+    def trial(self, run: Callable[[], None]) -> None:
+        """Run a trial, and remember what it took."""
+        began_s = self._now_s()
+        run()
+        self.trial_s.append(self._now_s() - began_s)
+
+    def has_time_for_trial(self, race_s: float) -> bool:
+        """Whether one more trial leaves ``race_s``."""
+        return not self.trial_s or self.left_s > max(self.trial_s) + race_s
+
+    def race_s(
+        self, records: Sequence[TrialRecord], arms: Sequence[Arm], items: Sequence[WorkItem]
+    ) -> float:
+        """Estimate of a race of ``arms`` against off on ``items``."""
+        new = {item.id: len(item.tokens) for item in items if item.id not in self._seen}
+        prompts_s = self._prompts.prompt_token_s * sum(new.values())
+        return len(items) * block_s(records, arms) + prompts_s
+
+    def affordable(
+        self, records: Sequence[TrialRecord], arms: Sequence[Arm], items: Sequence[WorkItem]
+    ) -> Sequence[WorkItem]:
+        """As many of ``items`` as there is time to race on, and no fewer than a look needs."""
+        if not self.is_bounded:
+            return items
+        n = len(items)
+        while n > LOOK_EVERY and self.race_s(records, arms, items[:n]) > self.left_s:
+            n -= 1
+        return items[:n]
+
+
+def block_s(records: Sequence[TrialRecord], arms: Sequence[Arm]) -> float:
+    """Seconds that decoding one prompt without speculation and with each of ``arms`` takes."""
+    per_prompt = {
+        record.arm: sum(p.decode_s for p in record.prompts) / len(record.prompts)
+        for record in records
+        if record.prompts
+    }
+    off_s = per_prompt.get(OFF, 0.0)
+    return off_s + sum(per_prompt.get(arm, off_s) for arm in arms)

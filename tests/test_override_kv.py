@@ -1,0 +1,119 @@
+"""``--override-kv``: metadata that is taken for what the file says, from parsing to export."""
+
+import csv
+import json
+
+import pytest
+
+from spectui.cli.request import kv_overrides
+from spectui.config import ContextOptions, KvOverride, ModelOptions, SpeculationConfig
+from spectui.engine.driver import Engine
+from spectui.errors import UsageError
+from spectui.export import Dialect, server_arguments
+from spectui.export.takeover import read_command
+from spectui.llama.gguf_file import read_gguf
+from spectui.llama.weights import weight_traffic
+from tests.support.cli import Spectui
+from tests.support.models import CLOSE_DRAFT, MOE, TinyPath
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+
+KEY = "llama.expert_used_count"
+ONE = KvOverride(key=KEY, value=1)
+CONTEXT = ContextOptions(ctx_size=64)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a.b=int:4", 4),
+        ("a.b=int:-1", -1),
+        ("a.b=float:0.5", 0.5),
+        ("a.b=bool:true", True),
+        ("a.b=bool:false", False),
+        ("a.b=str:x=y:z", "x=y:z"),
+        ('"a.b=str:one,two"', "one,two"),
+    ],
+)
+def test_every_type_is_read_and_written(text: str, value: object) -> None:
+    (found,) = kv_overrides((text,))
+    assert found == KvOverride(key="a.b", value=value)  # type: ignore[arg-type]
+    assert type(found.value) is type(value)
+    assert [found.text] == next(csv.reader([text]))
+
+
+def test_several_stand_in_one_value() -> None:
+    assert kv_overrides(("a=int:1,b=bool:true", "c=str:d")) == (
+        KvOverride(key="a", value=1),
+        KvOverride(key="b", value=True),
+        KvOverride(key="c", value="d"),
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "a=4", "=int:4", "a=int:x", "a=bool:yes", "a=u8:1", f"a=str:{'x' * 128}"]
+)
+def test_what_llama_cpp_would_not_read_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="write KEY=TYPE:VALUE"):
+        kv_overrides((text,))
+
+
+def test_the_model_runs_with_it_and_says_so(tiny: TinyPath) -> None:
+    path = tiny(MOE)
+    with Engine() as engine:
+        plain = engine.load_target(ModelOptions(path=path), CONTEXT, max_draft=1)
+        assert plain.info.alteration is None
+        altered = engine.load_target(
+            ModelOptions(path=path, override_kv=(ONE,)), CONTEXT, max_draft=1
+        )
+    assert altered.info.overridden == (ONE.text,)
+    assert altered.info.alteration == (
+        f"{path.name} runs with {KEY}=int:1: its output is not that of the model as it is"
+    )
+    assert plain.memory.traffic is not None
+    assert altered.memory.traffic is not None
+    assert (plain.memory.traffic.n_experts_used, altered.memory.traffic.n_experts_used) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "override",
+    [KvOverride(key="llama.nothing", value=1), KvOverride(key=KEY, value=1.0)],
+    ids=["unknown", "another type"],
+)
+def test_what_llama_cpp_passes_over_is_refused(tiny: TinyPath, override: KvOverride) -> None:
+    options = ModelOptions(path=tiny(MOE), override_kv=(override,))
+    with Engine() as engine, pytest.raises(UsageError, match="no such key"):
+        engine.load_target(options, CONTEXT, max_draft=1)
+
+
+def test_traffic_counts_the_experts_that_are_used(tiny: TinyPath) -> None:
+    options = ModelOptions(path=tiny(MOE), override_kv=(ONE,))
+    traffic = weight_traffic(read_gguf(options.path), options, gpu_devices=False)
+    assert traffic.n_experts_used == 1
+
+
+def test_the_export_writes_it_once_for_both_models(tiny: TinyPath) -> None:
+    both = (ONE, KvOverride(key="b", value="x,y"))
+    target = ModelOptions(path=tiny(MOE), override_kv=both)
+    draft = ModelOptions(path=tiny(CLOSE_DRAFT), override_kv=both)
+    given = target, draft, ContextOptions(), SpeculationConfig()
+    current = server_arguments(*given, dialect=Dialect.LLAMA_CPP)
+    assert current.count("--override-kv") == 1
+    value = current[current.index("--override-kv") + 1]
+    assert kv_overrides((value,)) == both
+    legacy = server_arguments(*given, dialect=Dialect.LEGACY)
+    assert legacy.count("--override-kv") == 2
+
+
+def test_a_taken_over_command_keeps_it() -> None:
+    taken = read_command("llama-server -m x.gguf --override-kv a=int:1 --override-kv b=bool:true")
+    assert taken.options["override-kv"] == ("a=int:1", "b=bool:true")
+    assert taken.extra == ()
+
+
+def test_bench_marks_the_result(spectui: Spectui, tiny: TinyPath) -> None:
+    given = ["-m", tiny(MOE), "-md", tiny(CLOSE_DRAFT), "-c", 4096, "-n", 8, "--quiet"]
+    assert spectui("bench", *given, "--override-kv", ONE.text) == 0, spectui.err
+    assert f"NOTE: {tiny(MOE).name} runs with {ONE.text}" in spectui.out
+    assert spectui("bench", *given, "--override-kv", ONE.text, "--json", "-") == 0
+    assert json.loads(spectui.out)["target"]["override_kv"] == [ONE.text]
