@@ -126,7 +126,11 @@ def test_a_forecast_needs_no_draft(engine: Engine) -> None:
     space = SearchSpace(drafts=(), max_draft=8)
     forecaster = Forecaster(engine, workload, (), space, schedule=Schedule.SERVER, n_ctx=512)
     # 60 tokens once, and once and a half for the costs.
-    assert forecaster.seconds_per_prompt(10.0) == pytest.approx(6 * 2.5)
+    decoding_s = 6 * 2.5
+    assert forecaster.seconds_per_prompt(10.0, 0.0) == pytest.approx(decoding_s)
+    n_tokens = sum(len(item.tokens) for item in workload.items) / len(workload.items)
+    reading_s = forecaster.seconds_per_prompt(10.0, 0.5) - decoding_s
+    assert reading_s == pytest.approx(0.5 * n_tokens)
     events: list[TracingEvent] = []
     found, loaded = forecaster.run(3, events.append, None)
     assert loaded is None

@@ -118,7 +118,7 @@ class ScriptedForecaster:
     def n_steps(self, n_prompts: int) -> int:
         return n_prompts
 
-    def seconds_per_prompt(self, tokens_per_s: float) -> float:
+    def seconds_per_prompt(self, tokens_per_s: float, prompt_token_s: float) -> float:
         assert tokens_per_s > 0
         return self._seconds_per_prompt
 

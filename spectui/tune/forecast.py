@@ -25,6 +25,8 @@ RECORDING_PASSES = 2.5
 """What recording and probing a draft costs, in decodes of the same text by the target alone."""
 _PROBING_PASSES = 1.5
 """The same where there is no draft, so that nothing but probing remains."""
+_DRAFT_READING = 0.25
+"""What a draft takes to read a prompt, as a share of what the target takes; roughly."""
 _PROMISING = 5
 """Settings that are measured first. Their predictions differ by less than the model's error."""
 _CHAINED = 8
@@ -187,10 +189,19 @@ class Forecaster:
         """Events that ``run`` tells of."""
         return n_tracing_steps(n_prompts, len(self._candidates))
 
-    def seconds_per_prompt(self, tokens_per_s: float) -> float:
-        """Estimate for ``run`` on a target with this throughput."""
-        passes = RECORDING_PASSES * len(self._candidates) or _PROBING_PASSES
-        return self._workload.n_predict / tokens_per_s * (1 + passes)
+    def seconds_per_prompt(self, tokens_per_s: float, prompt_token_s: float) -> float:
+        """Estimate for ``run``.
+
+        Args:
+            tokens_per_s: of the target alone.
+            prompt_token_s: what it takes per token of a prompt.
+        """
+        n_drafts, items = len(self._candidates), self._workload.items
+        passes = RECORDING_PASSES * n_drafts or _PROBING_PASSES
+        readings = 1 + _DRAFT_READING * n_drafts
+        mean_tokens = sum(len(item.tokens) for item in items) / max(len(items), 1)
+        decoding_s = self._workload.n_predict / tokens_per_s * (1 + passes)
+        return decoding_s + mean_tokens * prompt_token_s * readings
 
     def run(
         self, n_prompts: int, on_event: Callable[[TracingEvent], None], loaded: str | None

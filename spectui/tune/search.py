@@ -225,7 +225,8 @@ class Search:
         budget = self._limits.time_budget_s
         if budget is None:
             return forecaster.n_prompts
-        each_s = forecaster.seconds_per_prompt(self._measurer.anchor())
+        tokens_per_s = self._measurer.anchor()
+        each_s = forecaster.seconds_per_prompt(tokens_per_s, self._measurer.prompt_token_s)
         n_prompts = min(forecaster.n_prompts, int(_FORECAST_SHARE * budget / each_s))
         return n_prompts if n_prompts >= min(_MIN_RECORDED, forecaster.n_prompts) else 0
 

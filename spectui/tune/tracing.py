@@ -217,7 +217,7 @@ class Tracer:
             self._engine, self._workload, self._schedule, depth=self._depth, ngram=ngram
         )
         probed = probe.run(
-            spread_out(self._workload.items, _COST_PROMPTS),
+            spread_out(self._workload.items, _n_probed(len(self._probed))),
             lambda item: self._on_event(PromptProbed(prompt_id=item.id, drafter=name)),
         )
         if probed is not None:
@@ -226,9 +226,17 @@ class Tracer:
 
 def n_tracing_steps(n_prompts: int, n_drafts: int) -> int:
     """Events of a recording with costs."""
-    n_probes = max(1, n_drafts)
-    n_probed = min(n_prompts, _COST_PROMPTS)
-    return n_prompts * (1 + n_drafts) + n_probes * (n_probed + 1)
+    probes = [min(n_prompts, _n_probed(index)) for index in range(max(1, n_drafts))]
+    return n_prompts * (1 + n_drafts) + sum(probes) + len(probes)
+
+
+def _n_probed(n_before: int) -> int:
+    """Prompts that costs are measured on, after ``n_before`` other drafters.
+
+    Verifying is the target's part, which all of them measure; of the later ones only the drafting
+    is new.
+    """
+    return _COST_PROMPTS if n_before == 0 else _COST_PROMPTS // 2
 
 
 def complete(recordings: Sequence[Recording]) -> tuple[Recording, ...]:
