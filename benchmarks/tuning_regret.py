@@ -22,6 +22,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from benchmarks.common import CONTEXT, demo_pair, server_binary, write_results
 from spectui.config import ModelOptions, SamplingConfig, Schedule, SpeculationConfig
 from spectui.demo import DemoModel
@@ -109,7 +111,10 @@ def main() -> None:
             "off": None,
             "defaults": SERVER_DEFAULTS,
             "old defaults": OLD_DEFAULTS,
-            **{f"grid {rank}": SpeculationConfig(**row["config"]) for rank, row in enumerate(best)},
+            **{
+                f"grid {rank}": msgspec.convert(row["config"], SpeculationConfig)
+                for rank, row in enumerate(best)
+            },
             **{name: chosen(result) for name, (result, _wall_s) in results.items()},
         }
         duel = measure_together(job, finals)

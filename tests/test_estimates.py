@@ -3,6 +3,7 @@
 import math
 import random
 import statistics
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -154,3 +155,19 @@ def test_a_repeat_that_was_interrupted_does_not_hide_what_was_measured() -> None
     records = [OFF_TRIAL, best, rival]
     assert finalists(records, (), min_gain=0.02) == (arm(2), arm(4))
     assert finalists([*records, again], (), min_gain=0.02) == (arm(2), arm(4))
+
+
+def test_nothing_is_expected_of_what_does_the_same_as_a_measured_one() -> None:
+    arms = [arm(n) for n in range(1, 6)]
+    records = [OFF_TRIAL] + [trial(one, 1.0 + n / 50) for n, one in enumerate(arms)]
+    forecasts = [forecast(one, 1.0 + n / 50) for n, one in enumerate(arms)]
+    assert estimates(records, forecasts).expected_improvement() == 0.0
+    best = arms[-1].speculation
+    assert best is not None
+    twin = Arm(draft="d", speculation=replace(best, draft_min=1))
+    same = forecast(twin, forecasts[-1].speedup)
+    assert estimates(records, [*forecasts, same]).expected_improvement() == 0.0
+    better = forecast(twin, 1.05 * forecasts[-1].speedup)
+    gain = estimates(records, [*forecasts, better]).expected_improvement()
+    assert gain is not None
+    assert gain > 0.02

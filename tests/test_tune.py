@@ -120,7 +120,11 @@ class ScriptedForecaster:
 
     def seconds_per_prompt(self, tokens_per_s: float, prompt_token_s: float) -> float:
         assert tokens_per_s > 0
+        assert prompt_token_s >= 0
         return self._seconds_per_prompt
+
+    def forecast(self, arm: Arm) -> None:
+        """Nothing was recorded that tells of what the sampler chooses."""
 
     def run(
         self, n_prompts: int, on_event: Callable[[TracingEvent], None], loaded: str | None
@@ -810,7 +814,7 @@ def test_both_kinds_are_searched_and_ngrams_leave_the_models_parameters_alone(
             assert (config.draft_min, config.draft_p_min) == (0, 0.0)
     with open_study(tmp_path) as study:
         names = {name for name, _ in study.importance()}
-        assert names == {"draft_max", "draft_min", "draft_p_min", "ahead"}
+        assert names == {"draft_max", "draft_min", "draft_p_min"}
 
 
 def test_a_study_from_before_ngrams_goes_on(tmp_path: Path) -> None:
@@ -849,3 +853,25 @@ def test_the_arms_label_is_the_setting() -> None:
     arm = SearchSpace(drafts=("d",)).first_arms()[1]
     assert arm.speculation == SpeculationConfig(draft_max=3)
     assert arm.label == "d: max 3, min 0, p_min 0.00"
+
+
+def test_drafters_ahead_are_tried_only_where_a_forecast_says_that_they_gain(
+    tmp_path: Path,
+) -> None:
+    with open_study(tmp_path, sampler=Sampler.RANDOM) as study:
+        study.begin(chains=False)
+        asked = [study.ask().arm for _ in range(20)]
+    assert not any(arm.speculation and arm.speculation.ahead for arm in asked)
+    with open_study(tmp_path, name="chains", sampler=Sampler.RANDOM) as study:
+        study.begin()
+        asked = [study.ask().arm for _ in range(20)]
+    assert any(arm.speculation and arm.speculation.ahead for arm in asked)
+
+
+def test_what_is_both_promising_and_a_default_is_tried_once(tmp_path: Path) -> None:
+    default = Arm(draft="good", speculation=SERVER_DEFAULTS)
+    with open_study(tmp_path) as study:
+        study.begin((default,))
+        asked = [study.ask().arm for _ in range(4)]
+    assert asked[:2] == [OFF, default]
+    assert asked.count(default) == 1

@@ -57,10 +57,12 @@ def _command(run: TuneRun, arm: Arm | None) -> tuple[list[str], str]:
 
 
 def _findings(result: TuneResult, run: TuneRun, met: Conditions) -> Findings:
+    # A study may hold what this dialect has no words for.
+    trials = [record for record in result.trials if run.study.allows(record.arm)]
     return Findings(
         explanation=explain_result(result),
-        categories=per_category(result.trials, result.best),
-        profiles=judge_profiles(result.trials, min_gain=run.options.min_gain),
+        categories=per_category(trials, result.best),
+        profiles=judge_profiles(trials, min_gain=run.options.min_gain),
         conditions=met,
     )
 

@@ -201,20 +201,11 @@ def _chain_costs(observed: Sequence[Observed], n_past: float) -> tuple[float, fl
 
 
 def _rollback_costs(rejected: Sequence[Round], undone_s: float) -> tuple[float, float]:
-    """Seconds more of a round that ends in a mismatch, and per token that it had accepted.
-
-    A line through the means by accepted tokens, which never falls.
-    """
-    by_accepted: dict[int, list[float]] = {}
-    for one in rejected:
-        by_accepted.setdefault(one.n_accepted, []).append(one.times.rollback_s - undone_s)
-    means = {n: _mean(seconds) for n, seconds in by_accepted.items()}
-    slope = 0.0
-    if len(means) > 1:
-        weights = [np.sqrt(len(by_accepted[n])) for n in means]
-        slope = max(0.0, float(np.polyfit(list(means), list(means.values()), 1, w=weights)[0]))
-    flat = [one.times.rollback_s - undone_s - slope * one.n_accepted for one in rejected]
-    return max(0.0, _mean(flat)), slope
+    """Seconds more of a round that ends in a mismatch, and per token that it had accepted."""
+    accepted = np.array([one.n_accepted for one in rejected], float)
+    seconds = np.array([one.times.rollback_s - undone_s for one in rejected])
+    slope = max(0.0, _growth(accepted, seconds, apart=1)[0])
+    return max(0.0, _mean(seconds - slope * accepted)), slope
 
 
 def pooled(all_probed: Sequence[Probed]) -> Probed:
@@ -288,16 +279,18 @@ def _growth_by_length(lengths: Vector, row: _Index, depth: Vector, seconds: Vect
     return np.maximum(np.where((lengths == 0) & (weights > 0), slopes, line), 0.0)
 
 
-def _growth(depth: Vector, seconds: Vector) -> tuple[float, float]:
-    """Median slope between rounds of different depth, and its weight (Theil 1950, Sen 1968)."""
+def _growth(depth: Vector, seconds: Vector, *, apart: int = _APART) -> tuple[float, float]:
+    """Median slope between rounds at least so far apart, and its weight (Theil 1950, Sen 1968)."""
+    if not len(depth):
+        return 0.0, 0.0
     some = np.linspace(0, len(depth) - 1, min(len(depth), _MAX_COMPARED)).astype(int)
     depth, seconds = depth[some], seconds[some]
     first, second = np.triu_indices(len(depth), 1)
-    apart = np.abs(depth[second] - depth[first]) >= _APART
-    if not apart.any():
+    far = np.abs(depth[second] - depth[first]) >= apart
+    if not far.any():
         return 0.0, 0.0
-    slopes = (seconds[second] - seconds[first])[apart] / (depth[second] - depth[first])[apart]
-    return float(np.median(slopes)), float(np.sqrt(apart.sum()))
+    slopes = (seconds[second] - seconds[first])[far] / (depth[second] - depth[first])[far]
+    return float(np.median(slopes)), float(np.sqrt(far.sum()))
 
 
 def _means(values: Vector, group: _Index, n_groups: int) -> Vector:

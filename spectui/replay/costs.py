@@ -42,7 +42,7 @@ class Costs:
     step_growth_s: float
     """What d(1) grows by per token of depth."""
     catch_up_s: float
-    """More for a chain that begins with two tokens."""
+    """More per token that a chain has to catch up with, on the ``fast`` schedule."""
     token_s: float
     """Per emitted token."""
     fixed_s: float

@@ -163,21 +163,23 @@ def _all_seconds(
 
 
 def _seconds(rounds: Sequence[Round], prices: Prices, n_past: int) -> float:
-    total, lacks = 0.0, False
+    total, lacking = 0.0, 0
     for one in rounds:
-        total += _round_s(one, prices.at(n_past), lacks=lacks)
+        total += _round_s(one, prices.at(n_past), lacking=lacking)
         n_past += len(one.tokens)
         # Of a chain that was accepted to its end the draft model has not decoded the last token;
         # of what others drafted, nothing.
-        is_full = 0 < one.n_drafted == one.n_accepted and one.n_drafted == one.n_steps
-        lacks = is_full or (one.n_drafted > 0 and not one.n_steps)
+        if one.n_steps:
+            lacking = int(one.n_drafted == one.n_accepted == one.n_steps)
+        else:
+            lacking += len(one.tokens)
     return total
 
 
-def _round_s(one: Round, price: RoundPrices, *, lacks: bool) -> float:
+def _round_s(one: Round, price: RoundPrices, *, lacking: int) -> float:
     seconds = float(price.batch[one.n_drafted]) + price.fixed + price.token * len(one.tokens)
     if one.n_steps:
-        seconds += float(price.chain[one.n_steps]) + price.catch_up * lacks
+        seconds += float(price.chain[one.n_steps]) + price.catch_up * lacking
     if one.end is RoundEnd.MISMATCH:
         seconds += price.rollback + price.rollback_token * one.n_accepted
     return seconds

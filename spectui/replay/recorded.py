@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from spectui.replay.trace import Chains, Recording, spread
 from spectui.speculative.counters import Round
 from spectui.speculative.decoder import Decoder, Stop
-from spectui.speculative.drafters import Drafter
+from spectui.speculative.drafters import Drafter, float32
 from spectui.speculative.models import Outputs
 
 
@@ -80,7 +80,12 @@ class RecordedDraft:
         """Next token of the chain, and its probability."""
         position, step = self._began - self._n_prompt - 1, self.n_past - self._began
         proposals = self._proposals
-        return proposals.tokens[position][step], proposals.probabilities[position][step]
+        if step >= len(proposals.tokens[position]):
+            # As the grid has it: where a chain was cut off, it ended below every floor.
+            return -1, -1.0
+        # Written with nine digits, and compared in single precision.
+        probability = float32(proposals.probabilities[position][step])
+        return proposals.tokens[position][step], probability
 
 
 def run_along(recording: Recording, drafter: Drafter) -> list[Round]:

@@ -135,6 +135,8 @@ class ServerModelDrafter:
         self._config = config
         self._clock = clock
         self._n_past = 0
+        self._is_marked = False
+        """Whether it is cheap to go back to where the round began."""
 
     def begin(self, prompt: Sequence[int]) -> None:
         """Evaluate what the model's cache lacks of the prompt."""
@@ -148,10 +150,15 @@ class ServerModelDrafter:
         draft = draft_chain(self._model, (last,), self._config, n_max, self._clock)
         # Where it was marked: the mark serves the batch as well.
         self._model.truncate(self._n_past)
+        self._is_marked = True
         return draft
 
     def verified(self, batch: Sequence[int]) -> None:
         """Evaluate ``batch`` on the draft, as llama-server does after every target decode."""
+        if len(batch) > 1 and not self._is_marked:
+            # Another drafter's proposal: what is rejected of it must not cost the whole text.
+            self._model.mark()
+        self._is_marked = False
         self._model.decode(batch, self._follows_with)
 
     def judged(self, n_accepted: int) -> None:

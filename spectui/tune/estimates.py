@@ -18,6 +18,8 @@ from spectui.tune.trials import Arm, TrialRecord, TrialState, speedup_estimate
 _MIN_COMPARED = 4
 """Settings both measured and forecast, below which the scatter of forecasts is not known."""
 _MIN_SCATTER = 0.01
+_SAME = 0.005
+"""Of a logarithm: forecasts that differ by less than half a per cent are of the same speed."""
 _NORMAL = NormalDist()
 
 
@@ -46,17 +48,37 @@ class Estimates:
     def expected_improvement(self) -> float | None:
         """What the best further trial may be expected to add to the speedup, relative to it.
 
-        By the forecasts of settings that were not measured (Jones, Schonlau and Welch 1998,
-        "Efficient Global Optimization of Expensive Black-Box Functions", equation 15), over the
-        best measured setting or over off, whichever is faster. None if forecasts or their
-        scatter are not known.
+        By the forecasts of settings that were not measured, and are not forecast to do the same as
+        a measured one of the same drafter and length, whose error they share (Jones, Schonlau and
+        Welch 1998, "Efficient Global Optimization of Expensive Black-Box Functions", equation 15),
+        over the best measured setting or over off, whichever is faster. None if forecasts or their
+        scatter are not known, 0 if all of them have been tried.
         """
-        untried = [value for arm, value in self.predicted.items() if arm not in self.measured]
-        if self.scatter is None or not untried:
+        untried = self._untried()
+        if not untried:
+            return 0.0 if self.predicted else None
+        if self.scatter is None:
             return None
         incumbent = max(0.0, *(self.value(arm) for arm in self.measured))
         z = (max(untried) - incumbent) / self.scatter
         return self.scatter * (z * _NORMAL.cdf(z) + _NORMAL.pdf(z))
+
+    def _untried(self) -> list[float]:
+        """Forecasts that are above those of what was measured in their place."""
+        tried: dict[tuple[str, int], float] = {}
+        for arm in self.measured.keys() & self.predicted.keys():
+            place = _place(arm)
+            tried[place] = max(tried.get(place, -math.inf), self.predicted[arm])
+        return [
+            value
+            for arm, value in self.predicted.items()
+            if arm not in self.measured and value > tried.get(_place(arm), -math.inf) + _SAME
+        ]
+
+
+def _place(arm: Arm) -> tuple[str, int]:
+    """Drafter and length, along which forecasts err."""
+    return arm.drafter, 0 if arm.speculation is None else arm.speculation.draft_max
 
 
 def estimates(records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> Estimates:

@@ -99,7 +99,7 @@ def explain_replayed(total: Total, costs: Costs | None) -> Explanation:
 def _has_floor(arm: Arm) -> bool:
     """Whether drafts end early of themselves: at a probability, or where no n-gram is found."""
     s = arm.speculation
-    return s is not None and (s.draft_p_min > 0 or s.ngram is not None)
+    return s is not None and (s.draft_p_min > 0 or bool(s.ngrams))
 
 
 def paragraph(found: Findings, *, recommended: bool) -> str:

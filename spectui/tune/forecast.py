@@ -140,8 +140,19 @@ def _best_of_each_length(ordered: Sequence[Forecast]) -> list[Forecast]:
     for one in ordered:
         speculation = one.arm.speculation
         if speculation is not None and one.n_drafted:
-            chosen.setdefault((one.arm.drafter, speculation.draft_max), one)
+            # With and without a drafter ahead, a model of one length shares its error, too.
+            who = one.arm.draft or one.arm.drafter
+            chosen.setdefault((who, speculation.draft_max), one)
     return list(chosen.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What was recorded."""
+
+    recordings: Sequence[Recording]
+    costs: Mapping[str, Costs]
+    has_text: bool
 
 
 class Forecaster:
@@ -173,6 +184,7 @@ class Forecaster:
             kept: the study's trace, for when it goes on; None keeps none.
         """
         self._kept = kept
+        self._known: _Known | None = None
         self._engine = engine
         self._workload = workload
         self._candidates = tuple(c for c in candidates if c.error is None)
@@ -255,5 +267,25 @@ class Forecaster:
         *,
         has_text: bool = True,
     ) -> Outlook:
+        self._known = _Known(recordings=recordings, costs=costs, has_text=has_text)
         found = forecasts(recordings, costs, self._space, has_text=has_text)
         return Outlook(forecasts=found, costs=costs)
+
+    def forecast(self, arm: Arm) -> Forecast | None:
+        """Replay one arm; None where nothing was recorded that tells."""
+        known, speculation = self._known, arm.speculation
+        if known is None or speculation is None or not known.recordings:
+            return None
+        if hashes_tokens(speculation) and not known.has_text:
+            return None
+        if arm.draft is None:
+            own = ngram_costs(known.costs)
+            totals = () if own is None else replay_ngrams(known.recordings, (speculation,), own)
+        else:
+            own = known.costs.get(arm.draft)
+            totals = (
+                ()
+                if own is None
+                else replay_chained(known.recordings, arm.draft, (speculation,), own)
+            )
+        return _forecast(totals[0]) if totals else None

@@ -199,7 +199,8 @@ class Search:
         if outlook is not None:
             self._forecasts, self._costs = outlook.forecasts, outlook.costs
             self._on_event(ForecastMade(forecasts=self._forecasts, costs=self._costs))
-        self._study.begin(promising(self._forecasts))
+        chains = any(one.arm.speculation and one.arm.speculation.ahead for one in self._forecasts)
+        self._study.begin(promising(self._forecasts), chains=chains)
 
     def _outlook(self) -> Outlook | None:
         """Record, or take up what an earlier run has recorded."""
@@ -235,6 +236,17 @@ class Search:
             if self._is_decided():
                 return
             self._pace.trial(self._trials.run)
+            self._forecast_tried()
+
+    def _forecast_tried(self) -> None:
+        """Replay what the sampler has chosen outside the replayed settings."""
+        known = {one.arm for one in self._forecasts}
+        new = [one.arm for one in self._trials.records[-1:] if one.arm not in known]
+        found = [self._forecaster.forecast(arm) for arm in new] if self._forecaster else []
+        told = [one for one in found if one is not None]
+        if told:
+            every = (*self._forecasts, *told)
+            self._forecasts = tuple(sorted(every, key=lambda one: -one.speedup))
 
     def _is_decided(self) -> bool:
         """Whether the forecasts say that more trials would gain next to nothing."""

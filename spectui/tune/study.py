@@ -21,7 +21,7 @@ from spectui.closing import Closing
 from spectui.errors import BadInputError, UsageError
 from spectui.paths import data_dir, ensure_dir
 from spectui.tune.parameters import assessed, params_of, suggest_arm
-from spectui.tune.space import SearchSpace
+from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState, speedup_estimate
 
 _RECORD = "record"
@@ -174,7 +174,12 @@ class TuningStudy(Closing):
         PED-ANOVA (Watanabe et al. 2023, arXiv 2304.10255). Empty as long as there are too few
         trials, or none that differ.
         """
-        trials = self._assessed()
+        names = assessed(self._space)
+        trials = self._assessed(names)
+        if len(trials) < _MIN_IMPORTANCE and Parameter.AHEAD in names:
+            # Where no forecast was for it, no trial has it.
+            names.remove(Parameter.AHEAD)
+            trials = self._assessed(names)
         if len(trials) < _MIN_IMPORTANCE:
             return ()
         # Trials of another kind of drafter would only say how good that kind is.
@@ -183,29 +188,34 @@ class TuningStudy(Closing):
         evaluator = optuna.importance.PedAnovaImportanceEvaluator()
         try:
             found = optuna.importance.get_param_importances(
-                alike, evaluator=evaluator, params=assessed(self._space)
+                alike, evaluator=evaluator, params=names
             )
         except (RuntimeError, ValueError):
             # Its ways of saying that the trials are too few or all alike.
             return ()
         return tuple(sorted(found.items(), key=lambda item: -item[1]))
 
-    def _assessed(self) -> list[optuna.trial.FrozenTrial]:
-        """Completed trials whose parameters are compared."""
-        names = set(assessed(self._space))
+    def _assessed(self, names: Sequence[str]) -> list[optuna.trial.FrozenTrial]:
+        """Completed trials that have these parameters."""
         trials = self._study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
-        return [trial for trial in trials if names <= set(trial.params)]
+        return [trial for trial in trials if set(names) <= set(trial.params)]
 
-    def begin(self, promising: Sequence[Arm] = ()) -> None:
+    def begin(self, promising: Sequence[Arm] = (), *, chains: bool = True) -> None:
         """Queue what every study tries first, and what is promising; the sampler comes after them.
 
         The most promising one follows off at once: where time is short it is worth more than what
         llama-server would do by default.
+
+        Args:
+            promising: the best forecasts.
+            chains: whether the sampler may put n-gram drafters ahead of a draft model. Where no
+                forecast says that this gains, it would only find the same settings once more.
         """
+        if not chains:
+            self._space = replace(self._space, tuned=self._space.tuned - {Parameter.AHEAD})
         off, *defaults = self._space.first_arms()
-        if all(record.arm != OFF for record in self.completed()):
-            # Everything is compared with it: it goes before what an interrupted run left waiting.
-            self._forget_waiting()
+        # What an interrupted run left waiting may be of another order, or of an older space.
+        self._forget_waiting()
         self.enqueue((off, *promising[:1], *defaults, *promising[1:]))
 
     @property
@@ -239,7 +249,7 @@ class TuningStudy(Closing):
             if trial.state is optuna.trial.TrialState.WAITING
         ]
         tried = {record.arm for record in self.records() if record.state in _TRIED}
-        for arm in arms:
+        for arm in dict.fromkeys(arms):
             params, is_off = params_of(arm, self._space), arm == OFF
             if arm not in tried and (params, is_off) not in waiting:
                 self._study.enqueue_trial(params, user_attrs={_OFF: is_off})

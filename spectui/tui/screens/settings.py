@@ -160,6 +160,8 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
         if before is not None and replace(before, ngram=None, ahead=()) == speculation:
             # N-gram drafters, which the form does not know, stay as long as nothing is changed.
             speculation = before
+        elif before is not None and before.ngram is None:
+            speculation = speculation.after(before.ahead)
         sampling: SamplingConfig = replace(
             self._setup.sampling,
             temp=numbers["temp"],
