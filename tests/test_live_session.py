@@ -395,6 +395,16 @@ def test_a_stopped_search_keeps_what_it_has_and_is_taken_up(
     assert sum(record.state is TrialState.COMPLETE for record in resumed.records) == 4
 
 
+@pytest.mark.parametrize("records", [False, True])
+def test_a_recording_of_chats_is_kept_only_where_chats_are_recorded(
+    watched: Watched, setup: LiveSetup, home: Path, *, records: bool
+) -> None:
+    watched.session.records_chats = records
+    watched.load(setup)
+    tuned(watched, setup)
+    assert len(list(home.rglob("*.trace.json.gz"))) == records
+
+
 def test_a_search_that_cannot_run_says_why(watched: Watched, setup: LiveSetup) -> None:
     watched.load(setup)
     long = (Prompt(id="long", category="chat", text="the in on " * 500),)

@@ -207,6 +207,7 @@ class LiveSession:
             sampling=replace(setup.sampling, ignore_eos=False),
             prompts=prompts,
             n_trials=n_trials,
+            keeps_trace=self.records_chats,
         )
         epoch = self._epoch
 

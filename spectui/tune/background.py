@@ -50,6 +50,8 @@ class TuningRequest:
     seed: int = 0
     storage: str | None = None
     """Optuna URL; None for the file in the user's data folder."""
+    keeps_trace: bool = True
+    """Whether the recording is kept beside the study, without text, for when it goes on."""
 
 
 class BackgroundTuning:
@@ -148,12 +150,7 @@ class BackgroundTuning:
                 self._space(),
                 schedule=request.schedule,
                 n_ctx=request.target.n_ctx,
-                kept=KeptTrace(
-                    study_trace(study.name, study.spec),
-                    partial(self._trace, workload),
-                    identity(request.target),
-                    identities((request.draft,)),
-                ),
+                kept=self._kept(study, workload) if request.keeps_trace else None,
             )
             search = Search(
                 self._engine,
@@ -173,6 +170,15 @@ class BackgroundTuning:
             self._change(
                 phase=phase, result=result, error=error, current=None, records=result.trials
             )
+
+    def _kept(self, study: TuningStudy, workload: Workload) -> KeptTrace:
+        request = self._request
+        return KeptTrace(
+            study_trace(study.name, study.spec),
+            partial(self._trace, workload),
+            identity(request.target),
+            identities((request.draft,)),
+        )
 
     def _trace(self, workload: Workload, tracing: Tracing) -> Trace:
         request = self._request
