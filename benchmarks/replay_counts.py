@@ -1,6 +1,7 @@
 """Replay against the engine: are the counts of every setting exactly those of a real run?
 
-Records each prompt once with both demo drafts, replays the settings, n-gram ones among them, then
+Records each prompt once with both demo drafts, replays the settings, n-gram ones and such ahead of
+a draft model among them, then
 runs each for real on the ``server`` schedule, greedy and at a temperature with a seed. Counts are
 exact, so the machine's noise does not matter. Where a real run's output parts from the recorded
 one, since batching moves logits, the draft is recorded along that run's own output, and the replay
@@ -33,15 +34,18 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.prompts import builtin_suite
 from spectui.replay.grid import Grid
-from spectui.replay.ngrams import replay_ngrams
+from spectui.replay.ngrams import replay_chained, replay_ngrams
 from spectui.replay.totals import Total, replay_trace
 from spectui.replay.trace import Recording
 from spectui.tune.candidates import Candidate
+from spectui.tune.space import AHEAD
 from spectui.tune.tracing import Tracer
 from spectui.tune.workload import Workload, tokenize
 
 DRAFTS = (DemoModel.DRAFT, DemoModel.DRAFT_THIN)
 DEPTH = 16
+_CHAINED = 2
+"""Settings of each draft that are also run behind each of the n-gram drafters of ``AHEAD``."""
 SAMPLING = {"greedy": SamplingConfig(), "seeded": SamplingConfig(temp=0.7, seed=7)}
 SPACE = Grid(
     draft_max=tuple(range(1, DEPTH + 1)),
@@ -101,7 +105,7 @@ def main() -> None:
         "replay_counts",
         {
             "target": str(arguments.target),
-            "n_settings": len(configs) * len(DRAFTS) + len(NGRAMS),
+            "n_settings": (len(configs) + _CHAINED * len(AHEAD)) * len(DRAFTS) + len(NGRAMS),
             "n_prompts": arguments.prompts,
             "n_predict": arguments.n_predict,
             "totals": {name: totals(rows, name) for name in SAMPLING},
@@ -147,7 +151,8 @@ def cases(
         yield Case(recording=recording, draft=None, sampling=sampling, config=config)
     for candidate in candidates:
         engine.load_draft(candidate.options)
-        for recording, config in product(tracing.recordings, configs):
+        chained = [config.after((one,)) for config in configs[:_CHAINED] for one in AHEAD]
+        for recording, config in product(tracing.recordings, (*configs, *chained)):
             yield Case(recording=recording, draft=candidate.name, sampling=sampling, config=config)
 
 
@@ -207,6 +212,8 @@ def replay(recording: Recording, draft: str | None, config: SpeculationConfig) -
     """Rounds, drafted, accepted, by replay."""
     if draft is None:
         (total,) = replay_ngrams((recording,), (config,))
+    elif config.ahead:
+        (total,) = replay_chained((recording,), draft, (config,))
     else:
         grid = Grid(
             draft_max=(config.draft_max,),
