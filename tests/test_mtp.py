@@ -24,6 +24,7 @@ from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import TargetContext
 from spectui.sessions import settings_of, speculation_of
 from spectui.speculative.models import Outputs
+from spectui.tui.exporting import export_choices
 from spectui.tui.screens.settings import SettingsScreen
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, assert_lossless, small_context
@@ -271,6 +272,29 @@ def test_the_screen_keeps_it_and_replays_nothing_of_it(tmp_path: Path) -> None:
     assert setup.drafting == mtp(2)
     assert speculation_of(settings_of(mtp(2))) == mtp(2)
     assert by_model(mtp(2)) is None
+
+
+@pytest.mark.parametrize(
+    ("setting", "exported"),
+    [
+        (mtp(2), mtp(2)),
+        (SpeculationConfig(ngram=NgramConfig()), SpeculationConfig(ngram=NgramConfig())),
+        (SpeculationConfig(), None),
+    ],
+    ids=["mtp", "ngram", "model"],
+)
+def test_what_drafts_without_a_draft_is_exported(
+    tmp_path: Path, setting: SpeculationConfig, exported: SpeculationConfig | None
+) -> None:
+    setup = LiveSetup(
+        target=ModelOptions(path=tmp_path / "t.gguf"),
+        draft=None,
+        context=small_context(),
+        speculation=setting,
+    )
+    live, off = export_choices(setup, None, has_gpu=False)
+    assert live.setup.speculation == exported
+    assert off.setup.speculation is None
 
 
 def test_the_form_of_settings_leaves_it_on(tmp_path: Path) -> None:

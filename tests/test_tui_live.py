@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 
+import msgspec
 import pytest
 from textual.app import SystemCommand
 from textual.events import Key, Paste
@@ -757,6 +758,27 @@ def test_another_pair_is_not_loaded_as_the_stored_one() -> None:
         cockpit.app.director.resume(stored, Pair(target=Path("/other.gguf"), draft=DRAFT))
         await ready(cockpit, pilot)
         assert setup_of(cockpit).target.path == Path("/other.gguf")
+
+    cockpit.run(scenario)
+
+
+def test_a_target_that_drafted_for_itself_is_loaded_to_do_so_again() -> None:
+    cockpit = Cockpit(launch(pair=None, settings=Settings()))
+    load = msgspec.structs.replace(LOAD, draft=None)
+    stored = StoredSession(
+        path=Path("session.jsonl"),
+        header=Header(started=now(), target=str(TARGET), draft=None, load=load),
+        entries=(SettingsChange(draft_max=2, mtp=True),),
+    )
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
+        cockpit.app.pop_screen()
+        cockpit.app.director.resume(stored, Pair(target=TARGET, draft=None))
+        await ready(cockpit, pilot)
+        (loaded_as,) = [value for name, value in cockpit.script.asked if name == "load"]
+        assert isinstance(loaded_as, LiveSetup)
+        assert loaded_as.speculation == SpeculationConfig(draft_max=2, mtp=True)
 
     cockpit.run(scenario)
 

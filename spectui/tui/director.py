@@ -142,10 +142,9 @@ class Director:
             # What is placed otherwise than last time may not fit any more.
             setup = setup.loaded_as(load)
         speculation = None if settings is None else speculation_of(settings)
-        if setup.draft is None or speculation is None:
-            return setup
-        # Before the load: it makes room for drafts as long as these.
-        return replace(setup, speculation=speculation)
+        # Before the load: it makes room for drafts as long as these, or takes MTP layers along.
+        resumed = replace(setup, speculation=speculation)
+        return setup if resumed.drafting is None else resumed
 
     def resume(self, session: Session, pair: Pair) -> None:
         """Load a stored conversation's pair and take the conversation up."""
