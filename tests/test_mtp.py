@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -88,6 +88,17 @@ def test_every_token_is_read_with_the_targets_state_before_it(echoing: Opened) -
     for token in (99, 98):
         mtp.decode((token,), Outputs.LAST)
         assert np.allclose(mtp.logits(mtp.n_outputs - 1), said[-1], atol=NOISE)
+
+
+def test_states_of_what_was_read_are_not_kept(echoing: Opened) -> None:
+    target, mtp = echoing.target, echoing.mtp
+    tokens = PROMPTS[1][:MAX_DRAFT]
+    target.decode(tokens, Outputs.ALL)
+    mtp.decode(tokens[:5], Outputs.NONE)
+    mtp.mark()
+    target.clear()
+    target.decode(tokens, Outputs.ALL)
+    assert sorted(mtp._states) == list(range(4, MAX_DRAFT))
 
 
 def test_a_batch_and_one_token_after_the_other_say_the_same(folder: Path) -> None:
@@ -193,10 +204,45 @@ def test_prompts_that_are_taken_up_again_change_nothing(engine: Engine) -> None:
         assert found.counters.n_accepted == wanted.counters.n_accepted
 
 
-def test_a_chat_may_switch_drafting_on_and_off(engine: Engine) -> None:
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many tokens targets decode, batch by batch."""
+    seen: list[int] = []
+    decode_piece = TargetContext._decode_piece
+
+    def count(target: TargetContext, piece: Sequence[int], outputs: Outputs, start: int) -> None:
+        seen.append(len(piece))
+        decode_piece(target, piece, outputs, start)
+
+    monkeypatch.setattr(TargetContext, "_decode_piece", count)
+    return seen
+
+
+@pytest.mark.parametrize("schedule", Schedule)
+def test_a_chats_next_turn_decodes_nothing_twice(
+    engine: Engine, decoded: list[int], schedule: Schedule
+) -> None:
+    text: tuple[int, ...] = PROMPTS[0]
+    turn = Generate(
+        prompt=text, sampling=ENDLESS, schedule=schedule, speculation=mtp(3), conversation=True
+    )
+    for n_predict in range(10, 16):
+        said = engine.generate(replace(turn, prompt=text, n_predict=n_predict)).tokens
+        text = (*text, *said, 90, 91, 92)
+        decoded.clear()
+        said = engine.generate(replace(turn, prompt=text, n_predict=1)).tokens
+        # The end of the answer, which was only said, and what follows.
+        assert sum(decoded) == 4
+        text = (*text, *said, 93)
+
+
+@pytest.mark.parametrize("schedule", Schedule)
+def test_a_chat_may_switch_drafting_on_and_off(engine: Engine, schedule: Schedule) -> None:
     text: tuple[int, ...] = PROMPTS[0]
     for setting in (mtp(3), None, mtp(3), mtp(2)):
-        command = Generate(prompt=text, n_predict=20, sampling=ENDLESS, conversation=True)
+        command = Generate(
+            prompt=text, n_predict=20, sampling=ENDLESS, schedule=schedule, conversation=True
+        )
         said = engine.generate(replace(command, speculation=setting))
         alone = engine.generate(replace(command, conversation=False))
         assert_lossless(engine, replace(command, conversation=False), alone, said)

@@ -24,7 +24,6 @@ _MTP_ARCHITECTURES = frozenset(
         "deepseek4",
         "glm-dsa",
         "glm4moe",
-        "glm5-next",
         "hy_v3",
         "mimo2",
         "nemotron_h_moe",
