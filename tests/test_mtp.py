@@ -17,6 +17,7 @@ from spectui.errors import BadInputError, UsageError
 from spectui.export import Dialect, server_arguments
 from spectui.live.setup import LiveSetup
 from spectui.live.whatif import by_model
+from spectui.llama.buffers import BufferKind
 from spectui.llama.context import AbortFlag
 from spectui.llama.info import Rollback
 from spectui.llama.model import Model
@@ -133,6 +134,19 @@ def engine(folder: Path, request: pytest.FixtureRequest) -> Iterator[Engine]:
 
 def mtp(draft_max: int, p_min: float = 0.0, draft_min: int = 0) -> SpeculationConfig:
     return SpeculationConfig(draft_max=draft_max, draft_p_min=p_min, draft_min=draft_min, mtp=True)
+
+
+def test_its_buffers_come_on_top_of_the_targets(folder: Path) -> None:
+    options = ModelOptions(path=folder / "glm4moe.gguf")
+
+    def taken(*, mtp: bool) -> dict[BufferKind, int]:
+        with Engine() as engine:
+            loaded = engine.load_target(options, small_context(), max_draft=MAX_DRAFT, mtp=mtp)
+        return {buffer.kind: buffer.size_bytes for buffer in loaded.memory.buffers}
+
+    alone, both = taken(mtp=False), taken(mtp=True)
+    for kind in (BufferKind.KV, BufferKind.COMPUTE):
+        assert both[kind] > alone[kind]
 
 
 @pytest.mark.parametrize("prompt", PROMPTS, ids=len)
