@@ -11,18 +11,22 @@ import pytest
 from textual.app import App
 
 from spectui.config import ModelOptions, NgramConfig, Schedule, SpeculationConfig
-from spectui.engine.commands import Generate
+from spectui.engine.commands import ComparePair, Generate
 from spectui.engine.driver import Engine
+from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, UsageError
 from spectui.export import Dialect, server_arguments
 from spectui.live.setup import LiveSetup
 from spectui.live.whatif import by_model
 from spectui.llama.buffers import BufferKind
 from spectui.llama.context import AbortFlag
+from spectui.llama.draft_files import check_is_target
+from spectui.llama.gguf_file import GgufFile, TensorInfo
 from spectui.llama.info import Rollback
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import TargetContext
+from spectui.llama.planned import PlanRequest
 from spectui.sessions import settings_of, speculation_of
 from spectui.speculative.models import Outputs
 from spectui.tui.exporting import export_choices
@@ -396,3 +400,38 @@ def test_drafts_that_are_no_models_are_left_to_llama_server(
     assert f"draft.gguf is {kind}, which llama-server can run" in spectui.err
     assert f"(--spec-type {spec_type}) and spectui's in-process engine cannot" in spectui.err
     assert spectui.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("special", SPECIAL.values(), ids=SPECIAL)
+def test_they_are_told_before_anything_is_loaded(
+    tiny: TinyPath, tmp_path: Path, special: tuple[str, str, str, str]
+) -> None:
+    arch, tensor, kind, _spec_type = special
+    path = tmp_path / "draft.gguf"
+    write_special_draft(arch, path, tensor)
+    as_draft = f"draft.gguf is {kind}, which llama-server can run"
+    as_target = f"draft.gguf is {kind}, which cannot generate without the model that it drafts for"
+    draft, target = ModelOptions(path=path), ModelOptions(path=tiny(TARGET))
+    with Engine() as engine:
+        told = engine.compare(ComparePair(target=target.path, draft=path))
+        assert as_draft in str(told.reason)
+        told = engine.compare(ComparePair(target=path, draft=path))
+        assert as_target in str(told.reason)
+        with pytest.raises(BadInputError, match=as_target):
+            engine.load_target(draft, small_context(), max_draft=4)
+    with Planner() as planner:
+        request = PlanRequest(target=target, draft=draft, context=small_context())
+        with pytest.raises(BadInputError, match=as_draft):
+            planner.plan(request)
+        with pytest.raises(BadInputError, match=as_target):
+            planner.plan(replace(request, target=draft, draft=None))
+
+
+def test_a_model_whose_layers_begin_without_a_norm_is_whole(tmp_path: Path) -> None:
+    names = ("blk.0.attn_q.weight", "blk.1.nextn.eh_proj.weight")
+    tensors = tuple(TensorInfo(name=name, size_bytes=1) for name in names)
+    metadata = {"general.architecture": "exaone4", "exaone4.nextn_predict_layers": 1}
+    gguf = GgufFile(metadata=metadata, array_lengths={}, tensors=tensors)
+    check_is_target(tmp_path / "exaone4.gguf", gguf)
+    with pytest.raises(BadInputError, match="a file of MTP layers alone"):
+        check_is_target(tmp_path / "mtp.gguf", replace(gguf, tensors=tensors[1:]))

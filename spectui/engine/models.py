@@ -11,7 +11,7 @@ from spectui.engine.prompts import PromptStore
 from spectui.errors import BadInputError, UsageError
 from spectui.llama.buffers import add_up, parse_buffers
 from spectui.llama.context import AbortFlag, Context
-from spectui.llama.draft_files import check_is_model, check_mtp
+from spectui.llama.draft_files import check_is_model, check_is_target, check_mtp
 from spectui.llama.gguf_file import read_gguf
 from spectui.llama.library import buffer_types, native_log
 from spectui.llama.memory import ModelMemory
@@ -92,8 +92,10 @@ class LoadedModels:
             BadInputError: the model cannot generate, or lacks MTP layers that were asked for.
         """
         self.close()
+        gguf = read_gguf(command.options.path)
+        check_is_target(command.options.path, gguf)
         if command.mtp:
-            check_mtp(command.options.path, read_gguf(command.options.path))
+            check_mtp(command.options.path, gguf)
         with ExitStack() as stack:
             model = Model(
                 command.options,
