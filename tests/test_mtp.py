@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 from textual.app import App
 
+from spectui.cli.cockpit import command as cockpit_command
+from spectui.cli.run_cockpit import make_launch
 from spectui.config import ModelOptions, NgramConfig, Schedule, SpeculationConfig
 from spectui.engine.commands import ComparePair, Generate
 from spectui.engine.driver import Engine
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, UsageError
 from spectui.export import Dialect, server_arguments
+from spectui.live.launch import Launch, Pair
 from spectui.live.setup import LiveSetup
 from spectui.live.whatif import by_model
 from spectui.llama.buffers import BufferKind
@@ -28,6 +31,7 @@ from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import TargetContext
 from spectui.llama.planned import PlanRequest
 from spectui.sessions import settings_of, speculation_of
+from spectui.settings import Settings
 from spectui.speculative.models import Outputs
 from spectui.tui.exporting import export_choices
 from spectui.tui.screens.settings import SettingsScreen
@@ -293,28 +297,59 @@ def test_bench_needs_no_draft_for_it(spectui: Spectui, folder: Path, prompts: Pa
     assert spectui("bench", *options, *drafting) == 0, spectui.err
     document = json.loads(spectui.out)
     assert document["lossless"] is True
-    assert document["draft"]["kind"] == "draft-mtp"
+    assert document["draft"]["kind"] == "mtp"
     assert document["config"]["mtp"] is True
     assert document["speculative"]["n_drafted"] > 0
     assert document["speculative"]["c"] > 0
 
 
 @pytest.mark.parametrize(
-    ("kind", "refusal"),
+    ("drafting", "refusal"),
     [
-        ("draft-mtp", (3, "cannot draft for itself: it is a llama without MTP layers")),
-        ("draft-mtp,draft-simple", (2, "llama-server has one draft context; name one")),
+        (["draft-mtp"], (3, "cannot draft for itself: it is a llama without MTP layers")),
+        (["draft-mtp,draft-simple"], (2, "llama-server has one draft context; name one")),
+        (["draft-mtp", "-md", "d.gguf"], (2, "the target's own MTP layers; leave out -md")),
+        (["draft-mtp", "-ctvd", "q8_0"], (2, "the MTP layers in f16; leave them out")),
     ],
-    ids=["draft-mtp", "both"],
+    ids=["plain", "both", "draft", "cache"],
 )
 def test_bench_refuses_it_in_one_sentence(
-    spectui: Spectui, tiny: TinyPath, prompts: Path, kind: str, refusal: tuple[int, str]
+    spectui: Spectui,
+    tiny: TinyPath,
+    prompts: Path,
+    drafting: list[str],
+    refusal: tuple[int, str],
 ) -> None:
     code, sentence = refusal
     options = ["-m", tiny(TARGET), "-c", 256, "-t", 1, "--prompts", prompts]
-    assert spectui("bench", *options, "--spec-type", kind) == code
+    assert spectui("bench", *options, "--spec-type", *drafting) == code
     assert sentence in spectui.err
     assert spectui.err.count("\n") == 1
+
+
+def launch(*arguments: object) -> Launch:
+    context = cockpit_command.make_context("cockpit", [str(argument) for argument in arguments])
+    return make_launch(dict(context.params), Settings(), extra=())
+
+
+def test_a_draft_that_is_chosen_on_the_screen_is_used(folder: Path, tiny: TinyPath) -> None:
+    target = folder / "qwen35.gguf"
+    make_setup = launch("-m", target, "--spec-type", "draft-mtp", "--draft-max", 2).make_setup
+    assert make_setup(Pair(target=target, draft=None)).drafting == mtp(2)
+    chosen = make_setup(Pair(target=target, draft=tiny(TARGET)))
+    assert chosen.drafting == SpeculationConfig(draft_max=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [(("-md", "d.gguf"), "leave out -md"), (("-ctkd", "q8_0"), "the MTP layers in f16")],
+    ids=["draft", "cache"],
+)
+def test_the_screen_refuses_a_drafts_options_beside_it(
+    folder: Path, options: tuple[str, ...], sentence: str
+) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        launch("-m", folder / "qwen35.gguf", "--spec-type", "draft-mtp", *options)
 
 
 def test_its_flags_are_those_of_llama_server(tmp_path: Path) -> None:
