@@ -19,6 +19,7 @@ from textual.widgets._footer import FooterKey
 from spectui.config import (
     ContextOptions,
     ModelOptions,
+    NgramConfig,
     Schedule,
     SpeculationConfig,
     TensorOverride,
@@ -73,6 +74,7 @@ from tests.support.cockpit import (
     ready,
     resize,
     settled,
+    setup,
     setup_of,
 )
 
@@ -395,6 +397,34 @@ def test_the_draft_is_switched_off_and_on_with_its_settings() -> None:
         assert "draft off" in cockpit.app.live.query_one(StatusBar).left
         await press_keys(pilot, "f4")
         assert setup_of(cockpit).speculation == before
+
+    cockpit.run(scenario)
+
+
+@pytest.mark.parametrize(
+    "alone",
+    [SpeculationConfig(draft_max=2, mtp=True), SpeculationConfig(ngram=NgramConfig())],
+    ids=["mtp", "ngram"],
+)
+def test_what_drafts_without_a_draft_is_switched_off_and_on(alone: SpeculationConfig) -> None:
+    def make_setup(pair: Pair) -> LiveSetup:
+        return replace(setup(pair), speculation=alone)
+
+    cockpit = Cockpit(launch(make_setup=make_setup, pair=Pair(target=TARGET, draft=None)))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f4")
+        assert setup_of(cockpit).speculation is None
+        assert "draft off" in cockpit.app.live.query_one(StatusBar).left
+        await press_keys(pilot, "f4")
+        assert setup_of(cockpit).speculation == alone
+        await press_keys(pilot, "f4", "f3")
+        row = cockpit.app.screen.query_one("#draft", ChoiceRow)
+        assert (row.index, row.disabled) == (1, False)
+        row.index = 0
+        await press_keys(pilot, "enter")
+        assert setup_of(cockpit).speculation == alone
 
     cockpit.run(scenario)
 

@@ -72,7 +72,6 @@ class Director:
         self._resumed: Session | None = None
         self._building: DemoModel | None = None
         """Demo target that is being built, to be loaded then."""
-        self._speculation = SpeculationConfig()
         self._start_failure: str | None = None
         """Why there is no engine."""
         self.has_gpu = False
@@ -271,14 +270,14 @@ class Director:
         """Draft in another way from the next answer on, None for not at all."""
         if self.setup is None:
             return
-        self._speculation = speculation or self.setup.speculation or self._speculation
-        changed = replace(self.setup, speculation=speculation)
-        self._screen.setup = replace(changed, speculation=changed.drafting)
+        drafting = replace(self.setup, speculation=speculation).drafting
+        resting = drafting or self.setup.wanted
+        self._screen.setup = replace(self.setup, speculation=drafting, resting=resting)
 
     def toggle_draft(self) -> None:
         """Let the next answer use the draft, or not."""
         if self.setup is not None:
-            self.speculate(self._speculation if self.setup.speculation is None else None)
+            self.speculate(self.setup.wanted if self.setup.speculation is None else None)
 
     def start_tuning(self, prompts: tuple[Prompt, ...], n_trials: int) -> None:
         """Tune the loaded pair beside the chat.
