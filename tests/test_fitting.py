@@ -25,6 +25,7 @@ from spectui.llama.planned import ModelPlan, Plan, PlanRequest
 REQUEST = PlanRequest(target=ModelOptions(path=Path("target.gguf")))
 BAD = ModelOptions(path=Path("bad.gguf"))
 HUGE = ModelOptions(path=Path("huge.gguf"))
+ODD = ModelOptions(path=Path("odd.gguf"))
 OTHER = ModelOptions(path=Path("other.gguf"))
 GOOD = ModelOptions(path=Path("good.gguf"))
 
@@ -69,6 +70,8 @@ class Script:
     def _draft(self, options: ModelOptions) -> ModelPlan:
         if options == BAD:
             raise BadInputError("bad.gguf is no model")
+        if options == ODD:
+            raise UsageError("no context can be made for odd.gguf")
         size_bytes = 1_000_000 if options == HUGE else 10
         return self._plan(buffer("CUDA0", BufferKind.WEIGHTS, size_bytes))
 
@@ -182,15 +185,16 @@ def test_what_the_request_says_of_experts_does_not_bind_the_search() -> None:
 
 
 def test_drafts_are_tried_beside_the_target() -> None:
-    found = fitting_drafts(Script(), REQUEST, (GOOD, HUGE, BAD, OTHER), {"CUDA0": 6000})
+    found = fitting_drafts(Script(), REQUEST, (GOOD, HUGE, BAD, OTHER, ODD), {"CUDA0": 6000})
     assert [one.reason for one in found] == [
         None,
         "does not fit in memory beside the target",
         "bad.gguf is no model",
         "token 7 differs",
+        "no context can be made for odd.gguf",
     ]
-    assert [one.plan is None for one in found] == [False, False, True, False]
-    assert [one.draft for one in found] == [GOOD, HUGE, BAD, OTHER]
+    assert [one.plan is None for one in found] == [False, False, True, False, True]
+    assert [one.draft for one in found] == [GOOD, HUGE, BAD, OTHER, ODD]
 
 
 def test_what_is_wrong_with_the_target_is_no_drafts_fault() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,20 +10,30 @@ import numpy as np
 import pytest
 from textual.app import App
 
+from spectui.cli.cockpit import command as cockpit_command
+from spectui.cli.run_cockpit import make_launch
 from spectui.config import ModelOptions, NgramConfig, Schedule, SpeculationConfig
-from spectui.engine.commands import Generate
+from spectui.engine.commands import ComparePair, Generate
 from spectui.engine.driver import Engine
+from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, UsageError
 from spectui.export import Dialect, server_arguments
+from spectui.live.launch import Launch, Pair
 from spectui.live.setup import LiveSetup
 from spectui.live.whatif import by_model
+from spectui.llama.buffers import BufferKind
 from spectui.llama.context import AbortFlag
+from spectui.llama.draft_files import check_is_target
+from spectui.llama.gguf_file import GgufFile, TensorInfo
 from spectui.llama.info import Rollback
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import TargetContext
+from spectui.llama.planned import PlanRequest
 from spectui.sessions import settings_of, speculation_of
+from spectui.settings import Settings
 from spectui.speculative.models import Outputs
+from spectui.tui.exporting import export_choices
 from spectui.tui.screens.settings import SettingsScreen
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, assert_lossless, small_context
@@ -89,6 +99,17 @@ def test_every_token_is_read_with_the_targets_state_before_it(echoing: Opened) -
         assert np.allclose(mtp.logits(mtp.n_outputs - 1), said[-1], atol=NOISE)
 
 
+def test_states_of_what_was_read_are_not_kept(echoing: Opened) -> None:
+    target, mtp = echoing.target, echoing.mtp
+    tokens = PROMPTS[1][:MAX_DRAFT]
+    target.decode(tokens, Outputs.ALL)
+    mtp.decode(tokens[:5], Outputs.NONE)
+    mtp.mark()
+    target.clear()
+    target.decode(tokens, Outputs.ALL)
+    assert sorted(mtp._states) == list(range(4, MAX_DRAFT))
+
+
 def test_a_batch_and_one_token_after_the_other_say_the_same(folder: Path) -> None:
     context, tokens = small_context(), PROMPTS[1]
     model = Model(ModelOptions(path=folder / "qwen35.gguf"), load_mtp=True)
@@ -121,6 +142,19 @@ def engine(folder: Path, request: pytest.FixtureRequest) -> Iterator[Engine]:
 
 def mtp(draft_max: int, p_min: float = 0.0, draft_min: int = 0) -> SpeculationConfig:
     return SpeculationConfig(draft_max=draft_max, draft_p_min=p_min, draft_min=draft_min, mtp=True)
+
+
+def test_its_buffers_come_on_top_of_the_targets(folder: Path) -> None:
+    options = ModelOptions(path=folder / "glm4moe.gguf")
+
+    def taken(*, mtp: bool) -> dict[BufferKind, int]:
+        with Engine() as engine:
+            loaded = engine.load_target(options, small_context(), max_draft=MAX_DRAFT, mtp=mtp)
+        return {buffer.kind: buffer.size_bytes for buffer in loaded.memory.buffers}
+
+    alone, both = taken(mtp=False), taken(mtp=True)
+    for kind in (BufferKind.KV, BufferKind.COMPUTE):
+        assert both[kind] > alone[kind]
 
 
 @pytest.mark.parametrize("prompt", PROMPTS, ids=len)
@@ -192,10 +226,45 @@ def test_prompts_that_are_taken_up_again_change_nothing(engine: Engine) -> None:
         assert found.counters.n_accepted == wanted.counters.n_accepted
 
 
-def test_a_chat_may_switch_drafting_on_and_off(engine: Engine) -> None:
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many tokens targets decode, batch by batch."""
+    seen: list[int] = []
+    decode_piece = TargetContext._decode_piece
+
+    def count(target: TargetContext, piece: Sequence[int], outputs: Outputs, start: int) -> None:
+        seen.append(len(piece))
+        decode_piece(target, piece, outputs, start)
+
+    monkeypatch.setattr(TargetContext, "_decode_piece", count)
+    return seen
+
+
+@pytest.mark.parametrize("schedule", Schedule)
+def test_a_chats_next_turn_decodes_nothing_twice(
+    engine: Engine, decoded: list[int], schedule: Schedule
+) -> None:
+    text: tuple[int, ...] = PROMPTS[0]
+    turn = Generate(
+        prompt=text, sampling=ENDLESS, schedule=schedule, speculation=mtp(3), conversation=True
+    )
+    for n_predict in range(10, 16):
+        said = engine.generate(replace(turn, prompt=text, n_predict=n_predict)).tokens
+        text = (*text, *said, 90, 91, 92)
+        decoded.clear()
+        said = engine.generate(replace(turn, prompt=text, n_predict=1)).tokens
+        # The end of the answer, which was only said, and what follows.
+        assert sum(decoded) == 4
+        text = (*text, *said, 93)
+
+
+@pytest.mark.parametrize("schedule", Schedule)
+def test_a_chat_may_switch_drafting_on_and_off(engine: Engine, schedule: Schedule) -> None:
     text: tuple[int, ...] = PROMPTS[0]
     for setting in (mtp(3), None, mtp(3), mtp(2)):
-        command = Generate(prompt=text, n_predict=20, sampling=ENDLESS, conversation=True)
+        command = Generate(
+            prompt=text, n_predict=20, sampling=ENDLESS, schedule=schedule, conversation=True
+        )
         said = engine.generate(replace(command, speculation=setting))
         alone = engine.generate(replace(command, conversation=False))
         assert_lossless(engine, replace(command, conversation=False), alone, said)
@@ -228,28 +297,59 @@ def test_bench_needs_no_draft_for_it(spectui: Spectui, folder: Path, prompts: Pa
     assert spectui("bench", *options, *drafting) == 0, spectui.err
     document = json.loads(spectui.out)
     assert document["lossless"] is True
-    assert document["draft"]["kind"] == "draft-mtp"
+    assert document["draft"]["kind"] == "mtp"
     assert document["config"]["mtp"] is True
     assert document["speculative"]["n_drafted"] > 0
     assert document["speculative"]["c"] > 0
 
 
 @pytest.mark.parametrize(
-    ("kind", "refusal"),
+    ("drafting", "refusal"),
     [
-        ("draft-mtp", (3, "cannot draft for itself: it is a llama without MTP layers")),
-        ("draft-mtp,draft-simple", (2, "llama-server has one draft context; name one")),
+        (["draft-mtp"], (3, "cannot draft for itself: it is a llama without MTP layers")),
+        (["draft-mtp,draft-simple"], (2, "llama-server has one draft context; name one")),
+        (["draft-mtp", "-md", "d.gguf"], (2, "the target's own MTP layers; leave out -md")),
+        (["draft-mtp", "-ctvd", "q8_0"], (2, "the MTP layers in f16; leave them out")),
     ],
-    ids=["draft-mtp", "both"],
+    ids=["plain", "both", "draft", "cache"],
 )
 def test_bench_refuses_it_in_one_sentence(
-    spectui: Spectui, tiny: TinyPath, prompts: Path, kind: str, refusal: tuple[int, str]
+    spectui: Spectui,
+    tiny: TinyPath,
+    prompts: Path,
+    drafting: list[str],
+    refusal: tuple[int, str],
 ) -> None:
     code, sentence = refusal
     options = ["-m", tiny(TARGET), "-c", 256, "-t", 1, "--prompts", prompts]
-    assert spectui("bench", *options, "--spec-type", kind) == code
+    assert spectui("bench", *options, "--spec-type", *drafting) == code
     assert sentence in spectui.err
     assert spectui.err.count("\n") == 1
+
+
+def launch(*arguments: object) -> Launch:
+    context = cockpit_command.make_context("cockpit", [str(argument) for argument in arguments])
+    return make_launch(dict(context.params), Settings(), extra=())
+
+
+def test_a_draft_that_is_chosen_on_the_screen_is_used(folder: Path, tiny: TinyPath) -> None:
+    target = folder / "qwen35.gguf"
+    make_setup = launch("-m", target, "--spec-type", "draft-mtp", "--draft-max", 2).make_setup
+    assert make_setup(Pair(target=target, draft=None)).drafting == mtp(2)
+    chosen = make_setup(Pair(target=target, draft=tiny(TARGET)))
+    assert chosen.drafting == SpeculationConfig(draft_max=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [(("-md", "d.gguf"), "leave out -md"), (("-ctkd", "q8_0"), "the MTP layers in f16")],
+    ids=["draft", "cache"],
+)
+def test_the_screen_refuses_a_drafts_options_beside_it(
+    folder: Path, options: tuple[str, ...], sentence: str
+) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        launch("-m", folder / "qwen35.gguf", "--spec-type", "draft-mtp", *options)
 
 
 def test_its_flags_are_those_of_llama_server(tmp_path: Path) -> None:
@@ -271,6 +371,29 @@ def test_the_screen_keeps_it_and_replays_nothing_of_it(tmp_path: Path) -> None:
     assert setup.drafting == mtp(2)
     assert speculation_of(settings_of(mtp(2))) == mtp(2)
     assert by_model(mtp(2)) is None
+
+
+@pytest.mark.parametrize(
+    ("setting", "exported"),
+    [
+        (mtp(2), mtp(2)),
+        (SpeculationConfig(ngram=NgramConfig()), SpeculationConfig(ngram=NgramConfig())),
+        (SpeculationConfig(), None),
+    ],
+    ids=["mtp", "ngram", "model"],
+)
+def test_what_drafts_without_a_draft_is_exported(
+    tmp_path: Path, setting: SpeculationConfig, exported: SpeculationConfig | None
+) -> None:
+    setup = LiveSetup(
+        target=ModelOptions(path=tmp_path / "t.gguf"),
+        draft=None,
+        context=small_context(),
+        speculation=setting,
+    )
+    live, off = export_choices(setup, None, has_gpu=False)
+    assert live.setup.speculation == exported
+    assert off.setup.speculation is None
 
 
 def test_the_form_of_settings_leaves_it_on(tmp_path: Path) -> None:
@@ -312,3 +435,38 @@ def test_drafts_that_are_no_models_are_left_to_llama_server(
     assert f"draft.gguf is {kind}, which llama-server can run" in spectui.err
     assert f"(--spec-type {spec_type}) and spectui's in-process engine cannot" in spectui.err
     assert spectui.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("special", SPECIAL.values(), ids=SPECIAL)
+def test_they_are_told_before_anything_is_loaded(
+    tiny: TinyPath, tmp_path: Path, special: tuple[str, str, str, str]
+) -> None:
+    arch, tensor, kind, _spec_type = special
+    path = tmp_path / "draft.gguf"
+    write_special_draft(arch, path, tensor)
+    as_draft = f"draft.gguf is {kind}, which llama-server can run"
+    as_target = f"draft.gguf is {kind}, which cannot generate without the model that it drafts for"
+    draft, target = ModelOptions(path=path), ModelOptions(path=tiny(TARGET))
+    with Engine() as engine:
+        told = engine.compare(ComparePair(target=target.path, draft=path))
+        assert as_draft in str(told.reason)
+        told = engine.compare(ComparePair(target=path, draft=path))
+        assert as_target in str(told.reason)
+        with pytest.raises(BadInputError, match=as_target):
+            engine.load_target(draft, small_context(), max_draft=4)
+    with Planner() as planner:
+        request = PlanRequest(target=target, draft=draft, context=small_context())
+        with pytest.raises(BadInputError, match=as_draft):
+            planner.plan(request)
+        with pytest.raises(BadInputError, match=as_target):
+            planner.plan(replace(request, target=draft, draft=None))
+
+
+def test_a_model_whose_layers_begin_without_a_norm_is_whole(tmp_path: Path) -> None:
+    names = ("blk.0.attn_q.weight", "blk.1.nextn.eh_proj.weight")
+    tensors = tuple(TensorInfo(name=name, size_bytes=1) for name in names)
+    metadata = {"general.architecture": "exaone4", "exaone4.nextn_predict_layers": 1}
+    gguf = GgufFile(metadata=metadata, array_lengths={}, tensors=tensors)
+    check_is_target(tmp_path / "exaone4.gguf", gguf)
+    with pytest.raises(BadInputError, match="a file of MTP layers alone"):
+        check_is_target(tmp_path / "mtp.gguf", replace(gguf, tensors=tensors[1:]))

@@ -195,3 +195,18 @@ def test_output_is_the_targets_own_for_every_pair(folder: Path, target: str, dra
                 assert_lossless(engine, command, plain, other)
                 n_drafted += other.counters.n_drafted
         assert n_drafted > 0
+
+
+def test_of_a_restored_cache_all_is_read_again_that_its_window_lacks(folder: Path) -> None:
+    tokens = tuple(range(40, 160))
+    with Model(ModelOptions(path=folder / "cohere2.gguf")) as model:
+        context = Context(model, small_context(), max_outputs=1, abort=AbortFlag())
+        with context:
+            context.decode((*tokens[:28], 7), Outputs.LAST)
+            expected = context.logits(0).copy()
+            context.clear()
+            context.decode(tokens, Outputs.LAST)
+            context.restore(context.save(), tokens)
+            context.truncate(28)
+            context.decode((7,), Outputs.LAST)
+            assert np.allclose(context.logits(0), expected, atol=NOISE)

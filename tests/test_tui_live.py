@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 
+import msgspec
 import pytest
 from textual.app import SystemCommand
 from textual.events import Key, Paste
@@ -18,6 +19,7 @@ from textual.widgets._footer import FooterKey
 from spectui.config import (
     ContextOptions,
     ModelOptions,
+    NgramConfig,
     Schedule,
     SpeculationConfig,
     TensorOverride,
@@ -72,6 +74,7 @@ from tests.support.cockpit import (
     ready,
     resize,
     settled,
+    setup,
     setup_of,
 )
 
@@ -394,6 +397,34 @@ def test_the_draft_is_switched_off_and_on_with_its_settings() -> None:
         assert "draft off" in cockpit.app.live.query_one(StatusBar).left
         await press_keys(pilot, "f4")
         assert setup_of(cockpit).speculation == before
+
+    cockpit.run(scenario)
+
+
+@pytest.mark.parametrize(
+    "alone",
+    [SpeculationConfig(draft_max=2, mtp=True), SpeculationConfig(ngram=NgramConfig())],
+    ids=["mtp", "ngram"],
+)
+def test_what_drafts_without_a_draft_is_switched_off_and_on(alone: SpeculationConfig) -> None:
+    def make_setup(pair: Pair) -> LiveSetup:
+        return replace(setup(pair), speculation=alone)
+
+    cockpit = Cockpit(launch(make_setup=make_setup, pair=Pair(target=TARGET, draft=None)))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f4")
+        assert setup_of(cockpit).speculation is None
+        assert "draft off" in cockpit.app.live.query_one(StatusBar).left
+        await press_keys(pilot, "f4")
+        assert setup_of(cockpit).speculation == alone
+        await press_keys(pilot, "f4", "f3")
+        row = cockpit.app.screen.query_one("#draft", ChoiceRow)
+        assert (row.index, row.disabled) == (1, False)
+        row.index = 0
+        await press_keys(pilot, "enter")
+        assert setup_of(cockpit).speculation == alone
 
     cockpit.run(scenario)
 
@@ -757,6 +788,27 @@ def test_another_pair_is_not_loaded_as_the_stored_one() -> None:
         cockpit.app.director.resume(stored, Pair(target=Path("/other.gguf"), draft=DRAFT))
         await ready(cockpit, pilot)
         assert setup_of(cockpit).target.path == Path("/other.gguf")
+
+    cockpit.run(scenario)
+
+
+def test_a_target_that_drafted_for_itself_is_loaded_to_do_so_again() -> None:
+    cockpit = Cockpit(launch(pair=None, settings=Settings()))
+    load = msgspec.structs.replace(LOAD, draft=None)
+    stored = StoredSession(
+        path=Path("session.jsonl"),
+        header=Header(started=now(), target=str(TARGET), draft=None, load=load),
+        entries=(SettingsChange(draft_max=2, mtp=True),),
+    )
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
+        cockpit.app.pop_screen()
+        cockpit.app.director.resume(stored, Pair(target=TARGET, draft=None))
+        await ready(cockpit, pilot)
+        (loaded_as,) = [value for name, value in cockpit.script.asked if name == "load"]
+        assert isinstance(loaded_as, LiveSetup)
+        assert loaded_as.speculation == SpeculationConfig(draft_max=2, mtp=True)
 
     cockpit.run(scenario)
 

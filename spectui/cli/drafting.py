@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from spectui.cli.options_placement import Decorator
+from spectui.cli.request import SharedOptions
 from spectui.cli.values import INT_MAX, Fraction, ListOf
 from spectui.config import (
     CACHE_LONGEST,
@@ -161,6 +162,25 @@ def take_drafting(parsed: Mapping[str, Any]) -> tuple[SpeculationConfig, dict[st
     names |= {_parameter(kind, name) for kind in NgramKind for name in _defaults(kind)}
     rest = {name: value for name, value in parsed.items() if name not in names}
     return _setting(parsed, parsed["spec_type"] or (MODEL_KIND,)), rest
+
+
+def check_drafting(options: SharedOptions, speculation: SpeculationConfig) -> None:
+    """Refuse options of a draft where the target's own MTP layers draft.
+
+    Raises:
+        UsageError: some were given.
+    """
+    if not speculation.mtp:
+        return
+    if options.model_draft:
+        raise UsageError(
+            f"--spec-type {MTP_KIND} drafts with the target's own MTP layers; leave out -md"
+        )
+    if {options.cache_type_k_draft, options.cache_type_v_draft} != {"f16"}:
+        raise UsageError(
+            f"-ctkd and -ctvd: with --spec-type {MTP_KIND} the engine keeps the cache of the MTP "
+            "layers in f16; leave them out"
+        )
 
 
 def _setting(parsed: Mapping[str, Any], wanted: Sequence[str]) -> SpeculationConfig:

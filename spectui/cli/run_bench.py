@@ -7,7 +7,7 @@ from typing import Any
 
 from spectui.cli.bench_report import Benched, summary, table
 from spectui.cli.documents.bench import bench_document, benches_document
-from spectui.cli.drafting import take_drafting
+from spectui.cli.drafting import check_drafting, take_drafting
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.preset_models import with_preset_models
@@ -41,6 +41,7 @@ def bench(
     """
     speculation, shared = take_drafting(parsed)
     given = SharedOptions(**shared, temp=temps[0])
+    check_drafting(given, speculation)
     options = with_preset_models(given, most_drafts=int(speculation.has_model))
     check_writable(options.json_path, options.input_files())
     prompts = read_prompts(options)

@@ -11,7 +11,7 @@ import click
 import psutil
 
 from spectui.cli.defaults import EXTRA
-from spectui.cli.drafting import take_drafting
+from spectui.cli.drafting import check_drafting, take_drafting
 from spectui.cli.failure import report_failure
 from spectui.cli.guard import greet, in_child, let_end, take_back_greeting
 from spectui.cli.preset_models import with_preset_models
@@ -89,9 +89,9 @@ def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str,
     speculation, others = take_drafting(parsed)
     options = CockpitOptions(**{key: value for key, value in others.items() if key in own})
     given = {key: value for key, value in others.items() if key not in own}
-    shared = with_preset_models(
-        SharedOptions(**given, **_UNUSED), most_drafts=int(speculation.has_model)
-    )
+    shared = SharedOptions(**given, **_UNUSED)
+    check_drafting(shared, speculation)
+    shared = with_preset_models(shared, most_drafts=int(speculation.has_model))
 
     def make_setup(pair: Pair) -> LiveSetup:
         return _setup(shared, speculation, pair, extra)
@@ -152,6 +152,9 @@ def _setup(
     context = shared.context_options()
     if not context.threads:
         context = replace(context, threads=threads_beside_a_screen())
+    if pair.draft is not None:
+        # Chosen on the screen, where the command line wanted MTP layers: it is to be used.
+        speculation = replace(speculation, mtp=False)
     return LiveSetup(
         target=shared.target_options(pair.target),
         draft=None if pair.draft is None else shared.draft_options(pair.draft),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spectui.config import ModelOptions
-from spectui.errors import BadInputError, DoesNotFitError
+from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.buffers import HOST
 from spectui.llama.planned import Plan, PlanRequest
 
@@ -56,7 +56,7 @@ class DraftFit:
 
     draft: ModelOptions
     plan: Plan | None
-    """None where its file is unusable."""
+    """None where its file or an option of it is unusable."""
     reason: str | None
     """Why it cannot serve; None if it can, and fits."""
 
@@ -155,7 +155,7 @@ def fitting_drafts(
     """Try every draft beside the target.
 
     Raises:
-        SpectuiError: as ``plan`` does, for the target and for options that cannot be.
+        SpectuiError: as ``plan`` does, for the target.
     """
     # What is wrong with the target is not to be said of each draft.
     plan(replace(request, draft=None))
@@ -167,7 +167,8 @@ def _draft_fit(
 ) -> DraftFit:
     try:
         planned = plan(request)
-    except (BadInputError, DoesNotFitError) as error:
+    except (BadInputError, DoesNotFitError, UsageError) as error:
+        # The target alone could be planned: whatever is wrong is the draft's.
         return DraftFit(draft=draft, plan=None, reason=str(error))
     reason = planned.incompatibility
     if reason is None and not fits(planned, free):

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 
@@ -140,10 +141,12 @@ class Generation:
             target.sampler = sampler
             target.show_states_to(self._mtp)
             try:
-                return self._run()
+                finished = self._run()
+                self._follow_up(finished.result.stop)
             finally:
                 target.sampler = None
                 target.show_states_to(None)
+        return finished
 
     def _run(self) -> GenerationFinished:
         began = time.perf_counter()
@@ -170,6 +173,17 @@ class Generation:
                 stop=stop,
             )
         )
+
+    def _follow_up(self, stop: Stop) -> None:
+        """Let the MTP layers read the rest of the answer, which the chat's next turn begins with.
+
+        What they lack of it then, the target would have to decode again.
+        """
+        if self._mtp is None or not self._command.conversation or stop is Stop.CANCELLED:
+            return
+        # The answer is complete: what is cancelled here costs the next turn some time.
+        with suppress(CancelledError):
+            self._mtp.catch_up()
 
     def _run_rounds(self, first: int) -> Stop:
         rounds: list[Round] = []
@@ -213,13 +227,14 @@ class Generation:
             models.prompts.restore_target(models.target, prompt)
 
     def _recall_conversation(self) -> None:
-        models = self._models
+        models, prompt = self._models, self._command.prompt
         models.conversation.take_up(models.contexts)
-        for context in self._contexts:
-            context.keep_prefix(self._command.prompt)
+        if self._draft is not None:
+            self._draft.keep_prefix(prompt)
         if self._mtp is not None:
             # What the MTP layers have not followed has to be shown to them again.
-            models.target.truncate(min(models.target.n_past, self._mtp.n_past))
+            prompt = prompt[: self._mtp.n_past + 1]
+        models.target.keep_prefix(prompt)
 
     def _keep_prompt(self) -> None:
         models, prompt = self._models, self._command.prompt

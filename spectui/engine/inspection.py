@@ -9,7 +9,8 @@ from spectui.config import ModelOptions
 from spectui.engine.commands import ComparePair
 from spectui.engine.events import PairCompared
 from spectui.errors import BadInputError, DoesNotFitError
-from spectui.llama.gguf_file import check_tokens
+from spectui.llama.draft_files import check_is_model, check_is_target
+from spectui.llama.gguf_file import check_tokens, read_gguf
 from spectui.llama.model import Model, file_size
 from spectui.llama.vocabulary import incompatibility
 from spectui.models import pairs
@@ -46,6 +47,8 @@ class Inspector:
         facts = reason = report = None
         is_itself = command.draft == command.target
         try:
+            if not is_itself:
+                check_is_model(command.draft, read_gguf(command.draft))
             opened: AbstractContextManager[Model] = (
                 nullcontext(target) if is_itself else _open(command.draft, cancelled)
             )
@@ -64,6 +67,7 @@ class Inspector:
     def _open_target(self, path: Path, cancelled: Callable[[], bool]) -> Model:
         if self._target is None or self._target.options.path != path:
             self.close()
+            check_is_target(path, read_gguf(path))
             self._target = _open(path, cancelled)
         return self._target
 

@@ -1,6 +1,6 @@
 """The loaded pair: who owns which native object, and in which order they close."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 
 from spectui.config import ContextOptions, ModelOptions
@@ -9,9 +9,9 @@ from spectui.engine.conversation import Conversation
 from spectui.engine.events import Role
 from spectui.engine.prompts import PromptStore
 from spectui.errors import BadInputError, UsageError
-from spectui.llama.buffers import parse_buffers
+from spectui.llama.buffers import add_up, parse_buffers
 from spectui.llama.context import AbortFlag, Context
-from spectui.llama.draft_files import check_is_model, check_mtp
+from spectui.llama.draft_files import check_is_model, check_is_target, check_mtp
 from spectui.llama.gguf_file import read_gguf
 from spectui.llama.library import buffer_types, native_log
 from spectui.llama.memory import ModelMemory
@@ -92,8 +92,10 @@ class LoadedModels:
             BadInputError: the model cannot generate, or lacks MTP layers that were asked for.
         """
         self.close()
+        gguf = read_gguf(command.options.path)
+        check_is_target(command.options.path, gguf)
         if command.mtp:
-            check_mtp(command.options.path, read_gguf(command.options.path))
+            check_mtp(command.options.path, gguf)
         with ExitStack() as stack:
             model = Model(
                 command.options,
@@ -104,20 +106,22 @@ class LoadedModels:
             stack.enter_context(model)
             model.check_generates()
             model.check_overrides()
-            loading = native_log.tail()
+            logs = [native_log.tail()]
             context = TargetContext(
                 model, command.context, max_draft=command.max_draft, abort=self.abort
             )
             stack.enter_context(context)
+            logs.append(native_log.tail())
+            mtp = None
             if command.mtp:
-                loading = (*loading, *native_log.tail())
                 mtp = MtpContext(
                     context, command.context, max_draft=command.max_draft, abort=self.abort
                 )
-                self._mtp = stack.enter_context(mtp)
-            self.memory[Role.TARGET] = _memory(command.options, loading)
+                stack.enter_context(mtp)
+                logs.append(native_log.tail())
+            self.memory[Role.TARGET] = _memory(command.options, logs)
             self._target_stack = stack.pop_all()
-        self.target_model, self._target = model, context
+        self.target_model, self._target, self._mtp = model, context, mtp
         self.context_options = command.context
 
     def load_draft(
@@ -140,7 +144,7 @@ class LoadedModels:
             )
             stack.enter_context(model)
             model.check_generates()
-            loading = native_log.tail()
+            logs = [native_log.tail()]
             reason = incompatibility(self.target_model.vocabulary, model.vocabulary)
             if reason is not None:
                 raise BadInputError(
@@ -155,7 +159,8 @@ class LoadedModels:
                 abort=self.abort,
             )
             stack.enter_context(context)
-            self.memory[Role.DRAFT] = _memory(command.options, loading)
+            logs.append(native_log.tail())
+            self.memory[Role.DRAFT] = _memory(command.options, logs)
             self._draft_stack = stack.pop_all()
         self.draft_model, self._draft = model, context
 
@@ -176,8 +181,8 @@ class LoadedModels:
         self._target_stack.close()
 
 
-def _memory(options: ModelOptions, loading: Sequence[str]) -> ModelMemory:
-    """What llama.cpp's log says of a load and, by now, of its context; and the file of its weights.
+def _memory(options: ModelOptions, logs: Iterable[Sequence[str]]) -> ModelMemory:
+    """What llama.cpp's logs say of a load and of each context, and the file of its weights.
 
     The log is the one place where llama.cpp tells its buffers per device.
     """
@@ -187,4 +192,5 @@ def _memory(options: ModelOptions, loading: Sequence[str]) -> ModelMemory:
     except BadInputError:
         # It has been loaded, so this is a file that only the reader of headers cannot follow.
         traffic = None
-    return ModelMemory(buffers=parse_buffers((*loading, *native_log.tail())), traffic=traffic)
+    buffers = add_up(buffer for log in logs for buffer in parse_buffers(log))
+    return ModelMemory(buffers=buffers, traffic=traffic)

@@ -24,6 +24,8 @@ class LiveSetup:
     be left to the screen."""
     speculation: SpeculationConfig | None = field(default_factory=SpeculationConfig)
     """None leaves the draft unused."""
+    resting: SpeculationConfig | None = None
+    """How it drafted before that was switched off."""
     schedule: Schedule = Schedule.FAST
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     n_predict: int = -1
@@ -40,6 +42,16 @@ class LiveSetup:
         if speculation is None or (speculation.has_model and self.draft is None):
             return None
         return speculation
+
+    @property
+    def wanted(self) -> SpeculationConfig:
+        """How it drafts, or would if it were switched on."""
+        return self.speculation or self.resting or SpeculationConfig()
+
+    @property
+    def can_draft(self) -> bool:
+        """Whether there is anything to switch on and off."""
+        return self.draft is not None or not self.wanted.has_model
 
     def loaded_as(self, load: LoadOptions) -> "LiveSetup":
         """The same, with the models placed as in an earlier session."""

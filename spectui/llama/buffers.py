@@ -1,7 +1,8 @@
 """The buffers that llama.cpp has made, as its log tells. Pure: a screen need not load llama.cpp."""
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -68,6 +69,8 @@ _MADE_ANEW = frozenset({BufferKind.COMPUTE, BufferKind.OUTPUT})
 def parse_buffers(lines: Iterable[str]) -> tuple[Buffer, ...]:
     """Read the buffers out of the log of one model load, one context creation, or both.
 
+    Several contexts have a log each: ``add_up`` what they have.
+
     Lines of one kind and device are added up: a cache of several parts, a model of several files.
     """
     sizes: dict[tuple[str, BufferKind], int] = {}
@@ -78,6 +81,18 @@ def parse_buffers(lines: Iterable[str]) -> tuple[Buffer, ...]:
         key = match["device"], _KINDS[match["kind"]]
         size_bytes = round(float(match["mib"]) * _MIB)
         sizes[key] = size_bytes if key[1] in _MADE_ANEW else sizes.get(key, 0) + size_bytes
+    return _buffers(sizes)
+
+
+def add_up(buffers: Iterable[Buffer]) -> tuple[Buffer, ...]:
+    """Make one of all buffers of a kind and device."""
+    sizes: Counter[tuple[str, BufferKind]] = Counter()
+    for buffer in buffers:
+        sizes[buffer.device, buffer.kind] += buffer.size_bytes
+    return _buffers(sizes)
+
+
+def _buffers(sizes: Mapping[tuple[str, BufferKind], int]) -> tuple[Buffer, ...]:
     return tuple(
         Buffer(device=device, kind=kind, size_bytes=size_bytes)
         for (device, kind), size_bytes in sizes.items()

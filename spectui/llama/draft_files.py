@@ -24,7 +24,6 @@ _MTP_ARCHITECTURES = frozenset(
         "deepseek4",
         "glm-dsa",
         "glm4moe",
-        "glm5-next",
         "hy_v3",
         "mimo2",
         "nemotron_h_moe",
@@ -75,6 +74,20 @@ def check_is_model(path: Path, gguf: GgufFile) -> None:
         )
 
 
+def check_is_target(path: Path, gguf: GgufFile) -> None:
+    """Refuse a target that lacks what only the model that it drafts for has.
+
+    Raises:
+        BadInputError: it does.
+    """
+    kind = _special_kind(gguf)
+    if kind is not None:
+        raise BadInputError(
+            f"{path} is {_NAMES[kind]}, which cannot generate without the model that it drafts "
+            "for; give that model with -m"
+        )
+
+
 def _special_kind(gguf: GgufFile) -> str | None:
     """As ``common_speculative_types_from_gguf``, which asks for EAGLE-3 to be named."""
     arch = gguf.metadata.get("general.architecture")
@@ -83,6 +96,7 @@ def _special_kind(gguf: GgufFile) -> str | None:
         return _EAGLE3
     if arch == "dflash":
         return _DSPARK if "markov_w1.weight" in names else _DFLASH
-    has_trunk = "blk.0.attn_norm.weight" in names
+    # It asks for the first layer's attn_norm, which EXAONE 4 has not, with all of its layers.
+    has_trunk = any(name.startswith("blk.0.") for name in names)
     has_mtp = any(".nextn." in name for name in names)
     return MTP_KIND if arch == "gemma4-assistant" or (has_mtp and not has_trunk) else None

@@ -86,13 +86,26 @@ class MtpContext(Context):
         super()._find_rollback()
 
     def saw(self, position: int, states: HiddenStates) -> None:
-        """Take the hidden states of what the target has just decoded from ``position`` on."""
-        self._states.update(enumerate(states.copy(), start=position))
+        """Take the hidden states of what the target has just decoded from ``position`` on.
+
+        What it has read itself needs none of them, but for the last one before the next token.
+        """
+        n_past = max(self.n_past - 1 - position, 0)
+        self._states.update(enumerate(states[n_past:].copy(), start=position + n_past))
 
     def make_room(self, n: int) -> None:
         """Decode what gathered while the target reads a prompt, if ``n`` more were too many."""
+        if self._target.n_past - self.n_past + n > self.n_batch:
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Decode what it lacks of the target's tokens, while it holds their hidden states.
+
+        Raises:
+            CancelledError: the abort flag was set meanwhile.
+        """
         lacking = self._target.tokens[self.n_past :]
-        if lacking and len(lacking) + n > self.n_batch:
+        if lacking:
             self.decode(lacking, Outputs.NONE)
 
     def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:

@@ -17,7 +17,9 @@ from spectui.errors import BadInputError, DoesNotFitError
 from spectui.llama.breakdown import Share, memory_breakdown
 from spectui.llama.buffers import HOST, Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
+from spectui.llama.draft_files import check_is_model, check_is_target
 from spectui.llama.files import check_file
+from spectui.llama.gguf_file import read_gguf
 from spectui.llama.library import native_log
 from spectui.llama.model import Model
 from spectui.llama.pair import DraftContext, TargetContext
@@ -116,7 +118,7 @@ class PlanMaker(Closing):
         if opened is not None and opened[0] == state:
             return opened[1]
         self._close(role)
-        model = self._read(options)
+        model = self._read(role, options)
         try:
             model.check_generates()
         except BadInputError:
@@ -129,9 +131,11 @@ class PlanMaker(Closing):
         if role in self._opened:
             self._opened.pop(role)[1].close()
 
-    def _read(self, options: ModelOptions) -> Model:
+    def _read(self, role: _Role, options: ModelOptions) -> Model:
+        check = check_is_target if role is _Role.TARGET else check_is_model
         try:
             with self._bounded():
+                check(options.path, read_gguf(options.path))
                 return Model(options, no_alloc=True)
         except (DoesNotFitError, MemoryError) as error:
             raise BadInputError(

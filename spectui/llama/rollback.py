@@ -29,6 +29,8 @@ class SequenceMemory:
         """Take the memory of a new context. It is taken to forget a suffix until ``tried``."""
         self._context = context
         self._memory = C.llama_get_memory(context)
+        self._window: int = C.llama_model_n_swa(C.llama_get_model(context))
+        """Tokens that a layer with a sliding window looks at; 0 where there is none."""
         self._checkpoint: _Checkpoint | None = None
         self.rollback = Rollback.TRUNCATE
 
@@ -68,7 +70,7 @@ class SequenceMemory:
         """
         match self.rollback:
             case Rollback.TRUNCATE:
-                can = self._removes(n_past)
+                can = self._holds_window(n_past) and self._removes(n_past)
             case Rollback.SNAPSHOT:
                 # There are snapshots after each token of the last decode alone.
                 can = n_held - n_past < n_last and self._removes(n_past)
@@ -92,6 +94,14 @@ class SequenceMemory:
         """Forget everything."""
         self._checkpoint = None
         C.llama_memory_clear(self._memory, True)
+
+    def _holds_window(self, n_past: int) -> bool:
+        """Whether all is there that a token after ``n_past`` others looks at.
+
+        A saved cache has of layers with a sliding window the last one alone.
+        """
+        first = C.llama_memory_seq_pos_min(self._memory, _SEQUENCE)
+        return first <= max(n_past + 1 - self._window, 0)
 
     def _removes(self, n_past: int) -> bool:
         return bool(C.llama_memory_seq_rm(self._memory, _SEQUENCE, n_past, -1))

@@ -72,7 +72,6 @@ class Director:
         self._resumed: Session | None = None
         self._building: DemoModel | None = None
         """Demo target that is being built, to be loaded then."""
-        self._speculation = SpeculationConfig()
         self._start_failure: str | None = None
         """Why there is no engine."""
         self.has_gpu = False
@@ -142,10 +141,9 @@ class Director:
             # What is placed otherwise than last time may not fit any more.
             setup = setup.loaded_as(load)
         speculation = None if settings is None else speculation_of(settings)
-        if setup.draft is None or speculation is None:
-            return setup
-        # Before the load: it makes room for drafts as long as these.
-        return replace(setup, speculation=speculation)
+        # Before the load: it makes room for drafts as long as these, or takes MTP layers along.
+        resumed = replace(setup, speculation=speculation)
+        return setup if resumed.drafting is None else resumed
 
     def resume(self, session: Session, pair: Pair) -> None:
         """Load a stored conversation's pair and take the conversation up."""
@@ -272,14 +270,14 @@ class Director:
         """Draft in another way from the next answer on, None for not at all."""
         if self.setup is None:
             return
-        self._speculation = speculation or self.setup.speculation or self._speculation
-        changed = replace(self.setup, speculation=speculation)
-        self._screen.setup = replace(changed, speculation=changed.drafting)
+        drafting = replace(self.setup, speculation=speculation).drafting
+        resting = drafting or self.setup.wanted
+        self._screen.setup = replace(self.setup, speculation=drafting, resting=resting)
 
     def toggle_draft(self) -> None:
         """Let the next answer use the draft, or not."""
         if self.setup is not None:
-            self.speculate(self._speculation if self.setup.speculation is None else None)
+            self.speculate(self.setup.wanted if self.setup.speculation is None else None)
 
     def start_tuning(self, prompts: tuple[Prompt, ...], n_trials: int) -> None:
         """Tune the loaded pair beside the chat.

@@ -58,7 +58,7 @@ def _export(
         target=setup.target,
         draft=setup.draft,
         context=replace(setup.context, threads=setup.server_threads),
-        speculation=speculation if setup.draft is not None else None,
+        speculation=replace(setup, speculation=speculation).drafting,
         extra=setup.extra,
         name=setup.target.path.stem,
         has_gpu=has_gpu,

@@ -63,8 +63,8 @@ def _draft(draft: ModelLoaded | None, speculation: SpeculationConfig) -> Json:
     """Who drafts; of several, the one that is asked last."""
     if draft is not None:
         return {"kind": "model", **model(draft)}
-    reason = _OWN_LAYERS if speculation.mtp else _NO_MODEL
-    return {"kind": speculation.kind, **or_reason("path", None, reason)}
+    kind, reason = ("mtp", _OWN_LAYERS) if speculation.mtp else (speculation.kind, _NO_MODEL)
+    return {"kind": kind, **or_reason("path", None, reason)}
 
 
 def _counters(counters: Counters) -> Json:

@@ -209,7 +209,7 @@ class LiveScreen(Screen[None]):
         if action == "stop":
             return self.activity in {Activity.LOADING, Activity.ANSWERING}
         if action == "toggle_draft":
-            return self.setup is not None and self.setup.draft is not None
+            return self.setup is not None and self.setup.can_draft
         return True
 
     def action_stop(self) -> None:
@@ -246,7 +246,8 @@ def describe(setup: LiveSetup) -> str:
     name = setup.target.path.stem
     temp = "" if setup.sampling.temp <= 0 else f", temp {setup.sampling.temp:g}"
     if setup.drafting is None:
-        off = "no draft" if setup.draft is None else f"draft off ({setup.draft.path.stem})"
+        off = "draft off" if setup.can_draft else "no draft"
+        off = off if setup.draft is None else f"{off} ({setup.draft.path.stem})"
         return f"{name}, {off}{temp}"
     *ahead, last = (f"{one.kind} {one.summary}".strip() for one in setup.drafting.chain)
     if setup.draft is None or not setup.drafting.has_model:

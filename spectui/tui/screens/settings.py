@@ -97,7 +97,7 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
     def compose(self) -> ComposeResult:
         """Pairs of label and field."""
         setup = self._setup
-        speculation = setup.speculation or SpeculationConfig()
+        speculation = setup.wanted
         with VerticalScroll() as form:
             form.border_title = "Settings of the next answer"
             form.border_subtitle = "Enter applies, Esc cancels"
@@ -107,7 +107,7 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
                     _USES,
                     index=int(setup.speculation is None),
                     id="draft",
-                    disabled=setup.draft is None and not speculation.mtp,
+                    disabled=not setup.can_draft,
                 )
                 schedule = _SCHEDULES.index(setup.schedule)
                 yield ChoiceRow("schedule", _SCHEDULES, index=schedule, id="schedule")
@@ -150,14 +150,14 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
             raise ValueError("draft_min above draft_max would drop every draft")
         if numbers["n_predict"] == 0:
             raise ValueError("0 tokens would be no answer; -1 is as many as fit")
-        before = self._setup.speculation
+        before = self._setup.wanted
         speculation = SpeculationConfig(
             draft_max=int(numbers["draft_max"]),
             draft_min=int(numbers["draft_min"]),
             draft_p_min=numbers["draft_p_min"],
-            mtp=before is not None and before.mtp,
+            mtp=before.mtp,
         )
-        if before is not None and replace(before, ngram=None, ahead=()) == speculation:
+        if replace(before, ngram=None, ahead=()) == speculation:
             # N-gram drafters, which the form does not know, stay as long as nothing is changed.
             speculation = before
         elif before is not None and before.ngram is None:
