@@ -9,10 +9,12 @@ from typing import Any
 import psutil
 import pytest
 
-from spectui.doctor.speed import Bandwidth, draft_bound, speed_bound
+from spectui.doctor.findings import hard_to_win
+from spectui.doctor.speed import Bandwidth, DraftBound, draft_bound, speed_bound
 from spectui.llama.memory import WeightTraffic
 from spectui.monitor import bandwidth
 from spectui.monitor.bandwidth import gpu_bytes_per_s
+from spectui.presets import find_preset
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, MOE, N_CTX_TRAIN, TARGET, Tiny, TinyPath
 from tests.support.nvml import StandIn
@@ -119,6 +121,54 @@ def test_a_draft_pays_from_the_acceptance_on_at_which_it_wins_back_its_steps() -
     assert as_large is not None
     assert as_large.break_even_alpha is None
     assert as_large.speedup_if_perfect == pytest.approx(1.0)
+
+
+HOPELESS = DraftBound(draft_step=1.0, break_even_alpha=None, speedup_if_perfect=1.0)
+
+
+@pytest.mark.parametrize(
+    ("bound", "has_experts", "told"),
+    [
+        (replace(HOPELESS, break_even_alpha=0.7, speedup_if_perfect=2.0), False, None),
+        (
+            DraftBound(draft_step=0.6, break_even_alpha=0.71, speedup_if_perfect=2.0),
+            False,
+            (
+                "d has to be right nearly always: a step takes 60% of the time of a target step, so "
+                "that α has to be above 0.71"
+            ),
+        ),
+        (
+            DraftBound(draft_step=0.6, break_even_alpha=0.71, speedup_if_perfect=2.0),
+            True,
+            (
+                "d has to be right nearly always: a step takes 60% of the time of a target step, so "
+                "that α has to be above 0.71 if tokens were routed at random"
+            ),
+        ),
+        (
+            replace(HOPELESS, speedup_if_perfect=1.9),
+            True,
+            (
+                "d pays only where neighbouring tokens share experts; spectui probe experts counts "
+                "them"
+            ),
+        ),
+        (
+            HOPELESS,
+            True,
+            (
+                "d cannot pay by bandwidth: even if every token were right, reading its weights and "
+                "the target's gives 1.00 times the speed of the target alone"
+            ),
+        ),
+    ],
+    ids=["easy", "hard", "hard with experts", "only with shared experts", "hopeless"],
+)
+def test_what_a_draft_is_up_against_is_one_sentence(
+    bound: DraftBound, *, has_experts: bool, told: str | None
+) -> None:
+    assert hard_to_win("d", bound, has_experts=has_experts) == told
 
 
 def document(spectui: Spectui, *arguments: object, code: int = 0) -> dict[str, Any]:
@@ -270,3 +320,22 @@ def test_a_preset_without_its_files_is_told_of(spectui: Spectui) -> None:
     assert "spectui models pull qwen3-next-80b-a3b" in words
     assert "84.8 GB" in words
     assert "with 24 GB of video memory: --n-cpu-moe 41" in words
+
+
+def test_a_preset_without_its_drafts_is_examined(
+    spectui: Spectui, tiny: TinyPath, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        "description = 'Mine.'\n[target]\nrepo = 'a/b'\nfiles = ['target.gguf']\n"
+        "[[draft]]\nrepo = 'a/c'\nfiles = ['draft.gguf']\n"
+    )
+    folder = find_preset(str(path)).models_folder
+    folder.mkdir(parents=True)
+    (folder / "target.gguf").symlink_to(tiny(TARGET))
+    found = document(spectui, "--preset", path, "-c", 256)
+    assert found["target"]["arch"] == "llama"
+    assert found["drafts"] == []
+    assert found["draft_reason"] == "drafts of mine are missing"
+    assert spectui("doctor", "--preset", path, "-c", 256) == 0
+    assert "Its drafts are not here" in spectui.out

@@ -75,7 +75,7 @@ def _advice(demand: Demand, examination: Examination) -> str:
         return "without the draft the target fits: give a smaller draft"
     if demand.memory != HOST:
         return "choose a smaller quantization, or keep fewer layers there with -ngl"
-    return "choose a smaller quantization or a smaller -c"
+    return "choose a smaller quantization"
 
 
 def n_cpu_moe_text(examination: Examination) -> str:
@@ -108,7 +108,7 @@ def _of_draft(examination: Examination, draft: ExaminedDraft) -> Iterator[Findin
     if reason is not None and is_its_own:
         yield Finding(severity=Severity.ERROR, text=f"{name} cannot be used: {reason}")
         return
-    yield from _of_speed(draft)
+    yield from _of_speed(draft, has_experts=examination.traffic.n_experts > 0)
     yield from _of_draft_context(draft)
     if draft.report is not None:
         yield from (
@@ -116,15 +116,21 @@ def _of_draft(examination: Examination, draft: ExaminedDraft) -> Iterator[Findin
         )
 
 
-def _of_speed(draft: ExaminedDraft) -> Iterator[Finding]:
+def _of_speed(draft: ExaminedDraft, *, has_experts: bool) -> Iterator[Finding]:
     bound = draft.bound
-    text = None if bound is None else _hard_to_win(draft.name, bound)
+    text = None if bound is None else hard_to_win(draft.name, bound, has_experts=has_experts)
     if text is not None:
         yield Finding(severity=Severity.WARNING, text=text)
 
 
-def _hard_to_win(name: str, bound: DraftBound) -> str | None:
-    """Why reading weights leaves a draft little chance; None if it leaves enough."""
+def hard_to_win(name: str, bound: DraftBound, *, has_experts: bool) -> str | None:
+    """Why reading weights leaves a draft little chance; None if it leaves enough.
+
+    Args:
+        name: of the draft.
+        bound: what reading weights allows it.
+        has_experts: whether the target has, so that its batches can only be guessed.
+    """
     if not bound.can_pay:
         return (
             f"{name} cannot pay by bandwidth: even if every token were right, reading its weights "
@@ -137,9 +143,11 @@ def _hard_to_win(name: str, bound: DraftBound) -> str | None:
             "counts them"
         )
     if bound.break_even_alpha > _HARD_ALPHA:
+        routed = " if tokens were routed at random" if has_experts else ""
         return (
             f"{name} has to be right nearly always: a step takes {bound.draft_step:.0%} of the "
-            f"time of a target step, so that α has to be above {bound.break_even_alpha:.2f}"
+            f"time of a target step, so that α has to be above "
+            f"{bound.break_even_alpha:.2f}{routed}"
         )
     return None
 

@@ -10,6 +10,7 @@ from spectui.doctor.speed import DraftBound, SpeedBound
 from spectui.engine.fitting import Demand
 from spectui.llama.planned import DeviceMemory, ModelPlan
 from spectui.models.pairs import PairReport, Tokenizer
+from spectui.presets import Preset
 
 if TYPE_CHECKING:
     from spectui.cli.run_doctor import Diagnosis
@@ -35,7 +36,9 @@ def doctor_document(diagnosis: "Diagnosis") -> Json:
             around.bandwidth.gpu_bytes_per_s,
             "no NVIDIA driver tells it of a GPU that llama.cpp uses",
         ),
-        **(_examined(examination) if examination is not None else _nothing(diagnosis)),
+        **(
+            _nothing(diagnosis) if examination is None else _examined(examination, diagnosis.preset)
+        ),
         "findings": [_finding(one) for one in diagnosis.findings],
     }
 
@@ -56,9 +59,11 @@ def _nothing(diagnosis: "Diagnosis") -> Json:
     return or_reason("target", None, reason)
 
 
-def _examined(examination: Examination) -> Json:
+def _examined(examination: Examination, preset: Preset | None) -> Json:
     draft = examination.request.draft
-    no_draft = "none can serve" if examination.drafts else "no draft was given"
+    no_draft = "no draft was given" if preset is None else f"drafts of {preset.name} are missing"
+    if examination.drafts:
+        no_draft = "none can serve"
     return {
         "target": {
             **_model(examination.plan.target),
