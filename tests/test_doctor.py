@@ -134,16 +134,16 @@ HOPELESS = DraftBound(draft_step=1.0, break_even_alpha=None, speedup_if_perfect=
             DraftBound(draft_step=0.6, break_even_alpha=0.71, speedup_if_perfect=2.0),
             False,
             (
-                "d has to be right nearly always: a step takes 60% of the time of a target step, so "
-                "that α has to be above 0.71"
+                "d has to be right nearly always: a step takes 60% of the time of a target step, "
+                "so that α has to be above 0.71"
             ),
         ),
         (
             DraftBound(draft_step=0.6, break_even_alpha=0.71, speedup_if_perfect=2.0),
             True,
             (
-                "d has to be right nearly always: a step takes 60% of the time of a target step, so "
-                "that α has to be above 0.71 if tokens were routed at random"
+                "d has to be right nearly always: a step takes 60% of the time of a target step, "
+                "so that α has to be above 0.71 if tokens were routed at random"
             ),
         ),
         (
@@ -158,8 +158,8 @@ HOPELESS = DraftBound(draft_step=1.0, break_even_alpha=None, speedup_if_perfect=
             HOPELESS,
             True,
             (
-                "d cannot pay by bandwidth: even if every token were right, reading its weights and "
-                "the target's gives 1.00 times the speed of the target alone"
+                "d cannot pay by bandwidth: even if every token were right, reading its weights "
+                "and the target's gives 1.00 times the speed of the target alone"
             ),
         ),
     ],
@@ -256,6 +256,22 @@ def test_a_folders_drafts_are_judged_by_the_plan(
     assert "other" in spectui.err
 
 
+def test_a_folders_files_that_cannot_be_loaded_are_told_with_the_reason(
+    spectui: Spectui, tiny: TinyPath, tmp_path: Path
+) -> None:
+    whole = tiny(CLOSE_DRAFT).read_bytes()
+    (tmp_path / "short.gguf").write_bytes(whole[:-1000])
+    (tmp_path / "part-00001-of-00002.gguf").write_bytes(whole)
+    found = document(spectui, "-m", tiny(TARGET), "--draft-dir", tmp_path, "-c", 256, code=3)
+    assert {one["name"]: one["compatible"] for one in found["drafts"]} == {
+        "part-00001-of-00002": None,
+        "short": None,
+    }
+    reasons = {one["name"]: one["reason"] for one in found["drafts"]}
+    assert "incomplete" in reasons["short"]
+    assert "download the missing ones" in reasons["part-00001-of-00002"]
+
+
 def test_drafts_need_a_target(spectui: Spectui, tiny: TinyPath, tmp_path: Path) -> None:
     for options in (("-md", tiny(CLOSE_DRAFT)), ("--draft-dir", tmp_path)):
         assert spectui("doctor", *options) == 2
@@ -289,7 +305,8 @@ def test_what_costs_is_warned_of(spectui: Spectui, tiny: TinyPath, tmp_path: Pat
     assert "cannot forget rejected tokens" in warnings
     assert "the cache of" in warnings
     assert "q8_0" in warnings
-    assert "was trained for" in warnings
+    assert f"the target was trained for {N_CTX_TRAIN} tokens" in warnings
+    assert warnings.count("was trained for") == 2
 
 
 def test_a_pair_of_the_real_shapes_is_examined_without_its_weights(

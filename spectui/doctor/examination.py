@@ -27,6 +27,7 @@ from spectui.engine.fitting import (
     smallest_n_cpu_moe,
 )
 from spectui.engine.planning import Planner
+from spectui.errors import BadInputError
 from spectui.llama.gguf_file import read_gguf
 from spectui.llama.memory import WeightTraffic
 from spectui.llama.planned import DeviceMemory, Plan, PlanRequest
@@ -122,15 +123,16 @@ class Examiner:
         plan: PlanCall = cache(self._planner.plan)
         free = self._around.free
         self._say("planning memory")
-        fits = fitting_drafts(plan, request, tuple(drafts.values()), free)
+        planned_drafts = fitting_drafts(plan, request, tuple(drafts.values()), free)
+        weighed = [self._weighed(fit) for fit in planned_drafts]
         traffic = self._traffic(request.target)
         bound = speed_bound(traffic, self._around.bandwidth)
         examined = [
-            self._examined(name, fit, request.target, bound)
-            for name, fit in zip(drafts, fits, strict=True)
+            self._examined(name, fit, own, request.target, bound)
+            for name, (fit, own) in zip(drafts, weighed, strict=True)
         ]
         self._say("finding out what fits")
-        chosen = replace(request, draft=_chosen(fits))
+        chosen = replace(request, draft=_chosen([fit for fit, _own in weighed]))
         planned = plan(chosen)
         has_gpus = bool(self._around.gpus)
         return Examination(
@@ -146,15 +148,28 @@ class Examiner:
             bound=bound,
         )
 
-    def _examined(
-        self, name: str, fit: DraftFit, target: ModelOptions, bound: SpeedBound | None
-    ) -> ExaminedDraft:
+    def _weighed(self, fit: DraftFit) -> tuple[DraftFit, WeightTraffic | None]:
+        """A draft with what it reads, or as unusable: a plan overlooks some missing parts."""
         # What ended the planner's child must not be read here.
         if fit.plan is None:
+            return fit, None
+        try:
+            return fit, self._traffic(fit.draft)
+        except BadInputError as error:
+            return replace(fit, plan=None, fits=None, reason=str(error)), None
+
+    def _examined(
+        self,
+        name: str,
+        fit: DraftFit,
+        traffic: WeightTraffic | None,
+        target: ModelOptions,
+        bound: SpeedBound | None,
+    ) -> ExaminedDraft:
+        if traffic is None:
             return ExaminedDraft(name=name, fit=fit, report=None, traffic=None, bound=None)
         self._say(f"comparing {name}")
         command = ComparePair(target=target.path, draft=fit.draft.path, in_detail=True)
-        traffic = self._traffic(fit.draft)
         own = None
         if bound is not None and fit.is_compatible:
             own = draft_bound(bound, traffic, self._around.bandwidth)

@@ -45,6 +45,7 @@ def findings(examination: Examination) -> tuple[Finding, ...]:
     """Everything that is to be said, the worst first."""
     found = [
         *_of_memory(examination),
+        *_of_training("the target", examination.plan.target),
         *(one for draft in examination.drafts for one in _of_draft(examination, draft)),
         *_of_rollback(examination),
         *_of_experts(examination),
@@ -165,12 +166,16 @@ def _of_draft_context(draft: ExaminedDraft) -> Iterator[Finding]:
             text=f"the cache of {draft.name} is {' and '.join(sorted(quantised))}: a draft guesses "
             "worse with a quantised cache, and it is small; leave out -ctkd and -ctvd",
         )
-    n_ctx_train = own.info.n_ctx_train
-    if 0 < n_ctx_train < own.n_ctx:
+    yield from _of_training(draft.name, own)
+
+
+def _of_training(who: str, plan: ModelPlan) -> Iterator[Finding]:
+    n_ctx_train = plan.info.n_ctx_train
+    if 0 < n_ctx_train < plan.n_ctx:
         yield Finding(
             severity=Severity.WARNING,
-            text=f"{draft.name} was trained for {n_ctx_train} tokens of context, and -c asks for "
-            f"{own.n_ctx}: beyond that its guesses will be wrong",
+            text=f"{who} was trained for {n_ctx_train} tokens of context, and -c asks for "
+            f"{plan.n_ctx}: beyond that its guesses will be wrong",
         )
 
 
