@@ -137,6 +137,14 @@ def test_what_bounds_the_context_is_told(examination: Examination) -> None:
     assert f"is {trained // 2} tokens (weights are read from disk); you asked" in disk
 
 
+def test_what_lies_in_a_memory_of_unknown_speed_is_told(examination: Examination) -> None:
+    assert "unknown speed" not in text_of(examination)
+    assert examination.bound is not None
+    partly = replace(examination.bound, left_out_bytes_per_token=3.0 * GIGA)
+    assert "3 GB of it in a memory of unknown speed" in text_of(replace(examination, bound=partly))
+    assert "nothing bounds its tokens/s" in text_of(replace(examination, bound=None))
+
+
 def test_a_target_that_fits_alone_is_told_of(examination: Examination) -> None:
     without_room = replace(examination, demands=(demand(HOST, left_bytes=-GIGA),))
     assert "Without a draft the target fits." in text_of(without_room)

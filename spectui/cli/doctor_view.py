@@ -128,8 +128,11 @@ def _target(examination: Examination) -> Iterator[str]:
     traffic, bound = examination.traffic, examination.bound
     if traffic.n_experts:
         yield f"{traffic.n_experts_used} of {traffic.n_experts} experts per token"
-    if bound is not None:
-        yield _speed(bound)
+    yield (
+        "Its weights lie in a memory of unknown speed, so that nothing bounds its tokens/s."
+        if bound is None
+        else _speed(bound)
+    )
 
 
 def _model(plan: ModelPlan) -> str:

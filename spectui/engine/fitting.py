@@ -128,8 +128,8 @@ def largest_context(plan: PlanCall, request: PlanRequest, free: FreeBytes) -> in
     read from disk with any: then they bound nothing.
 
     Args:
-        plan: asked some four times, as caches grow with the context along a line, or nearly so;
-            a larger context never takes less.
+        plan: asked some five times, as caches grow with the context along a line, or nearly so; a
+            larger context never takes less. Best one that remembers: the smallest is asked twice.
         request: everything but the size of the context.
         free: free memory.
 
