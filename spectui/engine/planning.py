@@ -59,6 +59,7 @@ class Planner(Closing):
             DoesNotFitError: a recurrent state, which even a plan allocates, does not fit, or the
                 kernel has ended the child because there is no memory.
             UsageError: an option that cannot be.
+            SpectuiError: llama.cpp died before it read a file, as of a GPU's driver.
         """
         answer = self._ask(request)
         if not isinstance(answer, Plan):
