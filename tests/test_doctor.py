@@ -1,6 +1,7 @@
 """``spectui doctor``: what it says of a machine, of pairs that work, and of those that do not."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,14 +9,23 @@ from typing import Any
 import psutil
 import pytest
 
-from spectui.doctor.speed import Bandwidth, draft_bound, speed_bound
+from spectui.doctor.findings import hard_to_win
+from spectui.doctor.speed import Bandwidth, DraftBound, draft_bound, speed_bound
 from spectui.llama.memory import WeightTraffic
+from spectui.monitor import bandwidth
+from spectui.monitor.bandwidth import gpu_bytes_per_s
+from spectui.presets import find_preset
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, MOE, N_CTX_TRAIN, TARGET, Tiny, TinyPath
+from tests.support.nvml import StandIn
 from tests.support.recurrent import write_mamba
 from tests.support.shapes import QWEN3_0_6B, QWEN3_NEXT_80B_A3B, write_header
 
-pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+pytest_plugins = [
+    "tests.support.fixtures",
+    "tests.support.cli_fixtures",
+    "tests.support.nvml_fixtures",
+]
 
 GIGA = 1_000_000_000
 DENSE = WeightTraffic(
@@ -58,24 +68,129 @@ def test_experts_make_batches_read_more_and_weights_on_the_gpu_take_its_time() -
     assert speed_bound(replace(DENSE, cpu_dense_bytes=0, gpu_dense_bytes=GIGA), RAM) is None
 
 
+def test_a_draft_of_experts_is_bounded_as_if_tokens_shared_them() -> None:
+    target = speed_bound(EXPERTS, RAM)
+    assert target is not None
+    # Experts at random make two tokens read 1.5 times as much as one, and longer batches more.
+    costly = draft_bound(target, replace(DENSE, cpu_dense_bytes=GIGA * 6 // 5), RAM)
+    assert costly is not None
+    assert costly.draft_step == pytest.approx(0.6)
+    assert costly.break_even_alpha is None
+    assert costly.can_pay
+    assert costly.speedup_if_perfect == pytest.approx(17 / 10.6)
+    hopeless = draft_bound(target, replace(DENSE, cpu_dense_bytes=2 * GIGA), RAM)
+    assert hopeless is not None
+    assert not hopeless.can_pay
+
+
+def test_what_lies_in_a_memory_of_unknown_speed_leaves_drafts_unbounded() -> None:
+    split = replace(DENSE, gpu_dense_bytes=GIGA)
+    target, whole = speed_bound(split, RAM), speed_bound(DENSE, RAM)
+    assert target is not None
+    assert whole is not None
+    assert target.left_out_bytes_per_token == GIGA
+    assert draft_bound(target, DENSE, RAM) is None
+    assert draft_bound(whole, split, RAM) is None
+    assert draft_bound(whole, DENSE, RAM) is not None
+    assert speed_bound(DENSE, Bandwidth(ram_bytes_per_s=None)) is None
+
+
+def test_only_gpus_that_count_tell_their_speed(nvml: StandIn) -> None:
+    for name, clock_mhz in ((b"Slow", 1000), (b"Fast", 2000), (b"Unused", 9000)):
+        nvml.add_gpu(name=name, memory_clock_mhz=clock_mhz, memory_bits=256)
+    # Two transfers per cycle of 32 bytes.
+    assert gpu_bytes_per_s({"Slow", "Fast"}) == 2 * 2000e6 * 32
+    assert gpu_bytes_per_s({"Other"}) is None
+
+
+def test_memory_without_room_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bandwidth, "MEASURED_BYTES", 1 << 60)
+    assert bandwidth.ram_bytes_per_s(2) is None
+
+
 def test_a_draft_pays_from_the_acceptance_on_at_which_it_wins_back_its_steps() -> None:
     target = speed_bound(DENSE, RAM)
     assert target is not None
     cheap = draft_bound(target, replace(DENSE, cpu_dense_bytes=GIGA), RAM)
+    assert cheap is not None
     assert cheap.draft_step == pytest.approx(0.1)
     # One token: (1 + alpha) / (0.1 + 1) is 1 at 0.1, and no longer draft needs less.
     assert cheap.break_even_alpha == pytest.approx(0.1, abs=1e-6)
     assert cheap.speedup_if_perfect == pytest.approx(17 / 2.6)
     as_large = draft_bound(target, DENSE, RAM)
+    assert as_large is not None
     assert as_large.break_even_alpha is None
     assert as_large.speedup_if_perfect == pytest.approx(1.0)
+
+
+HOPELESS = DraftBound(draft_step=1.0, break_even_alpha=None, speedup_if_perfect=1.0)
+
+
+@pytest.mark.parametrize(
+    ("bound", "has_experts", "told"),
+    [
+        (replace(HOPELESS, break_even_alpha=0.7, speedup_if_perfect=2.0), False, None),
+        (
+            DraftBound(draft_step=0.6, break_even_alpha=0.71, speedup_if_perfect=2.0),
+            False,
+            (
+                "d has to be right nearly always: a step takes 60% of the time of a target step, "
+                "so that α has to be above 0.71"
+            ),
+        ),
+        (
+            DraftBound(draft_step=0.6, break_even_alpha=0.71, speedup_if_perfect=2.0),
+            True,
+            (
+                "d has to be right nearly always: a step takes 60% of the time of a target step, "
+                "so that α has to be above 0.71 if tokens were routed at random"
+            ),
+        ),
+        (
+            replace(HOPELESS, speedup_if_perfect=1.9),
+            True,
+            (
+                "d pays only where neighbouring tokens share experts; spectui probe experts counts "
+                "them"
+            ),
+        ),
+        (
+            HOPELESS,
+            True,
+            (
+                "d cannot pay by bandwidth: even if every token were right, reading its weights "
+                "and the target's gives 1.00 times the speed of the target alone"
+            ),
+        ),
+    ],
+    ids=["easy", "hard", "hard with experts", "only with shared experts", "hopeless"],
+)
+def test_what_a_draft_is_up_against_is_one_sentence(
+    bound: DraftBound, *, has_experts: bool, told: str | None
+) -> None:
+    assert hard_to_win("d", bound, has_experts=has_experts) == told
 
 
 def document(spectui: Spectui, *arguments: object, code: int = 0) -> dict[str, Any]:
     assert spectui("doctor", *arguments, "--json", "-", "--quiet") == code, spectui.err
     found: dict[str, Any] = json.loads(spectui.out)
     assert found["schema"] == "spectui.doctor/1"
+    assert list(unreasoned(found)) == []
     return found
+
+
+def unreasoned(value: object, path: str = "") -> Iterator[str]:
+    """Where a null has no reason beside it."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            if one is None and not value.get(f"{name}_reason"):
+                yield f"{path}.{name}"
+            yield from unreasoned(one, f"{path}.{name}")
+    elif isinstance(value, list):
+        for index, one in enumerate(value):
+            if one is None:
+                yield f"{path}[{index}]"
+            yield from unreasoned(one, f"{path}[{index}]")
 
 
 def texts(found: dict[str, Any], severity: str) -> list[str]:
@@ -120,11 +235,47 @@ def test_it_fits_the_terminal(
 def test_other_tokens_are_refused_with_what_differs(spectui: Spectui, tiny: TinyPath) -> None:
     other = tiny(Tiny(n_extra=200))
     found = document(spectui, "-m", tiny(TARGET), "-md", other, "-c", 256, code=3)
-    assert not found["drafts"][0]["compatible"]
+    assert found["drafts"][0]["compatible"] is False
+    assert found["drafts"][0]["fits"]
+    assert found["fits_alone"]
     assert found["draft"] is None
     (error,) = texts(found, "error")
     assert "differ in size" in error
     assert "differ in size" in spectui.err
+
+
+def test_a_folders_drafts_are_judged_by_the_plan(
+    spectui: Spectui, tiny: TinyPath, tmp_path: Path
+) -> None:
+    (tmp_path / "other.gguf").symlink_to(tiny(Tiny(n_extra=200)))
+    options = ("-m", tiny(TARGET), "--draft-dir", tmp_path, "-c", 256)
+    found = document(spectui, *options, code=3)
+    assert [(one["name"], one["compatible"]) for one in found["drafts"]] == [("other", False)]
+    (error,) = texts(found, "error")
+    assert error.startswith("other cannot be used: ")
+    assert "other" in spectui.err
+
+
+def test_a_folders_files_that_cannot_be_loaded_are_told_with_the_reason(
+    spectui: Spectui, tiny: TinyPath, tmp_path: Path
+) -> None:
+    whole = tiny(CLOSE_DRAFT).read_bytes()
+    (tmp_path / "short.gguf").write_bytes(whole[:-1000])
+    (tmp_path / "part-00001-of-00002.gguf").write_bytes(whole)
+    found = document(spectui, "-m", tiny(TARGET), "--draft-dir", tmp_path, "-c", 256, code=3)
+    assert {one["name"]: one["compatible"] for one in found["drafts"]} == {
+        "part-00001-of-00002": None,
+        "short": None,
+    }
+    reasons = {one["name"]: one["reason"] for one in found["drafts"]}
+    assert "incomplete" in reasons["short"]
+    assert "download the missing ones" in reasons["part-00001-of-00002"]
+
+
+def test_drafts_need_a_target(spectui: Spectui, tiny: TinyPath, tmp_path: Path) -> None:
+    for options in (("-md", tiny(CLOSE_DRAFT)), ("--draft-dir", tmp_path)):
+        assert spectui("doctor", *options) == 2
+        assert "need a target" in spectui.err
 
 
 def test_one_draft_that_serves_is_enough(spectui: Spectui, tiny: TinyPath) -> None:
@@ -154,7 +305,8 @@ def test_what_costs_is_warned_of(spectui: Spectui, tiny: TinyPath, tmp_path: Pat
     assert "cannot forget rejected tokens" in warnings
     assert "the cache of" in warnings
     assert "q8_0" in warnings
-    assert "was trained for" in warnings
+    assert f"the target was trained for {N_CTX_TRAIN} tokens" in warnings
+    assert warnings.count("was trained for") == 2
 
 
 def test_a_pair_of_the_real_shapes_is_examined_without_its_weights(
@@ -174,7 +326,7 @@ def test_a_pair_of_the_real_shapes_is_examined_without_its_weights(
     warnings = " ".join(texts(found, "warning"))
     assert "10 of 512 experts" in warnings
     assert "cannot forget rejected tokens" in warnings
-    assert [text[:15] for text in texts(found, "error")] == ["CPU has no room"] * (not fits)
+    assert [text[:15] for text in texts(found, "error")] == ["RAM has no room"] * (not fits)
 
 
 def test_a_preset_without_its_files_is_told_of(spectui: Spectui) -> None:
@@ -185,3 +337,22 @@ def test_a_preset_without_its_files_is_told_of(spectui: Spectui) -> None:
     assert "spectui models pull qwen3-next-80b-a3b" in words
     assert "84.8 GB" in words
     assert "with 24 GB of video memory: --n-cpu-moe 41" in words
+
+
+def test_a_preset_without_its_drafts_is_examined(
+    spectui: Spectui, tiny: TinyPath, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        "description = 'Mine.'\n[target]\nrepo = 'a/b'\nfiles = ['target.gguf']\n"
+        "[[draft]]\nrepo = 'a/c'\nfiles = ['draft.gguf']\n"
+    )
+    folder = find_preset(str(path)).models_folder
+    folder.mkdir(parents=True)
+    (folder / "target.gguf").symlink_to(tiny(TARGET))
+    found = document(spectui, "--preset", path, "-c", 256)
+    assert found["target"]["arch"] == "llama"
+    assert found["drafts"] == []
+    assert found["draft_reason"] == "drafts of mine are missing"
+    assert spectui("doctor", "--preset", path, "-c", 256) == 0
+    assert "Its drafts are not here" in spectui.out

@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.config import ContextOptions, ModelOptions
+from spectui.config import ContextOptions, ModelOptions, TensorOverride
 from spectui.engine.fitting import (
     CONTEXT_STEP,
+    MARGIN_BYTES,
     Demand,
+    can_load,
     demands,
-    fits,
+    expert_overrides,
     fitting_drafts,
     largest_context,
     smallest_n_cpu_moe,
@@ -119,9 +121,9 @@ def test_what_is_free_and_unused_is_shown_too() -> None:
 
 
 def test_nothing_is_too_large_where_nobody_knows_what_is_free() -> None:
-    assert fits(Script()(REQUEST), {})
-    assert not fits(Script()(REQUEST), {"CUDA0": 5145})
-    assert fits(Script()(REQUEST), {"CUDA0": 5146})
+    assert can_load(Script()(REQUEST), {})
+    assert not can_load(Script()(REQUEST), {"CUDA0": 5145})
+    assert can_load(Script()(REQUEST), {"CUDA0": 5146})
 
 
 @pytest.mark.parametrize(
@@ -145,12 +147,19 @@ def with_context(ctx_size: int) -> PlanRequest:
 @given(free_bytes=st.integers(0, 6000), n_ctx_train=st.integers(1, 5000))
 def test_the_largest_context_is_the_largest(free_bytes: int, n_ctx_train: int) -> None:
     script = Script(n_ctx_train=n_ctx_train)
-    free = {"CUDA0": free_bytes}
     sizes = range(CONTEXT_STEP, max(n_ctx_train, CONTEXT_STEP) + 1, CONTEXT_STEP)
-    expected = max((n for n in sizes if fits(script(with_context(n)), free)), default=None)
-    script.asked.clear()
-    assert largest_context(script, REQUEST, free) == expected
-    assert len(script.asked) <= 5
+    rooms = {n: can_load(script(with_context(n)), {"CUDA0": free_bytes}) for n in sizes}
+    expected = max((n for n, has_room in rooms.items() if has_room), default=None)
+    asked: set[int] = set()
+
+    def plan(request: PlanRequest) -> Plan:
+        asked.add(request.context.ctx_size)
+        return script(request)
+
+    # The margin is left beside it, and a GPU that is not used needs none.
+    free = {"CUDA0": free_bytes + MARGIN_BYTES, "CUDA1": 0}
+    assert largest_context(plan, REQUEST, free) == expected
+    assert len(asked) <= 5
 
 
 def test_a_context_that_cannot_be_planned_does_not_fit() -> None:
@@ -163,10 +172,46 @@ def test_as_few_experts_as_possible_stay_in_ram(
     gpu_bytes: int, host_bytes: int, *, mmap: bool
 ) -> None:
     script = Script(mmap=mmap)
-    free = {"CUDA0": gpu_bytes, HOST: host_bytes}
     plans = (script(n_cpu_moe(n)) for n in range(script.n_layers + 1))
-    expected = next((n for n, plan in enumerate(plans) if fits(plan, free)), None)
-    assert smallest_n_cpu_moe(script, REQUEST, free) == expected
+    free = {"CUDA0": gpu_bytes, HOST: host_bytes}
+    expected = next((n for n, plan in enumerate(plans) if can_load(plan, free)), None)
+    with_margin = {**free, "CUDA0": gpu_bytes + MARGIN_BYTES}
+    assert smallest_n_cpu_moe(script, REQUEST, with_margin) == expected
+
+
+def test_a_gpu_with_less_than_the_margin_left_is_tight() -> None:
+    def on(memory: str, left_bytes: int) -> Demand:
+        return Demand(memory=memory, allocated_bytes=10, mapped_bytes=0, free_bytes=10 + left_bytes)
+
+    assert on("CUDA0", 0).is_tight
+    assert on("CUDA0", MARGIN_BYTES - 1).is_tight
+    assert not on("CUDA0", MARGIN_BYTES).is_tight
+    assert not on("CUDA0", -1).is_tight
+    assert not on(HOST, 0).is_tight
+
+
+def test_weights_that_ram_never_holds_do_not_bound_the_context() -> None:
+    script = Script(mmap=True)
+    request = n_cpu_moe(10)
+    # 1000 bytes of experts are mapped, and RAM holds the 3 of the output alone.
+    assert largest_context(script, request, {HOST: 3}) == 4096
+    assert largest_context(script, request, {HOST: 2}) is None
+    assert largest_context(Script(mmap=False), request, {HOST: 3}) is None
+
+
+def test_overrides_that_place_experts_are_no_part_of_the_search() -> None:
+    script = Script()
+    experts = TensorOverride(pattern="ffn_.*_exps", buffer="CPU")
+    rest = TensorOverride(pattern="attn", buffer="CPU")
+    target = ModelOptions(path=Path("target.gguf"), override_tensor=(experts, rest))
+    assert smallest_n_cpu_moe(script, PlanRequest(target=target), {}) == 0
+    assert script.asked[-1].target.override_tensor == (rest,)
+    assert expert_overrides(target) == (experts,)
+
+
+def test_a_target_without_layers_on_a_gpu_has_no_experts_there() -> None:
+    target = ModelOptions(path=Path("target.gguf"), n_gpu_layers=0)
+    assert smallest_n_cpu_moe(Script(), PlanRequest(target=target), {}) is None
 
 
 def n_cpu_moe(n_layers: int) -> PlanRequest:
@@ -181,19 +226,21 @@ def test_what_the_request_says_of_experts_does_not_bind_the_search() -> None:
     request = PlanRequest(target=ModelOptions(path=Path("target.gguf"), cpu_moe=True, n_cpu_moe=9))
     script = Script()
     assert smallest_n_cpu_moe(script, request, {}) == 0
-    assert not any(asked.target.cpu_moe for asked in script.asked)
+    assert not any(asked.target.cpu_moe for asked in script.asked if asked != request)
 
 
 def test_drafts_are_tried_beside_the_target() -> None:
     found = fitting_drafts(Script(), REQUEST, (GOOD, HUGE, BAD, OTHER, ODD), {"CUDA0": 6000})
     assert [one.reason for one in found] == [
         None,
-        "does not fit in memory beside the target",
+        "beside the target, CUDA0 has no room: 1 MB are needed, 6 kB are free",
         "bad.gguf is no model",
         "token 7 differs",
         "no context can be made for odd.gguf",
     ]
     assert [one.plan is None for one in found] == [False, False, True, False, True]
+    assert [one.is_compatible for one in found] == [True, True, None, False, None]
+    assert [one.fits for one in found] == [True, False, None, True, None]
     assert [one.draft for one in found] == [GOOD, HUGE, BAD, OTHER, ODD]
 
 

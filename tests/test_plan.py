@@ -13,7 +13,7 @@ import pytest
 
 from spectui.config import ContextOptions, ModelOptions, TensorOverride
 from spectui.engine.planning import Planner
-from spectui.errors import BadInputError, UsageError
+from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.buffers import HOST, BufferKind
 from spectui.llama.info import Rollback
 from spectui.llama.planned import ModelPlan, PlanRequest
@@ -268,7 +268,7 @@ def test_a_child_that_was_killed_is_replaced(tiny: TinyPath) -> None:
         first = planner.pid
         assert first is not None
         os.kill(first, signal.SIGKILL)
-        with pytest.raises(BadInputError, match="ended with SIGKILL"):
+        with pytest.raises(DoesNotFitError, match="was killed"):
             planner.plan(request)
         assert planner.plan(request) == before
         second = planner.pid
@@ -276,6 +276,17 @@ def test_a_child_that_was_killed_is_replaced(tiny: TinyPath) -> None:
         assert second != first
     assert not psutil.pid_exists(second)
     assert planner.pid is None
+
+
+def test_an_abort_without_a_file_is_no_files_fault() -> None:
+    with Planner() as planner:
+        planner.gpus()
+        assert planner.pid is not None
+        os.kill(planner.pid, signal.SIGABRT)
+        with pytest.raises(SpectuiError, match="SIGABRT before it read a file") as caught:
+            planner.gpus()
+        assert not isinstance(caught.value, BadInputError)
+        assert "driver" in str(caught.value)
 
 
 def test_a_plan_that_never_comes_is_given_up(tiny: TinyPath) -> None:

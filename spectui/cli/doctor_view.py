@@ -7,15 +7,14 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from spectui.cli.doctor_models import draft_lines, target_lines
 from spectui.cli.drawing import drawn, fits, wrapped
-from spectui.doctor.examination import Examination, ExaminedDraft
-from spectui.doctor.findings import Finding, Severity
-from spectui.doctor.speed import SpeedBound
+from spectui.doctor.examination import Examination
+from spectui.doctor.findings import Finding, Severity, n_cpu_moe_text
+from spectui.engine.fitting import CONTEXT_STEP
 from spectui.llama.buffers import HOST, BufferKind
-from spectui.llama.library import binding_version, llama_cpp_version
-from spectui.llama.planned import ModelPlan
-from spectui.models.pairs import PairReport
-from spectui.models.sizes import bytes_text, count_text
+from spectui.llama.library import binding_version, has_cuda, llama_cpp_version
+from spectui.models.sizes import bytes_text
 from spectui.presets import Preset
 
 if TYPE_CHECKING:
@@ -29,7 +28,8 @@ _KINDS = {
 }
 _GIGA = 1e9
 _REBUILD = (
-    'CMAKE_ARGS="-DGGML_CUDA=on" pip install --force-reinstall --no-cache-dir llama-cpp-python'
+    'CMAKE_ARGS="-DGGML_CUDA=on" pip install --force-reinstall --no-deps --no-cache-dir '
+    "llama-cpp-python=={version}"
 )
 
 
@@ -42,12 +42,15 @@ def _parts(diagnosis: "Diagnosis") -> Iterator[RenderableType]:
     yield from _section("Machine", _machine(diagnosis))
     examination = diagnosis.examination
     if diagnosis.preset is not None:
-        yield from _section(f"Preset {diagnosis.preset.name}", _preset(diagnosis.preset))
+        missing = "models" if examination is None else "drafts"
+        lines = _preset(diagnosis.preset, missing)
+        yield from _section(f"Preset {diagnosis.preset.name}", lines)
     if examination is None:
         return
-    yield from _section("Target", _target(examination))
+    yield from _section("Target", target_lines(examination))
+    has_experts = examination.traffic.n_experts > 0
     for draft in examination.drafts:
-        yield from _section(f"Draft {draft.name}", _draft(draft))
+        yield from _section(f"Draft {draft.name}", draft_lines(draft, has_experts=has_experts))
     yield Text("Memory", style="bold")
     yield _memory(examination)
     yield from _paragraphs(_what_fits(examination))
@@ -70,17 +73,33 @@ def _paragraphs(lines: Iterator[str]) -> Iterator[RenderableType]:
 
 def _machine(diagnosis: "Diagnosis") -> Iterator[str]:
     machine, around = diagnosis.machine, diagnosis.around
-    ram = bytes_text(round(around.bandwidth.ram_bytes_per_s))
+    speed = around.bandwidth.ram_bytes_per_s
+    read = "too full to measure its speed" if speed is None else f"read at {_speed_text(speed)}"
     memory = _free(machine.memory_bytes, around.free.get(HOST))
-    yield f"{machine.cpu}, {machine.n_cores} cores; RAM {memory}, read at {ram}/s"
+    yield f"{machine.cpu}, {machine.n_cores} cores; RAM {memory}, {read}"
     for gpu in around.gpus:
         yield f"{gpu.name}: {gpu.description}, {_free(gpu.total_bytes, gpu.free_bytes)}"
     if not around.gpus:
         seen = f"; the driver knows {', '.join(machine.gpus)}" if machine.gpus else ""
         yield f"no GPU that this llama.cpp can use{seen}"
     if machine.gpus and not around.gpus:
-        yield f"This llama.cpp was built without CUDA; build it anew: {_REBUILD}"
+        yield _unused_gpus()
     yield f"llama-cpp-python {binding_version()}, llama.cpp {llama_cpp_version()}"
+
+
+def _unused_gpus() -> str:
+    if has_cuda():
+        return (
+            "This llama.cpp was built with CUDA and finds no GPU: see whether CUDA_VISIBLE_DEVICES "
+            "hides it, whether the driver is as new as the CUDA it was built with, and whether "
+            "this user or container may open /dev/nvidia*"
+        )
+    rebuild = _REBUILD.format(version=binding_version())
+    return f"This llama.cpp was built without CUDA; build it anew: {rebuild}"
+
+
+def _speed_text(bytes_per_s: float) -> str:
+    return f"{bytes_text(round(bytes_per_s))}/s"
 
 
 def _free(total_bytes: int | None, free_bytes: int | None) -> str:
@@ -88,9 +107,9 @@ def _free(total_bytes: int | None, free_bytes: int | None) -> str:
     return total if free_bytes is None else f"{total}, {bytes_text(free_bytes)} free"
 
 
-def _preset(preset: Preset) -> Iterator[str]:
+def _preset(preset: Preset, missing: str) -> Iterator[str]:
     yield preset.description
-    yield f"Its models are not here; fetch them with spectui models pull {preset.name}."
+    yield f"Its {missing} are not here; fetch them with spectui models pull {preset.name}."
     for role, files in (("target", preset.target), *(("draft", one) for one in preset.draft)):
         if files is not None:
             size = "" if files.size_gb is None else f", {bytes_text(round(files.size_gb * _GIGA))}"
@@ -100,63 +119,6 @@ def _preset(preset: Preset) -> Iterator[str]:
             given = " ".join(f"--{name} {value}" for name, value in options.items())
             yield f"with {vram_gb} GB of video memory: {given}"
     yield from (f"trap: {trap}" for trap in preset.traps)
-
-
-def _target(examination: Examination) -> Iterator[str]:
-    yield _model(examination.plan.target)
-    traffic, bound = examination.traffic, examination.bound
-    if traffic.n_experts:
-        yield f"{traffic.n_experts_used} of {traffic.n_experts} experts per token"
-    if bound is not None:
-        yield _speed(bound)
-
-
-def _model(plan: ModelPlan) -> str:
-    info = plan.info
-    return (
-        f"{info.path.name}: {info.arch}, {count_text(info.n_params)} parameters, "
-        f"{bytes_text(info.size_bytes)}, {info.n_layers} layers, trained for {info.n_ctx_train} "
-        f"tokens; rollback by {plan.rollback}"
-    )
-
-
-def _speed(bound: SpeedBound) -> str:
-    from_ram, from_gpu = round(bound.ram_bytes_per_token), round(bound.gpu_bytes_per_token)
-    read = f"{bytes_text(from_ram)} of RAM"
-    if from_gpu:
-        read += f" and {bytes_text(from_gpu)} of video memory"
-    ratios = ", ".join(f"V({n + 1}) {bound.verify[n]:.1f}" for n in (1, 4, 8, 16))
-    return (
-        f"A token reads {read}: at most {bound.tokens_per_s:.1f} tokens/s without a draft. "
-        f"Batches read at least, in tokens: {ratios}."
-    )
-
-
-def _draft(draft: ExaminedDraft) -> Iterator[str]:
-    own = None if draft.fit.plan is None else draft.fit.plan.draft
-    if own is not None:
-        yield _model(own)
-    if draft.report is not None:
-        yield from _compared(draft.report)
-    bound = draft.bound
-    if bound is not None and bound.break_even_alpha is not None:
-        yield (
-            f"By bandwidth alone a step costs {bound.draft_step:.0%} of a target step: it can pay "
-            f"if more than {bound.break_even_alpha:.0%} of its tokens are accepted, and gives at "
-            f"most {bound.speedup_if_perfect:.2f}×."
-        )
-
-
-def _compared(report: PairReport) -> Iterator[str]:
-    overlap = report.overlap_percent
-    same = "no tokens to compare"
-    if overlap is not None:
-        same = f"{overlap:.2f} % of the tokens are the same"
-    sizes = f"{report.target.n_tokens} (target), {report.draft.n_tokens} (draft)"
-    yield f"{same}; vocabularies {sizes}; chat templates {report.templates}"
-    if report.differences:
-        shown = ", ".join(f"{one.id} ({one.target!r}, {one.draft!r})" for one in report.differences)
-        yield f"first differing tokens: {shown}"
 
 
 def _memory(examination: Examination) -> Table:
@@ -188,9 +150,9 @@ def _memory_table(examination: Examination, *, with_parts: bool) -> Table:
             for _name, plan, kinds in parts
         ]
         wanted = demand.allocated_bytes + demand.mapped_bytes
-        style = "" if demand.fits else "bold red"
+        style = "" if demand.fits else "yellow" if demand.can_load else "bold red"
         table.add_row(
-            demand.memory,
+            demand.where,
             *cells,
             bytes_text(wanted),
             _known(demand.free_bytes),
@@ -211,10 +173,26 @@ def _what_fits(examination: Examination) -> Iterator[str]:
     if largest is None:
         yield "No context fits."
     else:
-        asked = request.context.ctx_size
-        yield f"The largest context that fits is {largest} tokens; asked for are {asked}."
+        yield (
+            f"The largest context that fits is {largest} tokens{_of_which(examination)}; you asked "
+            f"for {request.context.ctx_size}."
+        )
     if examination.smallest_n_cpu_moe is not None:
-        yield f"The smallest --n-cpu-moe that fits is {examination.smallest_n_cpu_moe}."
+        yield f"As few experts in RAM as fit: {n_cpu_moe_text(examination)}."
+    if request.draft is not None and examination.fits_alone and not examination.fits:
+        yield "Without a draft the target fits."
+
+
+def _of_which(examination: Examination) -> str:
+    """What the largest context is bound by, beside room."""
+    trained = ""
+    if examination.largest_context == _trained_context(examination):
+        trained = ", all that the target was trained for"
+    return trained + (" (weights are read from disk)" if examination.from_disk else "")
+
+
+def _trained_context(examination: Examination) -> int:
+    return examination.plan.target.info.n_ctx_train // CONTEXT_STEP * CONTEXT_STEP
 
 
 def _finding(one: Finding) -> Text:

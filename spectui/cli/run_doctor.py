@@ -15,7 +15,7 @@ from spectui.doctor.findings import Finding, Severity, findings
 from spectui.doctor.speed import Bandwidth
 from spectui.engine.driver import Engine
 from spectui.engine.planning import Planner
-from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
+from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.planned import PlanRequest
 from spectui.monitor.bandwidth import gpu_bytes_per_s, ram_bytes_per_s
 from spectui.monitor.machine import Machine, this_machine
@@ -29,10 +29,10 @@ class Diagnosis:
     machine: Machine
     around: Surroundings
     examination: Examination | None
-    """None where no models were given, or those of the preset are missing."""
+    """None where no target was given, or that of the preset is missing."""
     findings: tuple[Finding, ...]
     preset: Preset | None
-    """Where its models are missing."""
+    """Where its models are missing, or its drafts alone."""
 
 
 def doctor(shared: dict[str, Any], *, draft_max: int) -> None:
@@ -45,6 +45,9 @@ def doctor(shared: dict[str, Any], *, draft_max: int) -> None:
         UsageError: options that contradict each other.
     """
     given = SharedOptions(**shared)
+    has_target = given.demo or given.model is not None or given.preset is not None
+    if not has_target and (given.model_draft or given.draft_dirs):
+        raise UsageError("-md and --draft-dir need a target: give it with -m, or --demo")
     check_writable(given.json_path, given.input_files())
     options, preset = _with_models(given)
     progress = open_progress(quiet=given.quiet, verbose=given.verbose)
@@ -63,9 +66,13 @@ def _with_models(given: SharedOptions) -> tuple[SharedOptions, Preset | None]:
     try:
         return with_preset_models(given), None
     except BadInputError:
-        preset = None if given.preset is None else find_preset(given.preset)
-        if preset is None or given.model is not None:
+        if given.preset is None or given.model is not None:
             raise
+    preset = find_preset(given.preset)
+    try:
+        return with_preset_models(given, most_drafts=0), preset
+    except BadInputError:
+        # The target is missing, too, which is no error of who asks what to fetch.
         return given, preset
 
 
@@ -74,13 +81,9 @@ def _diagnose(
 ) -> Diagnosis:
     machine = this_machine()
     with Planner() as planner:
-        # While the planner's process starts.
-        bandwidth = Bandwidth(
-            ram_bytes_per_s=ram_bytes_per_s(machine.n_cores), gpu_bytes_per_s=gpu_bytes_per_s()
-        )
-        around = Surroundings(gpus=planner.gpus(), free=planner.free_bytes(), bandwidth=bandwidth)
+        around = _surroundings(planner, machine)
         examination = None
-        if preset is None and (options.demo or options.model is not None):
+        if options.demo or options.model is not None:
             examination = _examine(planner, options, draft_max, around, progress)
     return Diagnosis(
         machine=machine,
@@ -89,6 +92,16 @@ def _diagnose(
         findings=() if examination is None else findings(examination),
         preset=preset,
     )
+
+
+def _surroundings(planner: Planner, machine: Machine) -> Surroundings:
+    gpus, free = planner.gpus(), planner.free_bytes()
+    # After the planner has started: beside it neither would be measured alone.
+    bandwidth = Bandwidth(
+        ram_bytes_per_s=ram_bytes_per_s(machine.n_cores),
+        gpu_bytes_per_s=gpu_bytes_per_s({gpu.description for gpu in gpus}),
+    )
+    return Surroundings(gpus=gpus, free=free, bandwidth=bandwidth)
 
 
 def _examine(
@@ -105,6 +118,8 @@ def _examine(
         max_draft=draft_max,
     )
     drafts = {name: options.draft_options(path) for name, path in models.drafts.items()}
+    # What a folder's first look leaves out is judged here as anything else, by the whole plan.
+    drafts |= {one.name: one.options for one in models.refused}
     with Engine() as engine:
         return Examiner(planner, engine, around, progress.say).examine(request, drafts)
 

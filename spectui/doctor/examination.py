@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from spectui.config import ModelOptions
 from spectui.doctor.speed import (
@@ -17,15 +18,16 @@ from spectui.engine.fitting import (
     Demand,
     DraftFit,
     FreeBytes,
+    PlanCall,
+    can_load,
     demands,
     fitting_drafts,
     largest_context,
+    reads_from_disk,
     smallest_n_cpu_moe,
 )
-from spectui.engine.fitting import (
-    fits as has_room,
-)
 from spectui.engine.planning import Planner
+from spectui.errors import BadInputError
 from spectui.llama.gguf_file import read_gguf
 from spectui.llama.memory import WeightTraffic
 from spectui.llama.planned import DeviceMemory, Plan, PlanRequest
@@ -45,7 +47,7 @@ class ExaminedDraft:
     """None where its file is unusable."""
     traffic: WeightTraffic | None
     bound: DraftBound | None
-    """None where it cannot serve, or nothing bounds the target."""
+    """None where it cannot serve, or speeds of memories are not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +59,11 @@ class Examination:
     plan: Plan
     demands: tuple[Demand, ...]
     fits_alone: bool
-    """Whether there is room for the target without a draft."""
+    """Whether the target can be loaded without a draft."""
     largest_context: int | None
     """In tokens; None if not even the smallest fits."""
+    from_disk: bool
+    """Whether RAM cannot hold all mapped weights, though the plan can be loaded."""
     smallest_n_cpu_moe: int | None
     """0 if all experts fit on the GPUs; None where that is no question, or no answer."""
     drafts: tuple[ExaminedDraft, ...]
@@ -68,8 +72,8 @@ class Examination:
 
     @property
     def fits(self) -> bool:
-        """Whether there is room for all of the plan, as far as is known."""
-        return all(demand.fits for demand in self.demands)
+        """Whether the plan can be loaded, as far as is known."""
+        return all(demand.can_load for demand in self.demands)
 
     @property
     def chosen(self) -> ExaminedDraft | None:
@@ -115,42 +119,59 @@ class Examiner:
         Raises:
             SpectuiError: the target's file is unusable, or an option cannot be.
         """
-        plan, free = self._planner.plan, self._around.free
+        # Every question is asked by several who need not know of each other.
+        plan: PlanCall = cache(self._planner.plan)
+        free = self._around.free
         self._say("planning memory")
-        fits = fitting_drafts(plan, request, tuple(drafts.values()), free)
+        planned_drafts = fitting_drafts(plan, request, tuple(drafts.values()), free)
+        weighed = [self._weighed(fit) for fit in planned_drafts]
         traffic = self._traffic(request.target)
         bound = speed_bound(traffic, self._around.bandwidth)
         examined = [
-            self._examined(name, fit, request.target, bound)
-            for name, fit in zip(drafts, fits, strict=True)
+            self._examined(name, fit, own, request.target, bound)
+            for name, (fit, own) in zip(drafts, weighed, strict=True)
         ]
         self._say("finding out what fits")
-        chosen = replace(request, draft=_chosen(fits))
+        chosen = replace(request, draft=_chosen([fit for fit, _own in weighed]))
         planned = plan(chosen)
         has_gpus = bool(self._around.gpus)
         return Examination(
             request=chosen,
             plan=planned,
             demands=demands(planned, free),
-            fits_alone=has_room(plan(replace(request, draft=None)), free),
+            fits_alone=can_load(plan(replace(request, draft=None)), free),
             largest_context=largest_context(plan, chosen, free),
+            from_disk=reads_from_disk(planned, free),
             smallest_n_cpu_moe=smallest_n_cpu_moe(plan, chosen, free) if has_gpus else None,
             drafts=tuple(examined),
             traffic=traffic,
             bound=bound,
         )
 
-    def _examined(
-        self, name: str, fit: DraftFit, target: ModelOptions, bound: SpeedBound | None
-    ) -> ExaminedDraft:
+    def _weighed(self, fit: DraftFit) -> tuple[DraftFit, WeightTraffic | None]:
+        """A draft with what it reads, or as unusable: a plan overlooks some missing parts."""
         # What ended the planner's child must not be read here.
         if fit.plan is None:
+            return fit, None
+        try:
+            return fit, self._traffic(fit.draft)
+        except BadInputError as error:
+            return replace(fit, plan=None, fits=None, reason=str(error)), None
+
+    def _examined(
+        self,
+        name: str,
+        fit: DraftFit,
+        traffic: WeightTraffic | None,
+        target: ModelOptions,
+        bound: SpeedBound | None,
+    ) -> ExaminedDraft:
+        if traffic is None:
             return ExaminedDraft(name=name, fit=fit, report=None, traffic=None, bound=None)
         self._say(f"comparing {name}")
         command = ComparePair(target=target.path, draft=fit.draft.path, in_detail=True)
-        traffic = self._traffic(fit.draft)
         own = None
-        if bound is not None and fit.plan.incompatibility is None:
+        if bound is not None and fit.is_compatible:
             own = draft_bound(bound, traffic, self._around.bandwidth)
         report = self._engine.compare(command).report
         return ExaminedDraft(name=name, fit=fit, report=report, traffic=traffic, bound=own)
@@ -162,6 +183,6 @@ class Examiner:
 
 def _chosen(fits: Sequence[DraftFit]) -> ModelOptions | None:
     """The first that can serve and fits, or else that can serve."""
-    can_serve = [fit for fit in fits if fit.plan is not None and not fit.plan.incompatibility]
+    can_serve = [fit for fit in fits if fit.is_compatible]
     fitting = [fit for fit in can_serve if fit.reason is None]
     return next((fit.draft for fit in (*fitting, *can_serve)), None)

@@ -4,7 +4,7 @@ Decoding one token reads every active weight once. Where that is what it waits f
 bandwidth is its time, and everything else comes on top: these are bounds, not predictions.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from spectui.llama.memory import WeightTraffic
@@ -19,9 +19,9 @@ _BISECTIONS = 30
 class Bandwidth:
     """Of the memories that weights lie in."""
 
-    ram_bytes_per_s: float
+    ram_bytes_per_s: float | None
+    """None where it is not known, as ``gpu_bytes_per_s``: what lies there is left out."""
     gpu_bytes_per_s: float | None = None
-    """None where it is not known: what lies there is taken to cost nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +29,16 @@ class DraftBound:
     """What the best of ``LENGTHS`` could make of a draft."""
 
     draft_step: float
-    """c: bytes of a draft step over those of a target step, in seconds."""
+    """c: seconds that reading takes in a draft step, over those in a target step."""
     break_even_alpha: float | None
-    """Acceptance per token from which on it could pay; None if it never could."""
+    """α from which on it pays if tokens were routed to experts at random; None if never so."""
     speedup_if_perfect: float
+    """At most: every token right, and all of a batch routed to the same experts."""
+
+    @property
+    def can_pay(self) -> bool:
+        """Whether anything at all could make it pay."""
+        return self.speedup_if_perfect > 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +51,8 @@ class SpeedBound:
     gpu_bytes_per_token: float
     verify: dict[int, float]
     """V(n + 1)/V(1) by drafted tokens n, if tokens were routed to experts at random."""
+    left_out_bytes_per_token: float = 0.0
+    """In memories of unknown speed."""
 
     @property
     def tokens_per_s(self) -> float:
@@ -62,11 +70,20 @@ def speed_bound(traffic: WeightTraffic, bandwidth: Bandwidth) -> SpeedBound | No
         ram_bytes_per_token=traffic.cpu_bytes_per_decode(1),
         gpu_bytes_per_token=traffic.gpu_bytes_per_decode(1),
         verify={n: _decode_s(traffic, bandwidth, n + 1) / token_s for n in LENGTHS},
+        left_out_bytes_per_token=_left_out_bytes(traffic, bandwidth),
     )
 
 
-def draft_bound(target: SpeedBound, draft: WeightTraffic, bandwidth: Bandwidth) -> DraftBound:
-    """Say what acceptance a draft would need if reading weights were all that takes time."""
+def draft_bound(
+    target: SpeedBound, draft: WeightTraffic, bandwidth: Bandwidth
+) -> DraftBound | None:
+    """Say what acceptance a draft would need if reading weights were all that takes time.
+
+    None where weights of either lie in a memory of unknown speed: times that leave something out
+    cannot be compared.
+    """
+    if target.left_out_bytes_per_token or _left_out_bytes(draft, bandwidth):
+        return None
     step = _decode_s(draft, bandwidth, 1) / target.token_s
 
     def best(alpha: float) -> float:
@@ -75,7 +92,7 @@ def draft_bound(target: SpeedBound, draft: WeightTraffic, bandwidth: Bandwidth) 
     return DraftBound(
         draft_step=step,
         break_even_alpha=_first(lambda alpha: best(alpha) > 1.0) if best(1.0) > 1.0 else None,
-        speedup_if_perfect=best(1.0),
+        speedup_if_perfect=max(_speedup(1.0, n, step, 1.0) for n in target.verify),
     )
 
 
@@ -84,10 +101,20 @@ def _speedup(alpha: float, n: int, step: float, verify: float) -> float:
 
 
 def _decode_s(traffic: WeightTraffic, bandwidth: Bandwidth, n_tokens: int) -> float:
-    seconds = traffic.cpu_bytes_per_decode(n_tokens) / bandwidth.ram_bytes_per_s
-    if bandwidth.gpu_bytes_per_s:
-        seconds += traffic.gpu_bytes_per_decode(n_tokens) / bandwidth.gpu_bytes_per_s
-    return seconds
+    reads = _reads(traffic, bandwidth, n_tokens)
+    return sum(n_bytes / speed for n_bytes, speed in reads if speed)
+
+
+def _left_out_bytes(traffic: WeightTraffic, bandwidth: Bandwidth) -> float:
+    return sum(n_bytes for n_bytes, speed in _reads(traffic, bandwidth, 1) if not speed)
+
+
+def _reads(
+    traffic: WeightTraffic, bandwidth: Bandwidth, n_tokens: int
+) -> Iterator[tuple[float, float | None]]:
+    """Yield bytes, and the speed of their memory in bytes/s."""
+    yield traffic.cpu_bytes_per_decode(n_tokens), bandwidth.ram_bytes_per_s
+    yield traffic.gpu_bytes_per_decode(n_tokens), bandwidth.gpu_bytes_per_s
 
 
 def _first(holds: Callable[[float], bool]) -> float:

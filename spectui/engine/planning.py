@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import psutil
 
 from spectui.closing import Closing
-from spectui.errors import BadInputError, SpectuiError
+from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
 from spectui.llama.buffers import HOST
 from spectui.llama.planned import DeviceMemory, Plan, PlanRequest
 
@@ -56,8 +56,10 @@ class Planner(Closing):
         Raises:
             BadInputError: a file is no model that generates, or llama.cpp could not make sense of
                 its header and died or hung.
-            DoesNotFitError: a recurrent state, which even a plan allocates, does not fit.
+            DoesNotFitError: a recurrent state, which even a plan allocates, does not fit, or the
+                kernel has ended the child because there is no memory.
             UsageError: an option that cannot be.
+            SpectuiError: llama.cpp died before it read a file, as of a GPU's driver.
         """
         answer = self._ask(request)
         if not isinstance(answer, Plan):
@@ -117,7 +119,9 @@ class _Child(Closing):
         """Return what the child says, an error of the request included.
 
         Raises:
-            BadInputError: a signal ended it, or it did not answer in time.
+            BadInputError: a signal ended it while it read a file, or it did not answer in time.
+            DoesNotFitError: it was killed, as the kernel does where memory ends.
+            SpectuiError: a signal ended it before it read a file, as a GPU's driver may.
             RuntimeError: it ended by itself.
         """
         self._reading = None
@@ -155,9 +159,20 @@ class _Child(Closing):
         if code >= 0:
             # llama.cpp ends by a signal: this was Python.
             return RuntimeError(f"the process that plans ended with exit code {code}: {words}")
+        name = signal.Signals(-code).name
+        if -code == signal.SIGKILL:
+            return DoesNotFitError(
+                f"{self._what()}: the process that plans was killed, as the kernel does where "
+                "memory ends; close other programs"
+            )
+        if self._reading is None:
+            return SpectuiError(
+                f"llama.cpp ended with {name} before it read a file (its last words: {words}); "
+                "check the GPU's driver, or hide the GPU with CUDA_VISIBLE_DEVICES=''"
+            )
         return BadInputError(
             f"{self._what()}: llama.cpp could not make sense of it and ended with "
-            f"{signal.Signals(-code).name} (its last words: {words}); "
+            f"{name} (its last words: {words}); "
             "check that the download is complete"
         )
 

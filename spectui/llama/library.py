@@ -11,6 +11,8 @@ from spectui.llama.c import C
 
 LogListener = Callable[[str], None]
 
+_LIBRARIES = Path(str(C.__file__)).parent / "lib"
+"""The binding's own."""
 _DEBUG, _CONTINUED = 1, 5
 """``GGML_LOG_LEVEL_DEBUG`` and ``GGML_LOG_LEVEL_CONT``."""
 
@@ -89,8 +91,12 @@ def llama_cpp_version() -> str:
 @cache
 def ggml(name: str) -> ctypes.CDLL:
     """One of ggml's own libraries, such as ``ggml-base``, beside the binding's."""
-    folder = Path(str(C.__file__)).parent / "lib"
-    return ctypes.CDLL(str(next(folder.glob(f"*{name}.[sd]*"))))
+    return ctypes.CDLL(str(next(_LIBRARIES.glob(f"*{name}.[sd]*"))))
+
+
+def has_cuda() -> bool:
+    """Tell whether the binding was built with CUDA, whatever the driver makes of it."""
+    return any(_LIBRARIES.glob("*ggml-cuda*"))
 
 
 def devices() -> tuple[int, ...]:

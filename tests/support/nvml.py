@@ -38,6 +38,8 @@ class StandInGpu(ctypes.Structure):
         ("width", ctypes.c_uint),
         ("max_generation", ctypes.c_uint),
         ("max_width", ctypes.c_uint),
+        ("memory_clock_mhz", ctypes.c_uint),
+        ("memory_bits", ctypes.c_uint),
     )
 
 
@@ -68,6 +70,8 @@ class StandIn:
             "width": 16,
             "max_generation": 3,
             "max_width": 16,
+            "memory_clock_mhz": 9_751,
+            "memory_bits": 384,
         }
         for field, value in (usual | fields).items():
             setattr(gpu, field, value)

@@ -44,6 +44,8 @@ typedef struct {
     unsigned int width;
     unsigned int max_generation;
     unsigned int max_width;
+    unsigned int memory_clock_mhz;
+    unsigned int memory_bits;
 } Gpu;
 
 /* What a function does instead of answering at once. */
@@ -232,6 +234,8 @@ NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, max_generation)
 NUMBER(nvmlDeviceGetMaxPcieLinkWidth, max_width)
 NUMBER_OF_KIND(nvmlDeviceGetTemperature, temperature_c)
 NUMBER_OF_KIND(nvmlDeviceGetClockInfo, clock_mhz)
+NUMBER_OF_KIND(nvmlDeviceGetMaxClockInfo, memory_clock_mhz)
+NUMBER(nvmlDeviceGetMemoryBusWidth, memory_bits)
 
 EXPORT int nvmlDeviceGetPcieThroughput(Gpu *gpu, unsigned int direction, unsigned int *value) {
     *value = direction == 0 ? gpu->sent_kib_per_s : gpu->received_kib_per_s;

@@ -6,13 +6,17 @@ from typing import TYPE_CHECKING
 from spectui.cli.documents.common import Json, header, or_reason
 from spectui.doctor.examination import Examination, ExaminedDraft
 from spectui.doctor.findings import Finding
-from spectui.doctor.speed import SpeedBound
+from spectui.doctor.speed import DraftBound, SpeedBound
 from spectui.engine.fitting import Demand
-from spectui.llama.planned import ModelPlan
-from spectui.models.pairs import PairReport
+from spectui.llama.planned import DeviceMemory, ModelPlan
+from spectui.models.pairs import PairReport, Tokenizer
+from spectui.presets import Preset
 
 if TYPE_CHECKING:
     from spectui.cli.run_doctor import Diagnosis
+
+
+_UNKNOWN_SPEED = "weights lie in a memory of unknown speed"
 
 
 def doctor_document(diagnosis: "Diagnosis") -> Json:
@@ -20,14 +24,32 @@ def doctor_document(diagnosis: "Diagnosis") -> Json:
     around, examination = diagnosis.around, diagnosis.examination
     return {
         **header("doctor", diagnosis.machine),
-        "gpus": [asdict(gpu) for gpu in around.gpus],
+        "gpus": [_gpu(gpu) for gpu in around.gpus],
         "free_bytes": dict(around.free),
-        "ram_bytes_per_s": around.bandwidth.ram_bytes_per_s,
         **or_reason(
-            "gpu_bytes_per_s", around.bandwidth.gpu_bytes_per_s, "no NVIDIA driver tells it"
+            "ram_bytes_per_s",
+            around.bandwidth.ram_bytes_per_s,
+            "there is no room for the half gigabyte that measuring takes",
         ),
-        **(_examined(examination) if examination is not None else _nothing(diagnosis)),
+        **or_reason(
+            "gpu_bytes_per_s",
+            around.bandwidth.gpu_bytes_per_s,
+            "no NVIDIA driver tells it of a GPU that llama.cpp uses",
+        ),
+        **(
+            _nothing(diagnosis) if examination is None else _examined(examination, diagnosis.preset)
+        ),
         "findings": [_finding(one) for one in diagnosis.findings],
+    }
+
+
+def _gpu(gpu: DeviceMemory) -> Json:
+    untold = "the device does not tell"
+    return {
+        "name": gpu.name,
+        "description": gpu.description,
+        **or_reason("free_bytes", gpu.free_bytes, untold),
+        **or_reason("total_bytes", gpu.total_bytes, untold),
     }
 
 
@@ -37,16 +59,21 @@ def _nothing(diagnosis: "Diagnosis") -> Json:
     return or_reason("target", None, reason)
 
 
-def _examined(examination: Examination) -> Json:
-    request = examination.request
+def _examined(examination: Examination, preset: Preset | None) -> Json:
+    draft = examination.request.draft
+    no_draft = "no draft was given" if preset is None else f"drafts of {preset.name} are missing"
+    if examination.drafts:
+        no_draft = "none can serve"
     return {
         "target": {
             **_model(examination.plan.target),
-            "expected": _bound(examination.bound),
+            **or_reason("expected", _bound(examination.bound), _UNKNOWN_SPEED),
         },
         "drafts": [_draft(one) for one in examination.drafts],
-        "draft": None if request.draft is None else str(request.draft.path),
+        **or_reason("draft", None if draft is None else str(draft.path), no_draft),
         "fits": examination.fits,
+        "fits_alone": examination.fits_alone,
+        "from_disk": examination.from_disk,
         "memory": [_demand(demand) for demand in examination.demands],
         "buffers": [
             {"model": role, **asdict(buffer)}
@@ -61,7 +88,7 @@ def _examined(examination: Examination) -> Json:
         **or_reason(
             "smallest_n_cpu_moe",
             examination.smallest_n_cpu_moe,
-            "without a GPU, without experts, or without room even so",
+            "without a GPU, without experts, with -ngl 0, or without room even so",
         ),
     }
 
@@ -84,23 +111,55 @@ def _model(plan: ModelPlan) -> Json:
 
 def _draft(one: ExaminedDraft) -> Json:
     own = None if one.fit.plan is None else one.fit.plan.draft
+    unusable = "it could not be planned beside the target"
+    is_compatible = one.fit.is_compatible
     return {
         "name": one.name,
         "path": str(one.fit.draft.path),
-        "compatible": one.fit.reason is None,
+        **or_reason("compatible", is_compatible, unusable),
+        **or_reason("fits", one.fit.fits, unusable),
         **or_reason("reason", one.fit.reason, "nothing speaks against it"),
-        "model": None if own is None else _model(own),
-        "comparison": None if one.report is None else _compared(one.report),
-        "bound": None if one.bound is None else asdict(one.bound),
+        **or_reason("model", None if own is None else _model(own), unusable),
+        **or_reason(
+            "comparison", None if one.report is None else _compared(one.report), "it is unusable"
+        ),
+        **or_reason(
+            "bound",
+            None if one.bound is None else _draft_bound(one.bound),
+            _UNKNOWN_SPEED if is_compatible else "it cannot serve the target",
+        ),
+    }
+
+
+def _draft_bound(bound: DraftBound) -> Json:
+    alpha = or_reason(
+        "break_even_alpha",
+        bound.break_even_alpha,
+        "if tokens were routed to experts at random, not even α = 1 would be enough"
+        if bound.can_pay
+        else "not even α = 1 would be enough",
+    )
+    return {
+        "draft_step": bound.draft_step,
+        **alpha,
+        "speedup_if_perfect": bound.speedup_if_perfect,
     }
 
 
 def _compared(report: PairReport) -> Json:
+    no_tokens = "one of them has no tokens"
     return {
         **asdict(report),
-        "overlap_percent": report.overlap_percent,
-        "text_overlap_percent": report.text_overlap_percent,
+        "target": _tokenizer(report.target),
+        "draft": _tokenizer(report.draft),
+        **or_reason("reason", report.reason, "llama.cpp accepts the pair"),
+        **or_reason("overlap_percent", report.overlap_percent, no_tokens),
+        **or_reason("text_overlap_percent", report.text_overlap_percent, no_tokens),
     }
+
+
+def _tokenizer(tokenizer: Tokenizer) -> Json:
+    return {**asdict(tokenizer), **or_reason("pre", tokenizer.pre, "its file does not say")}
 
 
 def _bound(bound: SpeedBound | None) -> Json | None:
@@ -111,7 +170,14 @@ def _bound(bound: SpeedBound | None) -> Json | None:
 
 
 def _demand(demand: Demand) -> Json:
-    return {**asdict(demand), "left_bytes": demand.left_bytes, "fits": demand.fits}
+    unknown = "nobody tells what is free"
+    return {
+        **asdict(demand),
+        **or_reason("free_bytes", demand.free_bytes, unknown),
+        **or_reason("left_bytes", demand.left_bytes, unknown),
+        "fits": demand.fits,
+        "can_load": demand.can_load,
+    }
 
 
 def _finding(one: Finding) -> Json:

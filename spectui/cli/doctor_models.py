@@ -1,0 +1,100 @@
+"""What a diagnosis tells people of its models, line by line."""
+
+from collections.abc import Iterator
+
+from spectui.doctor.examination import Examination, ExaminedDraft
+from spectui.doctor.speed import DraftBound, SpeedBound
+from spectui.llama.planned import ModelPlan
+from spectui.models.pairs import PairReport, SpecialToken
+from spectui.models.sizes import bytes_text, count_text
+
+
+def target_lines(examination: Examination) -> Iterator[str]:
+    """Yield what the target is, and what reading its weights allows."""
+    yield _model(examination.plan.target)
+    traffic, bound = examination.traffic, examination.bound
+    if traffic.n_experts:
+        yield f"{traffic.n_experts_used} of {traffic.n_experts} experts per token"
+    yield (
+        "Its weights lie in a memory of unknown speed, so that nothing bounds its tokens/s."
+        if bound is None
+        else _speed(bound)
+    )
+
+
+def _model(plan: ModelPlan) -> str:
+    info = plan.info
+    return (
+        f"{info.path.name}: {info.arch}, {count_text(info.n_params)} parameters, "
+        f"{bytes_text(info.size_bytes)}, {info.n_layers} layers, trained for {info.n_ctx_train} "
+        f"tokens; rollback by {plan.rollback}"
+    )
+
+
+def _speed(bound: SpeedBound) -> str:
+    from_ram, from_gpu = round(bound.ram_bytes_per_token), round(bound.gpu_bytes_per_token)
+    read = f"{bytes_text(from_ram)} of RAM"
+    if from_gpu:
+        read += f" and {bytes_text(from_gpu)} of video memory"
+    if bound.left_out_bytes_per_token:
+        left_out = bytes_text(round(bound.left_out_bytes_per_token))
+        read += f" ({left_out} of it in a memory of unknown speed, which is left out)"
+    return (
+        f"A token reads {read}: at most {bound.tokens_per_s:.1f} tokens/s without a draft. "
+        f"{_batches(bound)}"
+    )
+
+
+def _batches(bound: SpeedBound) -> str:
+    if max(bound.verify.values()) == 1.0:
+        return "Batches read no more than one token."
+    ratios = ", ".join(f"V({n + 1}) {bound.verify[n]:.1f}" for n in (1, 4, 8, 16))
+    return f"Batches take, in tokens and if tokens were routed at random: {ratios}."
+
+
+def draft_lines(draft: ExaminedDraft, *, has_experts: bool) -> Iterator[str]:
+    """Yield what a draft is beside a target, which may have experts."""
+    own = None if draft.fit.plan is None else draft.fit.plan.draft
+    if own is not None:
+        yield _model(own)
+    if draft.report is not None:
+        yield from _compared(draft.report)
+    if draft.bound is not None and draft.bound.can_pay:
+        yield _payment(draft.bound, has_experts=has_experts)
+
+
+def _payment(bound: DraftBound, *, has_experts: bool) -> str:
+    cost = f"By bandwidth alone a step takes {bound.draft_step:.0%} of the time of a target step"
+    most = f"at most {bound.speedup_if_perfect:.2f}×"
+    if bound.break_even_alpha is None:
+        return f"{cost}: it gives {most}, and nothing if tokens were routed at random."
+    pays = f"it can pay if α is above {bound.break_even_alpha:.2f}"
+    if has_experts:
+        pays += " (if tokens were routed at random)"
+    return f"{cost}: {pays}, and gives {most}."
+
+
+def _compared(report: PairReport) -> Iterator[str]:
+    overlap = report.overlap_percent
+    same = "no tokens to compare"
+    if overlap is not None:
+        same = f"{overlap:.2f} % of the tokens are the same"
+    sizes = f"{report.target.n_tokens} (target), {report.draft.n_tokens} (draft)"
+    yield f"{same}; vocabularies {sizes}; chat templates {report.templates}"
+    if report.differences:
+        shown = ", ".join(f"{one.id} ({one.target!r}, {one.draft!r})" for one in report.differences)
+        yield f"first differing tokens: {shown}"
+    for name, ours, theirs in (
+        ("BOS", report.target.bos, report.draft.bos),
+        ("EOS", report.target.eos, report.draft.eos),
+    ):
+        if ours != theirs:
+            yield f"{name}: {_special(ours)} (target), {_special(theirs)} (draft)"
+    if report.template_diff:
+        yield "first differing lines of the chat templates (- target, + draft):"
+        yield from report.template_diff
+
+
+def _special(token: SpecialToken) -> str:
+    added = "added" if token.added else "not added"
+    return f"{token.id} {token.text!r}, {added}" if token.id >= 0 else f"none, {added}"

@@ -1,0 +1,165 @@
+"""What ``spectui doctor`` says of an examination: one of a tiny pair, and what could have been."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spectui.cli.doctor_view import told
+from spectui.cli.run_doctor import Diagnosis
+from spectui.config import ContextOptions, ModelOptions, TensorOverride
+from spectui.doctor.examination import Examination, Examiner, Surroundings
+from spectui.doctor.findings import Severity, findings, n_cpu_moe_text
+from spectui.doctor.speed import Bandwidth
+from spectui.engine.driver import Engine
+from spectui.engine.fitting import Demand
+from spectui.engine.planning import Planner
+from spectui.llama.buffers import HOST
+from spectui.llama.library import binding_version
+from spectui.llama.planned import Plan, PlanRequest
+from spectui.monitor.machine import Machine
+from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, TinyPath
+
+pytest_plugins = ["tests.support.fixtures"]
+
+GIGA = 1_000_000_000
+AROUND = Surroundings(gpus=(), free={HOST: 8 * GIGA}, bandwidth=Bandwidth(ram_bytes_per_s=1e10))
+MACHINE = Machine(cpu="Processor", n_cores=2, memory_bytes=16 * GIGA, gpus=("Graphics",))
+
+
+class Recording(Planner):
+    """Notes what it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[PlanRequest] = []
+
+    def plan(self, request: PlanRequest) -> Plan:
+        self.asked.append(request)
+        return super().plan(request)
+
+
+@pytest.fixture(scope="module")
+def planner() -> Iterator[Recording]:
+    with Recording() as planner:
+        yield planner
+
+
+@pytest.fixture(scope="module")
+def examination(planner: Recording, tiny: TinyPath) -> Examination:
+    request = PlanRequest(
+        target=ModelOptions(path=tiny(TARGET)), context=ContextOptions(ctx_size=256)
+    )
+    drafts = {
+        "close": ModelOptions(path=tiny(CLOSE_DRAFT)),
+        "other": ModelOptions(path=tiny(Tiny(n_extra=200))),
+    }
+    with Engine() as engine:
+        return Examiner(planner, engine, AROUND, lambda _text: None).examine(request, drafts)
+
+
+def test_nothing_is_planned_twice(planner: Recording, examination: Examination) -> None:
+    assert examination.request in planner.asked
+    assert len(planner.asked) == len(set(planner.asked))
+
+
+def demand(memory: str, *, left_bytes: int, mapped_bytes: int = 0) -> Demand:
+    allocated_bytes = 5 * GIGA
+    return Demand(
+        memory=memory,
+        allocated_bytes=allocated_bytes,
+        mapped_bytes=mapped_bytes,
+        free_bytes=allocated_bytes + mapped_bytes + left_bytes,
+    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "severity", "text"),
+    [
+        (demand("CUDA0", left_bytes=GIGA), Severity.WARNING, "1 GB stay free on CUDA0"),
+        (
+            demand("CUDA0", left_bytes=-GIGA),
+            Severity.ERROR,
+            "CUDA0 has no room: 5 GB are needed, 4 GB are free; use -c 512",
+        ),
+        (
+            demand(HOST, left_bytes=-GIGA, mapped_bytes=2 * GIGA),
+            Severity.WARNING,
+            "1 GB of the weights have no room in RAM: they are read from disk",
+        ),
+        (demand(HOST, left_bytes=-GIGA), Severity.ERROR, "RAM has no room"),
+    ],
+    ids=["tight", "no room on the GPU", "from disk", "no room in RAM"],
+)
+def test_what_a_memory_lacks_is_told(
+    examination: Examination, wanted: Demand, severity: Severity, text: str
+) -> None:
+    found = findings(replace(examination, demands=(wanted,), largest_context=512))
+    assert [one.severity for one in found if one.text.startswith(text)] == [severity]
+
+
+def test_room_on_both_memories_is_not_spoken_of(examination: Examination) -> None:
+    demands = demand("CUDA0", left_bytes=2 * GIGA), demand(HOST, left_bytes=0)
+    texts = [one.text for one in findings(replace(examination, demands=demands))]
+    assert not any("CUDA0" in text or "RAM" in text for text in texts)
+
+
+def test_where_no_context_fits_a_smaller_one_is_no_advice(examination: Examination) -> None:
+    alone = replace(examination, demands=(demand("CUDA0", left_bytes=-GIGA),), largest_context=None)
+    assert "without the draft the target fits" in findings(alone)[0].text
+    assert "-ngl" in findings(replace(alone, fits_alone=False))[0].text
+
+
+def test_what_an_option_stands_in_for_is_told(examination: Examination) -> None:
+    experts = TensorOverride(pattern="exps", buffer="CPU")
+    target = replace(examination.request.target, override_tensor=(experts,))
+    request = replace(examination.request, target=target)
+    found = replace(examination, request=request, smallest_n_cpu_moe=7)
+    assert n_cpu_moe_text(found) == "--n-cpu-moe 7 instead of -ot exps=CPU"
+    plain = replace(examination, smallest_n_cpu_moe=7)
+    assert n_cpu_moe_text(plain) == "--n-cpu-moe 7"
+
+
+def text_of(examination: Examination | None) -> str:
+    diagnosis = Diagnosis(
+        machine=MACHINE, around=AROUND, examination=examination, findings=(), preset=None
+    )
+    return " ".join(told(diagnosis).split())
+
+
+def test_what_bounds_the_context_is_told(examination: Examination) -> None:
+    trained = examination.plan.target.info.n_ctx_train
+    text = text_of(examination)
+    assert f"is {trained} tokens, all that the target was trained for; you asked for 256." in text
+    assert "from disk" not in text
+    disk = text_of(replace(examination, from_disk=True, largest_context=trained // 2))
+    assert f"is {trained // 2} tokens (weights are read from disk); you asked" in disk
+
+
+def test_what_lies_in_a_memory_of_unknown_speed_is_told(examination: Examination) -> None:
+    assert "unknown speed" not in text_of(examination)
+    assert examination.bound is not None
+    partly = replace(examination.bound, left_out_bytes_per_token=3.0 * GIGA)
+    assert "3 GB of it in a memory of unknown speed" in text_of(replace(examination, bound=partly))
+    assert "nothing bounds its tokens/s" in text_of(replace(examination, bound=None))
+
+
+def test_a_target_that_fits_alone_is_told_of(examination: Examination) -> None:
+    without_room = replace(examination, demands=(demand(HOST, left_bytes=-GIGA),))
+    assert "Without a draft the target fits." in text_of(without_room)
+    assert "Without a draft" not in text_of(replace(without_room, fits_alone=False))
+    assert "Without a draft" not in text_of(examination)
+
+
+def test_unused_gpus_are_the_builds_or_the_drivers_fault(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("spectui.llama.library._LIBRARIES", tmp_path)
+    without = text_of(None)
+    assert "built without CUDA" in without
+    assert f"--no-deps --no-cache-dir llama-cpp-python=={binding_version()}" in without
+    (tmp_path / "libggml-cuda.so").touch()
+    with_cuda = text_of(None)
+    assert "built without CUDA" not in with_cuda
+    assert "CUDA_VISIBLE_DEVICES" in with_cuda
