@@ -160,7 +160,7 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
         if replace(before, ngram=None, ahead=()) == speculation:
             # N-gram drafters, which the form does not know, stay as long as nothing is changed.
             speculation = before
-        elif before is not None and before.ngram is None:
+        elif before.ngram is None:
             speculation = speculation.after(before.ahead)
         sampling: SamplingConfig = replace(
             self._setup.sampling,
