@@ -465,8 +465,7 @@ def test_they_are_told_before_anything_is_loaded(
 def test_a_model_whose_layers_begin_without_a_norm_is_whole(tmp_path: Path) -> None:
     names = ("blk.0.attn_q.weight", "blk.1.nextn.eh_proj.weight")
     tensors = tuple(TensorInfo(name=name, size_bytes=1) for name in names)
-    metadata = {"general.architecture": "exaone4", "exaone4.nextn_predict_layers": 1}
-    gguf = GgufFile(metadata=metadata, array_lengths={}, tensors=tensors)
+    gguf = GgufFile(metadata={"general.architecture": "exaone4"}, array_lengths={}, tensors=tensors)
     check_is_target(tmp_path / "exaone4.gguf", gguf)
     with pytest.raises(BadInputError, match="a file of MTP layers alone"):
         check_is_target(tmp_path / "mtp.gguf", replace(gguf, tensors=tensors[1:]))

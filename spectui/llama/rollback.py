@@ -100,7 +100,7 @@ class SequenceMemory:
 
         A saved cache has of layers with a sliding window the last one alone.
         """
-        first = C.llama_memory_seq_pos_min(self._memory, _SEQUENCE)
+        first: int = C.llama_memory_seq_pos_min(self._memory, _SEQUENCE)
         return first <= max(n_past + 1 - self._window, 0)
 
     def _removes(self, n_past: int) -> bool:
