@@ -8,7 +8,7 @@ from spectui.models.files import FoundModel
 from spectui.models.sizes import bytes_text
 
 GOOD_SHARE = (0.01, 0.15)
-"""Bytes of a promising draft, as a share of its target's."""
+"""What a token of a promising draft reads of weights, as a share of what one of its target reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +25,9 @@ class ModelFacts:
     n_vocab: int
     kv_bytes_per_token: int | None
     n_experts: int
+    read_bytes_per_token: int | None
+    """Weights that decoding one token reads: of the experts those that it is routed to. None for a
+    file without weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
