@@ -134,6 +134,20 @@ def test_without_heads_there_is_no_cache_to_tell(path: Path) -> None:
         assert facts_of(path, header({**PLAIN, key: 0})).kv_bytes_per_token is None
 
 
+def test_a_token_reads_the_experts_that_it_is_routed_to(path: Path) -> None:
+    tensors = (
+        TensorInfo(name="token_embd.weight", size_bytes=5000),
+        TensorInfo(name="output.weight", size_bytes=500),
+        TensorInfo(name="blk.0.attn_q.weight", size_bytes=100),
+        TensorInfo(name="blk.0.ffn_up_exps.weight", size_bytes=8000),
+    )
+    experts = {**PLAIN, "expert_count": 8, "expert_used_count": 2}
+    assert facts_of(path, header(experts, tensors=tensors)).read_bytes_per_token == 2600
+    # A dense one of the same tensors has none but those that are read.
+    assert facts_of(path, header(PLAIN, tensors=tensors[:3])).read_bytes_per_token == 600
+    assert facts_of(path, header(PLAIN)).read_bytes_per_token is None
+
+
 KINDS: dict[str, Callable[[Path], None]] = {
     "llama": lambda path: write_tiny(TARGET, path),
     "moe": lambda path: write_tiny(MOE, path),

@@ -4,10 +4,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from spectui.config import ModelOptions
 from spectui.errors import BadInputError
 from spectui.llama.architectures import check_generates
 from spectui.llama.gguf_file import GgufFile, read_gguf
 from spectui.llama.model import file_size
+from spectui.llama.weights import weight_traffic
 from spectui.models.ranking import ModelFacts, ModelInspected
 
 _SIZE_LABEL = re.compile(
@@ -56,6 +58,7 @@ def facts_of(path: Path, gguf: GgufFile) -> ModelFacts:
         n_vocab=gguf.array_lengths.get("tokenizer.ggml.tokens") or about.number("vocab_size"),
         kv_bytes_per_token=_kv_bytes_per_token(about),
         n_experts=about.number("expert_count"),
+        read_bytes_per_token=_read_bytes_per_token(path, gguf),
     )
 
 
@@ -107,3 +110,10 @@ def _kv_bytes_per_token(about: _About) -> int | None:
     key = about.number("attention.key_length") or n_embd // n_heads
     value = about.number("attention.value_length") or n_embd // n_heads
     return n_layers * n_heads_kv * (key + value) * _BYTES_PER_CACHE_ELEMENT
+
+
+def _read_bytes_per_token(path: Path, gguf: GgufFile) -> int | None:
+    """All in RAM: where the weights lie does not matter to how many are read."""
+    traffic = weight_traffic(gguf, ModelOptions(path=path), gpu_devices=False)
+    n_bytes = round(traffic.cpu_bytes_per_decode(1))
+    return n_bytes if n_bytes > 0 else None
