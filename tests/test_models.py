@@ -6,6 +6,7 @@ import struct
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import gguf
@@ -27,11 +28,13 @@ from spectui.models.ranking import (
     ModelInspected,
     assess,
     rank,
+    read_share,
 )
 from spectui.models.sizes import bytes_text, count_text, counted
 from tests.support.models import TARGET, write_tiny
 
 NOBODY = 65_534
+GB = 10**9
 ANY_BUDGET = Budget(n_ctx=4096, free_bytes=None)
 
 
@@ -441,6 +444,7 @@ def facts(size_bytes: int, kv_bytes_per_token: int | None = 100) -> ModelFacts:
         n_vocab=32_000,
         kv_bytes_per_token=kv_bytes_per_token,
         n_experts=0,
+        read_bytes_per_token=size_bytes,
     )
 
 
@@ -562,3 +566,30 @@ class TestRanking:
     def test_a_target_may_be_given_by_its_facts(self) -> None:
         options = [option_of((1, 500_000, "fits")), option_of((2, 50_000, "fits"))]
         assert rank(facts(BIG.size_bytes), options) == (options[1], options[0])
+
+    def test_of_experts_what_a_token_reads_counts_and_not_the_file(self) -> None:
+        target = replace(facts(142 * GB), read_bytes_per_token=13 * GB)
+        drafts = [model(640 * GB // 1000, "small"), model(15_700 * GB // 1000, "large")]
+        options = [assess(model(142 * GB), draft, inspected(draft), ANY_BUDGET) for draft in drafts]
+        assert read_share(target, facts(640 * GB // 1000)) == pytest.approx(0.64 / 13)
+        assert [option.model.name for option in rank(target, options)] == ["small", "large"]
+        # As long as the target was not read, its file stands for what a token reads.
+        by_file = rank(model(142 * GB), options)
+        assert [option.model.name for option in by_file] == ["large", "small"]
+
+    def test_a_draft_of_experts_is_as_small_as_what_its_tokens_read(self) -> None:
+        target, whole = facts(100 * GB), model(30 * GB, "experts")
+        seen = replace(inspected(whole), facts=replace(facts(30 * GB), read_bytes_per_token=3 * GB))
+        dense = model(30 * GB, "dense")
+        options = [
+            assess(model(100 * GB), draft, about, ANY_BUDGET)
+            for draft, about in ((dense, inspected(dense)), (whole, seen))
+        ]
+        assert rank(target, options) == (options[1], options[0])
+
+    def test_without_weights_nothing_is_read_and_the_file_counts(self) -> None:
+        bare = replace(facts(10), read_bytes_per_token=None)
+        assert read_share(bare, facts(10)) is read_share(facts(10), bare) is None
+        options = [option_of((1, 500_000, "fits")), option_of((2, 50_000, "fits"))]
+        bare = replace(facts(BIG.size_bytes), read_bytes_per_token=None)
+        assert rank(bare, options) == (options[1], options[0])

@@ -15,6 +15,7 @@ from spectui.cli.shell import shell_line
 from spectui.engine.commands import ComparePair
 from spectui.engine.driver import Engine
 from spectui.engine.events import PairCompared
+from spectui.llama.gguf_file import read_gguf
 from spectui.models.discovery import Scan
 from spectui.models.files import FoundModel
 from tests.support.cli import Spectui
@@ -28,6 +29,7 @@ from tests.support.models import (
     TinyPath,
     write_empty,
 )
+from tests.support.recurrent import write_lfm2
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
@@ -69,6 +71,13 @@ def by_name(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {model["name"]: model for model in found["models"]}
 
 
+def read_bytes(path: Path) -> int:
+    """Weights that a token reads; half of the experts, of those that have any."""
+    tensors = {tensor.name: tensor.size_bytes for tensor in read_gguf(path).tensors}
+    experts = sum(size for name, size in tensors.items() if "_exps" in name)
+    return sum(tensors.values()) - tensors["token_embd.weight"] - experts // 2
+
+
 def test_every_model_is_listed_with_what_its_file_says(spectui: Spectui, folder: Path) -> None:
     found = document(spectui, folder)
     models = by_name(found)
@@ -83,6 +92,7 @@ def test_every_model_is_listed_with_what_its_file_says(spectui: Spectui, folder:
         "n_vocab": 273,
         "n_experts": 4,
         "kv_bytes_per_token": 256,
+        "read_bytes_per_token": read_bytes(folder / "target-1B-Q4_K_M.gguf"),
     }
     assert target["label"] == "1B Q4_K_M"
     assert target["size_bytes"] == (folder / "target-1B-Q4_K_M.gguf").stat().st_size
@@ -120,8 +130,13 @@ def test_drafts_are_ranked_for_a_target(spectui: Spectui, folder: Path) -> None:
     assert "differ in size" in models["misfit"]["reason"]
     assert "embedding model" in models["embedding"]["reason"]
     assert models["larger"]["reason"] == "is larger than the target"
-    share = models["rough"]["size_bytes"] / target.stat().st_size
-    assert models["rough"]["share_of_target"] == share
+    # Of its four experts the target reads two per token.
+    share = read_bytes(folder / "below" / "rough.gguf") / read_bytes(target)
+    assert models["rough"]["read_share_of_target"] == share
+    assert share > models["rough"]["size_bytes"] / target.stat().st_size
+    assert models["larger"]["read_share_of_target"] is None
+    reason = "it was not read: is larger than the target"
+    assert models["larger"]["read_share_of_target_reason"] == reason
     assert models["rough"]["memory_bytes"] == models["rough"]["size_bytes"] + 256 * 256
     assert found["target"]["path"] == str(target)
     assert found["first"] == found["models"][0]["path"]
@@ -310,3 +325,39 @@ def test_an_interrupt_while_a_file_is_read_keeps_those_before(
     found = json.loads(spectui.out)
     assert found["interrupted"] is True
     assert found["models"]
+
+
+def test_the_first_draft_is_told_by_what_its_tokens_read(spectui: Spectui, folder: Path) -> None:
+    target = folder / "target-1B-Q4_K_M.gguf"
+    assert spectui("models", "scan", folder, "-m", target) == 0
+    share = read_bytes(folder / f"{LONG}.gguf") / read_bytes(target)
+    text = " ".join(spectui.out.split())
+    assert f"a token of it reads {share:.1%} of what one of the target reads." in text
+    assert "reads: weights that a token reads" in text
+    row = next(line for line in spectui.out.splitlines() if line.startswith("rough"))
+    assert row.split()[1] == f"{share:.1%}"
+
+
+def test_a_hybrid_has_no_cache_per_token_and_says_why(spectui: Spectui, tmp_path: Path) -> None:
+    write_lfm2(Tiny(), tmp_path / "hybrid.gguf")
+    (hybrid,) = document(spectui, tmp_path)["models"]
+    assert hybrid["facts"]["kv_bytes_per_token"] is hybrid["memory_bytes"] is None
+    reason = "its layers differ, or it has no attention"
+    assert hybrid["facts"]["kv_bytes_per_token_reason"] == reason
+    assert hybrid["reason"] is None
+
+
+def test_what_was_passed_over_does_not_fill_the_screen(spectui: Spectui, tmp_path: Path) -> None:
+    for index in range(13):
+        (tmp_path / f"{index:02}.gguf").write_text("no model")
+    assert spectui("models", "scan", tmp_path) == 0
+    lines = spectui.out.splitlines()
+    assert lines[-1].strip() == "and 3 more; --json names all"
+    assert "09.gguf is no GGUF file" in " ".join(spectui.out.split())
+    assert "10.gguf" not in spectui.out
+    assert len(document(spectui, tmp_path)["passed_over"]) == 13
+    (tmp_path / "12.gguf").unlink()
+    (tmp_path / "11.gguf").unlink()
+    (tmp_path / "10.gguf").unlink()
+    assert spectui("models", "scan", tmp_path) == 0
+    assert "more; --json" not in spectui.out

@@ -424,6 +424,7 @@ def facts(path: Path) -> ModelFacts:
         n_vocab=100,
         kv_bytes_per_token=16,
         n_experts=0,
+        read_bytes_per_token=1000,
     )
 
 

@@ -86,6 +86,7 @@ def facts(model: FoundModel) -> ModelFacts:
         n_vocab=32_000,
         kv_bytes_per_token=1000,
         n_experts=0,
+        read_bytes_per_token=model.size_bytes,
     )
 
 
@@ -351,6 +352,19 @@ class TestHighlight:
             assert stage.drafts.key == str(LARGER_DRAFT.path)
             await stage.inspect(inspected(GOOD))
             assert stage.drafts.key == str(GOOD.path)
+
+        play(scenario)
+
+    def test_a_target_of_experts_wants_a_draft_as_small_as_what_its_tokens_read(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            thin = found("Thin-0.1B-Q8_0", GB // 10)
+            await stage.show(BIG, GOOD, thin)
+            await stage.look_at(BIG)
+            await stage.inspect(inspected(GOOD), inspected(thin))
+            assert stage.drafts.key == str(GOOD.path)
+            active = dataclasses.replace(facts(BIG), read_bytes_per_token=2 * GB)
+            await stage.inspect(dataclasses.replace(inspected(BIG), facts=active))
+            assert stage.drafts.key == str(thin.path)
 
         play(scenario)
 

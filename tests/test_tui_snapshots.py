@@ -243,6 +243,7 @@ def compared(target: FoundModel, draft: FoundModel, reason: str | None = None) -
         n_vocab=151936,
         kv_bytes_per_token=28_672,
         n_experts=0,
+        read_bytes_per_token=draft.size_bytes,
     )
     return PairCompared(target=target.path, draft=draft.path, facts=facts, reason=reason)
 

@@ -1,26 +1,23 @@
 """Looking at models without loading their weights: metadata, tokens, whether a pair fits."""
 
-import re
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from spectui.config import ModelOptions
 from spectui.engine.commands import ComparePair
 from spectui.engine.events import PairCompared
+from spectui.engine.facts import facts_of
 from spectui.errors import BadInputError, DoesNotFitError
 from spectui.llama.draft_files import check_is_model, check_is_target
 from spectui.llama.gguf_file import check_tokens, read_gguf
-from spectui.llama.model import Model, file_size
+from spectui.llama.model import Model
 from spectui.llama.vocabulary import incompatibility
 from spectui.models import pairs
 from spectui.models.pairs import Outline, Token, Tokenizer, readable
-from spectui.models.ranking import ModelFacts
 
 _UNREADABLE = (BadInputError, DoesNotFitError)
 """A damaged header may ask for more memory than there is."""
-_BYTES_PER_CACHE_ELEMENT = 2
-"""Of an f16 cache."""
 
 
 class Inspector:
@@ -47,13 +44,14 @@ class Inspector:
         facts = reason = report = None
         is_itself = command.draft == command.target
         try:
+            gguf = read_gguf(command.draft)
+            facts = facts_of(command.draft, gguf)
             if not is_itself:
-                check_is_model(command.draft, read_gguf(command.draft))
+                check_is_model(command.draft, gguf)
             opened: AbstractContextManager[Model] = (
                 nullcontext(target) if is_itself else _open(command.draft, cancelled)
             )
             with opened as draft:
-                facts = _facts(draft)
                 reason = _misfit(target, draft)
                 if command.in_detail:
                     report = pairs.report(_outline(target), _outline(draft), reason)
@@ -99,50 +97,3 @@ def _outline(model: Model) -> Outline:
         end_tokens=tuple(Token(id=id_, text=readable(vocabulary.text(id_))) for id_ in ends),
     )
     return Outline(tokenizer=tokenizer, texts=vocabulary.texts, chat_template=model.chat_template)
-
-
-def _facts(model: Model) -> ModelFacts:
-    info = model.info
-    return ModelFacts(
-        path=info.path,
-        arch=info.arch,
-        name=info.name,
-        n_params=_n_params(model),
-        size_bytes=file_size(info.path),
-        n_layers=_number(model, "block_count"),
-        # llama.cpp reads it with the weights only.
-        n_ctx_train=_number(model, "context_length"),
-        n_vocab=info.n_vocab,
-        kv_bytes_per_token=_kv_bytes_per_token(model),
-        n_experts=_number(model, "expert_count"),
-    )
-
-
-def _n_params(model: Model) -> int | None:
-    """From the size label, such as 135M or 30B-A3B: without weights nothing can be counted."""
-    label = model.metadata("general.size_label") or ""
-    match = re.match(r"(?:(\d+)x)?([\d.]+)([KMBT])", label)
-    if match is None:
-        return None
-    scale = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}[match[3]]
-    return round(int(match[1] or 1) * float(match[2]) * scale)
-
-
-def _kv_bytes_per_token(model: Model) -> int | None:
-    """Of an f16 cache; None where layers differ, so that one number does not tell."""
-    n_layers, n_heads = _number(model, "block_count"), _number(model, "attention.head_count")
-    n_heads_kv = _number(model, "attention.head_count_kv") or n_heads
-    n_embd = _number(model, "embedding_length")
-    if not (n_layers and n_heads and n_heads_kv and n_embd):
-        return None
-    key = _number(model, "attention.key_length") or n_embd // n_heads
-    value = _number(model, "attention.value_length") or n_embd // n_heads
-    return n_layers * n_heads_kv * (key + value) * _BYTES_PER_CACHE_ELEMENT
-
-
-def _number(model: Model, key: str) -> int:
-    """A number of the model's own metadata, 0 where it lacks the key or has a list there."""
-    text = model.metadata(f"{model.info.arch}.{key}")
-    with suppress(TypeError, ValueError):
-        return int(text or 0)
-    return 0

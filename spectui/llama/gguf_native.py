@@ -1,4 +1,4 @@
-"""ggml's C functions that read a GGUF's header, from the wheel's libggml-base."""
+"""ggml's C functions that read or make a GGUF's header, from the wheel's libggml-base."""
 
 import ctypes
 from functools import cache
@@ -37,6 +37,10 @@ def gguf_library() -> ctypes.CDLL:
     base, context, index = ggml("ggml-base"), ctypes.c_void_p, ctypes.c_int64
     base.gguf_init_from_file.argtypes = [ctypes.c_char_p, InitParams]
     base.gguf_init_from_file.restype = context
+    base.gguf_init_empty.argtypes = []
+    base.gguf_init_empty.restype = context
+    base.gguf_set_val_str.argtypes = [context, ctypes.c_char_p, ctypes.c_char_p]
+    base.gguf_set_val_str.restype = None
     base.gguf_free.argtypes = [context]
     base.gguf_free.restype = None
     by_index = {

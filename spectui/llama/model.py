@@ -11,6 +11,7 @@ from pathlib import Path
 from spectui.closing import Closing
 from spectui.config import ModelOptions
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
+from spectui.llama.architectures import kind_of, not_generating
 from spectui.llama.c import C
 from spectui.llama.files import check_file
 from spectui.llama.info import ModelInfo
@@ -147,20 +148,13 @@ class Model(Closing):
         arch = self.info.arch
         pooling = self.metadata(f"{arch}.pooling_type")
         causal = self.metadata(f"{arch}.attention.causal")
+        kind = kind_of(self._model)
         if causal == "false" or pooling not in {None, "0"}:
             kind = "an embedding model"
-        elif C.llama_model_has_encoder(self._model) or not C.llama_model_has_decoder(self._model):
-            kind = "an encoder model"
-        elif C.llama_model_is_diffusion(self._model):
-            kind = "a diffusion model"
-        elif not self.vocabulary.has_tokens:
+        elif kind is None and not self.vocabulary.has_tokens:
             kind = "a model without a tokenizer"
-        else:
-            return
-        raise BadInputError(
-            f"{self.options.path} is {kind} ({arch}), which cannot continue a text; "
-            "give a model that generates"
-        )
+        if kind is not None:
+            raise not_generating(self.options.path, arch, kind)
 
     def check_overrides(self) -> None:
         """Refuse overrides that llama.cpp has passed over; those of a target are meant for it.

@@ -8,7 +8,7 @@ from spectui.models.files import FoundModel
 from spectui.models.sizes import bytes_text
 
 GOOD_SHARE = (0.01, 0.15)
-"""Bytes of a promising draft, as a share of its target's."""
+"""What a token of a promising draft reads of weights, as a share of what its target reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,11 @@ class ModelFacts:
     n_ctx_train: int
     n_vocab: int
     kv_bytes_per_token: int | None
+    """Of an f16 cache. None where no one number tells: layers differ, or have no attention."""
     n_experts: int
+    read_bytes_per_token: int | None
+    """Weights that decoding one token reads: of the experts those that it is routed to. None for a
+    file without weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,30 +115,49 @@ def _no_room(needed_bytes: int, free_bytes: int | None) -> str | None:
     return f"would not fit: needs {needed}, {free} are free"
 
 
+def read_share(target: ModelFacts, draft: ModelFacts | None) -> float | None:
+    """What a token of a draft reads of weights, as a share of what one of the target reads.
+
+    Not the files' share: of a mixture of experts a token reads a small part. None where the draft
+    was not read, and where one of them has no weights.
+    """
+    if draft is None or not (target.read_bytes_per_token and draft.read_bytes_per_token):
+        return None
+    return draft.read_bytes_per_token / target.read_bytes_per_token
+
+
 def rank(
     target: FoundModel | ModelFacts, options: Sequence[DraftOption]
 ) -> tuple[DraftOption, ...]:
     """Order drafts: those that fit, then those not looked at yet, then those that do not fit.
 
-    Within each, by size. Generating one token reads all weights, so a draft of 10 % of the
-    target's bytes costs about 10 % of a target step per drafted token. Above some 15 % a draft
-    has to be accepted nearly always to win anything back; below 1 % it seldom guesses what so
-    much larger a model says. Whatever lies between comes first, the rest the later the farther
-    it is off; of two equally far ones the one that takes less memory. Only a measurement tells
-    which draft is the best: the order says where to begin.
+    Within each, by what generating a token reads: a draft that reads 10 % of what its target reads
+    costs about 10 % of a target step per drafted token. Above some 15 % a draft has to be accepted
+    nearly always to win anything back; below 1 % it seldom guesses what so much larger a model
+    says. Whatever lies between comes first, the rest the later the farther it is off; of two
+    equally far ones the one that takes less memory. Only a measurement tells which draft is the
+    best: the order says where to begin.
+
+    Args:
+        target: its file alone as long as it was not read; then sizes of files stand for what is
+            read, as they do for drafts of which no more is known.
+        options: every other model.
     """
-    return tuple(sorted(options, key=lambda option: _order(target.size_bytes, option)))
+    return tuple(sorted(options, key=lambda option: _order(target, option)))
 
 
-def _order(target_bytes: int, option: DraftOption) -> tuple[int, float, int, str]:
+def _order(target: FoundModel | ModelFacts, option: DraftOption) -> tuple[int, float, int, str]:
     group = (1 - option.is_checked) if option.reason is None else 2
-    size_bytes = option.model.size_bytes
-    memory_bytes = option.memory_bytes or size_bytes
-    return group, _distance(size_bytes, target_bytes), memory_bytes, str(option.model.path)
+    memory_bytes = option.memory_bytes or option.model.size_bytes
+    return group, _distance(_share(target, option)), memory_bytes, str(option.model.path)
 
 
-def _distance(size_bytes: int, target_bytes: int) -> float:
+def _share(target: FoundModel | ModelFacts, option: DraftOption) -> float:
+    known = read_share(target, option.facts) if isinstance(target, ModelFacts) else None
+    return known or max(option.model.size_bytes, 1) / max(target.size_bytes, 1)
+
+
+def _distance(share: float) -> float:
     """How many times too small or too large a draft is, 1 for a good size."""
     low, high = GOOD_SHARE
-    share = max(size_bytes, 1) / max(target_bytes, 1)
     return max(1.0, low / share, share / high)

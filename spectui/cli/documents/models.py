@@ -5,11 +5,13 @@ from pathlib import Path
 from spectui.cli.documents.common import Json, header, or_reason
 from spectui.cli.findings import Findings
 from spectui.cli.shell import tune_command
-from spectui.models.ranking import DraftOption, ModelFacts
+from spectui.models.ranking import DraftOption, ModelFacts, read_share
 from spectui.monitor.machine import Machine
 from spectui.paths import text_of
 
 _NOT_SAID = "the file does not say"
+_NO_CACHE = "its layers differ, or it has no attention"
+_NO_WEIGHTS = "there are no weights in the file"
 
 
 def models_document(found: Findings, machine: Machine) -> Json:
@@ -45,7 +47,7 @@ def _target(facts: ModelFacts) -> Json:
 
 def _model(option: DraftOption, found: Findings) -> Json:
     model, facts = option.model, option.facts
-    unread = f"it was not read: {option.reason}"
+    unread = text_of(f"it was not read: {option.reason}")
     document: Json = {
         "path": _path(model.path),
         "name": text_of(model.name),
@@ -54,30 +56,33 @@ def _model(option: DraftOption, found: Findings) -> Json:
         "n_shards": model.n_shards,
         "missing": [text_of(name) for name in model.missing],
         "cut": [text_of(name) for name in model.cut],
-        **or_reason("facts", facts and _facts(facts), text_of(unread)),
+        **or_reason("facts", facts and _facts(facts), unread),
         **or_reason(
             "memory_bytes",
             option.memory_bytes,
-            text_of(unread) if facts is None else "one number per token does not tell its cache",
+            unread if facts is None else "one number per token does not tell its cache",
         ),
         "reason": None if option.reason is None else text_of(option.reason),
     }
     if found.target is not None:
         document["compatible"] = option.reason is None
-        document["share_of_target"] = model.size_bytes / found.target.size_bytes
+        why = unread if facts is None else _NO_WEIGHTS
+        share = read_share(found.target, facts)
+        document |= or_reason("read_share_of_target", share, why)
     return document
 
 
 def _facts(facts: ModelFacts) -> Json:
     return {
         "arch": facts.arch,
-        "general_name": facts.name,
+        "general_name": text_of(facts.name),
         **or_reason("n_params", facts.n_params, _NOT_SAID),
         **or_reason("n_layers", facts.n_layers or None, _NOT_SAID),
         **or_reason("n_ctx_train", facts.n_ctx_train or None, _NOT_SAID),
-        "n_vocab": facts.n_vocab,
+        **or_reason("n_vocab", facts.n_vocab or None, _NOT_SAID),
         "n_experts": facts.n_experts,
-        **or_reason("kv_bytes_per_token", facts.kv_bytes_per_token, "its layers differ"),
+        **or_reason("kv_bytes_per_token", facts.kv_bytes_per_token, _NO_CACHE),
+        **or_reason("read_bytes_per_token", facts.read_bytes_per_token, _NO_WEIGHTS),
     }
 
 

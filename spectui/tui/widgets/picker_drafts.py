@@ -48,8 +48,9 @@ class DraftList(PickerList):
         key = self.key if target == self.target and self.has_focus else None
         self.target = target
         others = [model for model in models if model.path != target.path]
+        about = inspected.get(target.path)
         self.ranked = rank(
-            target,
+            target if about is None or about.facts is None else about.facts,
             [assess(target, model, inspected.get(model.path), self._budget) for model in others],
         )
         self.show_rows(_rows(self.ranked, glyphs_of(self)), key or self._best())

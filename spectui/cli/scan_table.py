@@ -1,0 +1,140 @@
+"""Tables of ``spectui models scan``, as wide as the terminal."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from rich.cells import cell_len
+from rich.table import Table
+from rich.text import Text
+
+from spectui.cli.drawing import drawn, is_ascii_only, page_width, width_of, wrapped
+from spectui.cli.findings import Findings
+from spectui.models.files import FoundModel
+from spectui.models.ranking import DraftOption, ModelFacts, read_share
+from spectui.models.sizes import bytes_text, counted
+from spectui.tui.text.names import fit, visible
+
+_LEAST_NAME = 24
+"""Cells of a name below which a column is left out."""
+_GAP = 2
+_NONE = "–"
+"""Where a number is not known. A column of nothing else is left out."""
+
+_Cells = Mapping[str, Callable[[DraftOption], str]]
+
+
+def models_table(found: Findings) -> str:
+    """Draw all models that were found, with what their files say."""
+    return _table(found, found.models, _LISTED, _LEAST_LISTED)
+
+
+def drafts_table(found: Findings, target: ModelFacts) -> str:
+    """Draw the drafts that fit, with what they cost."""
+    return _table(found, found.fitting, _ranked(target), _LEAST_RANKED)
+
+
+def _table(
+    found: Findings, options: Sequence[DraftOption], cells: _Cells, least: Sequence[str]
+) -> str:
+    """As many columns as leave room to tell the names apart, the ``least`` ones left out first."""
+    every, ellipsis = names_of(found.models), "..." if is_ascii_only() else "…"
+    names = {option.model.path: every[option.model.path] for option in options}
+    wanted = min(_LEAST_NAME, max(map(cell_len, names.values())))
+    for n_hidden in range(len(least) + 1):
+        kept = {
+            heading: cell
+            for heading, cell in cells.items()
+            if heading not in least[:n_hidden] and any(cell(one) != _NONE for one in options)
+        }
+        room = page_width() - width_of(_rows(options, kept, {}))
+        fitted = {path: fit(name, room, ellipsis) for path, name in names.items()}
+        if room >= wanted and len(set(fitted.values())) == len(names):
+            break
+    captions = {
+        _READS: "reads: weights that a token reads, as a share of what one of the target reads",
+        _MEMORY: f"memory: weights and cache at {counted(found.n_ctx, 'token')} of context",
+    }
+    told = [wrapped(text) for heading, text in captions.items() if heading in kept]
+    return "\n".join((drawn(_rows(options, kept, fitted)), *told))
+
+
+def _rows(options: Sequence[DraftOption], cells: _Cells, names: Mapping[Path, str]) -> Table:
+    """Draw the rows; without ``names`` that column is but its gap."""
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0))
+    table.add_column("model" if names else "", no_wrap=True)
+    for heading in cells:
+        table.add_column(heading, justify="left" if heading in _WORDS else "right", no_wrap=True)
+    for option in options:
+        row = (Text(names.get(option.model.path, "")), *(Text(c(option)) for c in cells.values()))
+        table.add_row(*row, style="dim" if option.reason is not None else "")
+    return table
+
+
+def names_of(options: Sequence[DraftOption]) -> dict[Path, str]:
+    """Call models by their names; where several share one, by as much of the path as differs."""
+    parts = {option.model.path: _parts(option.model) for option in options}
+    names: dict[Path, str] = {}
+    for depth in range(1, max(map(len, parts.values()), default=0) + 1):
+        tails = {path: whole[-depth:] for path, whole in parts.items()}
+        n_alike = Counter(tails.values())
+        for path, tail in tails.items():
+            if n_alike[tail] == 1:
+                names.setdefault(path, shown("/".join(tail)))
+    return {path: names.get(path, shown(str(path))) for path in parts}
+
+
+def _parts(model: FoundModel) -> tuple[str, ...]:
+    return (*model.path.parent.parts, model.name)
+
+
+def shown(text: str) -> str:
+    """Return a name or sentence as stdout may show it."""
+    return visible(text, ascii_only=is_ascii_only())
+
+
+def _number(of: Callable[[ModelFacts], int]) -> Callable[[DraftOption], str]:
+    return lambda option: str((option.facts and of(option.facts)) or _NONE)
+
+
+def _memory(option: DraftOption) -> str:
+    return _NONE if option.memory_bytes is None else bytes_text(option.memory_bytes)
+
+
+def _percent(share: float | None) -> str:
+    return _NONE if share is None else f"{share:.1%}"
+
+
+def _arch(option: DraftOption) -> str:
+    return shown(option.facts.arch) if option.facts else _NONE
+
+
+_READS, _MEMORY = "reads", "memory"
+_WORDS = frozenset({"parameters, quant", "arch"})
+"""Headings of columns that are no numbers."""
+
+_LISTED: _Cells = {
+    "size": lambda option: bytes_text(option.model.size_bytes),
+    "parameters, quant": lambda option: option.model.label or _NONE,
+    "arch": _arch,
+    "context": _number(lambda facts: facts.n_ctx_train),
+    "layers": _number(lambda facts: facts.n_layers),
+    "experts": _number(lambda facts: facts.n_experts),
+    _MEMORY: _memory,
+}
+"""What stands under a heading."""
+_LEAST_LISTED = ("parameters, quant", _MEMORY, "layers", "experts", "arch", "context")
+
+
+def _ranked(target: ModelFacts) -> _Cells:
+    return {
+        _READS: lambda option: _percent(read_share(target, option.facts)),
+        _MEMORY: _memory,
+        "size": _LISTED["size"],
+        "parameters, quant": _LISTED["parameters, quant"],
+        "arch": _arch,
+        "layers": _LISTED["layers"],
+    }
+
+
+_LEAST_RANKED = ("parameters, quant", "layers", "arch", "size", _MEMORY)

@@ -1,0 +1,102 @@
+"""Which models can continue a text, told by their headers and by what llama.cpp knows."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from spectui.errors import BadInputError
+from spectui.llama.c import C
+from spectui.llama.gguf_file import GgufFile
+from spectui.llama.gguf_native import gguf_library
+from spectui.llama.library import ensure_backend
+
+_NO_TOKENIZER = frozenset({None, "none", "no_vocab"})
+"""Values of ``tokenizer.ggml.model`` for which llama.cpp has no tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """What llama.cpp says of all models of one architecture."""
+
+    is_known: bool
+    kind: str | None
+    """What they are instead of models that generate; None if they generate."""
+
+
+@cache
+def architecture(name: str) -> Architecture:
+    """Ask llama.cpp about ``general.architecture``, so that no list of them grows old here.
+
+    It is given a model of nothing but this name: neither a file is read nor a vocabulary.
+    """
+    ensure_backend()
+    params = C.llama_model_default_params()
+    params.vocab_only = True
+    about = {"general.architecture": name, "tokenizer.ggml.model": "none"}
+    with _metadata(about) as metadata:
+        no_weights = C.llama_model_set_tensor_data_t()
+        model = C.llama_model_init_from_user(metadata, no_weights, None, params)
+        if not model:
+            return Architecture(is_known=False, kind=None)
+        try:
+            return Architecture(is_known=True, kind=kind_of(model))
+        finally:
+            C.llama_model_free(model)
+
+
+def kind_of(model: object) -> str | None:
+    """Say what a ``llama_model`` is instead of one that generates, None if its kind does."""
+    if C.llama_model_has_encoder(model) or not C.llama_model_has_decoder(model):
+        return "an encoder model"
+    if C.llama_model_is_diffusion(model):
+        return "a diffusion model"
+    return None
+
+
+def check_generates(path: Path, gguf: GgufFile) -> None:
+    """Refuse models that cannot continue a text, as far as their headers tell.
+
+    Raises:
+        BadInputError: an embedding, encoder or diffusion model, one without a tokenizer, or one
+            that this llama.cpp does not run.
+    """
+    name = str(gguf.metadata.get("general.architecture", ""))
+    known = architecture(name)
+    if not known.is_known:
+        raise BadInputError(
+            f"{path} cannot be loaded (this llama.cpp runs no architecture {name!r}); check that "
+            "the download is complete, or give another model"
+        )
+    kind = _embedding(gguf, name) or known.kind
+    if kind is None and gguf.metadata.get("tokenizer.ggml.model") in _NO_TOKENIZER:
+        kind = "a model without a tokenizer"
+    if kind is not None:
+        raise not_generating(path, name, kind)
+
+
+def not_generating(path: Path, arch: str, kind: str) -> BadInputError:
+    """Return the error for a model of another ``kind``."""
+    return BadInputError(
+        f"{path} is {kind} ({arch}), which cannot continue a text; give a model that generates"
+    )
+
+
+def _embedding(gguf: GgufFile, arch: str) -> str | None:
+    is_causal = gguf.metadata.get(f"{arch}.attention.causal", True)
+    is_pooled = gguf.metadata.get(f"{arch}.pooling_type", 0)
+    return "an embedding model" if is_pooled or not is_causal else None
+
+
+@contextmanager
+def _metadata(entries: dict[str, str]) -> Iterator[int]:
+    """A ``gguf_context`` of a few texts, without a file."""
+    library = gguf_library()
+    context = library.gguf_init_empty()
+    try:
+        for key, value in entries.items():
+            library.gguf_set_val_str(context, key.encode(), value.encode())
+        yield context
+    finally:
+        library.gguf_free(context)

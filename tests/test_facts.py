@@ -1,0 +1,236 @@
+"""What headers tell of models: numbers that are right or missing, whatever is in the file."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from spectui.config import ContextOptions, ModelOptions
+from spectui.engine.facts import facts_of, inspect_header
+from spectui.engine.planning import Planner
+from spectui.llama import architectures
+from spectui.llama.architectures import architecture
+from spectui.llama.buffers import BufferKind
+from spectui.llama.gguf_file import GgufFile, Scalar, TensorInfo
+from spectui.llama.planned import PlanRequest
+from spectui.models.ranking import ModelFacts
+from tests.support.models import EMBEDDING, MOE, TARGET, Tiny, TinyPath, write_empty, write_tiny
+from tests.support.mtp import write_glm4moe, write_mimo2, write_qwen35
+from tests.support.recurrent import write_lfm2, write_mamba
+from tests.support.windowed import write_cohere2
+
+pytest_plugins = ["tests.support.fixtures"]
+
+PLAIN: Mapping[str, Scalar] = {
+    "block_count": 2,
+    "context_length": 4096,
+    "embedding_length": 64,
+    "attention.head_count": 4,
+    "attention.head_count_kv": 2,
+}
+PLAIN_CACHE = 2 * 2 * (16 + 16) * 2
+"""Bytes per token: layers, heads, key and value, f16."""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file whose header is made up."""
+    found = tmp_path / "m.gguf"
+    found.write_bytes(bytes(1000))
+    return found
+
+
+def header(
+    own: Mapping[str, Scalar],
+    lists: Mapping[str, int] | None = None,
+    tensors: tuple[TensorInfo, ...] = (),
+    **general: Scalar,
+) -> GgufFile:
+    return GgufFile(
+        metadata={
+            "general.architecture": "llama",
+            **{f"general.{key}": value for key, value in general.items()},
+            **{f"llama.{key}": value for key, value in own.items()},
+        },
+        array_lengths={f"llama.{key}": n for key, n in (lists or {}).items()},
+        tensors=tensors,
+    )
+
+
+@pytest.mark.parametrize(
+    ("label", "n_params"),
+    [
+        ("135M", 135_000_000),
+        ("0.6B", 600_000_000),
+        ("30B-A3B", 30_000_000_000),
+        ("8x109M", 872_000_000),
+        ("1T", 1_000_000_000_000),
+        ("1.5.2B", None),
+        ("B", None),
+        ("..B", None),
+        ("", None),
+        ("\N{ARABIC-INDIC DIGIT SEVEN}B", None),
+        (f"{'9' * 400}B", None),
+        (f"{'9' * 5000}x7B", None),
+        (7, None),
+    ],
+    ids=lambda value: str(value)[:12],
+)
+def test_a_size_label_is_a_number_of_parameters_or_none(
+    path: Path, label: Scalar, n_params: int | None
+) -> None:
+    assert facts_of(path, header(PLAIN, size_label=label)).n_params == n_params
+
+
+def test_what_a_header_lacks_or_has_of_another_kind_is_no_error(path: Path) -> None:
+    empty = facts_of(path, GgufFile(metadata={}, array_lengths={}, tensors=()))
+    assert (empty.arch, empty.name, empty.size_bytes) == ("unknown", "m", 1000)
+    assert (empty.n_layers, empty.n_vocab, empty.kv_bytes_per_token) == (0, 0, None)
+    odd = facts_of(path, header({**PLAIN, "block_count": "two", "context_length": -1}, name=3))
+    assert (odd.name, odd.n_layers, odd.n_ctx_train) == ("m", 0, 0)
+
+
+def test_the_cache_is_layers_times_heads_times_their_lengths(path: Path) -> None:
+    def cache(**own: int) -> int | None:
+        return facts_of(path, header({**PLAIN, **own})).kv_bytes_per_token
+
+    assert cache() == PLAIN_CACHE
+    lengths = {"attention.key_length": 128, "attention.value_length": 64}
+    assert cache(**lengths) == 2 * 2 * (128 + 64) * 2
+    # The one layer that is left.
+    assert cache(nextn_predict_layers=1) == PLAIN_CACHE // 2
+    without = {key: value for key, value in PLAIN.items() if not key.endswith("_kv")}
+    assert facts_of(path, header(without)).kv_bytes_per_token == 2 * PLAIN_CACHE
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "ssm.state_size",
+        "shortconv.l_cache",
+        "wkv.head_size",
+        "kda.head_dim",
+        "full_attention_interval",
+        "attention.sliding_window",
+        "attention.kv_lora_rank",
+        "attention.shared_kv_layers",
+    ],
+)
+def test_the_cache_of_unequal_layers_is_not_told(path: Path, key: str) -> None:
+    assert facts_of(path, header({**PLAIN, key: 32})).kv_bytes_per_token is None
+    assert facts_of(path, header({**PLAIN, key: 0})).kv_bytes_per_token == PLAIN_CACHE
+
+
+@pytest.mark.parametrize("key", ["attention.head_count_kv", "attention.sliding_window_pattern"])
+def test_a_list_with_a_value_for_each_layer_tells_that_they_differ(path: Path, key: str) -> None:
+    own = {name: value for name, value in PLAIN.items() if name != key}
+    assert facts_of(path, header(own, {key: 2})).kv_bytes_per_token is None
+    # Such as the sections of a rotation, which has nothing to do with the cache.
+    assert facts_of(path, header(PLAIN, {"rope.dimension_sections": 4})).kv_bytes_per_token
+
+
+def test_without_heads_there_is_no_cache_to_tell(path: Path) -> None:
+    for key in ("attention.head_count", "attention.head_count_kv"):
+        assert facts_of(path, header({**PLAIN, key: 0})).kv_bytes_per_token is None
+
+
+def test_a_token_reads_the_experts_that_it_is_routed_to(path: Path) -> None:
+    tensors = (
+        TensorInfo(name="token_embd.weight", size_bytes=5000),
+        TensorInfo(name="output.weight", size_bytes=500),
+        TensorInfo(name="blk.0.attn_q.weight", size_bytes=100),
+        TensorInfo(name="blk.0.ffn_up_exps.weight", size_bytes=8000),
+    )
+    experts = {**PLAIN, "expert_count": 8, "expert_used_count": 2}
+    assert facts_of(path, header(experts, tensors=tensors)).read_bytes_per_token == 2600
+    # A dense one of the same tensors has none but those that are read.
+    assert facts_of(path, header(PLAIN, tensors=tensors[:3])).read_bytes_per_token == 600
+    assert facts_of(path, header(PLAIN)).read_bytes_per_token is None
+
+
+KINDS: dict[str, Callable[[Path], None]] = {
+    "llama": lambda path: write_tiny(TARGET, path),
+    "moe": lambda path: write_tiny(MOE, path),
+    "mtp": lambda path: write_glm4moe(Tiny(), path),
+    "mamba": lambda path: write_mamba(Tiny(), path),
+    "lfm2": lambda path: write_lfm2(Tiny(), path),
+    "window": lambda path: write_cohere2(Tiny(), path),
+    "qwen35": lambda path: write_qwen35(Tiny(), path),
+    "mimo2": lambda path: write_mimo2(Tiny(), path),
+}
+TOLD = {"llama", "moe", "mtp"}
+"""Whose layers have equal caches."""
+
+
+def read(path: Path) -> ModelFacts:
+    facts = inspect_header(path).facts
+    assert facts is not None
+    return facts
+
+
+@pytest.fixture(scope="module")
+def planner() -> Iterator[Planner]:
+    with Planner() as made:
+        yield made
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_told_of_a_cache_is_what_llama_cpp_allocates(
+    planner: Planner, kind: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"{kind}.gguf"
+    KINDS[kind](path)
+    told = read(path).kv_bytes_per_token
+    assert (told is not None) == (kind in TOLD)
+    if told is not None:
+        context = ContextOptions(ctx_size=512, threads=1)
+        plan = planner.plan(PlanRequest(target=ModelOptions(path=path), context=context)).target
+        cache = [buffer.size_bytes for buffer in plan.buffers if buffer.kind is BufferKind.KV]
+        assert sum(cache) == 512 * told
+
+
+# What can continue a text
+
+
+@pytest.mark.parametrize(
+    ("arch", "kind"),
+    [
+        ("llama", None),
+        ("qwen3moe", None),
+        ("mamba", None),
+        ("t5", "an encoder model"),
+        ("t5encoder", "an encoder model"),
+        ("dream", "a diffusion model"),
+    ],
+)
+def test_llama_cpp_says_what_an_architecture_is(arch: str, kind: str | None) -> None:
+    found = architecture(arch)
+    assert (found.is_known, found.kind) == (True, kind)
+
+
+@pytest.mark.parametrize("arch", ["", "unheard-of", "clip", "%s%n"])
+def test_what_llama_cpp_does_not_run_is_said(arch: str) -> None:
+    assert not architecture(arch).is_known
+
+
+def test_headers_tell_what_cannot_continue_a_text(tiny: TinyPath, tmp_path: Path) -> None:
+    assert inspect_header(tiny(TARGET)).reason is None
+    embedding = inspect_header(tiny(EMBEDDING))
+    assert embedding.facts is not None
+    assert "is an embedding model (llama)" in str(embedding.reason)
+    bare = inspect_header(tiny(Tiny(tokenizer="none")))
+    assert "is a model without a tokenizer (llama)" in str(bare.reason)
+    write_empty(tmp_path / "empty.gguf")
+    empty = inspect_header(tmp_path / "empty.gguf")
+    assert "cannot be loaded (this llama.cpp runs no architecture '')" in str(empty.reason)
+    absent = inspect_header(tmp_path / "absent.gguf")
+    assert (absent.facts, absent.target) == (None, tmp_path / "absent.gguf")
+    assert "no such file" in str(absent.reason)
+
+
+def test_no_vocabulary_is_loaded_for_it(tiny: TinyPath, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_arguments: object) -> None:
+        pytest.fail("a model was opened")
+
+    monkeypatch.setattr(architectures.C, "llama_model_load_from_file", refuse)
+    assert inspect_header(tiny(MOE)).reason is None
