@@ -274,6 +274,22 @@ def test_without_a_folder_the_usual_ones_and_the_users_own_are_searched(
     assert list(by_name(document(spectui))) == ["mine", "built"]
 
 
+def test_a_folder_of_a_user_that_is_unknown_is_passed_over(
+    spectui: Spectui, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("HOME", "XDG_CACHE_HOME", "LLAMA_CACHE", "HF_HUB_CACHE"):
+        monkeypatch.setenv(variable, str(tmp_path / "nowhere"))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    (home / "config").mkdir(parents=True)
+    own = home / "config" / "config.toml"
+    own.write_text('model_folders = ["~nobody-of-that-name/models"]')
+    found = document(spectui)
+    assert found["folders"][0] == "~nobody-of-that-name/models"
+    reason = "~nobody-of-that-name/models cannot be read (No such file or directory)"
+    assert found["passed_over"] == [reason]
+
+
 def interrupting(after: int) -> Callable[[Scan], Iterator[FoundModel]]:
     """As a scan, but Ctrl-C is pressed behind the first models."""
     whole = Scan.__iter__
