@@ -258,6 +258,19 @@ def test_what_is_not_there_or_cannot_be_used_exits_with_3(
     assert spectui.out == ""
 
 
+@pytest.mark.parametrize(
+    "name", ["misfit.gguf", "below/rough.gguf", "target-1B-Q4_K_M.gguf", "link.json"]
+)
+def test_a_model_is_not_replaced_by_the_result(spectui: Spectui, folder: Path, name: str) -> None:
+    (folder / "link.json").symlink_to(folder / "misfit.gguf")
+    before = (folder / name).read_bytes()
+    target = folder / "target-1B-Q4_K_M.gguf"
+    assert spectui("models", "scan", folder, "-m", target, "--json", folder / name) == 3
+    assert spectui.err.endswith("give --json another file\n")
+    assert spectui.out == ""
+    assert (folder / name).read_bytes() == before
+
+
 def test_without_a_folder_the_usual_ones_and_the_users_own_are_searched(
     spectui: Spectui, home: Path, tiny: TinyPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
