@@ -257,6 +257,19 @@ def test_what_is_not_there_or_cannot_be_used_exits_with_3(
     assert spectui.out == ""
 
 
+@pytest.mark.parametrize(
+    "name", ["misfit.gguf", "below/rough.gguf", "target-1B-Q4_K_M.gguf", "link.json"]
+)
+def test_a_model_is_not_replaced_by_the_result(spectui: Spectui, folder: Path, name: str) -> None:
+    (folder / "link.json").symlink_to(folder / "misfit.gguf")
+    before = (folder / name).read_bytes()
+    target = folder / "target-1B-Q4_K_M.gguf"
+    assert spectui("models", "scan", folder, "-m", target, "--json", folder / name) == 3
+    assert spectui.err.endswith("give --json another file\n")
+    assert spectui.out == ""
+    assert (folder / name).read_bytes() == before
+
+
 def test_without_a_folder_the_usual_ones_and_the_users_own_are_searched(
     spectui: Spectui, home: Path, tiny: TinyPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,6 +284,22 @@ def test_without_a_folder_the_usual_ones_and_the_users_own_are_searched(
     (home / "cache").mkdir()
     shutil.copy(tiny(MOE), home / "cache" / "built.gguf")
     assert list(by_name(document(spectui))) == ["mine", "built"]
+
+
+def test_a_folder_of_a_user_that_is_unknown_is_passed_over(
+    spectui: Spectui, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("HOME", "XDG_CACHE_HOME", "LLAMA_CACHE", "HF_HUB_CACHE"):
+        monkeypatch.setenv(variable, str(tmp_path / "nowhere"))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    (home / "config").mkdir(parents=True)
+    own = home / "config" / "config.toml"
+    own.write_text('model_folders = ["~nobody-of-that-name/models"]')
+    found = document(spectui)
+    assert found["folders"][0] == "~nobody-of-that-name/models"
+    reason = "~nobody-of-that-name/models cannot be read (No such file or directory)"
+    assert found["passed_over"] == [reason]
 
 
 def interrupting(after: int) -> Callable[[Scan], Iterator[FoundModel]]:

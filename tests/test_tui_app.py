@@ -496,6 +496,18 @@ def test_the_demo_may_be_chosen() -> None:
     cockpit.run(scenario)
 
 
+def test_folders_of_a_user_that_is_unknown_do_not_keep_the_picker_closed() -> None:
+    own = ["~nobody-of-that-name/models", "~/mine"]
+    cockpit = Cockpit(launch(pair=None, settings=Settings(model_folders=own)))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        screen = await picker(cockpit, pilot)
+        folders = (Path("~nobody-of-that-name/models"), Path.home() / "mine")
+        assert tuple(screen._scans.folders)[:2] == folders
+
+    cockpit.run(scenario)
+
+
 def test_the_last_session_is_offered_and_taken_up() -> None:
     log = SessionLog(Header(started=now(), target=str(TARGET), draft=str(DRAFT)))
     log.append(UserTurn(text="2+2?"))

@@ -13,6 +13,7 @@ import click
 
 from spectui.errors import BadInputError
 
+_MAGIC = b"GGUF"
 _PLAIN = str.maketrans(
     {"α": "alpha", "×": "x", "±": "+-", "–": "-", "…": "...", "\N{MINUS SIGN}": "-"}
 )
@@ -89,8 +90,8 @@ def check_writable(
         must_be_file: whether a device or a pipe will not do.
 
     Raises:
-        BadInputError: the folder does not exist or takes no file, or the path is a folder or an
-            input.
+        BadInputError: the folder does not exist or takes no file, or the path is a folder, a model
+            or an input.
     """
     if json_path is None or json_path == "-":
         return
@@ -104,6 +105,17 @@ def check_writable(
         raise BadInputError(
             f"{option} {json_path} cannot be written; give a file in a writable folder"
         )
+    if _is_model(path):
+        raise BadInputError(f"{json_path} is a model; give {option} another file")
+
+
+def _is_model(path: Path) -> bool:
+    """Whether it is a GGUF, such as one of a folder that was given: nobody wants it replaced."""
+    # Opening a pipe would wait for its writer; what only may be written to is no model either.
+    if not path.is_file() or not os.access(path, os.R_OK):
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
 
 
 def _takes_files(folder: Path) -> bool:

@@ -44,10 +44,15 @@ def usual_folders() -> tuple[Path, ...]:
     )
     folders: dict[str, Path] = {}
     for candidate in candidates:
-        folder = os.path.abspath(os.path.expanduser(candidate)) if candidate else ""  # noqa: PTH100, PTH111 - Path.expanduser raises where there is no home
+        folder = os.path.abspath(expand_home(candidate)) if candidate else ""  # noqa: PTH100 - a str
         if os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises on a forbidden parent
             folders.setdefault(os.path.realpath(folder), Path(folder))
     return tuple(folders.values())
+
+
+def expand_home(folder: str) -> Path:
+    """Put the home folder in place of ``~``, which stays where there is no such home."""
+    return Path(os.path.expanduser(folder))  # noqa: PTH111 - Path.expanduser raises without a home
 
 
 def _below(folder: str | None, name: str) -> str | None:

@@ -11,7 +11,7 @@ from spectui.demo import DemoModel
 from spectui.engine.events import PairCompared
 from spectui.errors import SpectuiError
 from spectui.live.launch import Pair
-from spectui.models.discovery import usual_folders
+from spectui.models.discovery import expand_home, usual_folders
 from spectui.models.files import FoundModel
 from spectui.models.ranking import Budget, ModelInspected
 from spectui.presets import Preset, list_presets
@@ -58,7 +58,7 @@ class Picking:
         if self._screen is not None:
             return
         settings = self._app.launch.settings
-        own = tuple(Path(folder).expanduser() for folder in settings.model_folders)
+        own = tuple(map(expand_home, settings.model_folders))
         folders = (*own, *usual_folders())
         self._screen = PickerScreen(
             folders=folders,
