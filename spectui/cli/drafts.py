@@ -14,7 +14,6 @@ from spectui.models.files import FoundModel
 from spectui.models.ranking import (
     Budget,
     DraftOption,
-    ModelFacts,
     ModelInspected,
     assess,
     rank,

@@ -43,7 +43,7 @@ def _without_first(found: Findings) -> str:
 
 
 def _target(facts: ModelFacts, doubt: str | None) -> Json:
-    known = {"path": _path(facts.path), "size_bytes": facts.size_bytes, "doubt": doubt}
+    known: Json = {"path": _path(facts.path), "size_bytes": facts.size_bytes, "doubt": doubt}
     return {**known, **_facts(facts)}
 
 
