@@ -45,13 +45,13 @@ class Inspector:
         is_itself = command.draft == command.target
         try:
             gguf = read_gguf(command.draft)
-            facts = facts_of(command.draft, gguf)
             if not is_itself:
                 check_is_model(command.draft, gguf)
             opened: AbstractContextManager[Model] = (
                 nullcontext(target) if is_itself else _open(command.draft, cancelled)
             )
             with opened as draft:
+                facts = facts_of(command.draft, gguf)
                 reason = _misfit(target, draft)
                 if command.in_detail:
                     report = pairs.report(_outline(target), _outline(draft), reason)
