@@ -61,17 +61,17 @@ def _parts(diagnosis: "Diagnosis") -> Iterator[RenderableType]:
         yield Text("nothing speaks against it")
 
 
-def _section(title: str, lines: Iterator[str]) -> Iterator[RenderableType]:
+def _section(title: str, lines: Iterator[str | Text]) -> Iterator[RenderableType]:
     yield Text(title, style="bold")
     yield from _paragraphs(lines)
     yield Text("")
 
 
-def _paragraphs(lines: Iterator[str]) -> Iterator[RenderableType]:
-    yield from (Text(wrapped(line)) for line in lines)
+def _paragraphs(lines: Iterator[str | Text]) -> Iterator[RenderableType]:
+    yield from (line if isinstance(line, Text) else Text(wrapped(line)) for line in lines)
 
 
-def _machine(diagnosis: "Diagnosis") -> Iterator[str]:
+def _machine(diagnosis: "Diagnosis") -> Iterator[str | Text]:
     machine, around = diagnosis.machine, diagnosis.around
     speed = around.bandwidth.ram_bytes_per_s
     read = "too full to measure its speed" if speed is None else f"read at {_speed_text(speed)}"
@@ -83,19 +83,22 @@ def _machine(diagnosis: "Diagnosis") -> Iterator[str]:
         seen = f"; the driver knows {', '.join(machine.gpus)}" if machine.gpus else ""
         yield f"no GPU that this llama.cpp can use{seen}"
     if machine.gpus and not around.gpus:
-        yield _unused_gpus()
+        yield from _unused_gpus()
     yield f"llama-cpp-python {binding_version()}, llama.cpp {llama_cpp_version()}"
 
 
-def _unused_gpus() -> str:
+def _unused_gpus() -> Iterator[str | Text]:
     if has_cuda():
-        return (
+        yield (
             "This llama.cpp was built with CUDA and finds no GPU: see whether CUDA_VISIBLE_DEVICES "
             "hides it, whether the driver is as new as the CUDA it was built with, and whether "
             "this user or container may open /dev/nvidia*"
         )
-    rebuild = _REBUILD.format(version=binding_version())
-    return f"This llama.cpp was built without CUDA; build it anew: {rebuild}"
+    else:
+        yield "This llama.cpp was built without CUDA; build it anew:"
+        # To be copied: a terminal may break it, we must not.
+        command = _REBUILD.format(version=binding_version())
+        yield Text(command, no_wrap=True, overflow="ignore")
 
 
 def _speed_text(bytes_per_s: float) -> str:

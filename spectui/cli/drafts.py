@@ -19,7 +19,6 @@ from spectui.models.ranking import (
     rank,
 )
 
-
 _ANY_SIZE = Budget(free_bytes=None)
 
 

@@ -74,8 +74,7 @@ def wrapped(text: str) -> str:
     """Wrap a paragraph for stdout; a number stays with its unit."""
     for unit in ("%", "ms"):
         text = text.replace(f" {unit}", f"\N{NO-BREAK SPACE}{unit}")
-    # Options and names of models hold hyphens, and are to be copied.
-    lines = textwrap.fill(text, page_width(), break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.fill(text, page_width(), break_long_words=False)
     return lines.replace("\N{NO-BREAK SPACE}", " ")
 
 
