@@ -44,7 +44,8 @@ def drawn(*parts: RenderableType) -> str:
     """Draw for stdout, without spaces at the ends of lines."""
     console, page = make_console(), _Page()
     console.file = page
-    console.print(Group(*parts))
+    # What must not be broken may be wider.
+    console.print(Group(*parts), crop=False)
     return "\n".join(line.rstrip() for line in page.getvalue().splitlines())
 
 
