@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
-from spectui.cli.drafts import FolderDrafts, free_memory, look_into
+from spectui.cli.drafts import FolderDrafts, look_into
+from spectui.cli.room import free_memory
+from spectui.engine.commands import ComparePair
+from spectui.engine.driver import Engine
+from spectui.engine.events import PairCompared
 from spectui.errors import BadInputError
 from spectui.replay.file import read_trace
 from tests.support.cli import Spectui
@@ -84,6 +88,45 @@ def test_what_does_not_fit_beside_the_target_is_refused_with_the_numbers(folder:
     assert str(reasons(tight)["close"]).endswith(" are free")
 
 
+def test_a_target_larger_than_memory_is_a_doubt_and_does_not_rule_out_its_drafts(
+    folder: Path,
+) -> None:
+    target = folder / "target.gguf"
+    roomy = look_into([folder], target, n_ctx=256, free_bytes=PLENTY)
+    assert roomy.doubt is None
+    needed = {one.model.name: one.memory_bytes for one in roomy.options}["close"]
+    assert needed is not None
+    cache = 256 * _cache_bytes_per_token(needed, folder)
+    # One byte less than the target takes alone.
+    found = look_into([folder], target, n_ctx=256, free_bytes=target.stat().st_size + cache - 1)
+    assert reasons(found)["close"] is None
+    assert str(found.doubt).startswith("the target takes ")
+    assert "read from disk again and again" in str(found.doubt)
+    enough = look_into([folder], target, n_ctx=256, free_bytes=cache + needed)
+    assert reasons(enough)["close"] is None
+    tight = look_into([folder], target, n_ctx=256, free_bytes=cache + needed - 1)
+    assert "beside the target's cache" in str(reasons(tight)["close"])
+    none = look_into([folder], target, n_ctx=256, free_bytes=cache - 1)
+    assert str(none.doubt).startswith("the target's cache takes ")
+    assert None not in reasons(none).values()
+
+
+def test_an_odd_file_does_not_cost_the_others(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Engine.compare
+
+    def compare(engine: Engine, command: ComparePair) -> PairCompared:
+        if command.draft.stem == "rough":
+            raise OverflowError("too large")
+        return whole(engine, command)
+
+    monkeypatch.setattr(Engine, "compare", compare)
+    found = look_into([folder], folder / "target.gguf", n_ctx=256, free_bytes=PLENTY)
+    assert reasons(found)["close"] is None
+    assert str(reasons(found)["rough"]).startswith("cannot be examined (OverflowError: too large)")
+
+
 def _cache_bytes_per_token(needed_bytes: int, folder: Path) -> int:
     """Target and draft differ in their experts alone: their caches are alike."""
     return (needed_bytes - (folder / "close.gguf").stat().st_size) // 256
@@ -112,6 +155,20 @@ def test_trace_records_what_fits(spectui: Spectui, options: list[object], tmp_pa
     out = ["--out", tmp_path / "x.gz", "--no-costs", "--json", "-"]
     assert spectui("trace", *options, *out) == 0, spectui.err
     assert set(json.loads(spectui.out)["drafts"]) == {"close", "rough"}
+
+
+def test_a_target_without_room_is_said_before_the_run(
+    spectui: Spectui,
+    options: list[object],
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    size_bytes = (folder / "target.gguf").stat().st_size
+    monkeypatch.setattr("spectui.cli.drafts.free_memory", lambda: size_bytes)
+    assert spectui("trace", *options, "--no-costs", "--out", tmp_path / "x.gz") == 0, spectui.err
+    assert "mind that the target takes " in spectui.err
+    assert "candidate close: " in spectui.err
 
 
 def test_a_draft_named_twice_is_one_candidate(

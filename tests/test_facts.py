@@ -8,9 +8,9 @@ import pytest
 from spectui.config import ContextOptions, ModelOptions
 from spectui.engine.facts import facts_of, inspect_header
 from spectui.engine.planning import Planner
-from spectui.llama import architectures
 from spectui.llama.architectures import architecture
 from spectui.llama.buffers import BufferKind
+from spectui.llama.c import C
 from spectui.llama.gguf_file import GgufFile, Scalar, TensorInfo
 from spectui.llama.planned import PlanRequest
 from spectui.models.ranking import ModelFacts
@@ -232,5 +232,5 @@ def test_no_vocabulary_is_loaded_for_it(tiny: TinyPath, monkeypatch: pytest.Monk
     def refuse(*_arguments: object) -> None:
         pytest.fail("a model was opened")
 
-    monkeypatch.setattr(architectures.C, "llama_model_load_from_file", refuse)
+    monkeypatch.setattr(C, "llama_model_load_from_file", refuse)
     assert inspect_header(tiny(MOE)).reason is None

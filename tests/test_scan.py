@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import gguf
 import pytest
 from rich.cells import cell_len
 
@@ -15,9 +16,12 @@ from spectui.cli.shell import shell_line
 from spectui.engine.commands import ComparePair
 from spectui.engine.driver import Engine
 from spectui.engine.events import PairCompared
+from spectui.engine.facts import inspect_header
+from spectui.llama.c import C
 from spectui.llama.gguf_file import read_gguf
 from spectui.models.discovery import Scan
 from spectui.models.files import FoundModel
+from spectui.models.ranking import ModelInspected
 from tests.support.cli import Spectui
 from tests.support.models import (
     CLOSE_DRAFT,
@@ -27,9 +31,10 @@ from tests.support.models import (
     TARGET,
     Tiny,
     TinyPath,
+    add_tokenizer,
     write_empty,
+    write_file,
 )
-
 from tests.support.recurrent import write_lfm2
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
@@ -200,7 +205,7 @@ def test_names_cannot_command_the_terminal(
     shutil.copy(tiny(TARGET), tmp_path / name)
     (tmp_path / "\x1bbad.gguf").write_text("no model")
     assert spectui("models", "scan", tmp_path, "-m", tmp_path / "target.gguf") == 0
-    assert "\x1b" not in spectui.out
+    assert "\x1b" not in spectui.out + spectui.err
     assert "a␛[31m\\xff" in spectui.out
     assert "␛bad.gguf is no GGUF file" in " ".join(spectui.out.split())
     found = document(spectui, tmp_path, "-m", tmp_path / "target.gguf")
@@ -391,3 +396,65 @@ def test_what_was_passed_over_does_not_fill_the_screen(spectui: Spectui, tmp_pat
     (tmp_path / "10.gguf").unlink()
     assert spectui("models", "scan", tmp_path) == 0
     assert "more; --json" not in spectui.out
+
+
+def test_a_target_larger_than_memory_is_a_doubt(
+    spectui: Spectui, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = folder / "target-1B-Q4_K_M.gguf"
+    arguments = (folder, "-m", target, "-c", 256)
+    assert document(spectui, *arguments)["target"]["doubt"] is None
+    size_bytes = target.stat().st_size
+    monkeypatch.setattr("spectui.cli.drafts.free_memory", lambda: size_bytes)
+    found = document(spectui, *arguments)
+    assert found["target"]["doubt"].startswith("the target takes ")
+    assert by_name(found)["rough"]["compatible"]
+    assert spectui("models", "scan", *arguments) == 0
+    assert "Mind that the target takes " in spectui.out
+
+
+def test_every_model_is_told_as_it_is_read(spectui: Spectui, folder: Path) -> None:
+    assert spectui("models", "scan", folder) == 0
+    first, *reading = spectui.err.splitlines()
+    assert first == "looking for models in 1 folder"
+    assert [line.split()[-1] for line in reading] == [f"({n})" for n in range(1, 9)]
+    assert reading[-1] == "reading rough (8)"
+    assert spectui("models", "scan", folder, "-m", folder / "target-1B-Q4_K_M.gguf") == 0
+    assert "reading rough (7)" in spectui.err
+    assert "target-1B" not in spectui.err
+
+
+def test_listing_loads_no_vocabulary(
+    spectui: Spectui, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object) -> None:
+        pytest.fail("a model was opened")
+
+    monkeypatch.setattr(C, "llama_model_load_from_file", refuse)
+    assert len(document(spectui, folder)["models"]) == 8
+
+
+@pytest.mark.parametrize("label", ["1.5.2B", f"{'9' * 400}B"], ids=["points", "digits"])
+def test_an_odd_size_label_is_no_number_of_parameters(
+    spectui: Spectui, tmp_path: Path, label: str
+) -> None:
+    writer = gguf.GGUFWriter(tmp_path / "odd.gguf", "llama")
+    writer.add_size_label(label)
+    add_tokenizer(writer, Tiny())
+    write_file(writer)
+    (odd,) = document(spectui, tmp_path)["models"]
+    assert odd["facts"]["n_params"] is odd["reason"] is None
+
+
+def test_what_fails_for_one_model_is_its_reason(
+    spectui: Spectui, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def inspect(path: Path) -> ModelInspected:
+        if path.stem == "rough":
+            raise OverflowError("too large")
+        return inspect_header(path)
+
+    monkeypatch.setattr("spectui.cli.findings.inspect_header", inspect)
+    models = by_name(document(spectui, folder))
+    assert models["rough"]["reason"].startswith("cannot be examined (OverflowError: too large)")
+    assert models[LONG]["reason"] is None

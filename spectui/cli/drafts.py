@@ -1,29 +1,23 @@
 """Drafts of ``--draft-dir``: which models of a folder may serve, told before weights are loaded."""
 
 import os
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import psutil
-
+from spectui.cli.room import Room, free_memory
 from spectui.engine.commands import ComparePair
 from spectui.engine.driver import Engine
-from spectui.errors import BadInputError
-from spectui.llama.library import buffer_types
+from spectui.errors import BadInputError, SpectuiError
 from spectui.models.discovery import Scan
 from spectui.models.files import FoundModel
 from spectui.models.ranking import (
     Budget,
     DraftOption,
-    ModelFacts,
     ModelInspected,
     assess,
     rank,
 )
-from spectui.models.sizes import bytes_text
-from spectui.monitor.gpus import Gpus
 
 _ANY_SIZE = Budget(free_bytes=None)
 
@@ -36,6 +30,8 @@ class FolderDrafts:
     """The most promising first; those that cannot serve last, with the reason."""
     reasons: tuple[str, ...]
     """A sentence for everything that could not be looked at."""
+    doubt: str | None
+    """A sentence on a target that does not fit in memory even alone; None where it does."""
 
 
 class DraftSearch:
@@ -63,7 +59,12 @@ class DraftSearch:
         self._seen = FoundModel(path=target, name=target.stem, size_bytes=told.facts.size_bytes)
         self._budget = replace(_ANY_SIZE, n_ctx=n_ctx)
         free_bytes = free_memory() if free_bytes is None else free_bytes
-        self._left_bytes = _left_bytes(told.facts, n_ctx, free_bytes)
+        self._room = Room(told.facts, n_ctx=n_ctx, free_bytes=free_bytes)
+
+    @property
+    def doubt(self) -> str | None:
+        """What there is to say of the target's own memory; None where it fits."""
+        return self._room.doubt
 
     def look_at(self, model: FoundModel) -> DraftOption:
         """Say what became known of ``model``; its file is read unless its size tells enough."""
@@ -75,7 +76,17 @@ class DraftSearch:
                 target=target, path=told.draft, facts=told.facts, reason=told.reason
             )
             option = assess(self._seen, model, inspected, self._budget)
-        return _with_room(option, self._left_bytes)
+        return self._room.judge(option)
+
+
+def or_why_not(look: Callable[[FoundModel], DraftOption], model: FoundModel) -> DraftOption:
+    """Look at a model; whatever fails is its reason, and not the end of the search."""
+    try:
+        return look(model)
+    except Exception as error:  # noqa: BLE001 - told in its row: one odd file must not cost all others
+        kind = "" if isinstance(error, SpectuiError) else f"{type(error).__name__}: "
+        reason = f"cannot be examined ({kind}{error}); leave it out, or download it again"
+        return DraftOption(model=model, facts=None, reason=reason, memory_bytes=None)
 
 
 def look_into(
@@ -96,8 +107,9 @@ def look_into(
     models, reasons = _models(folders, target)
     with Engine() as engine:
         search = DraftSearch(engine, target, n_ctx=n_ctx, free_bytes=free_bytes)
-        options = [search.look_at(model) for model in models]
-    return FolderDrafts(options=rank(search.target, options), reasons=reasons)
+        options = [or_why_not(search.look_at, model) for model in models]
+        ranked = rank(search.target, options)
+    return FolderDrafts(options=ranked, reasons=reasons, doubt=search.doubt)
 
 
 def _models(
@@ -131,41 +143,3 @@ def check_folder(folder: Path, given: str) -> None:
 def is_same(model: FoundModel, path: Path) -> bool:
     """Tell whether ``model`` is the file at ``path``, perhaps through links."""
     return model.path.exists() and model.path.samefile(path)
-
-
-def _left_bytes(target: ModelFacts, n_ctx: int, free_bytes: int) -> int:
-    taken_bytes = target.size_bytes + n_ctx * (target.kv_bytes_per_token or 0)
-    return max(0, free_bytes - taken_bytes)
-
-
-def _with_room(option: DraftOption, left_bytes: int) -> DraftOption:
-    needed_bytes = option.memory_bytes or option.model.size_bytes
-    if option.reason is not None or needed_bytes <= left_bytes:
-        return option
-    reason = (
-        f"would not fit: needs {bytes_text(needed_bytes)}, and beside the target "
-        f"{bytes_text(left_bytes)} are free"
-    )
-    return replace(option, reason=reason)
-
-
-def free_memory() -> int:
-    """Bytes of RAM and, where llama.cpp can use them, of the GPUs that nobody has taken.
-
-    What does not fit in both together fits nowhere.
-    """
-    free_bytes = float(psutil.virtual_memory().available)
-    if any(not name.startswith("CPU") for name in buffer_types()):
-        free_bytes += sum(_free_on_gpus())
-    return int(free_bytes)
-
-
-def _free_on_gpus() -> Iterator[float]:
-    gpus = Gpus(time.monotonic)
-    try:
-        for gpu in gpus.read(time.monotonic())[0]:
-            total, used = gpu.memory_total_bytes.value, gpu.memory_used_bytes.value
-            if total is not None and used is not None:
-                yield total - used
-    finally:
-        gpus.close()

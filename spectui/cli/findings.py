@@ -4,8 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectui.engine.commands import ComparePair
-from spectui.engine.driver import Engine
+from spectui.engine.facts import inspect_header
 from spectui.models.files import FoundModel
 from spectui.models.ranking import DraftOption, ModelFacts, needed_memory, unloadable
 
@@ -20,6 +19,8 @@ class Findings:
     """None where models are listed rather than ranked."""
     models: tuple[DraftOption, ...]
     """The most promising draft first; without a target as they lie on disk."""
+    doubt: str | None
+    """What there is to say of the target's own memory; None where it fits, and without a target."""
     passed_over: tuple[str, ...]
     """A sentence for everything that could not be looked at."""
     interrupted: bool
@@ -43,11 +44,11 @@ class Findings:
         return tuple(tuple(models) for models in alike.values() if len(models) > 1)
 
 
-def look_at(engine: Engine, model: FoundModel, n_ctx: int) -> DraftOption:
-    """Say what a model's file tells, with no target in mind."""
+def look_at(model: FoundModel, n_ctx: int) -> DraftOption:
+    """Say what a model's header tells, with no target in mind."""
     reason, facts = unloadable(model), None
     if reason is None:
-        told = engine.compare(ComparePair(target=model.path, draft=model.path))
+        told = inspect_header(model.path)
         reason, facts = told.reason, told.facts
     memory_bytes = needed_memory(model, facts, n_ctx)
     return DraftOption(model=model, facts=facts, reason=reason, memory_bytes=memory_bytes)

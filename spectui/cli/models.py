@@ -46,8 +46,8 @@ def scan(
 ) -> None:
     """List the models in each DIR, or with -m rank them as drafts.
 
-    Sub-folders count. Without a DIR, the folders in which models usually lie are searched. Only
-    headers and vocabularies are read.
+    Sub-folders count. Without a DIR, the folders in which models usually lie are searched. Of files
+    only headers are read, with -m vocabularies as well.
     """
     from spectui.cli.run_scan import scan as run
 

@@ -1,18 +1,20 @@
 """What ``spectui models scan`` does once its options are parsed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from spectui.cli.documents.models import models_document
-from spectui.cli.drafts import DraftSearch, check_folder, is_same
+from spectui.cli.drafts import DraftSearch, check_folder, is_same, or_why_not
 from spectui.cli.findings import Findings, look_at
 from spectui.cli.interrupts import interrupts
-from spectui.cli.output import check_writable, complain, write_result
+from spectui.cli.output import check_writable, write_result
+from spectui.cli.progress import Progress, open_progress
+from spectui.cli.scan_table import shown
 from spectui.cli.scan_view import scan_view
 from spectui.engine.driver import Engine
 from spectui.errors import CancelledError
 from spectui.llama.files import check_file
-from spectui.models.discovery import Scan, usual_folders
+from spectui.models.discovery import Scan, expand_home, usual_folders
 from spectui.models.files import FoundModel
 from spectui.models.ranking import DraftOption, rank
 from spectui.models.sizes import counted
@@ -40,11 +42,15 @@ def scan(
     if target is not None:
         check_file(target)
     places = tuple(folders) or _usual()
-    if not quiet:
-        complain(f"looking for models in {counted(len(places), 'folder')}")
-    with Engine() as engine:
-        found = _look(engine, places, target, n_ctx)
-        interrupts.hold()
+    progress = open_progress(quiet=quiet, verbose=False)
+    try:
+        progress.say(f"looking for models in {counted(len(places), 'folder')}")
+        if target is None:
+            found = _listed(places, n_ctx, progress)
+        else:
+            found = _ranked(places, target, n_ctx, progress)
+    finally:
+        progress.close()
     document = models_document(found, this_machine())
     write_result(document, scan_view(found), json_path)
     if found.interrupted:
@@ -55,27 +61,51 @@ def scan(
 
 
 def _usual() -> tuple[Path, ...]:
-    own = (Path(folder).expanduser() for folder in read_settings().model_folders)
-    return (*own, *usual_folders())
+    return (*map(expand_home, read_settings().model_folders), *usual_folders())
 
 
-def _look(engine: Engine, folders: tuple[Path, ...], target: Path | None, n_ctx: int) -> Findings:
-    search = None if target is None else DraftSearch(engine, target, n_ctx=n_ctx)
-    look: Callable[[FoundModel], DraftOption] = (
-        search.look_at if search else lambda model: look_at(engine, model, n_ctx)
-    )
-    disk, options, interrupted = Scan(folders), list[DraftOption](), False
-    try:
-        for model in disk:
-            if target is None or not is_same(model, target):
-                options.append(look(model))
-    except KeyboardInterrupt:
-        interrupted = True
+def _listed(folders: tuple[Path, ...], n_ctx: int, progress: Progress) -> Findings:
+    disk = Scan(folders)
+    models, interrupted = _looked_at(disk, lambda model: look_at(model, n_ctx), progress)
+    interrupts.hold()
     return Findings(
         folders=folders,
         n_ctx=n_ctx,
-        target=search.target if search else None,
-        models=rank(search.target, options) if search else tuple(options),
+        target=None,
+        doubt=None,
+        models=tuple(models),
         passed_over=tuple(disk.reasons),
         interrupted=interrupted,
     )
+
+
+def _ranked(folders: tuple[Path, ...], target: Path, n_ctx: int, progress: Progress) -> Findings:
+    disk = Scan(folders)
+    with Engine() as engine:
+        search = DraftSearch(engine, target, n_ctx=n_ctx)
+        others = (model for model in disk if not is_same(model, target))
+        models, interrupted = _looked_at(others, search.look_at, progress)
+        interrupts.hold()
+    return Findings(
+        folders=folders,
+        n_ctx=n_ctx,
+        target=search.target,
+        doubt=search.doubt,
+        models=rank(search.target, models),
+        passed_over=tuple(disk.reasons),
+        interrupted=interrupted,
+    )
+
+
+def _looked_at(
+    models: Iterable[FoundModel], look: Callable[[FoundModel], DraftOption], progress: Progress
+) -> tuple[list[DraftOption], bool]:
+    """Look at all models; say whether an interrupt left some out."""
+    options: list[DraftOption] = []
+    try:
+        for number, model in enumerate(models, start=1):
+            progress.say(f"reading {shown(model.name)} ({number})")
+            options.append(or_why_not(look, model))
+    except KeyboardInterrupt:
+        return options, True
+    return options, False

@@ -29,6 +29,8 @@ def _models(found: Findings) -> Iterator[str]:
         yield _reasons("Cannot be used:", found)
     else:
         yield wrapped(f"Drafts for {shown(found.target.path.name)}")
+        if found.doubt is not None:
+            yield wrapped(f"Mind that {found.doubt}.")
         if found.fitting:
             yield drafts_table(found, found.target)
         yield _advice(found)

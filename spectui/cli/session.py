@@ -92,6 +92,8 @@ def _with_folders(
     options: SharedOptions, target: Path, given: Sequence[Path], progress: Progress
 ) -> Models:
     found = look_into(options.draft_dirs, target, n_ctx=options.ctx_size)
+    if found.doubt is not None:
+        progress.say(f"mind that {found.doubt}")
     for reason in found.reasons:
         progress.say(f"passed over: {reason}")
     names = named((*given, *(one.model.path for one in found.options)))

@@ -19,6 +19,7 @@ def models_document(found: Findings, machine: Machine) -> Json:
 
     ``models`` is what was found, with ``target`` the best draft first. ``reason`` says why a model
     cannot be used, with ``target`` why not as its draft; null where nothing speaks against it.
+    The target's ``doubt`` says that its weights have no room in memory.
     """
     target, first = found.target, found.first
     return {
@@ -26,7 +27,7 @@ def models_document(found: Findings, machine: Machine) -> Json:
         "folders": [_path(folder) for folder in found.folders],
         "n_ctx": found.n_ctx,
         "interrupted": found.interrupted,
-        **or_reason("target", target and _target(target), "none was given with -m"),
+        **or_reason("target", target and _target(target, found.doubt), "none was given with -m"),
         "models": [_model(option, found) for option in found.models],
         "copies": [[_path(model.path) for model in models] for models in found.copies],
         "passed_over": [text_of(reason) for reason in found.passed_over],
@@ -41,8 +42,9 @@ def _without_first(found: Findings) -> str:
     return "no model fits the target" if found.models else "there is no other model"
 
 
-def _target(facts: ModelFacts) -> Json:
-    return {"path": _path(facts.path), "size_bytes": facts.size_bytes, **_facts(facts)}
+def _target(facts: ModelFacts, doubt: str | None) -> Json:
+    known: Json = {"path": _path(facts.path), "size_bytes": facts.size_bytes, "doubt": doubt}
+    return {**known, **_facts(facts)}
 
 
 def _model(option: DraftOption, found: Findings) -> Json:

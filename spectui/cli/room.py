@@ -1,0 +1,86 @@
+"""Room in memory for a target and a draft beside it."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import psutil
+
+from spectui.engine.fitting import Demand
+from spectui.llama.buffers import HOST
+from spectui.llama.library import buffer_types
+from spectui.models.ranking import DraftOption, ModelFacts
+from spectui.models.sizes import bytes_text
+from spectui.monitor.gpus import Gpus
+
+
+class Room:
+    """What a target leaves of memory to a draft.
+
+    Weights are mapped: those that have no room are read from disk. So a target that is larger than
+    memory does not rule its drafts out: they share with its cache what is free.
+    """
+
+    def __init__(self, target: ModelFacts, *, n_ctx: int, free_bytes: int) -> None:
+        """Add up.
+
+        Args:
+            target: its header's facts.
+            n_ctx: tokens that the context holds.
+            free_bytes: of all memories together.
+        """
+        self._alone = Demand(
+            memory=HOST,
+            allocated_bytes=n_ctx * (target.kv_bytes_per_token or 0),
+            mapped_bytes=target.size_bytes,
+            free_bytes=free_bytes,
+        )
+        kept = self._alone if self._alone.fits else replace(self._alone, mapped_bytes=0)
+        self._left_bytes = max(0, kept.left_bytes or 0)
+
+    @property
+    def doubt(self) -> str | None:
+        """What there is to say of the target alone; None where it fits."""
+        alone = self._alone
+        if alone.fits:
+            return None
+        cache, free = bytes_text(alone.allocated_bytes), bytes_text(alone.free_bytes or 0)
+        if not alone.can_load:
+            return f"the target's cache takes {cache}, and {free} are free; give a smaller -c"
+        needed = bytes_text(alone.allocated_bytes + alone.mapped_bytes)
+        return (
+            f"the target takes {needed} with its cache, and {free} are free: weights that have no "
+            "room are read from disk again and again, which decides the speed"
+        )
+
+    def judge(self, option: DraftOption) -> DraftOption:
+        """Give an option that nothing speaks against so far a reason where it has no room."""
+        needed_bytes = option.memory_bytes or option.model.size_bytes
+        if option.reason is not None or needed_bytes <= self._left_bytes:
+            return option
+        beside = "the target" if self._alone.fits else "the target's cache"
+        needed, left = bytes_text(needed_bytes), bytes_text(self._left_bytes)
+        reason = f"would not fit: needs {needed}, and beside {beside} {left} are free"
+        return replace(option, reason=reason)
+
+
+def free_memory() -> int:
+    """Bytes of RAM and, where llama.cpp can use them, of the GPUs that nobody has taken.
+
+    What does not fit in both together fits nowhere.
+    """
+    free_bytes = float(psutil.virtual_memory().available)
+    if any(not name.startswith("CPU") for name in buffer_types()):
+        free_bytes += sum(_free_on_gpus())
+    return int(free_bytes)
+
+
+def _free_on_gpus() -> Iterator[float]:
+    gpus = Gpus(time.monotonic)
+    try:
+        for gpu in gpus.read(time.monotonic())[0]:
+            total, used = gpu.memory_total_bytes.value, gpu.memory_used_bytes.value
+            if total is not None and used is not None:
+                yield total - used
+    finally:
+        gpus.close()
