@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
+from spectui.gguf_names import is_part_of_model
 from spectui.models import header
 from spectui.models.discovery import MAX_DEPTH, Scan, is_pseudo, usual_folders
-from spectui.models.files import FoundModel, is_part_of_model
+from spectui.models.files import FoundModel
 from spectui.models.header import check_header, is_cut
 from spectui.models.ranking import (
     GOOD_SHARE,

@@ -310,6 +310,29 @@ def test_a_preset_is_ready_once_its_target_and_a_draft_are_there(models: Path) -
 
 
 @pytest.mark.usefixtures("mine")
+def test_a_split_model_is_found_once_all_its_parts_are_there(models: Path) -> None:
+    put(models, "Target-00002-of-00003.gguf", "Target-00001-of-00003.gguf", "Draft.gguf")
+    assert find_preset("mine").find_target() is None
+    assert not find_preset("mine").is_ready
+    put(models, "Target-00003-of-00003.gguf")
+    assert find_preset("mine").find_target() == models / "Target-00001-of-00003.gguf"
+
+
+@pytest.mark.usefixtures("mine")
+def test_a_whole_model_is_found_beside_an_interrupted_one(models: Path) -> None:
+    put(models, "Target-Q4-00001-of-00002.gguf", "Target-Q8.gguf")
+    assert find_preset("mine").find_target() == models / "Target-Q8.gguf"
+
+
+@pytest.mark.usefixtures("mine")
+def test_a_companion_is_no_model_unless_it_is_named(models: Path) -> None:
+    put(models, "Target-mmproj-f16.gguf")
+    assert find_preset("mine").find_target() is None
+    named = ModelFiles(repo="a/b", files=("Target-mmproj-*.gguf",))
+    assert named.find(models) == models / "Target-mmproj-f16.gguf"
+
+
+@pytest.mark.usefixtures("mine")
 def test_bench_measures_the_models_of_a_preset(
     spectui: Spectui, models: Path, tiny: TinyPath, prompts: Path
 ) -> None:

@@ -4,148 +4,50 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from io import StringIO
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from huggingface_hub import constants
 from rich.console import Console
 
 from spectui.cli.progress import Screen
+from spectui.errors import BadInputError
 from spectui.presets import fetch, find_preset
 from spectui.presets.checksum import is_remembered, remember
-from spectui.presets.plan import PullProgress, Step
+from spectui.presets.plan import PullEvent, PullPaused, PullProgress, Step
 from spectui.presets.wanted import plan_pull
-from tests.support.cli import Spectui
-from tests.support.hub import COMMIT, Hub, Refusal, Served, serving
+from spectui.presets.watch import Watch
+from tests.support.hub import COMMIT, Hub, Served
+from tests.support.pull import (
+    BIG,
+    CHUNK,
+    DRAFT,
+    FIRST,
+    GOES_ON,
+    MIB,
+    MINE,
+    PRESET,
+    SECOND,
+    SMALL,
+    TARGET,
+    Pull,
+    Start,
+    last_error,
+    lock,
+    part_of,
+    put,
+    starts,
+)
 
-MIB = 1 << 20
-FIRST, SECOND = "Q8_0/Target-00001-of-00002.gguf", "Q8_0/Target-00002-of-00002.gguf"
-TARGET, DRAFT = "them/Target-GGUF", "them/Draft-GGUF"
-PRESET = f"""
-[target]
-repo = "{TARGET}"
-files = ["Target-*.gguf"]
+pytest_plugins = ["tests.support.cli_fixtures", "tests.support.pull_fixtures"]
 
-[[draft]]
-repo = "{DRAFT}"
-files = ["Draft.gguf"]
-"""
-MINE = "hf_mine"
-SMALL = b"GGUF draft"
-BIG = bytes(range(256)) * (3 * MIB // 256) + b"!"
-MODULE = ["-m", "spectui", "models", "pull", "mine"]
-NO_CHECKSUM = b"""{"id": "a/b", "sha": "main", "siblings": [{"rfilename": "Target-.gguf", "size": 1,
-"lfs": {"size": 1, "sha256": "/../../x", "pointerSize": 1}}]}"""
-GOES_ON = "the same command goes on"
-
-
-def last_error(err: str) -> str:
-    """The one sentence at the end of stderr."""
-    assert "Traceback" not in err
-    [error] = [line for line in err.splitlines() if line.startswith("error: ")]
-    assert err.endswith(f"{error}\n")
-    return error
-
-
-class Pull(Spectui):
-    """``spectui models pull`` in this process."""
-
-    def __call__(self, *arguments: object) -> int:
-        return super().__call__("models", "pull", *arguments)
-
-    @property
-    def error(self) -> str:
-        return last_error(self.err)
-
-
-Start = Callable[..., "subprocess.Popen[str]"]
-"""``spectui models pull`` as a program."""
-
-
-@pytest.fixture
-def hub() -> Iterator[Hub]:
-    with serving() as hub:
-        hub.repos[TARGET] = {
-            FIRST: Served(content=BIG),
-            SECOND: Served(content=BIG[::-1]),
-            "Q4_0/Other.gguf": Served(content=b"other"),
-            "README.md": Served(content=b"read me", is_plain=True),
-        }
-        hub.repos[DRAFT] = {"Draft.gguf": Served(content=SMALL)}
-        yield hub
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home with a preset of one's own."""
-    home = tmp_path / "home"
-    path = home / "config" / "presets" / "mine.toml"
-    path.parent.mkdir(parents=True)
-    path.write_text(PRESET)
-    monkeypatch.setenv("SPECTUI_HOME", str(home))
-    return home
-
-
-@pytest.fixture
-def folder(home: Path) -> Path:
-    """Where the models belong."""
-    return home / "cache" / "models" / "mine"
-
-
-@pytest.fixture
-def pull(
-    home: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Pull:
-    """In this process, where huggingface_hub has read its variables long ago."""
-    assert home.is_dir()
-    monkeypatch.setattr(constants, "ENDPOINT", hub.url)
-    template = f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", True)
-    monkeypatch.setenv("HF_HUB_DISABLE_TELEMETRY", "1")
-    monkeypatch.setenv("HF_TOKEN", MINE)
-    return Pull(monkeypatch, capsys)
-
-
-@pytest.fixture
-def start(home: Path, hub: Hub) -> Start:
-    """As a program, with the variables of huggingface_hub that are given."""
-    # Those of the one who runs the tests would be honoured.
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
-    kept |= {"HF_HOME": str(home / "huggingface"), "HF_ENDPOINT": hub.url}
-
-    def start(*before: str, token: str = "") -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, *before, *MODULE],
-            env=kept | {"HF_TOKEN": token},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    return start
-
-
-def part_of(path: Path, content: bytes) -> Path:
-    """Where a file is gathered."""
-    return path.with_name(f"{path.name}.{hashlib.sha256(content).hexdigest()[:12]}.part")
-
-
-def starts(hub: Hub, name: str) -> list[int]:
-    """From where on a file was asked for."""
-    return [request.start for request in hub.fetched if request.name == name]
-
-
-def put(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
+SHIPPED_NAME = "Qwen3-235B-A22B-Q4_K_M-00001-of-00003.gguf"
 
 
 def test_what_is_fetched_makes_the_preset_ready_and_is_not_fetched_again(
@@ -158,7 +60,7 @@ def test_what_is_fetched_makes_the_preset_ready_and_is_not_fetched_again(
     ]
     assert [path.read_bytes() for path in paths] == [BIG, BIG[::-1], SMALL]
     assert "3 files, 6.3 MB to fetch into" in pull.err
-    assert "fetching Target-00001-of-00002.gguf: 3.1 MB of 3.1 MB" in pull.err
+    assert "3.1 MB of 3.1 MB: fetching Target-00001-of-00002.gguf" in pull.err
     assert "checking Draft.gguf" in pull.err
     preset = find_preset("mine")
     assert preset.is_ready
@@ -232,63 +134,58 @@ def test_less_can_be_fetched(pull: Pull, options: list[str], names: list[str]) -
     assert [Path(line.split("\t")[1]).name for line in pull.out.splitlines()] == names
 
 
-def test_a_connection_that_ends_is_taken_up_where_it_was(
-    pull: Pull, hub: Hub, folder: Path
+@pytest.mark.parametrize("glob", ["", "."])
+def test_a_glob_that_matches_nothing_is_a_mistake(pull: Pull, hub: Hub, glob: str) -> None:
+    assert pull("mine", "--file", glob) == 2
+    assert f"{glob!r} can match no file" in pull.err
+    assert not hub.authorizations
+
+
+def test_companions_of_models_are_left_out(pull: Pull, hub: Hub) -> None:
+    hub.repos[TARGET]["Q8_0/Target-mmproj-f16.gguf"] = Served(content=SMALL)
+    assert pull("mine", "--only", "target") == 0, pull.err
+    assert [Path(line).name for line in pull.out.splitlines()] == [
+        Path(FIRST).name,
+        Path(SECOND).name,
+    ]
+
+
+@pytest.mark.parametrize("options", [[], ["--only", "draft"]], ids=["all", "draft"])
+def test_models_that_would_be_mixed_up_are_refused(
+    pull: Pull, hub: Hub, preset_path: Path, options: list[str]
 ) -> None:
-    hub.drops_after.append(2 * MIB + MIB // 2)
-    assert pull("mine") == 0, pull.err
-    assert starts(hub, FIRST) == [0, 2 * MIB]
-    assert (folder / FIRST).read_bytes() == BIG
-
-
-def test_a_hub_that_is_gone_costs_only_the_rest(pull: Pull, hub: Hub, folder: Path) -> None:
-    hub.drops_after.extend([2 * MIB + MIB // 2, 0])
-    assert pull("mine") == 3
-    assert GOES_ON in pull.error
-    assert part_of(folder / FIRST, BIG).read_bytes() == BIG[: 2 * MIB]
-    assert not (folder / FIRST).exists()
-    assert pull("mine") == 0, pull.err
-    assert starts(hub, FIRST) == [0, 2 * MIB, 2 * MIB]
-    assert (folder / FIRST).read_bytes() == BIG
-
-
-def test_a_server_without_ranges_sends_all_of_it(pull: Pull, hub: Hub, folder: Path) -> None:
-    hub.knows_ranges = False
-    put(part_of(folder / FIRST, BIG), BIG[: MIB + 5])
-    assert pull("mine") == 0, pull.err
-    assert (folder / FIRST).read_bytes() == BIG
+    hub.repos[TARGET] = {"Big-Q4_K_M.gguf": Served(content=BIG)}
+    hub.repos[DRAFT] = {"Small-Q4_K_M.gguf": Served(content=SMALL)}
+    files = PRESET.replace("Target-*.gguf", "*Q4_K_M.gguf").replace("Draft.gguf", "*Q4_K_M.gguf")
+    preset_path.write_text(files)
+    assert pull("mine", *options) == 3
+    taken, by = (f"Small-Q4_K_M.gguf of {DRAFT}", f"target *Q4_K_M.gguf of {TARGET}")
+    if not options:
+        taken, by = (f"Big-Q4_K_M.gguf of {TARGET}", f"draft *Q4_K_M.gguf of {DRAFT}")
+    assert f"preset mine would take {taken} for the {by} as well" in pull.error
+    assert not hub.fetched
 
 
 def test_who_interrupts_keeps_what_was_fetched(
     start: Start, pull: Pull, hub: Hub, folder: Path
 ) -> None:
-    hub.holds_after = 2 * MIB
+    hub.holds_after = 29 * CHUNK
     with start() as process:
         assert process.stderr is not None
         for line in process.stderr:
-            if "2.1 MB of 3.1 MB" in line:
+            if "1.9 MB of 3.1 MB" in line:
                 process.send_signal(signal.SIGINT)
                 break
         _out, err = process.communicate()
     assert process.returncode == 130
     assert last_error(err).startswith("error: interrupted; what was fetched is kept")
     assert GOES_ON in err
-    assert part_of(folder / FIRST, BIG).read_bytes() == BIG[: 2 * MIB]
+    assert part_of(folder / FIRST, BIG).read_bytes() == BIG[: 29 * CHUNK]
 
     hub.holds_after = None
     assert pull("mine") == 0, pull.err
-    assert starts(hub, FIRST) == [0, 2 * MIB]
+    assert starts(hub, FIRST) == [0, 29 * CHUNK]
     assert (folder / FIRST).read_bytes() == BIG
-
-
-@pytest.mark.parametrize("sent", [BIG[:-1] + b"?", BIG + b"more"], ids=["other", "longer"])
-def test_what_arrives_broken_is_deleted_and_named(
-    pull: Pull, hub: Hub, folder: Path, sent: bytes
-) -> None:
-    hub.repos[TARGET][FIRST] = Served(content=BIG, sent=sent)
-    assert pull("mine") == 3
-    assert "Target-00001-of-00002.gguf of them/Target-GGUF arrived broken" in pull.error
-    assert not list(folder.rglob("*.gguf*"))
 
 
 def test_a_partial_of_another_version_is_cleared_away(pull: Pull, folder: Path) -> None:
@@ -325,111 +222,43 @@ def test_a_disk_that_fills_up_keeps_what_there_is(
     assert starts(hub, FIRST) == [0, 2 * MIB]
 
 
-@pytest.mark.parametrize(
-    ("refusal", "message"),
-    [
-        (
-            Refusal(status=403, headers={"X-Error-Code": "GatedRepo"}),
-            "accepted its licence",
-        ),
-        (Refusal(status=404, headers={"X-Error-Code": "EntryNotFound"}), "404 Not Found"),
-        (Refusal(status=403), "set HF_TOKEN to a token that may read it"),
-    ],
-    ids=["gated", "file-gone", "forbidden"],
-)
-def test_a_file_that_is_refused_is_explained(
-    pull: Pull, hub: Hub, refusal: Refusal, message: str
-) -> None:
-    hub.file_refused = refusal
-    assert pull("mine") == 3
-    assert message in pull.error
-    assert f"{hub.url}/{TARGET}" in pull.error
-
-
-@pytest.mark.parametrize(
-    ("refusal", "message"),
-    [
-        (Refusal(status=401, headers={"X-Error-Code": "RepoNotFound"}), "or it is private"),
-        (Refusal(status=404, headers={"X-Error-Code": "RepoNotFound"}), "there is no repository"),
-        (
-            Refusal(
-                status=401,
-                headers={"X-Error-Message": "Invalid credentials in Authorization header"},
-            ),
-            "set HF_TOKEN to a token that may read it",
-        ),
-        (Refusal(status=500), "500 Internal Server Error"),
-        (Refusal(status=200, body=b"<html>log in first</html>"), "check HF_ENDPOINT"),
-        (Refusal(status=200, body=b'{"id": "a/b", "siblings": [{}]}'), "check HF_ENDPOINT"),
-        (Refusal(status=200, body=NO_CHECKSUM), "check HF_ENDPOINT"),
-    ],
-    ids=["private", "missing", "token", "down", "portal", "nonsense", "no-checksum"],
-)
-def test_a_repository_that_is_refused_is_explained(
-    pull: Pull, hub: Hub, folder: Path, refusal: Refusal, message: str
-) -> None:
-    hub.listing_refused = refusal
-    assert pull("mine") == 3
-    assert message in pull.error
-    assert not folder.exists()
-
-
-@pytest.mark.parametrize(
-    ("constant", "value", "message"),
-    [
-        ("HF_HUB_OFFLINE", True, "HF_HUB_OFFLINE is set"),
-        ("ENDPOINT", "http://127.0.0.1:1", "http://127.0.0.1:1 cannot be reached"),
-        ("ENDPOINT", "nowhere", "nowhere cannot be reached"),
-    ],
-    ids=["offline", "closed-port", "no-url"],
-)
-def test_no_network_is_explained(
-    pull: Pull, monkeypatch: pytest.MonkeyPatch, constant: str, value: object, message: str
-) -> None:
-    monkeypatch.setattr(constants, constant, value)
-    assert pull("mine") == 3
-    assert message in pull.error
-
-
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        (
-            {"../../../Target-x.gguf": Served(content=SMALL)},
-            "would not stay in the preset's folder",
-        ),
-        ({"/Target-x.gguf": Served(content=SMALL)}, "would not stay in the preset's folder"),
-        ({"Target-\x1b[2J.gguf": Served(content=SMALL)}, "'Target-\\x1b[2J.gguf'"),
-        ({"Target-x.gguf": Served(content=SMALL, is_plain=True)}, "could not be checked"),
-        (
-            {"Tarket.gguf": Served(content=SMALL)},
-            f"no file of {TARGET} matches Target-*.gguf: it has Tarket.gguf",
-        ),
-        (
-            {f"{number:02}.gguf": Served(content=SMALL) for number in range(14)},
-            "09.gguf, 10.gguf, 11.gguf and 2 more; correct the preset",
-        ),
-        ({"\x1b.gguf": Served(content=SMALL)}, "it has no .gguf file at all"),
-    ],
-    ids=["outside", "absolute", "unprintable", "no-checksum", "no-match", "many", "none"],
-)
-def test_what_the_hub_names_is_not_trusted(
-    pull: Pull, hub: Hub, home: Path, files: dict[str, Served], message: str
-) -> None:
-    before = sorted(home.parent.rglob("*"))
-    hub.repos[TARGET] = files
-    assert pull("mine") == 3
-    assert message in pull.error
-    assert not hub.fetched
-    assert sorted(home.parent.rglob("*")) == before
-
-
 @pytest.mark.parametrize("content", [b"mine", SMALL[::-1]], ids=["size", "checksum"])
 def test_a_file_of_the_users_own_is_left_as_it_is(pull: Pull, folder: Path, content: bytes) -> None:
     put(folder / "Draft.gguf", content)
     assert pull("mine") == 3
     assert f"{folder / 'Draft.gguf'} is there and is not what {DRAFT} has now" in pull.error
     assert (folder / "Draft.gguf").read_bytes() == content
+
+
+def put_other(path: Path) -> None:
+    """A file of the name, and of another size."""
+    put(path, b"mine")
+
+
+def put_dangling_link(path: Path) -> None:
+    """A link to a disk that is not there."""
+    path.parent.mkdir(parents=True)
+    path.symlink_to("/nowhere/Draft.gguf")
+
+
+@pytest.mark.parametrize("put_it", [put_other, put_dangling_link])
+def test_a_foreign_file_is_told_before_anything_is_fetched(
+    pull: Pull, hub: Hub, folder: Path, put_it: Callable[[Path], None]
+) -> None:
+    put_it(folder / "Draft.gguf")
+    assert pull("mine", "--dry-run", "--json", "-") == 0, pull.err
+    document = json.loads(pull.out)
+    assert document["files"][2]["state"] == "foreign"
+    assert document["files"][2]["present_bytes"] == 0
+    assert document["missing_bytes"] == 2 * len(BIG) + len(SMALL)
+    assert pull("mine", "--dry-run") == 0, pull.err
+    assert "draft   10 B, another file has its name" in pull.out
+
+    assert pull("mine") == 3
+    assert f"{folder / 'Draft.gguf'} is there and is not what {DRAFT} has now" in pull.error
+    assert "leave it out with --only or --file" in pull.error
+    assert not hub.fetched
+    assert pull("mine", "--only", "target") == 0, pull.err
 
 
 def test_a_file_that_was_fetched_otherwise_is_checked_once(
@@ -443,23 +272,80 @@ def test_a_file_that_was_fetched_otherwise_is_checked_once(
     assert not hub.fetched
 
 
-def test_only_one_at_a_time_fetches_a_file(pull: Pull, hub: Hub, folder: Path) -> None:
-    part = part_of(folder / FIRST, BIG)
-    put(part, BIG[:MIB])
+@pytest.mark.parametrize("content", [BIG, b"of last week"], ids=["this-version", "another"])
+def test_only_one_at_a_time_fetches_a_file(
+    pull: Pull, hub: Hub, folder: Path, content: bytes
+) -> None:
+    part = part_of(folder / FIRST, content)
+    put(part, content[:MIB])
     with part.open("ab") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+        lock(held)
         assert pull("mine") == 3
     assert f"{part} is being fetched by another spectui" in pull.error
-    assert part.read_bytes() == BIG[:MIB]
+    assert part.read_bytes() == content[:MIB]
     assert not hub.fetched
 
 
-def test_two_files_of_one_name_are_refused(pull: Pull, hub: Hub, home: Path) -> None:
-    hub.repos[DRAFT] = {FIRST: Served(content=SMALL)}
-    path = home / "config" / "presets" / "mine.toml"
-    path.write_text(PRESET.replace('["Draft.gguf"]', '["Target-*.gguf"]'))
-    assert pull("mine") == 3
-    assert f"have different files of the name {FIRST}" in pull.error
+def test_what_another_process_finished_meanwhile_is_taken(
+    pull: Pull, hub: Hub, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder / "Draft.gguf"
+    flock = fcntl.flock
+
+    def finish_first(file: int, operation: int) -> None:
+        """Between opening and locking."""
+        monkeypatch.setattr(fcntl, "flock", flock)
+        part = part_of(path, SMALL)
+        part.write_bytes(SMALL)
+        part.rename(path)
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", finish_first)
+    assert pull("mine", "--only", "draft") == 0, pull.err
+    assert not hub.fetched
+    assert sorted(file.name for file in folder.iterdir()) == ["Draft.gguf", "Draft.gguf.sha256"]
+
+
+def pull_draft(on_step: Callable[[Step], None]) -> None:
+    """Fetch just the draft; ``on_step`` is called as a step begins."""
+
+    def on_event(event: PullEvent) -> None:
+        if isinstance(event, PullProgress) and event.done_bytes == 0:
+            on_step(event.step)
+
+    fetch.pull(plan_pull(find_preset("mine"), globs=("Draft.gguf",)), Watch(on_event=on_event))
+
+
+@pytest.mark.usefixtures("pull")
+@pytest.mark.parametrize("moment", list(Step))
+def test_a_file_that_appears_meanwhile_is_never_replaced(folder: Path, moment: Step) -> None:
+    def appear(step: Step) -> None:
+        if step is moment:
+            put(folder / "Draft.gguf", b"mine")
+
+    with pytest.raises(BadInputError, match="is there and is not what"):
+        pull_draft(appear)
+    assert (folder / "Draft.gguf").read_bytes() == b"mine"
+
+
+@pytest.mark.usefixtures("pull")
+def test_the_right_file_may_appear_meanwhile(folder: Path) -> None:
+    pull_draft(lambda _step: put(folder / "Draft.gguf", SMALL))
+    assert sorted(file.name for file in folder.iterdir()) == ["Draft.gguf", "Draft.gguf.sha256"]
+
+
+@pytest.mark.usefixtures("pull")
+def test_nobody_else_has_the_file_until_it_is_checked(folder: Path) -> None:
+    seen: list[Step] = []
+
+    def try_it(step: Step) -> None:
+        seen.append(step)
+        path = part_of(folder / "Draft.gguf", SMALL)
+        with path.open("ab") as part, pytest.raises(BlockingIOError):
+            lock(part)
+
+    pull_draft(try_it)
+    assert seen == [Step.FETCHING, Step.CHECKING]
 
 
 @pytest.mark.parametrize(
@@ -479,13 +365,57 @@ def test_nothing_to_fetch_is_said(pull: Pull, arguments: list[str], message: str
     assert message in pull.error
 
 
-def test_the_document_tells_what_is_there_afterwards(pull: Pull, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        "config/presets/mine.toml",
+        "cache/models/mine/Draft.gguf",
+        f"cache/models/mine/{FIRST}",
+        f"cache/models/mine/{part_of(Path(FIRST), BIG)}",
+    ],
+    ids=["preset", "model", "missing", "partial"],
+)
+def test_the_document_overwrites_neither_preset_nor_models(
+    pull: Pull, hub: Hub, home: Path, folder: Path, name: str
+) -> None:
+    put(folder / "Draft.gguf", SMALL)
+    put(part_of(folder / FIRST, BIG), BIG[:MIB])
+    path = home / name
+    before = path.read_bytes() if path.exists() else None
+    assert pull("mine", "--json", path) == 3
+    assert f"{path} is an input of this run" in pull.error
+    assert (path.read_bytes() if path.exists() else None) == before
+    assert not hub.fetched
+
+
+def test_the_document_tells_what_is_there_afterwards(
+    pull: Pull, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def usage(_path: Path) -> SimpleNamespace:
+        used_bytes = sum(file.stat().st_size for file in folder.rglob("*"))
+        return SimpleNamespace(free=1000 - used_bytes)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
     path = tmp_path / "pull.json"
     assert pull("mine", "--only", "draft", "--json", path, "--quiet") == 0
     assert pull.err == ""
     document: dict[str, Any] = json.loads(path.read_text())
     assert document["missing_bytes"] == 0
+    assert document["free_bytes"] == usage(path).free < 1000
     assert [file["state"] for file in document["files"]] == ["verified"]
+
+
+def test_names_that_are_no_text_do_not_break_the_document(
+    pull: Pull, home: Path, preset_path: Path
+) -> None:
+    odd = preset_path.with_name(os.fsdecode(b"m\xff.toml"))
+    preset_path.rename(odd)
+    assert pull(odd, "--dry-run", "--json", "-") == 0, pull.err
+    document = json.loads(pull.out)
+    assert document["preset"] == "m\N{REPLACEMENT CHARACTER}"
+    folder = home / "cache" / "models" / "m\N{REPLACEMENT CHARACTER}"
+    assert document["folder"] == str(folder)
+    assert document["files"][0]["path"] == str(folder / FIRST)
 
 
 def test_a_checksum_is_remembered_until_the_file_changes(tmp_path: Path) -> None:
@@ -506,37 +436,60 @@ def test_a_checksum_is_remembered_until_the_file_changes(tmp_path: Path) -> None
 def test_progress_tells_the_rate_since_this_run_began(folder: Path) -> None:
     put(part_of(folder / FIRST, BIG), BIG[:MIB])
     seconds = count()
-    seen: list[PullProgress] = []
-    fetch.pull(plan_pull(find_preset("mine")), seen.append, clock=lambda: next(seconds))
+    seen: list[PullEvent] = []
+    watch = Watch(on_event=seen.append, clock=lambda: next(seconds))
+    fetch.pull(plan_pull(find_preset("mine")), watch)
     first = [
         (progress.done_bytes, progress.bytes_per_s)
         for progress in seen
-        if progress.file == Path(FIRST).name and progress.step is Step.FETCHING
+        if isinstance(progress, PullProgress)
+        and progress.file == Path(FIRST).name
+        and progress.step is Step.FETCHING
     ]
     # The clock gains a second each time that it is read.
-    assert first == [
+    assert first[:3] == [
         (MIB, 0),
-        (2 * MIB, MIB / 2),
-        (3 * MIB, 2 * MIB / 3),
-        (len(BIG), pytest.approx((2 * MIB + 1) / 4)),
+        (MIB + CHUNK, CHUNK / 2),
+        (MIB + 2 * CHUNK, 2 * CHUNK / 3),
     ]
-    assert {progress.step for progress in seen} == {Step.FETCHING, Step.CHECKING}
+    done_bytes, bytes_per_s = first[-1]
+    assert done_bytes == len(BIG)
+    assert bytes_per_s == pytest.approx((2 * MIB + 1) / len(first))
 
 
-def test_a_terminal_shows_the_rate_and_what_is_left() -> None:
-    console = Console(file=StringIO(), force_terminal=True, width=100)
+def shown(width: int, *events: PullEvent) -> str:
+    """What a terminal of so many columns shows."""
+    console = Console(file=StringIO(), force_terminal=True, width=width)
     screen = Screen(console, clock=lambda: 10.0)
-    screen.on_pull(
-        PullProgress(
-            file="x.gguf",
-            step=Step.FETCHING,
-            done_bytes=1_000_000_000,
-            size_bytes=4_000_000_000,
-            bytes_per_s=25_000_000,
-        )
-    )
+    for event in events:
+        screen.on_pull(event)
     screen.close()
     assert isinstance(console.file, StringIO)
-    shown = console.file.getvalue()
-    assert "fetching x.gguf: 1 GB of 4 GB, 25 MB/s, about 2 min 00 s left" in shown
-    assert "acceptance" not in shown
+    return console.file.getvalue()
+
+
+HALF_WAY = PullProgress(
+    file=SHIPPED_NAME,
+    step=Step.FETCHING,
+    done_bytes=18_600_000_000,
+    size_bytes=39_800_000_000,
+    bytes_per_s=25_300_000,
+)
+
+
+@pytest.mark.parametrize(
+    ("width", "text"),
+    [
+        (40, "47%, 25.3 MB/s, 13 min 58 s left"),
+        (80, "47%, 25.3 MB/s, 13 min 58 s left, 18.6 GB of 39.8 GB: fetching Qwen3"),
+        (140, f"18.6 GB of 39.8 GB: fetching {SHIPPED_NAME}"),
+    ],
+)
+def test_a_narrow_terminal_shows_the_numbers_first(width: int, text: str) -> None:
+    assert text in shown(width, HALF_WAY)
+    assert "acceptance" not in shown(width, HALF_WAY)
+
+
+def test_a_pause_is_shown_at_once() -> None:
+    pause = PullPaused(file=SHIPPED_NAME, reason="503 Service Unavailable", pause_s=60)
+    assert "waiting 1 min 00 s to go on" in shown(40, HALF_WAY, pause)

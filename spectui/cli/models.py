@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from spectui.cli.values import INT_MAX
+from spectui.cli.values import INT_MAX, FileGlob
 
 
 @click.group(name="models")
@@ -86,7 +86,7 @@ def demo(*, seed: int, quiet: bool) -> None:
     "--file",
     "globs",
     multiple=True,
-    metavar="GLOB",
+    type=FileGlob(),
     help="Just files with such a name. May be repeated.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be fetched, and fetch nothing.")
@@ -112,8 +112,10 @@ def pull(
     Stopped, it goes on where it was; what is there is not fetched again. HF_TOKEN, HF_ENDPOINT and
     the other variables of huggingface_hub are honoured.
     """
-    # Counting users is not ours, and huggingface_hub would keep a file for it in its own folder.
+    # Read when huggingface_hub is imported: counting users is not ours, and it would keep a file in
+    # its own folder for that; what it warns of is told here in a sentence.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("HF_HUB_VERBOSITY", "error")
     from spectui.cli.run_pull import run_pull
 
     run_pull(preset, only=only, globs=globs, dry_run=dry_run, json_path=json_path, quiet=quiet)

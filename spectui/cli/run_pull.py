@@ -8,10 +8,12 @@ from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.progress import open_progress
 from spectui.errors import CancelledError
 from spectui.models.sizes import bytes_text, counted
+from spectui.paths import text_of
 from spectui.presets import find_preset
 from spectui.presets.fetch import pull
 from spectui.presets.plan import PlannedFile, PullPlan, Role, State
 from spectui.presets.wanted import plan_pull
+from spectui.presets.watch import Watch
 
 
 def run_pull(
@@ -28,9 +30,11 @@ def run_pull(
     Raises:
         CancelledError: it was interrupted; what was fetched is kept.
     """
-    check_writable(json_path, ())
+    preset = find_preset(name)
+    check_writable(json_path, (preset.path,))
     try:
-        plan = plan_pull(find_preset(name), only=Role(only) if only else None, globs=globs)
+        plan = plan_pull(preset, only=Role(only) if only else None, globs=globs)
+        check_writable(json_path, [path for file in plan.files for path in (file.path, file.part)])
         if not dry_run:
             _fetch(plan, quiet=quiet)
     except KeyboardInterrupt:
@@ -48,7 +52,7 @@ def _fetch(plan: PullPlan, *, quiet: bool) -> None:
         complain(_overview(plan))
     progress = open_progress(quiet=quiet, verbose=False)
     try:
-        pull(plan, progress.on_pull)
+        pull(plan, Watch(on_event=progress.on_pull))
     finally:
         progress.close()
 
@@ -71,6 +75,8 @@ def _how_much(file: PlannedFile) -> str:
             return f"{size}, {bytes_text(file.present_bytes)} there"
         case State.MISSING:
             return size
+        case State.FOREIGN:
+            return f"{size}, another file has its name"
 
 
 def _name(file: PlannedFile) -> str:
@@ -88,8 +94,8 @@ def _document(plan: PullPlan, *, dry_run: bool) -> dict[str, Any]:
     return {
         "schema": "spectui.pull/1",
         "spectui": __version__,
-        "preset": plan.preset,
-        "folder": str(plan.folder),
+        "preset": text_of(plan.preset),
+        "folder": text_of(str(plan.folder)),
         "dry_run": dry_run,
         "missing_bytes": plan.missing_bytes,
         "free_bytes": plan.free_bytes,
@@ -103,7 +109,7 @@ def _file_document(file: PlannedFile) -> dict[str, Any]:
         "repo": file.source.repo,
         "commit": file.source.commit,
         "name": file.source.name,
-        "path": str(file.path),
+        "path": text_of(str(file.path)),
         "size_bytes": file.source.size_bytes,
         "present_bytes": file.present_bytes,
         "sha256": file.source.sha256,

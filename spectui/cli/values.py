@@ -1,6 +1,7 @@
 """Kinds of values that options take, besides click's own."""
 
 import math
+from pathlib import PurePosixPath
 from typing import Any
 
 import click
@@ -27,6 +28,21 @@ class GpuLayers(click.ParamType[int]):
         if not -1 <= layers <= INT_MAX:
             self.fail(f"{value!r} is no number of layers, nor auto or all", param, ctx)
         return layers
+
+
+class FileGlob(click.ParamType[str]):
+    """A name of a file, with folders or without, in which wildcards may stand."""
+
+    name = "GLOB"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """Parse, or fail with what is accepted."""
+        glob = str(value)
+        if not PurePosixPath(glob).parts:
+            self.fail(f"{glob!r} can match no file; give one such as *Q8_0*", param, ctx)
+        return glob
 
 
 class Fraction(click.FloatRange):

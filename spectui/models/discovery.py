@@ -5,7 +5,8 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from spectui.models.files import FoundModel, Part, group, is_part_of_model
+from spectui.gguf_names import is_part_of_model
+from spectui.models.files import FoundModel, Part, group
 from spectui.models.header import is_cut
 from spectui.paths import cache_dir
 

@@ -1,7 +1,4 @@
-"""What the names of GGUF files tell: shards of one model, companions of a model, size and quant.
-
-The conventions are those of llama.cpp's ``gguf-split`` and of the GGUF naming rules on the hub.
-"""
+"""Models on disk: the files of each, and what its name tells of size and quantisation."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -9,14 +6,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-SUFFIX = ".gguf"
+from spectui.gguf_names import Series, series_of
 
-_SHARD = re.compile(r"(?P<stem>.+)-(?P<index>\d{5})-of-(?P<total>\d{5})", re.DOTALL)
-_COMPANION = re.compile(
-    r"(^|.*[-._])mmproj([-._].*|$)|(imatrix|ggml-(vocab|adapter|lora))([-._].*|$)"
-    r"|.*(\.imatrix|[-._](vocab|lora))",
-    re.IGNORECASE | re.DOTALL,
-)
 _SIZE = re.compile(
     r"(?<![^-._ ])((?:\d+x)?\d+(?:\.\d+)?[KMBT](?:-A\d+(?:\.\d+)?[KMBT])?)(?![^-._ ])",
     re.IGNORECASE,
@@ -70,16 +61,6 @@ class Part:
     """Whether it ends before its tensors do."""
 
 
-def is_part_of_model(name: str) -> bool:
-    """Tell whether a file called ``name`` can be a model or a shard of one.
-
-    Projectors, importance matrices, bare vocabularies and adapters are GGUF files too, but only
-    ever loaded beside a model.
-    """
-    stem, suffix = name[: -len(SUFFIX)], name[-len(SUFFIX) :]
-    return suffix.lower() == SUFFIX and bool(stem) and _COMPANION.fullmatch(stem) is None
-
-
 def group(parts: Iterable[Part]) -> Iterator[tuple[FoundModel, tuple[Part, ...]]]:
     """Put the shards of each model together.
 
@@ -87,27 +68,21 @@ def group(parts: Iterable[Part]) -> Iterator[tuple[FoundModel, tuple[Part, ...]]
         parts: Files of one folder.
     """
     ordered = sorted(parts, key=lambda part: (_series(part), part.path.name))
-    for (stem, suffix, n_shards), found in groupby(ordered, key=_series):
+    for series, found in groupby(ordered, key=_series):
         shards = tuple(found)
-        yield _model(stem, suffix, n_shards, shards), shards
+        yield _model(series, shards), shards
 
 
-def _series(part: Part) -> tuple[str, str, int]:
-    """Name of the model, its ending, and its number of shards, 0 where the file is no shard."""
-    stem, suffix = part.path.name[: -len(SUFFIX)], part.path.name[-len(SUFFIX) :]
-    shard = _SHARD.fullmatch(stem)
-    if shard is None or not 1 <= int(shard["index"]) <= int(shard["total"]):
-        return stem, suffix, 0
-    return shard["stem"], suffix, int(shard["total"])
+def _series(part: Part) -> Series:
+    return series_of(part.path.name)
 
 
-def _model(stem: str, suffix: str, n_shards: int, parts: tuple[Part, ...]) -> FoundModel:
+def _model(series: Series, parts: tuple[Part, ...]) -> FoundModel:
     there = {part.path.name for part in parts}
-    shards = range(1, n_shards + 1)
-    names = [f"{stem}-{index:05}-of-{n_shards:05}{suffix}" for index in shards] or [stem + suffix]
+    names = series.names
     return FoundModel(
         path=parts[0].path.with_name(names[0]),
-        name=stem,
+        name=series.stem,
         size_bytes=sum(part.size_bytes for part in parts),
         n_shards=len(names),
         missing=tuple(name for name in names if name not in there),

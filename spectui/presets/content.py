@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from spectui.gguf_names import is_part_of_model, series_of
+
 Options = dict[str, Any]
 """Options of the command line by their long names."""
 Sentence = Annotated[str, msgspec.Meta(min_length=1)]
@@ -37,13 +39,37 @@ class ModelFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """Names and repository, for a sentence that asks to fetch them."""
         return f"{', '.join(self.files)} of {self.repo}"
 
+    def takes(self, name: str) -> bool:
+        """Tell whether the file called ``name``, with its folders, is one of this model's."""
+        return any(takes(glob, name) for glob in self.files)
+
     def find(self, folder: Path) -> Path | None:
         """Return the file to load, the first part of a split one; None unless all are there.
 
         A download may have kept the folders of the repository, so those are looked into as well.
         """
-        found = [sorted(folder.rglob(name)) for name in self.files]
-        return found[0][0] if all(found) else None
+        found = [_find_whole(folder, glob) for glob in self.files]
+        return found[0] if all(found) else None
+
+
+def takes(glob: str, name: str) -> bool:
+    """Tell whether a preset that says ``glob`` means the file called ``name``.
+
+    What is only ever loaded beside a model, such as a projector, is meant only where the glob is
+    the name of one as well.
+    """
+    path, pattern = PurePosixPath(name), PurePosixPath(glob)
+    is_meant = is_part_of_model(path.name) or not is_part_of_model(pattern.name)
+    return is_meant and path.match(glob)
+
+
+def _find_whole(folder: Path, glob: str) -> Path | None:
+    """Return the file to load of the first model that is not missing a part."""
+    for path in sorted(folder.rglob(glob)):
+        parts = [path.with_name(name) for name in series_of(path.name).names]
+        if takes(glob, str(path)) and all(part.is_file() for part in parts):
+            return parts[0]
+    return None
 
 
 def stays_inside(name: str) -> bool:

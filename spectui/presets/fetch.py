@@ -4,95 +4,62 @@ Bytes are gathered in a file of another name, checked, and only then renamed. St
 loses nothing that was written: the next run goes on where the gathered bytes end.
 """
 
-import fcntl
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from spectui.errors import BadInputError
 from spectui.paths import ensure_dir
 from spectui.presets.checksum import remember, sha256_of
-from spectui.presets.hub import read_from
 from spectui.presets.hub_errors import ConnectionLostError
-from spectui.presets.plan import PlannedFile, PullPlan, PullProgress, State, Step
+from spectui.presets.hub_stream import read_from
+from spectui.presets.lock import locked
+from spectui.presets.plan import PlannedFile, PullPlan, State, Step
+from spectui.presets.watch import Watch
 
+PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+"""Before the hub is asked again and again while nothing comes."""
 _GB = 1e9
 
 
-def pull(
-    plan: PullPlan,
-    on_progress: Callable[[PullProgress], None],
-    clock: Callable[[], float] = time.monotonic,
-) -> None:
+def pull(plan: PullPlan, watch: Watch) -> None:
     """Fetch and check what is missing.
 
     Args:
         plan: from ``plan_pull``.
-        on_progress: called in this thread, several times a second.
-        clock: in seconds.
+        watch: is told how far it is.
 
     Raises:
-        BadInputError: the disk is too small, which is found before anything is fetched; a file that
-            is there is not the hub's; another process fetches the same; the hub or the disk fails;
+        BadInputError: a file that is there is not the hub's; the disk is too small, which is found
+            before anything is fetched; another process fetches the same; the hub or the disk fails;
             a fetched file is broken, and was deleted.
     """
-    _check_room(plan)
     for file in plan.files:
-        _check_size(file)
+        if file.state is State.FOREIGN:
+            raise _foreign(file)
+    _check_room(plan)
     ensure_dir(plan.folder)
-    watch = _Watch(on_progress=on_progress, clock=clock)
     for file in plan.files:
         with _writing(file.path):
             _pull_file(file, watch)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Watch:
-    on_progress: Callable[[PullProgress], None]
-    clock: Callable[[], float]
-
-    def begin(self, file: PlannedFile, step: Step, done_bytes: int = 0) -> Callable[[int], None]:
-        """Report that a step begins; return what reports how far it is."""
-        began_s = self.clock()
-
-        def report(now_bytes: int) -> None:
-            took_s = self.clock() - began_s
-            self.on_progress(
-                PullProgress(
-                    file=file.path.name,
-                    step=step,
-                    done_bytes=now_bytes,
-                    size_bytes=file.source.size_bytes,
-                    bytes_per_s=(now_bytes - done_bytes) / took_s if took_s > 0 else None,
-                )
-            )
-
-        report(done_bytes)
-        return report
-
-
 def _check_room(plan: PullPlan) -> None:
-    if plan.missing_bytes > plan.free_bytes:
+    missing_bytes, free_bytes = plan.missing_bytes, plan.free_bytes
+    if missing_bytes > free_bytes:
         raise BadInputError(
-            f"{plan.folder} has {plan.free_bytes / _GB:.2f} GB free, and "
-            f"{plan.missing_bytes / _GB:.2f} GB are still to be fetched; make room, make the "
-            "folder a link to another disk, or leave files out with --only or --file"
+            f"{plan.folder} has {free_bytes / _GB:.2f} GB free, and {missing_bytes / _GB:.2f} GB "
+            "are still to be fetched; make room, make the folder a link to another disk, or leave "
+            "files out with --only or --file"
         )
-
-
-def _check_size(file: PlannedFile) -> None:
-    if file.path.exists() and file.present_bytes != file.source.size_bytes:
-        raise _foreign(file)
 
 
 def _foreign(file: PlannedFile) -> BadInputError:
     return BadInputError(
-        f"{file.path} is there and is not what {file.source.repo} has now; it was left as it is, "
-        "move it away to fetch the other"
+        f"{file.path} is there and is not what {file.source.repo} has now; it was left as it is: "
+        "move it away to fetch the other, or leave it out with --only or --file"
     )
 
 
@@ -107,55 +74,68 @@ def _writing(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _pull_file(file: PlannedFile, watch: _Watch) -> None:
-    if file.state is State.VERIFIED:
-        return
-    if file.state is State.UNCHECKED:
-        if not _is_right(file, file.path, watch):
-            raise _foreign(file)
-    else:
-        file.path.parent.mkdir(parents=True, exist_ok=True)
-        for path in file.other_parts():
-            path.unlink()
-        with _locked(file.part) as part:
-            _fetch_rest(file, part, watch)
-        if not _is_right(file, file.part, watch):
-            file.part.unlink()
-            raise BadInputError(
-                f"{file.path.name} of {file.source.repo} arrived broken, its SHA-256 is not the "
-                "one that the hub names; it was deleted, and the same command fetches it again"
-            )
-        file.part.rename(file.path)
+def _pull_file(file: PlannedFile, watch: Watch) -> None:
+    match file.state:
+        case State.VERIFIED:
+            return
+        case State.UNCHECKED | State.FOREIGN:
+            _check_present(file, watch)
+        case State.PARTIAL | State.MISSING:
+            _fetch(file, watch)
+
+
+def _check_present(file: PlannedFile, watch: Watch) -> None:
+    if file.state is State.FOREIGN or not _is_right(file, file.path, watch):
+        raise _foreign(file)
     remember(file.path, file.source.sha256)
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[BinaryIO]:
-    with path.open("ab") as part:
-        try:
-            fcntl.flock(part, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise BadInputError(
-                f"{path} is being fetched by another spectui; wait until it is done"
-            ) from error
-        yield part
+def _fetch(file: PlannedFile, watch: Watch) -> None:
+    file.path.parent.mkdir(parents=True, exist_ok=True)
+    for path in file.other_parts():
+        with locked(path):
+            path.unlink()
+    with locked(file.part) as part:
+        if not os.path.lexists(file.path):
+            _gather(file, part, watch)
+        # Whoever has put a file there meanwhile keeps it.
+        if os.path.lexists(file.path):
+            _check_present(file, watch)
+            file.part.unlink()
+        else:
+            file.part.rename(file.path)
+            remember(file.path, file.source.sha256)
 
 
-def _fetch_rest(file: PlannedFile, part: BinaryIO, watch: _Watch) -> None:
+def _gather(file: PlannedFile, part: BinaryIO, watch: Watch) -> None:
+    _fetch_rest(file, part, watch)
+    if not _is_right(file, file.part, watch):
+        file.part.unlink()
+        raise BadInputError(
+            f"{file.path.name} of {file.source.repo} arrived broken, its SHA-256 is not the one "
+            "that the hub names; it was deleted, and the same command fetches it again"
+        )
+
+
+def _fetch_rest(file: PlannedFile, part: BinaryIO, watch: Watch) -> None:
     report = watch.begin(file, Step.FETCHING, part.tell())
+    pauses_s = iter(PAUSES_S)
     while (there := part.tell()) < file.source.size_bytes:
         try:
             for chunk in read_from(file.source, there):
                 part.write(chunk)
                 report(part.tell())
-        except ConnectionLostError:
-            # As long as something comes, it is worth asking for the rest.
-            if part.tell() == there:
+        except ConnectionLostError as error:
+            if part.tell() > there:
+                pauses_s = iter(PAUSES_S)
+            pause_s = next(pauses_s, None)
+            if pause_s is None:
                 raise
+            watch.pause(file, pause_s, error.reason)
     part.flush()
     os.fsync(part.fileno())
 
 
-def _is_right(file: PlannedFile, path: Path, watch: _Watch) -> bool:
+def _is_right(file: PlannedFile, path: Path, watch: Watch) -> bool:
     report = watch.begin(file, Step.CHECKING)
     return sha256_of(path, report) == file.source.sha256

@@ -1,27 +1,20 @@
-"""Hugging Face's hub: which files a repository has, and their bytes from any place on.
+"""Hugging Face's hub: which files a repository has."""
 
-The library's own download throws away what it has got when it is stopped, so files are streamed
-here. Addresses, tokens, redirects, waiting for a busy hub and its errors are the library's.
-"""
-
-from collections.abc import Iterator, Sequence
-from http import HTTPStatus
-from pathlib import PurePosixPath
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
-from huggingface_hub import HfApi, constants, hf_hub_url
+from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HFValidationError
-from huggingface_hub.utils import build_hf_headers, hf_raise_for_status, http_stream_backoff
 
 from spectui import __version__
 from spectui.errors import BadInputError
-from spectui.presets.content import stays_inside
-from spectui.presets.hub_errors import explained, lost
+from spectui.presets.content import stays_inside, takes
+from spectui.presets.hub_client import make_headers, open_client
+from spectui.presets.hub_errors import explained
 from spectui.presets.plan import HubFile
 
 _LISTING_TIMEOUT_S = 60.0
-_CHUNK_BYTES = 1 << 20
 _SHOWN_NAMES = 12
 
 
@@ -57,46 +50,18 @@ def find_files(repo: str, globs: Sequence[str]) -> tuple[HubFile, ...]:
     models = [file for file in listing.siblings if file.rfilename.endswith(".gguf")]
     found: dict[str, HubFile] = {}
     for glob in globs:
-        matching = [file for file in models if PurePosixPath(file.rfilename).match(glob)]
+        matching = [file for file in models if takes(glob, file.rfilename)]
         if not matching:
             raise BadInputError(_no_match(repo, glob, models))
         found.update((file.rfilename, _described(repo, listing.sha, file)) for file in matching)
     return tuple(file for _name, file in sorted(found.items()))
 
 
-def read_from(file: HubFile, offset: int) -> Iterator[bytes]:
-    """Yield the bytes of a file from ``offset`` until it has as many as it should.
-
-    Raises:
-        ConnectionLostError: they stopped before.
-        BadInputError: the hub refuses.
-    """
-    url = hf_hub_url(file.repo, file.name, revision=file.commit)
-    headers = build_hf_headers(library_name="spectui", library_version=__version__)
-    headers |= {"Range": f"bytes={offset}-", "Accept-Encoding": "identity"}
-    with (
-        explained(file.repo),
-        http_stream_backoff(
-            "GET",
-            url,
-            headers=headers,
-            timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT,
-            retry_on_exceptions=(),
-        ) as response,
-    ):
-        hf_raise_for_status(response)
-        # Who does not know ranges sends all of it.
-        at = offset if response.status_code == HTTPStatus.PARTIAL_CONTENT else 0
-        for chunk in response.iter_bytes(_CHUNK_BYTES):
-            yield chunk[max(0, offset - at) :]
-            at += len(chunk)
-            if at >= file.size_bytes:
-                return
-        raise lost(file.repo, f"{file.name} ended after {at} bytes")
-
-
 def _ask(repo: str) -> _Listing:
     with explained(repo):
+        # What is wrong here is told apart from what is wrong with the answer.
+        open_client()
+        make_headers()
         try:
             api = HfApi(library_name="spectui", library_version=__version__)
             info = api.model_info(repo, files_metadata=True, timeout=_LISTING_TIMEOUT_S)

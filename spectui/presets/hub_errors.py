@@ -15,9 +15,16 @@ from huggingface_hub.errors import (
 
 from spectui.errors import BadInputError
 
+_BUSY = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
+
 
 class ConnectionLostError(BadInputError):
-    """The hub cannot be reached, or stopped in the middle."""
+    """The hub cannot be reached now, is too busy, or stopped in the middle."""
+
+    def __init__(self, sentence: str, *, reason: str) -> None:
+        super().__init__(sentence)
+        self.reason = reason
+        """In a few words, for who waits for it to come back."""
 
 
 @contextmanager
@@ -25,13 +32,35 @@ def explained(repo: str) -> Iterator[None]:
     """Turn what huggingface_hub raises inside into one sentence about ``repo``."""
     try:
         yield
-    except (HfHubHTTPError, OfflineModeIsEnabled) as error:
-        raise BadInputError(_refusal(error, repo)) from error
+    except HfHubHTTPError as error:
+        raise _refused(error, repo) from error
+    except OfflineModeIsEnabled as error:
+        raise BadInputError(
+            f"HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set, so {repo} cannot be fetched; unset it"
+        ) from error
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise lost(repo, str(error) or type(error).__name__) from error
+        raise lost(repo, str(error).strip() or type(error).__name__) from error
 
 
-def _refusal(error: HfHubHTTPError | OfflineModeIsEnabled, repo: str) -> str:
+def lost(repo: str, reason: str) -> ConnectionLostError:
+    """Say that the hub could not be reached, or stopped, for ``reason``."""
+    first_line = reason.splitlines()[0]
+    return ConnectionLostError(
+        f"{constants.ENDPOINT} cannot be reached for {repo} ({first_line}); check the network and "
+        "HF_ENDPOINT: what was fetched is kept, and the same command goes on",
+        reason=first_line,
+    )
+
+
+def _refused(error: HfHubHTTPError, repo: str) -> BadInputError:
+    code = error.response.status_code
+    status = f"{code} {error.response.reason_phrase}"
+    if code in _BUSY or code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return ConnectionLostError(_unreadable(repo, status), reason=status)
+    return BadInputError(_refusal(error, repo, status))
+
+
+def _refusal(error: HfHubHTTPError, repo: str, status: str) -> str:
     where = f"{constants.ENDPOINT}/{repo}"
     match error:
         case GatedRepoError():
@@ -44,23 +73,16 @@ def _refusal(error: HfHubHTTPError | OfflineModeIsEnabled, repo: str) -> str:
                 f"there is no repository {where}, or it is private: correct the name in the "
                 "preset, or set HF_TOKEN to a token that may read it"
             )
-        case OfflineModeIsEnabled():
-            return f"HF_HUB_OFFLINE is set, so {repo} cannot be fetched; unset it"
-    status = f"{error.response.status_code} {error.response.reason_phrase}"
     if error.response.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
         return (
             f"{where} may not be read ({status}): correct its name in the preset, or set HF_TOKEN "
             "to a token that may read it"
         )
+    return _unreadable(repo, status)
+
+
+def _unreadable(repo: str, status: str) -> str:
     return (
-        f"{where} cannot be read now ({status}); try the same command later, it goes on with what "
-        "was fetched"
-    )
-
-
-def lost(repo: str, reason: str) -> ConnectionLostError:
-    """Say that the hub could not be reached, or stopped, for ``reason``."""
-    return ConnectionLostError(
-        f"{constants.ENDPOINT} cannot be reached for {repo} ({reason.splitlines()[0]}); check the "
-        "network and HF_ENDPOINT: what was fetched is kept, and the same command goes on"
+        f"{constants.ENDPOINT}/{repo} cannot be read now ({status}); try the same command later, "
+        "it goes on with what was fetched"
     )

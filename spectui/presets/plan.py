@@ -1,5 +1,7 @@
 """What a preset's models are on the hub, and how much of them is here."""
 
+import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,6 +29,8 @@ class State(StrEnum):
     """All of it, by its size."""
     PARTIAL = "partial"
     MISSING = "missing"
+    FOREIGN = "foreign"
+    """Something else has its name."""
 
 
 class Step(StrEnum):
@@ -69,34 +73,44 @@ class PlannedFile:
     @property
     def present_bytes(self) -> int:
         """How much of it is here."""
-        for path in (self.path, self.part):
-            if path.is_file():
-                return path.stat().st_size
-        return 0
+        match self.state:
+            case State.VERIFIED | State.UNCHECKED:
+                return self.source.size_bytes
+            case State.PARTIAL:
+                return self.part.stat().st_size
+            case State.MISSING | State.FOREIGN:
+                return 0
 
     @property
     def state(self) -> State:
         """How much of it is here, and whether that was found to be right."""
-        if self.path.is_file():
+        if self.path.is_file() and self.path.stat().st_size == self.source.size_bytes:
             is_right = is_remembered(self.path, self.source.sha256)
             return State.VERIFIED if is_right else State.UNCHECKED
+        # A link that leads nowhere is the user's as well.
+        if os.path.lexists(self.path):
+            return State.FOREIGN
         return State.PARTIAL if self.part.is_file() else State.MISSING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullPlan:
-    """All files that are wanted of a preset."""
+    """All files that are wanted of a preset. What is said of the disk is as it is now."""
 
     preset: str
     folder: Path
     files: tuple[PlannedFile, ...]
-    free_bytes: int
-    """Of the disk that the folder is on."""
 
     @property
     def missing_bytes(self) -> int:
         """What is still to be fetched."""
         return sum(max(0, file.source.size_bytes - file.present_bytes) for file in self.files)
+
+    @property
+    def free_bytes(self) -> int:
+        """Of the disk that the folder is on, or will be."""
+        folders = (self.folder, *self.folder.parents)
+        return shutil.disk_usage(next(path for path in folders if path.is_dir())).free
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,3 +130,15 @@ class PullProgress:
         if not self.bytes_per_s:
             return None
         return (self.size_bytes - self.done_bytes) / self.bytes_per_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullPaused:
+    """The connection was lost; after a while the rest is asked for."""
+
+    file: str
+    reason: str
+    pause_s: float
+
+
+PullEvent = PullProgress | PullPaused

@@ -1,6 +1,5 @@
 """Which files of the hub the models of a preset are."""
 
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -8,7 +7,7 @@ from spectui.errors import BadInputError
 from spectui.presets.content import ModelFiles
 from spectui.presets.files import Preset
 from spectui.presets.hub import find_files
-from spectui.presets.plan import PlannedFile, PullPlan, Role
+from spectui.presets.plan import HubFile, PlannedFile, PullPlan, Role
 
 
 def plan_pull(preset: Preset, *, only: Role | None = None, globs: Sequence[str] = ()) -> PullPlan:
@@ -20,30 +19,22 @@ def plan_pull(preset: Preset, *, only: Role | None = None, globs: Sequence[str] 
         globs: just files that match one of them; all if there is none.
 
     Raises:
-        BadInputError: there is nothing to fetch, or the hub does not say what.
+        BadInputError: there is nothing to fetch, the hub does not say what, or the files of two
+            models would be mixed up in their folder.
     """
     files: dict[Path, PlannedFile] = {}
     skipped: list[str] = []
     for role, model in _models(preset, only):
         for source in find_files(model.repo, model.files):
+            _check_own(preset, source)
             if globs and not any(PurePosixPath(source.name).match(glob) for glob in globs):
                 skipped.append(source.name)
                 continue
             path = preset.models_folder / source.name
-            file = files.setdefault(path, PlannedFile(role=role, source=source, path=path))
-            if file.source.sha256 != source.sha256:
-                raise BadInputError(
-                    f"{source.repo} and {file.source.repo} have different files of the name "
-                    f"{source.name}, which cannot lie in one folder; split the preset {preset.name}"
-                )
+            files.setdefault(path, PlannedFile(role=role, source=source, path=path))
     if not files:
         raise _nothing(preset, only, globs, skipped)
-    return PullPlan(
-        preset=preset.name,
-        folder=preset.models_folder,
-        files=tuple(files.values()),
-        free_bytes=shutil.disk_usage(_existing(preset.models_folder)).free,
-    )
+    return PullPlan(preset=preset.name, folder=preset.models_folder, files=tuple(files.values()))
 
 
 def _models(preset: Preset, only: Role | None) -> Iterator[tuple[Role, ModelFiles]]:
@@ -54,8 +45,15 @@ def _models(preset: Preset, only: Role | None) -> Iterator[tuple[Role, ModelFile
             yield Role.DRAFT, draft
 
 
-def _existing(folder: Path) -> Path:
-    return next(path for path in (folder, *folder.parents) if path.is_dir())
+def _check_own(preset: Preset, source: HubFile) -> None:
+    """Refuse a file that would later be found as a model of another repository."""
+    for role, model in _models(preset, None):
+        if model.repo != source.repo and model.takes(source.name):
+            raise BadInputError(
+                f"preset {preset.name} would take {source.name} of {source.repo} for the {role} "
+                f"{model} as well, as all its models lie in one folder; name the files of each "
+                "more exactly in the preset, or split it"
+            )
 
 
 def _nothing(

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,6 +13,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 COMMIT = "c" * 40
+_RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +48,12 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """A request for the bytes of a file."""
+    """A request for bytes of a file."""
 
     name: str
     start: int
+    stop: int
+    """After the last byte that was asked for, at most the end of the file."""
     authorization: str | None
 
 
@@ -64,6 +68,10 @@ class Hub:
         self.listing_refused: Refusal | None = None
         self.file_refused: Refusal | None = None
         self.knows_ranges = True
+        self.sent_first: deque[Refusal] = deque()
+        """What comes instead of bytes, for one request after the other."""
+        self.warning: str | None = None
+        """For the library to tell its user, with every answer."""
         self.drops_after: deque[int] = deque()
         """Bytes after which the connection of one request after the other is closed."""
         self.holds_after: int | None = None
@@ -117,16 +125,26 @@ class _Handler(BaseHTTPRequestHandler):
         owner, repo, name = path.split("/", 2)
         served = self.hub.repos[f"{owner}/{repo}"][name]
         content = served.content if served.sent is None else served.sent
-        asked = self.headers.get("Range", "bytes=0-")
-        start = int(asked.removeprefix("bytes=").removesuffix("-"))
+        asked = self._asked(len(content))
         self.hub.fetched.append(
-            Fetched(name=name, start=start, authorization=self.headers["Authorization"])
+            Fetched(
+                name=name,
+                start=asked.start,
+                stop=asked.stop,
+                authorization=self.headers["Authorization"],
+            )
         )
-        rest = content[start:] if self.hub.knows_ranges else content
+        if self.hub.sent_first:
+            self._refuse(self.hub.sent_first.popleft())
+            return
+        rest = content[asked.start : asked.stop] if self.hub.knows_ranges else content
         budget = self.hub.drops_after.popleft() if self.hub.drops_after else len(rest)
         if budget == 0:
             return
         self.send_response(206 if self.hub.knows_ranges else 200)
+        if self.hub.knows_ranges:
+            span = f"{asked.start}-{asked.stop - 1}/{len(content)}"
+            self.send_header("Content-Range", f"bytes {span}")
         self.send_header("Content-Length", str(len(rest)))
         self.end_headers()
         if self.hub.holds_after is not None:
@@ -134,6 +152,17 @@ class _Handler(BaseHTTPRequestHandler):
             self.hub.released.wait()
             return
         self.wfile.write(rest[:budget])
+
+    def _asked(self, size_bytes: int) -> range:
+        found = _RANGE.fullmatch(self.headers.get("Range", "bytes=0-"))
+        assert found is not None
+        last = int(found[2]) if found[2] else size_bytes - 1
+        return range(int(found[1]), min(last + 1, size_bytes))
+
+    def end_headers(self) -> None:
+        if self.hub.warning is not None:
+            self.send_header("X-HF-Warning", self.hub.warning)
+        super().end_headers()
 
     def _refuse(self, refusal: Refusal) -> None:
         self.send_response(refusal.status)

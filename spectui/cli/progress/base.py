@@ -4,7 +4,7 @@ from typing import Protocol
 
 from spectui.demo import DemoProgress
 from spectui.engine.events import Event
-from spectui.presets.plan import PullProgress
+from spectui.presets.plan import PullEvent
 from spectui.tune.events import TuneEvent
 from spectui.tune.measurement import Pair
 
@@ -16,8 +16,8 @@ class Progress(Protocol):
         """A demo model is being built."""
         ...
 
-    def on_pull(self, progress: PullProgress) -> None:
-        """A file of a preset is being fetched."""
+    def on_pull(self, event: PullEvent) -> None:
+        """A file of a preset is being fetched, or waited for."""
         ...
 
     def on_engine(self, event: Event) -> None:
@@ -47,7 +47,7 @@ class Silent:
     def on_demo(self, progress: DemoProgress) -> None:
         """Nothing."""
 
-    def on_pull(self, progress: PullProgress) -> None:
+    def on_pull(self, event: PullEvent) -> None:
         """Nothing."""
 
     def on_engine(self, event: Event) -> None:

@@ -5,7 +5,7 @@ from rich.console import Console
 from spectui.cli.progress import words
 from spectui.cli.progress.base import Silent
 from spectui.demo import DemoProgress
-from spectui.presets.plan import PullProgress, Step
+from spectui.presets.plan import PullEvent, PullProgress, Step
 from spectui.tune.events import (
     ConfirmationStarted,
     ForecastMade,
@@ -36,12 +36,15 @@ class Lines(Silent):
             self._building = str(progress.model)
             self.say(f"building the demo model {progress.model}")
 
-    def on_pull(self, progress: PullProgress) -> None:
-        """One line per file and step, and per tenth of its size."""
-        tenth = 10 * progress.done_bytes // max(1, progress.size_bytes)
-        if self._pulled != (progress.file, progress.step, tenth):
-            self._pulled = (progress.file, progress.step, tenth)
-            self.say(words.pulling(progress))
+    def on_pull(self, event: PullEvent) -> None:
+        """One line per file and step, per tenth of its size, and per pause."""
+        if isinstance(event, PullProgress):
+            tenth = 10 * event.done_bytes // max(1, event.size_bytes)
+            told = (event.file, event.step, tenth)
+            if self._pulled == told:
+                return
+            self._pulled = told
+        self.say(words.pulling(event))
 
     def on_tune(self, event: TuneEvent) -> None:
         """One line per trial."""

@@ -17,7 +17,7 @@ from spectui.cli.progress import words
 from spectui.cli.progress.base import Silent
 from spectui.demo import DemoProgress
 from spectui.engine.events import Event, LoadProgress, RoundFinished
-from spectui.presets.plan import PullProgress
+from spectui.presets.plan import PullEvent, PullPaused
 from spectui.speculative.counters import Counters, count
 from spectui.tune.events import (
     ConfirmationStarted,
@@ -59,9 +59,10 @@ class Screen(Silent):
         if progress.fraction < 1:
             self.say(f"building the demo model {progress.model}: {progress.fraction:.0%}")
 
-    def on_pull(self, progress: PullProgress) -> None:
-        """Show how far the file is."""
-        self.say(words.pulling(progress))
+    def on_pull(self, event: PullEvent) -> None:
+        """Show how far the file is, or what is waited for."""
+        self._status = words.pulling(event)
+        self._paint(force=isinstance(event, PullPaused))
 
     def on_engine(self, event: Event) -> None:
         """Show loading, and what the current rounds accept."""

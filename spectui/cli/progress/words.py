@@ -1,7 +1,9 @@
 """How numbers and steps are written."""
 
+from collections.abc import Iterator
+
 from spectui.models.sizes import bytes_text, counted
-from spectui.presets.plan import PullProgress
+from spectui.presets.plan import PullEvent, PullPaused, PullProgress
 from spectui.replay.costs import Costs
 from spectui.tune.events import ConfirmationStarted, SearchDecided, StudyResumed
 from spectui.tune.forecast import Forecast
@@ -81,16 +83,21 @@ def _unsteady(costs: Costs) -> str:
     return "" if costs.spread is None else f", the machine unsteady by {100 * costs.spread:.0f} %"
 
 
-def pulling(progress: PullProgress) -> str:
-    """Tell how far a file is."""
-    text = (
-        f"{progress.step} {progress.file}: {bytes_text(progress.done_bytes)} of "
-        f"{bytes_text(progress.size_bytes)}"
-    )
+def pulling(event: PullEvent) -> str:
+    """Tell how far a file is. A narrow terminal cuts off the end, so what changes comes first."""
+    match event:
+        case PullPaused(file=file, reason=reason, pause_s=pause_s):
+            return f"waiting {duration(pause_s)} to go on ({reason}): {file}"
+        case PullProgress(file=file, step=step):
+            return f"{', '.join(_how_far(event))}: {step} {file}"
+
+
+def _how_far(progress: PullProgress) -> Iterator[str]:
+    yield percent(progress.done_bytes / max(1, progress.size_bytes))
     if progress.bytes_per_s and progress.left_s is not None:
-        speed = bytes_text(round(progress.bytes_per_s))
-        text += f", {speed}/s, about {duration(progress.left_s)} left"
-    return text
+        yield f"{bytes_text(round(progress.bytes_per_s))}/s"
+        yield f"{duration(progress.left_s)} left"
+    yield f"{bytes_text(progress.done_bytes)} of {bytes_text(progress.size_bytes)}"
 
 
 def rate(value: float | None) -> str:

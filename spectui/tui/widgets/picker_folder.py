@@ -13,8 +13,8 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, OptionList, Static
 
+from spectui.gguf_names import SUFFIX
 from spectui.models.discovery import is_pseudo
-from spectui.models.files import SUFFIX
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.widgets.key_bar import KeyBar
 from spectui.tui.widgets.picker_list import Entry, PickerList, note

@@ -1,0 +1,88 @@
+"""What pulls are tested with: a preset of one's own, and the command that fetches it."""
+
+import fcntl
+import hashlib
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from tests.support.cli import Spectui
+from tests.support.hub import Hub
+
+MIB = 1 << 20
+CHUNK = 1 << 16
+"""Bytes that are written at a time."""
+FIRST, SECOND = "Q8_0/Target-00001-of-00002.gguf", "Q8_0/Target-00002-of-00002.gguf"
+TARGET, DRAFT = "them/Target-GGUF", "them/Draft-GGUF"
+PRESET = f"""
+[target]
+repo = "{TARGET}"
+files = ["Target-*.gguf"]
+
+[[draft]]
+repo = "{DRAFT}"
+files = ["Draft.gguf"]
+"""
+SMALL = b"GGUF draft"
+BIG = bytes(range(256)) * (3 * MIB // 256) + b"!"
+MINE = "hf_mine"
+GOES_ON = "the same command goes on"
+_AMBIENT = re.compile(
+    r"HF_.*|HUGGING_FACE_HUB_TOKEN|TRANSFORMERS_OFFLINE|.*_PROXY|SSL_CERT_.*|GITHUB_ACTIONS",
+    re.IGNORECASE,
+)
+
+Start = Callable[..., "subprocess.Popen[str]"]
+"""``spectui models pull`` as a program."""
+
+
+class Pull(Spectui):
+    """``spectui models pull`` in this process, which does not wait."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        super().__init__(monkeypatch, capsys)
+        self.pauses_s: list[float] = []
+
+    def __call__(self, *arguments: object) -> int:
+        return super().__call__("models", "pull", *arguments)
+
+    @property
+    def error(self) -> str:
+        return last_error(self.err)
+
+
+def is_ambient(variable: str) -> bool:
+    """Whether it would let the machine that tests run on decide what they find."""
+    return _AMBIENT.fullmatch(variable) is not None
+
+
+def last_error(err: str) -> str:
+    """The one sentence at the end of stderr."""
+    assert "Traceback" not in err
+    [error] = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert err.endswith(f"{error}\n")
+    return error
+
+
+def part_of(path: Path, content: bytes) -> Path:
+    """Where a file is gathered."""
+    return path.with_name(f"{path.name}.{hashlib.sha256(content).hexdigest()[:12]}.part")
+
+
+def starts(hub: Hub, name: str) -> list[int]:
+    """From where on a file was asked for."""
+    return [request.start for request in hub.fetched if request.name == name]
+
+
+def put(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def lock(file: BinaryIO) -> None:
+    """Keep other processes out, or fail at once."""
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

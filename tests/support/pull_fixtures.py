@@ -1,0 +1,111 @@
+"""A hub, a preset and the command that fetches it as fixtures.
+
+Test modules take them with ``pytest_plugins``, with those of the command line.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from huggingface_hub import close_session, constants
+
+from spectui.cli import run_pull
+from spectui.presets.watch import Watch
+from tests.support.hub import Hub, Served, serving
+from tests.support.pull import (
+    BIG,
+    DRAFT,
+    FIRST,
+    MINE,
+    PRESET,
+    SECOND,
+    SMALL,
+    TARGET,
+    Pull,
+    Start,
+    is_ambient,
+)
+
+MODULE = ["-m", "spectui", "models", "pull", "mine"]
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    """A hub with the models of the preset."""
+    with serving() as hub:
+        hub.repos[TARGET] = {
+            FIRST: Served(content=BIG),
+            SECOND: Served(content=BIG[::-1]),
+            "Q4_0/Other.gguf": Served(content=b"other"),
+            "README.md": Served(content=b"read me", is_plain=True),
+        }
+        hub.repos[DRAFT] = {"Draft.gguf": Served(content=SMALL)}
+        yield hub
+
+
+@pytest.fixture
+def preset_path(home: Path) -> Path:
+    """A preset of one's own."""
+    path = home / "config" / "presets" / "mine.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(PRESET)
+    return path
+
+
+@pytest.fixture
+def folder(home: Path) -> Path:
+    """Where its models belong."""
+    return home / "cache" / "models" / "mine"
+
+
+@pytest.fixture
+def pull(
+    preset_path: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Pull]:
+    """In this process, where huggingface_hub has read its variables long ago."""
+    assert preset_path.is_file()
+    for name in filter(is_ambient, list(os.environ)):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HF_TOKEN", MINE)
+    for name, value in (("HF_HUB_DISABLE_TELEMETRY", "1"), ("HF_HUB_VERBOSITY", "error")):
+        # The command would set them, and leave them set.
+        monkeypatch.setenv(name, value)
+    values = {
+        "ENDPOINT": hub.url,
+        "HUGGINGFACE_CO_URL_TEMPLATE": f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}",
+        "HF_HUB_DISABLE_TELEMETRY": True,
+        "HF_HUB_DISABLE_IMPLICIT_TOKEN": False,
+        "HF_HUB_OFFLINE": False,
+        "HF_HUB_USER_AGENT_ORIGIN": None,
+    }
+    for name, constant in values.items():
+        monkeypatch.setattr(constants, name, constant)
+    pull = Pull(monkeypatch, capsys)
+    monkeypatch.setattr(run_pull, "Watch", partial(Watch, sleep=pull.pauses_s.append))
+    # Proxies and certificates are read when the client is made.
+    close_session()
+    yield pull
+    close_session()
+
+
+@pytest.fixture
+def start(preset_path: Path, home: Path, hub: Hub) -> Start:
+    """As a program, with the variables of huggingface_hub that are given."""
+    assert preset_path.is_file()
+    kept = {name: value for name, value in os.environ.items() if not is_ambient(name)}
+    kept |= {"HF_HOME": str(home / "huggingface"), "HF_ENDPOINT": hub.url}
+
+    def start(*before: str, token: str = "") -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, *before, *MODULE],
+            env=kept | {"HF_TOKEN": token},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
