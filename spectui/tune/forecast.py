@@ -31,7 +31,7 @@ _PROMISING = 5
 """Settings that are measured first. Their predictions differ by less than the model's error."""
 _CHAINED = 8
 """Settings of a draft model, the best of so many lengths, that are replayed behind n-gram drafters:
-of all of them that would take a second each."""
+each of these walks along the text in Python, where the grid walks all settings together."""
 _CHAIN_GAIN = 1.01
 """What a drafter ahead must be forecast to add. Most texts give it nothing to propose."""
 
