@@ -38,6 +38,7 @@ from spectui.replay.ngrams import replay_chained, replay_ngrams
 from spectui.replay.totals import Total, replay_trace
 from spectui.replay.trace import Recording
 from spectui.tune.candidates import Candidate
+from spectui.tune.loading import Loader
 from spectui.tune.space import AHEAD
 from spectui.tune.tracing import Tracer
 from spectui.tune.workload import Workload, tokenize
@@ -140,7 +141,7 @@ def cases(
     tracing = Tracer(
         engine,
         workload,
-        candidates,
+        Loader(engine, candidates),
         depth=DEPTH,
         n_ctx=n_ctx,
         schedule=None,

@@ -28,6 +28,7 @@ from spectui.replay.costs import Costs
 from spectui.replay.grid import Grid
 from spectui.replay.totals import replay_trace
 from spectui.tune.candidates import Candidate
+from spectui.tune.loading import Loader
 from spectui.tune.measurement import Measurer
 from spectui.tune.probing import CostProbe
 from spectui.tune.tracing import Tracer, Tracing
@@ -67,7 +68,7 @@ def main() -> None:
         tracing = Tracer(
             engine,
             workload,
-            [Candidate(name=DRAFT, options=draft, loaded=None)],
+            Loader(engine, [Candidate(name=DRAFT, options=draft, loaded=None)]),
             depth=DEPTH,
             n_ctx=loaded.n_ctx,
             schedule=schedule,

@@ -34,6 +34,7 @@ from spectui.prompts import builtin_suite
 from spectui.server import LlamaServer
 from spectui.tune.candidates import Candidate
 from spectui.tune.forecast import Forecaster
+from spectui.tune.loading import Loader
 from spectui.tune.measurement import Measurer
 from spectui.tune.search import Limits, Search, TuneResult
 from spectui.tune.space import OLD_DEFAULTS, SERVER_DEFAULTS, SearchSpace, longest_draft
@@ -204,12 +205,13 @@ def tune(
         began = time.perf_counter()
         loaded = engine.load_target(job.target, CONTEXT, max_draft=longest_draft(CONTEXT))
         candidates = [Candidate(name=DRAFT, options=job.draft, loaded=engine.load_draft(job.draft))]
+        loader = Loader(engine, candidates, loaded=DRAFT)
         space = SearchSpace(drafts=(DRAFT,), max_draft=longest_draft(CONTEXT))
         limits = Limits(n_trials=_MAX_TRIALS, time_budget_s=budget_s)
         forecaster = Forecaster(
             engine,
             workload.first(limits.n_trial_prompts),
-            candidates,
+            loader,
             space,
             schedule=Schedule.SERVER,
             n_ctx=loaded.n_ctx,
@@ -228,12 +230,11 @@ def tune(
                 study,
                 workload=workload,
                 measurer=Measurer(engine, workload, Schedule.SERVER),
-                candidates=candidates,
+                loader=loader,
                 limits=limits,
                 min_gain=0.02,
                 on_event=lambda event: print(name, type(event).__name__, file=sys.stderr),
                 forecaster=forecaster if forecasting else None,
-                loaded=DRAFT,
             ).run()
         return result, time.perf_counter() - began
 

@@ -268,7 +268,6 @@ BAD_USAGE = [
     (["bench", "PAIR", "-ot", "exps=GPU7"], "no buffer type GPU7"),
     (["bench", "PAIR", "--draft-max", "3", "--draft-min", "4"], "--draft-min 4 is above"),
     (["bench", "PAIR", "-md", "DRAFT"], "bench measures one draft"),
-    (["tune", "PAIR", "--tune", "draft"], "--tune draft: unknown"),
     (["tune", "PAIR", "--tune", "speed"], "--tune speed: unknown"),
     (["tune", "PAIR", "--tune", ","], "names nothing"),
     (["tune", "PAIR", "-b", "3"], "have no room for a draft"),

@@ -21,6 +21,7 @@ from spectui.paths import data_dir
 from spectui.replay.file import SUFFIX, bare, write_trace
 from spectui.replay.ngrams import NGRAM_COSTS
 from spectui.replay.trace import Trace
+from spectui.tune.loading import Loader
 from spectui.tune.tracing import Tracer, Tracing, trace_of
 from spectui.tune.workload import tokenize
 
@@ -60,7 +61,7 @@ def trace(
             tracing = Tracer(
                 engine,
                 workload,
-                candidates,
+                Loader(engine, candidates),
                 depth=depth,
                 n_ctx=target.n_ctx,
                 schedule=options.schedule_kind() if costs else None,

@@ -4,6 +4,7 @@ from dataclasses import fields
 from functools import partial
 from typing import Any
 
+from spectui.cli.expert_placement import ExpertPlan, plan_experts
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
 from spectui.cli.preset_models import with_preset_models
@@ -12,9 +13,11 @@ from spectui.cli.request import SharedOptions
 from spectui.cli.session import Models, find_models, load_candidates, open_engine, read_prompts
 from spectui.cli.tune_report import report
 from spectui.cli.tune_request import TuneOptions, TuneRun
+from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import CancelledError, UsageError
+from spectui.engine.fitting import with_n_cpu_moe
 from spectui.export import NGRAM_DIALECTS, Dialect
 from spectui.models.sizes import counted
 from spectui.monitor.machine import this_machine
@@ -24,9 +27,10 @@ from spectui.tune.candidates import Candidate
 from spectui.tune.conditions import conditions
 from spectui.tune.forecast import Forecaster
 from spectui.tune.kept import KeptTrace, identities, study_trace
+from spectui.tune.loading import Loader
 from spectui.tune.measurement import Measurer
 from spectui.tune.search import Limits, Search, TuneResult
-from spectui.tune.space import SearchSpace, longest_draft
+from spectui.tune.space import Parameter, SearchSpace, longest_draft
 from spectui.tune.spec import study_name, study_spec
 from spectui.tune.statistics import MIN_PROMPTS
 from spectui.tune.study import Sampler, TuningStudy, own_storage
@@ -57,11 +61,14 @@ def tune(parsed: dict[str, Any]) -> None:
         )
     try:
         models = find_models(shared, progress, needs_draft=False)
+        longest = longest_draft(shared.context_options())
+        experts = None
+        if Parameter.N_CPU_MOE in options.parameters():
+            models, experts = plan_experts(shared, models, progress, max_draft=longest)
+        command = _first_load(shared, models, experts, max_draft=longest)
         with open_engine(shared, progress) as engine:
             target = engine.load_target(
-                shared.target_options(models.target),
-                shared.context_options(),
-                max_draft=longest_draft(shared.context_options()),
+                command.options, command.context, max_draft=command.max_draft
             )
             candidates = load_candidates(engine, shared, models, progress)
             workload = tokenize(
@@ -71,7 +78,16 @@ def tune(parsed: dict[str, Any]) -> None:
                 sampling=shared.sampling_config(),
                 n_ctx=target.n_ctx,
             )
-            run = _prepare(shared, options, target, candidates, workload, models=models)
+            run = _prepare(
+                shared,
+                options,
+                target,
+                candidates,
+                workload,
+                models=models,
+                loaded=command,
+                experts=experts,
+            )
             before = hottest_c()
             with run.study:
                 result = _search(engine, run, progress)
@@ -90,6 +106,16 @@ def tune(parsed: dict[str, Any]) -> None:
         )
 
 
+def _first_load(
+    shared: SharedOptions, models: Models, experts: ExpertPlan | None, *, max_draft: int
+) -> LoadTarget:
+    """The target so that every draft can be looked at beside it."""
+    options = shared.target_options(models.target)
+    if experts is not None:
+        options = with_n_cpu_moe(options, experts.placements.most)
+    return LoadTarget(options=options, context=shared.context_options(), max_draft=max_draft)
+
+
 def _prepare(
     shared: SharedOptions,
     options: TuneOptions,
@@ -98,16 +124,19 @@ def _prepare(
     workload: Workload,
     *,
     models: Models,
+    loaded: LoadTarget,
+    experts: ExpertPlan | None,
 ) -> TuneRun:
     machine = this_machine()
     spec = study_spec(
         machine=machine,
-        options=shared.target_options(target.info.path),
+        options=loaded.options,
         target=target,
         candidates=candidates,
-        context=shared.context_options(),
+        context=loaded.context,
         schedule=shared.schedule_kind(),
         workload=workload,
+        searches_experts=experts is not None,
     )
     usable = tuple(c.name for c in candidates if c.reason is None)
     with_ngrams = Dialect(options.dialect) in NGRAM_DIALECTS
@@ -120,7 +149,8 @@ def _prepare(
         drafts=usable,
         tuned=options.parameters(),
         with_ngrams=with_ngrams,
-        max_draft=longest_draft(shared.context_options()),
+        max_draft=loaded.max_draft,
+        placements=None if experts is None else experts.placements,
     )
     study = TuningStudy(
         name=options.study or study_name(target, spec),
@@ -131,6 +161,8 @@ def _prepare(
         seed=shared.seed,
         must_exist=options.resume,
     )
+    if experts is not None and study.space.placements is not None:
+        experts.check(study.space.placements, study.name)
     return TuneRun(
         shared=shared,
         options=options,
@@ -139,8 +171,8 @@ def _prepare(
         target=target,
         candidates=candidates,
         workload=workload,
-        space=space,
         study=study,
+        loaded=loaded,
     )
 
 
@@ -151,10 +183,11 @@ def _search(engine: Engine, run: TuneRun, progress: Progress) -> TuneResult:
         time_budget_s=run.options.time_budget,
         n_confirmations=run.options.repeats,
     )
+    loader = Loader(engine, run.candidates, movable=run.movable)
     forecaster = Forecaster(
         engine,
         run.workload.first(limits.n_trial_prompts),
-        run.candidates,
+        loader,
         run.space,
         schedule=schedule,
         n_ctx=run.target.n_ctx,
@@ -170,7 +203,7 @@ def _search(engine: Engine, run: TuneRun, progress: Progress) -> TuneResult:
         run.study,
         workload=run.workload,
         measurer=Measurer(engine, run.workload, schedule),
-        candidates=run.candidates,
+        loader=loader,
         limits=limits,
         min_gain=run.options.min_gain,
         on_event=progress.on_tune,

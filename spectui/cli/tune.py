@@ -51,7 +51,11 @@ _TUNE = (
         metavar="LIST",
         default="draft_max,draft_min,draft_p_min,ahead",
         show_default=True,
-        help="Parameters to vary; the others stay at llama-server's defaults.",
+        help=(
+            "Parameters to vary; the others stay at llama-server's defaults, and the draft is a "
+            "choice wherever there are several. n_cpu_moe lets the experts of as few layers stay "
+            "in RAM as leave room for each draft, or for none."
+        ),
     ),
     click.option(
         "--min-gain",

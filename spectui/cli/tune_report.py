@@ -34,6 +34,7 @@ def report(result: TuneResult, run: TuneRun, met: Conditions) -> None:
         target=run.target,
         candidates=run.candidates,
         memory_bytes=run.models.memory_bytes,
+        placements=run.space.placements,
         workload=run.workload,
         schedule=run.shared.schedule_kind(),
         min_gain=run.options.min_gain,
@@ -50,7 +51,7 @@ def _command(run: TuneRun, arm: Arm | None) -> tuple[list[str], str]:
     """Flags and command line of an arm, None for off."""
     by_name = {candidate.name: candidate.options for candidate in run.candidates}
     draft = None if arm is None or arm.draft is None else by_name[arm.draft]
-    target = run.shared.target_options(run.target.info.path)
+    target = run.target_beside(None if arm is None else arm.draft)
     given = target, draft, run.shared.context_options(), None if arm is None else arm.speculation
     dialect = Dialect(run.options.dialect)
     return server_arguments(*given, dialect=dialect), server_command(*given, dialect=dialect)
@@ -73,6 +74,11 @@ def _summary(
     lines = [result.verdict.reason]
     if target.alteration is not None:
         lines.append(f"NOTE: {target.alteration}.")
+    if result.off.n_cpu_moe is not None and result.speedup is not None:
+        lines.append(
+            f"NOTE: compared with the target alone and --n-cpu-moe {result.off.n_cpu_moe}, which "
+            "fits without a draft."
+        )
     if schedule is Schedule.FAST:
         lines.append(
             "NOTE: measured on the fast schedule, which llama-server does not have: this is what "

@@ -4,10 +4,14 @@ from dataclasses import dataclass
 
 from spectui.cli.request import SharedOptions
 from spectui.cli.session import Models
+from spectui.config import ModelOptions
+from spectui.engine.commands import LoadTarget
+from spectui.engine.fitting import with_n_cpu_moe
 from spectui.engine.events import ModelLoaded
 from spectui.errors import UsageError
 from spectui.monitor.machine import Machine
 from spectui.tune.candidates import Candidate
+from spectui.tune.loading import MovableTarget
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.study import TuningStudy
 from spectui.tune.workload import Workload
@@ -55,5 +59,24 @@ class TuneRun:
     target: ModelLoaded
     candidates: tuple[Candidate, ...]
     workload: Workload
-    space: SearchSpace
     study: TuningStudy
+    loaded: LoadTarget
+    """How the engine has loaded the target."""
+
+    @property
+    def space(self) -> SearchSpace:
+        """What is searched, with the placements that the study keeps."""
+        return self.study.space
+
+    @property
+    def movable(self) -> MovableTarget | None:
+        """The target, where it moves for a draft."""
+        placements = self.space.placements
+        if placements is None:
+            return None
+        return MovableTarget(loaded=self.loaded, placements=placements)
+
+    def target_beside(self, draft: str | None) -> ModelOptions:
+        """The target as it lies with a draft, None for none."""
+        options, placements = self.loaded.options, self.space.placements
+        return options if placements is None else with_n_cpu_moe(options, placements.of(draft))

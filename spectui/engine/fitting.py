@@ -163,6 +163,13 @@ def expert_overrides(options: ModelOptions) -> tuple[TensorOverride, ...]:
     return tuple(one for one in options.override_tensor if "exps" in one.pattern)
 
 
+def with_n_cpu_moe(options: ModelOptions, n_layers: int) -> ModelOptions:
+    """Return the same with the experts of so many layers in RAM, and no other word on experts."""
+    placed = expert_overrides(options)
+    others = tuple(one for one in options.override_tensor if one not in placed)
+    return replace(options, cpu_moe=False, n_cpu_moe=n_layers, override_tensor=others)
+
+
 def smallest_n_cpu_moe(plan: PlanCall, request: PlanRequest, free: FreeBytes) -> int | None:
     """Find the smallest ``--n-cpu-moe`` with which the target fits on the GPUs.
 
@@ -181,11 +188,9 @@ def smallest_n_cpu_moe(plan: PlanCall, request: PlanRequest, free: FreeBytes) ->
     Raises:
         SpectuiError: as ``plan`` does, but for what does not fit.
     """
-    placed = expert_overrides(request.target)
-    others = tuple(one for one in request.target.override_tensor if one not in placed)
 
     def with_layers(n_layers: int) -> tuple[Demand, ...]:
-        target = replace(request.target, cpu_moe=False, n_cpu_moe=n_layers, override_tensor=others)
+        target = with_n_cpu_moe(request.target, n_layers)
         return demands(plan(replace(request, target=target)), free)
 
     model = plan(request).target

@@ -21,6 +21,7 @@ from spectui.tune.candidates import Candidate
 from spectui.tune.events import TrialFinished, TuneEvent
 from spectui.tune.forecast import Forecaster
 from spectui.tune.kept import KeptTrace, identities, study_trace
+from spectui.tune.loading import Loader
 from spectui.tune.measurement import Measurer
 from spectui.tune.progress import Phase, TuningState, advance
 from spectui.tune.search import Limits, Search
@@ -143,10 +144,11 @@ class BackgroundTuning:
             self._study = study
             self._change(study=study.name)
             limits = Limits(n_trials=request.n_trials)
+            loader = Loader(self._engine, (request.draft,), loaded=request.draft.name)
             forecaster = Forecaster(
                 self._engine,
                 workload.first(limits.n_trial_prompts),
-                (request.draft,),
+                loader,
                 self._space(),
                 schedule=request.schedule,
                 n_ctx=request.target.n_ctx,
@@ -157,12 +159,11 @@ class BackgroundTuning:
                 study,
                 workload=workload,
                 measurer=Measurer(self._engine, workload, request.schedule),
-                candidates=(request.draft,),
+                loader=loader,
                 limits=limits,
                 min_gain=request.min_gain,
                 on_event=self._on_event,
                 forecaster=forecaster,
-                loaded=request.draft.name,
             )
             result = search.run()
             error = None if result.error is None else str(result.error)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spectui.tune.statistics import PairedMeasurement, paired_speedup
-from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState
+from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState, levelled
 
 _MIN_PER_CATEGORY = 2
 """Prompts of a category of which one can be left out."""
@@ -63,8 +63,11 @@ class _Trials:
     """
 
     def __init__(self, records: Sequence[TrialRecord]) -> None:
-        complete = [r for r in records if r.state is TrialState.COMPLETE and r.anchor_tokens_per_s]
-        off = [record for record in complete if record.arm == OFF]
+        complete = [
+            r for r in levelled(records) if r.state is TrialState.COMPLETE and r.anchor_tokens_per_s
+        ]
+        off = [record for record in complete if record.arm.is_off]
+        self.off = off[0].arm if off else OFF
         # Tokens are the target's own and the same in every trial; off tells them first.
         self.prompts = tuple(
             _Prompt(score.prompt_id, score.category, score.n_tokens)
@@ -112,7 +115,7 @@ def per_category(records: Sequence[TrialRecord], winner: Arm | None) -> tuple[Ca
     known = winner if winner in trials.arms else None
     results = []
     for category, prompts in trials.by_category().items():
-        off_s = trials.seconds(OFF, prompts)
+        off_s = trials.seconds(trials.off, prompts)
         best = trials.fastest(prompts)
         results.append(
             CategoryResult(

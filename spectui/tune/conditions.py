@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from spectui.monitor.readings import Reading
 from spectui.tune.statistics import drift
 from spectui.tune.trialing import MAX_DRIFT
-from spectui.tune.trials import TrialRecord
+from spectui.tune.trials import TrialRecord, levelled
 
 _HOT_C = 85.0
 """Near where processors begin to slow themselves down."""
@@ -44,7 +44,7 @@ class Conditions:
 
 def conditions(trials: Sequence[TrialRecord], before: Reading, after: Reading) -> Conditions:
     """Look at a search's trials and at the temperatures around it."""
-    anchors = [trial.anchor_tokens_per_s for trial in trials if trial.anchor_tokens_per_s]
+    anchors = [one.anchor_tokens_per_s for one in levelled(trials) if one.anchor_tokens_per_s]
     return Conditions(
         drift=drift(anchors) if len(anchors) > 1 else None,
         n_noisy=sum(trial.noisy for trial in trials),

@@ -13,7 +13,7 @@ from statistics import NormalDist
 
 from spectui.tune.forecast import Forecast
 from spectui.tune.statistics import PairedMeasurement, paired_speedup
-from spectui.tune.trials import Arm, TrialRecord, TrialState, speedup_estimate
+from spectui.tune.trials import Arm, TrialRecord, TrialState, levelled, speedup_estimate
 
 _MIN_COMPARED = 4
 """Settings both measured and forecast, below which the scatter of forecasts is not known."""
@@ -118,7 +118,7 @@ def finalists(
     if not known.measured:
         tried = {record.arm for record in records if record.state is TrialState.FAIL}
         return tuple(one.arm for one in forecasts if one.n_drafted and one.arm not in tried)[:1]
-    by_arm = {record.arm: record for record in records if record.state is TrialState.COMPLETE}
+    by_arm = {one.arm: one for one in levelled(records) if one.state is TrialState.COMPLETE}
     best, *others = known.ranking
     if known.value(best) <= 0:
         # Off is faster: which of the slower ones is best decides nothing.

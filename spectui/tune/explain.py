@@ -1,15 +1,16 @@
 """Why a setting pays or does not: one paragraph made of numbers, and what would change it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spectui.replay.cost_findings import Findings, Term, find
 from spectui.replay.cost_terms import REST, RoundTerms, measured_terms, replayed_terms
 from spectui.replay.costs import Costs
 from spectui.replay.ngrams import ngram_costs
 from spectui.replay.totals import Total
-from spectui.tune.measurement import Pair, throughput, total_counters
+from spectui.tune.measurement import Pair, measurements, throughput, total_counters
 from spectui.tune.search import TuneResult
+from spectui.tune.statistics import paired_speedup
 from spectui.tune.trials import Arm
 
 _WHOLE_MS = 10
@@ -44,12 +45,33 @@ def explain_result(result: TuneResult) -> Explanation:
     arm, speedup = result.best, result.speedup
     if arm is None or speedup is None:
         return Explanation(text="Not explained: no setting was confirmed.", findings=None)
-    return explain_measured(
-        result.pairs,
-        arm,
-        speedup=speedup.estimate,
-        recommended=result.verdict.use_speculation,
-        costs=ngram_costs(result.costs) if arm.draft is None else result.costs.get(arm.draft),
+    costs = ngram_costs(result.costs) if arm.draft is None else result.costs.get(arm.draft)
+    if not result.in_place:
+        return explain_measured(
+            result.pairs,
+            arm,
+            speedup=speedup.estimate,
+            recommended=result.verdict.use_speculation,
+            costs=costs,
+        )
+    # Rounds can be taken apart only beside the target alone in the same place.
+    over_own = paired_speedup(measurements(result.in_place)).estimate
+    found = explain_measured(
+        result.in_place, arm, speedup=over_own, recommended=False, costs=costs
+    )
+    return replace(found, text=f"{_moved(result, arm)} {found.text}")
+
+
+def _moved(result: TuneResult, arm: Arm) -> str:
+    """What the draft's room costs the target."""
+    own, off = (
+        throughput([pair.baseline for pair in pairs]) for pairs in (result.in_place, result.pairs)
+    )
+    slower = f"{own / off:.2f}× as fast" if own and off else "slower"
+    return (
+        f"Beside {arm.draft} the experts of {arm.n_cpu_moe} layers lie in RAM, "
+        f"{(arm.n_cpu_moe or 0) - (result.off.n_cpu_moe or 0)} more than without a draft, and the "
+        f"target alone is {slower}. Over that:"
     )
 
 

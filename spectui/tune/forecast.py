@@ -2,22 +2,24 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from spectui.config import Schedule, SpeculationConfig
 from spectui.engine.driver import Engine
 from spectui.replay.costs import Costs
 from spectui.replay.ngrams import (
+    NGRAM_COSTS,
     hashes_tokens,
     ngram_costs,
     replay_chained,
     replay_ngrams,
 )
-from spectui.replay.totals import Total, replay_trace
+from spectui.replay.totals import Total, off_seconds, replay_trace
 from spectui.replay.trace import Recording
-from spectui.tune.candidates import Candidate
 from spectui.tune.kept import KeptTrace
+from spectui.tune.loading import Loader
 from spectui.tune.space import SearchSpace
-from spectui.tune.tracing import Tracer, TracingEvent, n_tracing_steps
+from spectui.tune.tracing import Tracer, TracingEvent, n_tracing_steps, probes_without_draft
 from spectui.tune.trials import Arm
 from spectui.tune.workload import Workload
 
@@ -42,7 +44,7 @@ class Forecast:
 
     arm: Arm
     speedup: float
-    """Predicted, over the target alone."""
+    """Predicted, over off."""
     n_drafted: int
     """Exact, on the recorded prompts."""
     n_accepted: int
@@ -82,16 +84,31 @@ def forecasts(
         return ()
     for draft in space.drafts:
         costs = costs_by_draft.get(draft)
-        if costs is not None:
+        off = off_costs(draft, costs_by_draft, space)
+        if costs is not None and off is not None:
+            forecast = partial(_forecast, space=space, off_s=off_seconds(recordings, off))
             totals = replay_trace(recordings, draft, space.grid(), costs)
-            alone = [_forecast(total) for total in totals if _is_sensible(total.speculation)]
+            alone = [forecast(total) for total in totals if _is_sensible(total.speculation)]
             ahead = [s for s in space.ahead() if has_text or not hashes_tokens(s)]
-            found += [*alone, *_chained(recordings, alone, ahead, costs)]
+            found += [*alone, *_chained(recordings, alone, ahead, costs, forecast)]
     costs = ngram_costs(costs_by_draft)
     if costs is not None:
         settings = [s for s in space.ngrams() if has_text or not hashes_tokens(s)]
-        found += map(_forecast, replay_ngrams(recordings, settings, costs))
+        forecast = partial(_forecast, space=space, off_s=off_seconds(recordings, costs))
+        found += map(forecast, replay_ngrams(recordings, settings, costs))
     return tuple(sorted(found, key=lambda one: -one.speedup))
+
+
+def off_costs(
+    draft: str, costs_by_draft: Mapping[str, Costs], space: SearchSpace
+) -> Costs | None:
+    """Costs that tell what off takes: where the target lies without a draft.
+
+    None where nothing was measured there.
+    """
+    placements = space.placements
+    is_moved = placements is not None and placements.of(draft) != placements.alone
+    return costs_by_draft.get(NGRAM_COSTS if is_moved else draft)
 
 
 def _chained(
@@ -99,6 +116,7 @@ def _chained(
     alone: Sequence[Forecast],
     ahead: Sequence[SpeculationConfig],
     costs: Costs,
+    forecast: Callable[[Total], Forecast],
 ) -> Iterator[Forecast]:
     """The best settings of a draft model with each of ``ahead`` before it, where that gains."""
     best = _best_of_each_length(sorted(alone, key=lambda one: -one.speedup))[:_CHAINED]
@@ -107,8 +125,9 @@ def _chained(
             continue
         settings = [one.arm.speculation.after((drafter,)) for drafter in ahead]
         for total in replay_chained(recordings, one.arm.draft, settings, costs):
-            if (total.speedup or 0.0) > _CHAIN_GAIN * one.speedup:
-                yield _forecast(total)
+            chained = forecast(total)
+            if chained.speedup > _CHAIN_GAIN * one.speedup:
+                yield chained
 
 
 def _is_sensible(speculation: SpeculationConfig) -> bool:
@@ -116,10 +135,10 @@ def _is_sensible(speculation: SpeculationConfig) -> bool:
     return speculation.draft_min <= speculation.draft_max
 
 
-def _forecast(total: Total) -> Forecast:
+def _forecast(total: Total, *, space: SearchSpace, off_s: float) -> Forecast:
     return Forecast(
-        arm=Arm(draft=total.draft, speculation=total.speculation),
-        speedup=total.speedup or 0.0,
+        arm=space.placed(Arm(draft=total.draft, speculation=total.speculation)),
+        speedup=off_s / total.seconds if total.seconds else 0.0,
         n_drafted=total.n_drafted,
         n_accepted=total.n_accepted,
     )
@@ -165,7 +184,7 @@ class Forecaster:
         self,
         engine: Engine,
         workload: Workload,
-        candidates: Sequence[Candidate],
+        loader: Loader,
         space: SearchSpace,
         *,
         schedule: Schedule,
@@ -177,7 +196,7 @@ class Forecaster:
         Args:
             engine: has loaded the target.
             workload: what to record.
-            candidates: drafts; those with an error are left out.
+            loader: of the drafts.
             space: what to replay.
             schedule: the work per round.
             n_ctx: of the target.
@@ -187,7 +206,7 @@ class Forecaster:
         self._known: _Known | None = None
         self._engine = engine
         self._workload = workload
-        self._candidates = tuple(c for c in candidates if c.error is None)
+        self._loader = loader
         self._space = space
         self._schedule = schedule
         self._n_ctx = n_ctx
@@ -199,7 +218,7 @@ class Forecaster:
 
     def n_steps(self, n_prompts: int) -> int:
         """Events that ``run`` tells of."""
-        return n_tracing_steps(n_prompts, len(self._candidates))
+        return n_tracing_steps(n_prompts, self._loader)
 
     def seconds_per_prompt(self, tokens_per_s: float, prompt_token_s: float) -> float:
         """Estimate for ``run``.
@@ -208,25 +227,20 @@ class Forecaster:
             tokens_per_s: of the target alone.
             prompt_token_s: what it takes per token of a prompt.
         """
-        n_drafts, items = len(self._candidates), self._workload.items
-        passes = RECORDING_PASSES * n_drafts or _PROBING_PASSES
+        n_drafts, items = len(self._loader.drafts), self._workload.items
+        passes = RECORDING_PASSES * n_drafts
+        passes += _PROBING_PASSES * probes_without_draft(self._loader)
         readings = 1 + _DRAFT_READING * n_drafts
         mean_tokens = sum(len(item.tokens) for item in items) / max(len(items), 1)
         decoding_s = self._workload.n_predict / tokens_per_s * (1 + passes)
         return decoding_s + mean_tokens * prompt_token_s * readings
 
-    def run(
-        self, n_prompts: int, on_event: Callable[[TracingEvent], None], loaded: str | None
-    ) -> tuple[Outlook, str | None]:
+    def run(self, n_prompts: int, on_event: Callable[[TracingEvent], None]) -> Outlook:
         """Record and replay.
 
         Args:
             n_prompts: to record, of those that there are.
             on_event: told what is done, on the caller's thread.
-            loaded: the candidate that the engine has loaded.
-
-        Returns:
-            What was found, and the candidate that is loaded now.
 
         Raises:
             BadInputError: the trace cannot be written.
@@ -235,11 +249,10 @@ class Forecaster:
         tracer = Tracer(
             self._engine,
             self._workload.first(n_prompts),
-            self._candidates,
+            self._loader,
             depth=self._space.max_draft,
             n_ctx=self._n_ctx,
             schedule=self._schedule,
-            loaded=loaded,
             on_event=on_event,
         )
         tracing = tracer.run()
@@ -247,7 +260,7 @@ class Forecaster:
             raise KeyboardInterrupt
         if self._kept is not None and tracing.recordings:
             self._kept.keep(tracing)
-        return self._outlook(tracing.recordings, tracing.costs), tracer.loaded
+        return self._outlook(tracing.recordings, tracing.costs)
 
     def recall(self) -> Outlook | None:
         """Replay what an earlier run of the study has recorded; None if it is not there."""
@@ -279,13 +292,15 @@ class Forecaster:
         if hashes_tokens(speculation) and not known.has_text:
             return None
         if arm.draft is None:
-            own = ngram_costs(known.costs)
-            totals = () if own is None else replay_ngrams(known.recordings, (speculation,), own)
+            own = off = ngram_costs(known.costs)
         else:
             own = known.costs.get(arm.draft)
-            totals = (
-                ()
-                if own is None
-                else replay_chained(known.recordings, arm.draft, (speculation,), own)
-            )
-        return _forecast(totals[0]) if totals else None
+            off = off_costs(arm.draft, known.costs, self._space)
+        if own is None or off is None:
+            return None
+        (total,) = (
+            replay_ngrams(known.recordings, (speculation,), own)
+            if arm.draft is None
+            else replay_chained(known.recordings, arm.draft, (speculation,), own)
+        )
+        return _forecast(total, space=self._space, off_s=off_seconds(known.recordings, off))

@@ -43,7 +43,7 @@ class LosslessCheck:
 
 def check_lossless(engine: Engine, pairs: Sequence[Pair]) -> LosslessCheck:
     """Compare the outputs of greedy pairs; probe the target where they differ."""
-    differing = [pair for pair in pairs if _differs(pair)]
+    differing = [pair for pair in pairs if differs(pair)]
     found = [_probe(engine, pair) for pair in _first_of_each(differing)]
     unexplained = [divergence for divergence in found if not divergence.explained]
     return LosslessCheck(divergence=next(iter(unexplained or found), None))
@@ -54,7 +54,8 @@ def _first_of_each(pairs: Sequence[Pair]) -> list[Pair]:
     return list(by_prompt.values())
 
 
-def _differs(pair: Pair) -> bool:
+def differs(pair: Pair) -> bool:
+    """Whether speculation gave another output than the target alone."""
     return pair.baseline.tokens != pair.speculative.tokens
 
 

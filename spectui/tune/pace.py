@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from spectui.tune.race import LOOK_EVERY
-from spectui.tune.trials import OFF, Arm, TrialRecord
+from spectui.tune.trials import Arm, TrialRecord
 from spectui.tune.workload import WorkItem
 
 RESERVED = 2 * LOOK_EVERY
@@ -30,6 +30,8 @@ class Pace:
         now_s: Callable[[], float],
         prompts: PromptCosts,
         seen: Sequence[WorkItem],
+        *,
+        move_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """Start the clock.
 
@@ -38,11 +40,13 @@ class Pace:
             now_s: clock of the search's own work.
             prompts: says what a new prompt costs.
             seen: prompts of the trials, which a race finds evaluated.
+            move_s: says what loading the target anew takes, for a draft that leaves it other room.
         """
         self._budget_s = budget_s
         self._now_s = now_s
         self._prompts = prompts
         self._seen = {item.id for item in seen}
+        self._move_s = move_s
         self._began_s = now_s()
         self.trial_s: list[float] = []
         """What each trial took."""
@@ -73,9 +77,14 @@ class Pace:
         self, records: Sequence[TrialRecord], arms: Sequence[Arm], items: Sequence[WorkItem]
     ) -> float:
         """Estimate of a race of ``arms`` against off on ``items``."""
-        new = {item.id: len(item.tokens) for item in items if item.id not in self._seen}
-        prompts_s = self._prompts.prompt_token_s * sum(new.values())
-        return len(items) * block_s(records, arms) + prompts_s
+        n_moves = len(_places(records, arms)) - 1
+        n_looks = -(-len(items) // LOOK_EVERY)
+        # A load forgets what was evaluated.
+        seen = set[str]() if n_moves else self._seen
+        new = {item.id: len(item.tokens) for item in items if item.id not in seen}
+        prompts_s = self._prompts.prompt_token_s * sum(new.values()) * (1 + n_moves)
+        moves_s = self._move_s() * n_moves * n_looks
+        return len(items) * block_s(records, arms) + prompts_s + moves_s
 
     def affordable(
         self, records: Sequence[TrialRecord], arms: Sequence[Arm], items: Sequence[WorkItem]
@@ -96,5 +105,13 @@ def block_s(records: Sequence[TrialRecord], arms: Sequence[Arm]) -> float:
         for record in records
         if record.prompts
     }
-    off_s = per_prompt.get(OFF, 0.0)
-    return off_s + sum(per_prompt.get(arm, off_s) for arm in arms)
+    off_s = next((seconds for arm, seconds in per_prompt.items() if arm.is_off), 0.0)
+    # Each time the target lies elsewhere it is measured alone, too.
+    n_places = len(_places(records, arms))
+    return n_places * off_s + sum(per_prompt.get(arm, off_s) for arm in arms)
+
+
+def _places(records: Sequence[TrialRecord], arms: Sequence[Arm]) -> set[int | None]:
+    """Where the target lies in turn while ``arms`` are measured against off."""
+    off = [record.arm.n_cpu_moe for record in records if record.arm.is_off]
+    return {*off[:1], *(arm.n_cpu_moe for arm in arms)} or {None}

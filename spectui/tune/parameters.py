@@ -28,6 +28,8 @@ _MODEL = "model"
 _NGRAM = "ngram"
 _NGRAM_KIND = "ngram_kind"
 _DRAFT = "draft"
+_SETTINGS = (Parameter.DRAFT_MAX, Parameter.DRAFT_MIN, Parameter.DRAFT_P_MIN, Parameter.AHEAD)
+"""Of a draft model."""
 _NOBODY = "none"
 """Is asked before the draft model."""
 _NO_NGRAM = MIN_NGRAM_N - 1
@@ -78,7 +80,7 @@ def suggest_arm(trial: Suggests, space: SearchSpace, *, is_off: bool) -> Arm:
     kind = trial.suggest_categorical(_KIND, kinds) if len(kinds) > 1 else kinds[0]
     suggest = _suggest_ngram if kind == _NGRAM else _suggest_model
     arm = suggest(trial, space)
-    return OFF if is_off else arm
+    return space.placed(OFF if is_off else arm)
 
 
 def _kinds(space: SearchSpace) -> tuple[str, ...]:
@@ -188,5 +190,5 @@ def assessed(space: SearchSpace) -> list[str]:
     if not space.drafts:
         return [_name(NgramKind.SIMPLE, name) for name in _RANGES[NgramKind.SIMPLE]]
     searched = space.tuned if space.ahead() else space.tuned - {Parameter.AHEAD}
-    tuned = [str(name) for name in Parameter if name in searched]
+    tuned = [str(name) for name in _SETTINGS if name in searched]
     return [*tuned, _DRAFT] if len(space.drafts) > 1 else tuned

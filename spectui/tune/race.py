@@ -3,16 +3,22 @@
 The search picks the largest of many noisy numbers, so the winner's own number flatters it. The
 verdict therefore rests on measurements that the search has not seen: each prompt is decoded without
 speculation and with every finalist, one right after the other.
+
+Where a finalist's draft takes room from the target's experts, off is not measured beside it but
+where it is fastest, without a draft. Both cannot be loaded at once, so a look's prompts are decoded
+in one placement after the other, and the order turns round from look to look, so that drift
+cancels.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from spectui.engine.events import GenerationResult
 from spectui.tune.measurement import Measurer, Pair, measurements
 from spectui.tune.sequential import ERROR, Looks
 from spectui.tune.statistics import PairedMeasurement, Speedup, paired_speedup
-from spectui.tune.trials import Arm
+from spectui.tune.trials import OFF, Arm
 from spectui.tune.workload import WorkItem
 
 LOOK_EVERY = 8
@@ -45,6 +51,7 @@ class Race:
         items: Sequence[WorkItem],
         *,
         min_gain: float,
+        off: Arm = OFF,
         load: Callable[[Arm], None],
         on_pair: Callable[[Pair], None],
         has_time: Callable[[], bool] = lambda: True,
@@ -58,7 +65,8 @@ class Race:
             items: prompts in order; one that comes again is a repeat.
             min_gain: what speculation must gain to be worth it, and what a rival must be ahead
                 to be worth measuring on; 0.02 is 2 %.
-            load: makes an arm's draft the loaded one.
+            off: what the verdict compares with.
+            load: makes an arm's draft the loaded one, and the target lie as it does with that.
             on_pair: told of every measured pair.
             has_time: asked at every look whether to go on.
             n_resamples: of the bootstrap.
@@ -66,11 +74,15 @@ class Race:
         self._measurer = measurer
         self._items = items
         self._min_gain = min_gain
+        self._off = off
         self._load = load
         self._on_pair = on_pair
         self._has_time = has_time
         self._n_resamples = n_resamples
         self._pairs: dict[Arm, list[Pair]] = {arm: [] for arm in arms}
+        """Each with the target alone as it lies beside the arm's draft."""
+        self._off_runs: list[GenerationResult] = []
+        """Of every prompt, as the target lies without a draft."""
         self._running = list(arms)
         self._speedups: dict[Arm, Speedup] = {}
         self._looks = Looks()
@@ -97,13 +109,27 @@ class Race:
             self._look(1.0)
         arms = sorted(self._pairs, key=lambda arm: arm != self.leader)
         return tuple(
-            Standing(arm=arm, speedup=self._speedups.get(arm), n_pairs=len(self._pairs[arm]))
+            Standing(arm=arm, speedup=self._speedups.get(arm), n_pairs=len(self.pairs(arm)))
             for arm in arms
         )
 
     def pairs(self, arm: Arm) -> tuple[Pair, ...]:
-        """What was measured of a finalist."""
-        return tuple(self._pairs[arm])
+        """What was measured of a finalist, against off."""
+        if not self._is_moved(arm):
+            return tuple(self._pairs[arm])
+        # An interrupt may have left one of them behind.
+        both = zip(self._pairs[arm], self._off_runs, strict=False)
+        return tuple(replace(pair, baseline=off) for pair, off in both)
+
+    def in_place(self, arm: Arm) -> tuple[Pair, ...]:
+        """The same against the target alone as it lies beside the arm's draft.
+
+        Empty where that is no other place.
+        """
+        return tuple(self._pairs[arm]) if self._is_moved(arm) else ()
+
+    def _is_moved(self, arm: Arm) -> bool:
+        return arm.n_cpu_moe != self._off.n_cpu_moe
 
     @property
     def n_left(self) -> int:
@@ -112,32 +138,48 @@ class Race:
 
     @property
     def _n_pairs(self) -> int:
-        return sum(len(pairs) for pairs in self._pairs.values())
+        return sum(len(self.pairs(arm)) for arm in self._pairs)
 
     def _measure(self, start: int, items: Sequence[WorkItem]) -> None:
-        for arms in self._by_draft():
+        by_draft = list(self._by_draft())
+        # It begins with what the last look has left loaded.
+        for arms in reversed(by_draft) if self._looks.n % 2 else by_draft:
             self._load(arms[0])
             for arm in arms:
                 self._measurer.warm_up(arm.speculation)
-            settings = [arm.speculation for arm in arms]
             for turn, item in enumerate(items, start):
-                for arm, pair in zip(arms, self._measurer.block(item, settings, turn), strict=True):
-                    self._pairs[arm].append(pair)
-                    self._on_pair(pair)
+                self._measure_item(item, arms, turn)
+
+    def _measure_item(self, item: WorkItem, arms: Sequence[Arm], turn: int) -> None:
+        if arms[0].is_off:
+            self._off_runs.append(self._measurer.decode(item, None))
+            return
+        pairs = self._measurer.block(item, [arm.speculation for arm in arms], turn)
+        if not self._is_moved(arms[0]) and len(self._off_runs) == turn:
+            self._off_runs.append(pairs[0].baseline)
+        for arm, pair in zip(arms, pairs, strict=True):
+            self._pairs[arm].append(pair)
+            self._on_pair(pair)
 
     def _by_draft(self) -> Iterator[list[Arm]]:
-        """Finalists that one loaded draft serves: they share the runs without speculation."""
+        """Finalists that one loaded draft serves: they share the runs without speculation.
 
-        def draft(arm: Arm) -> str:
-            return arm.draft or ""
+        Off stands among them where no finalist runs in its place.
+        """
 
-        for _draft, arms in groupby(sorted(self._running, key=draft), key=draft):
+        def place(arm: Arm) -> tuple[int, str]:
+            return arm.n_cpu_moe or 0, arm.draft or ""
+
+        running = list(self._running)
+        if all(map(self._is_moved, running)):
+            running.append(self._off)
+        for _place, arms in groupby(sorted(running, key=place), key=place):
             yield list(arms)
 
     def _look(self, fraction: float) -> None:
         level = self._looks.level(fraction)
         for arm in self._running:
-            measured = measurements(self._pairs[arm])
+            measured = measurements(self.pairs(arm))
             if measured:
                 found = paired_speedup(measured, level=level, n_resamples=self._n_resamples)
                 self._speedups[arm] = replace(found, level=1 - ERROR, n_looks=self._looks.n)
@@ -150,7 +192,7 @@ class Race:
 
     def _rank(self, arm: Arm) -> tuple[int, float]:
         """The fastest leads, of those that an interrupt has not left behind."""
-        return len(self._pairs[arm]), self._speedups[arm].estimate
+        return len(self.pairs(arm)), self._speedups[arm].estimate
 
     def _is_beaten(self, arm: Arm) -> bool:
         """Whether it cannot be ahead of the leader by ``min_gain``.
@@ -161,7 +203,7 @@ class Race:
         """
         if arm == self.leader:
             return False
-        common = _over(self._pairs[arm], self._pairs[self.leader])
+        common = _over(self.pairs(arm), self.pairs(self.leader))
         high = paired_speedup(common).high if common else None
         return high is not None and high < 1 + self._min_gain
 

@@ -13,7 +13,6 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError, SpectuiError
 from spectui.replay.costs import Costs
-from spectui.tune.candidates import Candidate
 from spectui.tune.estimates import estimates, finalists
 from spectui.tune.events import (
     ConfirmationStarted,
@@ -25,7 +24,8 @@ from spectui.tune.events import (
     TuneEvent,
 )
 from spectui.tune.forecast import Forecast, Forecaster, Outlook, promising
-from spectui.tune.lossless import LosslessCheck, check_lossless
+from spectui.tune.loading import Loader
+from spectui.tune.lossless import LosslessCheck, check_lossless, differs
 from spectui.tune.measurement import Measurer, Pair
 from spectui.tune.pace import RESERVED, Pace
 from spectui.tune.race import LOOK_EVERY, Race, Standing
@@ -64,7 +64,12 @@ class TuneResult:
     best: Arm | None
     """The race's leader; without a race, what measured best."""
     pairs: tuple[Pair, ...]
-    """What the race measured of the leader; empty if it did not take place."""
+    """What the race measured of the leader, against off; empty if it did not take place."""
+    off: Arm = OFF
+    """What the verdict compares with."""
+    in_place: tuple[Pair, ...] = ()
+    """The leader's runs against the target alone as it lies beside the leader's draft; empty where
+    that is no other place than off's."""
     finalists: tuple[Standing, ...] = ()
     """How the race ended, the leader first."""
     speedup: Speedup | None
@@ -94,12 +99,11 @@ class Search:
         *,
         workload: Workload,
         measurer: Measurer,
-        candidates: Sequence[Candidate],
+        loader: Loader,
         limits: Limits,
         min_gain: float,
         on_event: Callable[[TuneEvent], None],
         forecaster: Forecaster | None = None,
-        loaded: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare; nothing is measured yet.
@@ -109,18 +113,18 @@ class Search:
             study: keeps the trials.
             workload: what is decoded.
             measurer: decodes it.
-            candidates: drafts that the study's arms name.
+            loader: of the drafts that the study's arms name.
             limits: when to stop.
             min_gain: what speculation must gain to be worth it; 0.02 is 2 %.
             on_event: told what happens, on the caller's thread.
             forecaster: says which settings are worth a trial; None for the sampler alone.
-            loaded: the candidate that the engine has loaded already.
             clock: seconds; what the engine gave to others meanwhile is taken off.
         """
         self._engine = engine
         self._workload = workload
         self._measurer = measurer
         self._study = study
+        self._loader = loader
         self._limits = limits
         self._min_gain = min_gain
         self._on_event = on_event
@@ -134,6 +138,7 @@ class Search:
             self._now_s,
             measurer,
             workload.items[: limits.n_trial_prompts],
+            move_s=lambda: loader.move_s,
         )
         self._race: Race | None = None
         self._trials = TrialRunner(
@@ -141,8 +146,7 @@ class Search:
             study,
             measurer,
             items=workload.items[: limits.n_trial_prompts],
-            candidates=candidates,
-            loaded=loaded,
+            loader=loader,
             on_event=on_event,
             on_decoded=self._decoded,
         )
@@ -177,6 +181,8 @@ class Search:
             trials=records,
             best=best,
             pairs=self._leaders_pairs(),
+            off=self._study.space.off,
+            in_place=() if self._race is None else self._race.in_place(self._race.leader),
             finalists=standings,
             speedup=speedup,
             verdict=judge(
@@ -214,12 +220,9 @@ class Search:
             return None
         n_steps = forecaster.n_steps(n_prompts)
         self._on_event(TraceProgress(step=None, n_steps=n_steps))
-        outlook, self._trials.loaded = forecaster.run(
-            n_prompts,
-            lambda step: self._on_event(TraceProgress(step=step, n_steps=n_steps)),
-            self._trials.loaded,
+        return forecaster.run(
+            n_prompts, lambda step: self._on_event(TraceProgress(step=step, n_steps=n_steps))
         )
-        return outlook
 
     def _n_to_record(self, forecaster: Forecaster) -> int:
         """Prompts to record; 0 for no forecast."""
@@ -270,7 +273,8 @@ class Search:
             arms,
             items,
             min_gain=self._min_gain,
-            load=self._trials.load,
+            off=self._study.space.off,
+            load=lambda arm: self._loader.load(arm.draft),
             on_pair=lambda pair: self._decoded(pair.item, pair.speculative),
             has_time=lambda: self._pace.left_s > self._race_s(arms[:1], LOOK_EVERY),
         )
@@ -280,7 +284,7 @@ class Search:
         """What trials and forecasts leave open; where there was no time for them, the defaults."""
         records = self._allowed
         arms = finalists(records, self._forecasts, min_gain=self._min_gain)
-        tried = any(one.arm != OFF for one in records)
+        tried = any(not one.arm.is_off for one in records)
         if arms or tried or not self._pace.trial_s or not self._pace.is_bounded:
             return arms
         return self._study.defaults[:1]
@@ -302,9 +306,13 @@ class Search:
         return self._pace.race_s(self._trials.records, arms, items)
 
     def _check_lossless(self) -> LosslessCheck | None:
-        pairs = self._leaders_pairs()
-        if not pairs or self._workload.sampling.temp > 0:
+        race = self._race
+        pairs = () if race is None else race.in_place(race.leader) or race.pairs(race.leader)
+        if race is None or not pairs or self._workload.sampling.temp > 0:
             return None
+        if any(map(differs, pairs)):
+            # What batching moves is asked where it was seen.
+            self._loader.load(race.leader.draft)
         return check_lossless(self._engine, pairs)
 
     def _leaders_pairs(self) -> tuple[Pair, ...]:
@@ -349,7 +357,7 @@ def _why_nothing(records: Sequence[TrialRecord], *, interrupted: bool) -> str:
     """Why there is no confirmation, from what was tried."""
     if interrupted:
         return "it was interrupted before the best setting was confirmed"
-    speculative = [record for record in records if record.arm != OFF]
+    speculative = [record for record in records if not record.arm.is_off]
     if not speculative:
         return "only the target alone was tried; allow more --trials or more time"
     errors = [record.error for record in speculative if record.error]

@@ -1,6 +1,6 @@
 """The search space: which arms and settings a study may try."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import product
 
@@ -14,6 +14,7 @@ from spectui.config import (
 )
 from spectui.errors import UsageError
 from spectui.replay.grid import Grid
+from spectui.tune.placements import Placements
 from spectui.tune.trials import OFF, Arm
 
 MAX_DRAFT = 16
@@ -58,13 +59,17 @@ _LENGTH = {NgramKind.MOD: "n_max"}
 
 
 class Parameter(StrEnum):
-    """What ``--tune`` may name. The draft is a choice wherever there are several."""
+    """What ``--tune`` may name."""
 
     DRAFT_MAX = "draft_max"
     DRAFT_MIN = "draft_min"
     DRAFT_P_MIN = "draft_p_min"
     AHEAD = "ahead"
     """N-gram drafters that are asked before the draft model."""
+    DRAFT = "draft"
+    """A choice wherever there are several, named or not."""
+    N_CPU_MOE = "n_cpu_moe"
+    """Layers that keep their experts in RAM: follows from the draft, see ``Placements``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +86,19 @@ class SearchSpace:
     """Longest draft that batch and context have room for, at most ``MAX_DRAFT``."""
     with_ngrams: bool = True
     """Whether n-gram drafters may be tried; needed where there is no draft model."""
+    placements: Placements | None = None
+    """Where the experts lie with each draft; None where that is not searched."""
+
+    def placed(self, arm: Arm) -> Arm:
+        """The arm with the placement that goes with its draft."""
+        if self.placements is None:
+            return arm
+        return replace(arm, n_cpu_moe=self.placements.of(arm.draft))
+
+    @property
+    def off(self) -> Arm:
+        """The baseline: the target as it lies without a draft."""
+        return self.placed(OFF)
 
     def first_arms(self) -> tuple[Arm, ...]:
         """Arms that every study tries first: what the user has or gets without tuning.
@@ -94,7 +112,7 @@ class SearchSpace:
             arms += [Arm(draft=draft, speculation=OLD_DEFAULTS) for draft in self.drafts[:1]]
         arms += [Arm(draft=None, speculation=FIRST_NGRAM)] * self.with_ngrams
         return tuple(
-            arm
+            self.placed(arm)
             for arm in arms
             if arm.speculation is None or arm.speculation.draft_max <= self.max_draft
         )

@@ -26,12 +26,19 @@ def study_spec(
     context: ContextOptions,
     schedule: Schedule,
     workload: Workload,
+    searches_experts: bool = False,
 ) -> dict[str, Any]:
-    """What must be equal for two trials to be comparable."""
+    """What must be equal for two trials to be comparable.
+
+    Where the study searches how many layers have their experts in RAM, that is not of it.
+    """
+    given = _identity(options, target)
+    if searches_experts:
+        given["placement"]["n_cpu_moe"] = None
     spec = {
         "machine": machine.fingerprint,
         "llama.cpp": [binding_version(), llama_cpp_version(), *sorted(buffer_types())],
-        "target": _identity(options, target),
+        "target": given,
         "drafts": {
             candidate.name: _identity(candidate.options, candidate.loaded)
             for candidate in candidates

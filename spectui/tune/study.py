@@ -21,13 +21,15 @@ from spectui.closing import Closing
 from spectui.errors import BadInputError, UsageError
 from spectui.paths import data_dir, ensure_dir
 from spectui.tune.parameters import assessed, params_of, suggest_arm
+from spectui.tune.placements import Placements
 from spectui.tune.space import Parameter, SearchSpace
-from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState, speedup_estimate
+from spectui.tune.trials import Arm, TrialRecord, TrialState, speedup_estimate
 
 _RECORD = "record"
 _OWNER = "owner"
 _SPEC = "spec"
 _OFF = "off"
+_PLACEMENTS = "placements"
 _STARTUP_TRIALS = 5
 _N_SEEDS = 2**32
 """That numpy's generators take."""
@@ -76,7 +78,8 @@ class TuningStudy(Closing):
             storage: URL as Optuna takes it.
             spec: what makes trials comparable: machine, models, prompts, settings. A study made
                 with another one is refused.
-            space: candidates and parameters.
+            space: candidates and parameters. Its placements give way to those that the study began
+                with: other memory may be free by now.
             sampler: strategy.
             seed: of the strategy.
             must_exist: refuse to create it.
@@ -87,13 +90,14 @@ class TuningStudy(Closing):
         """
         self.name = name
         self.spec = spec
-        self._space = space
+        self.space = space
         self._url = storage
         self._storage = _open_storage(storage)
         self._asked: dict[int, optuna.Trial] = {}
         try:
             self._study = self._create_or_load(sampler, seed, must_exist=must_exist)
             self._prepare(spec)
+            self._keep_placements()
         except BaseException:
             self.close()
             raise
@@ -124,13 +128,24 @@ class TuningStudy(Closing):
             self._close_abandoned()
             self._check_alone()
 
+    def _keep_placements(self) -> None:
+        found = self.space.placements
+        if found is None:
+            return
+        with self._storage_errors():
+            kept = self._study.user_attrs.get(_PLACEMENTS)
+            if kept is None:
+                self._study.set_user_attr(_PLACEMENTS, msgspec.to_builtins(found))
+            else:
+                self.space = replace(self.space, placements=msgspec.convert(kept, Placements))
+
     def ask(self) -> Proposal:
         """Choose the next arm and note that this process is at it."""
         with self._storage_errors():
             trial = self._study.ask()
             trial.set_user_attr(_OWNER, _this_process())
             is_off = bool(trial.user_attrs.get(_OFF))
-            arm = suggest_arm(trial, self._space, is_off=is_off)
+            arm = suggest_arm(trial, self.space, is_off=is_off)
             proposal = Proposal(number=self._next_number(), arm=arm)
             self._asked[proposal.number] = trial
             self._store(_unmeasured(proposal, TrialState.RUNNING))
@@ -174,13 +189,13 @@ class TuningStudy(Closing):
         PED-ANOVA (Watanabe et al. 2023, arXiv 2304.10255). Empty as long as there are too few
         trials, or none that differ.
         """
-        names = assessed(self._space)
+        names = assessed(self.space)
         trials = self._assessed(names)
         if len(trials) < _MIN_IMPORTANCE and Parameter.AHEAD in names:
             # Where no forecast was for it, no trial has it.
             names.remove(Parameter.AHEAD)
             trials = self._assessed(names)
-        if len(trials) < _MIN_IMPORTANCE:
+        if len(trials) < _MIN_IMPORTANCE or not names:
             return ()
         # Trials of another kind of drafter would only say how good that kind is.
         alike = optuna.create_study(direction="maximize")
@@ -204,7 +219,8 @@ class TuningStudy(Closing):
         """Queue what every study tries first, and what is promising; the sampler comes after them.
 
         The most promising one follows off at once: where time is short it is worth more than what
-        llama-server would do by default.
+        llama-server would do by default. Those for which the target lies alike stay together, as
+        moving it may take as long as a trial.
 
         Args:
             promising: the best forecasts.
@@ -212,21 +228,23 @@ class TuningStudy(Closing):
                 forecast says that this gains, it would only find the same settings once more.
         """
         if not chains:
-            self._space = replace(self._space, tuned=self._space.tuned - {Parameter.AHEAD})
-        off, *defaults = self._space.first_arms()
+            self.space = replace(self.space, tuned=self.space.tuned - {Parameter.AHEAD})
+        off, *defaults = self.space.first_arms()
         # What an interrupted run left waiting may be of another order, or of an older space.
         self._forget_waiting()
-        self.enqueue((off, *promising[:1], *defaults, *promising[1:]))
+        others = (*promising[:1], *defaults, *promising[1:])
+        places = list(dict.fromkeys(arm.n_cpu_moe for arm in others))
+        self.enqueue((off, *sorted(others, key=lambda arm: places.index(arm.n_cpu_moe))))
 
     @property
     def defaults(self) -> tuple[Arm, ...]:
         """What the user has or gets without tuning, besides off."""
-        return self._space.first_arms()[1:]
+        return self.space.first_arms()[1:]
 
     def allows(self, arm: Arm) -> bool:
         """Whether an arm of an earlier run is in the present space."""
         speculation = arm.speculation
-        return speculation is None or not speculation.ngrams or self._space.with_ngrams
+        return speculation is None or not speculation.ngrams or self.space.with_ngrams
 
     def _forget_waiting(self) -> None:
         with self._storage_errors():
@@ -250,7 +268,7 @@ class TuningStudy(Closing):
         ]
         tried = {record.arm for record in self.records() if record.state in _TRIED}
         for arm in dict.fromkeys(arms):
-            params, is_off = params_of(arm, self._space), arm == OFF
+            params, is_off = params_of(arm, self.space), arm.is_off
             if arm not in tried and (params, is_off) not in waiting:
                 self._study.enqueue_trial(params, user_attrs={_OFF: is_off})
 

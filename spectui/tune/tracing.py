@@ -19,6 +19,7 @@ from spectui.replay.ngrams import NGRAM_COSTS
 from spectui.replay.trace import ModelIdentity, Recording, Trace
 from spectui.speculative.decoder import Stop
 from spectui.tune.candidates import Candidate
+from spectui.tune.loading import Loader
 from spectui.tune.probing import CostProbe
 from spectui.tune.workload import WorkItem, Workload
 
@@ -89,12 +90,11 @@ class Tracer:
         self,
         engine: Engine,
         workload: Workload,
-        candidates: Sequence[Candidate],
+        loader: Loader,
         *,
         depth: int,
         n_ctx: int,
         schedule: Schedule | None,
-        loaded: str | None = None,
         on_event: Callable[[TracingEvent], None],
     ) -> None:
         """Prepare; nothing runs yet.
@@ -102,21 +102,18 @@ class Tracer:
         Args:
             engine: has loaded the target.
             workload: what to record.
-            candidates: drafts that can be loaded; none for a trace of n-gram drafters alone.
+            loader: of the drafts; without any it is a trace for n-gram drafters alone.
             depth: longest draft that the trace shall answer for.
             n_ctx: of the target.
             schedule: the work per round whose costs are measured as well; None for counts only.
-            loaded: the candidate that the engine has loaded already.
             on_event: told what happens, on the caller's thread.
         """
         self._engine = engine
         self._workload = workload
-        self._candidates = candidates
+        self._loader = loader
         self._depth = depth
         self._n_ctx = n_ctx
         self._schedule = schedule
-        self.loaded = loaded
-        """The candidate that the engine has loaded."""
         self._on_event = on_event
         self._recordings: list[Recording] = []
         self._output_s: dict[str, float] = {}
@@ -130,10 +127,12 @@ class Tracer:
         try:
             for item in self._workload.items:
                 self._record_output(item)
-            for candidate in self._candidates:
-                self._record_draft(candidate)
-                self._probe(candidate.name)
-            if not self._candidates:
+            for draft in self._loader.drafts:
+                self._loader.load(draft)
+                self._record_draft(draft)
+                self._probe(draft)
+            if probes_without_draft(self._loader):
+                self._loader.load(None)
                 self._probe(NGRAM_COSTS, _EAGER)
             self._fit()
         except (KeyboardInterrupt, CancelledError):
@@ -177,11 +176,7 @@ class Tracer:
         )
         self._on_event(OutputRecorded(prompt_id=item.id, result=result))
 
-    def _record_draft(self, candidate: Candidate) -> None:
-        if self.loaded != candidate.name:
-            self.loaded = None
-            self._engine.load_draft(candidate.options)
-            self.loaded = candidate.name
+    def _record_draft(self, draft: str) -> None:
         for index, recording in enumerate(self._recordings):
             told = self._engine.record_chains(
                 RecordChains(
@@ -191,24 +186,32 @@ class Tracer:
                     reuse_prompt=True,
                 )
             )
-            self._chains_s[recording.id, candidate.name] = told.seconds
-            chains = {**recording.chains, candidate.name: told.chains}
+            self._chains_s[recording.id, draft] = told.seconds
+            chains = {**recording.chains, draft: told.chains}
             self._recordings[index] = replace(recording, chains=chains)
             self._on_event(
                 DraftRecorded(
                     prompt_id=recording.id,
-                    draft=candidate.name,
+                    draft=draft,
                     n_tokens=len(recording.output),
                     seconds=told.seconds,
                 )
             )
 
     def _fit(self) -> None:
-        """Costs of every drafter, of which all have measured the target."""
+        """Costs of every drafter: all that were measured with the target in one place did so."""
         for name, probed in self._probed.items():
-            others = [other for key, other in self._probed.items() if key != name]
+            others = [other for key, other in self._beside(name) if key != name]
             self._costs[name] = costs = fit_costs(probed, others)
             self._on_event(CostsMeasured(draft=name, costs=costs))
+
+    def _beside(self, name: str) -> list[tuple[str, Probed]]:
+        """What was measured with the target where it lies for ``name``."""
+        return [
+            (key, probed)
+            for key, probed in self._probed.items()
+            if not self._loader.moves(_draft(key), _draft(name))
+        ]
 
     def _probe(self, name: str, ngram: NgramConfig | None = None) -> None:
         if self._schedule is None:
@@ -217,17 +220,35 @@ class Tracer:
             self._engine, self._workload, self._schedule, depth=self._depth, ngram=ngram
         )
         probed = probe.run(
-            spread_out(self._workload.items, _n_probed(len(self._probed))),
+            spread_out(self._workload.items, _n_probed(len(self._beside(name)))),
             lambda item: self._on_event(PromptProbed(prompt_id=item.id, drafter=name)),
         )
         if probed is not None:
             self._probed[name] = probed
 
 
-def n_tracing_steps(n_prompts: int, n_drafts: int) -> int:
+def n_tracing_steps(n_prompts: int, loader: Loader) -> int:
     """Events of a recording with costs."""
-    probes = [min(n_prompts, _n_probed(index)) for index in range(max(1, n_drafts))]
-    return n_prompts * (1 + n_drafts) + sum(probes) + len(probes)
+    drafts: list[str | None] = list(loader.drafts)
+    probed = [*drafts, None] if probes_without_draft(loader) else drafts
+    n_before = [
+        sum(not loader.moves(other, draft) for other in probed[:index])
+        for index, draft in enumerate(probed)
+    ]
+    n_probes = sum(min(n_prompts, _n_probed(n)) for n in n_before)
+    return n_prompts * (1 + len(drafts)) + n_probes + len(probed)
+
+
+def probes_without_draft(loader: Loader) -> bool:
+    """Whether rounds without a draft model are measured apart.
+
+    Where there is no draft, and where the target lies otherwise beside one.
+    """
+    return not loader.drafts or any(loader.moves(draft, None) for draft in loader.drafts)
+
+
+def _draft(name: str) -> str | None:
+    return None if name == NGRAM_COSTS else name
 
 
 def _n_probed(n_before: int) -> int:

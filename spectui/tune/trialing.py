@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError, SpectuiError
-from spectui.tune.candidates import Candidate
 from spectui.tune.events import TrialFinished, TrialStarted, TuneEvent
+from spectui.tune.loading import Loader
 from spectui.tune.measurement import Measurer
 from spectui.tune.statistics import drift
 from spectui.tune.study import Proposal, TuningStudy
@@ -23,6 +23,8 @@ class _Anchor:
     tokens_per_s: float
     n_interruptions: int
     """Of the engine, before it was measured: it is stale as soon as there are more."""
+    n_cpu_moe: int | None
+    """As the target was placed."""
 
 
 class TrialRunner:
@@ -35,8 +37,7 @@ class TrialRunner:
         measurer: Measurer,
         *,
         items: Sequence[WorkItem],
-        candidates: Sequence[Candidate],
-        loaded: str | None,
+        loader: Loader,
         on_event: Callable[[TuneEvent], None],
         on_decoded: Callable[[WorkItem, GenerationResult], None],
     ) -> None:
@@ -47,8 +48,7 @@ class TrialRunner:
             study: proposes and stores.
             measurer: decodes.
             items: prompts of every trial.
-            candidates: drafts that the study's arms name.
-            loaded: the candidate that the engine has loaded already.
+            loader: has what an arm needs loaded.
             on_event: told of every trial.
             on_decoded: told of every prompt.
         """
@@ -56,9 +56,7 @@ class TrialRunner:
         self._study = study
         self._measurer = measurer
         self._items = items
-        self._candidates = {candidate.name: candidate for candidate in candidates}
-        self.loaded = loaded
-        """Name of the draft that the engine holds."""
+        self._loader = loader
         self._on_event = on_event
         self._on_decoded = on_decoded
         self._by_number = {record.number: record for record in study.records()}
@@ -86,7 +84,7 @@ class TrialRunner:
         proposal = self._study.ask()
         self._on_event(TrialStarted(number=proposal.number, arm=proposal.arm))
         try:
-            self.load(proposal.arm)
+            self._loader.load(proposal.arm.draft)
             record = self._measure(proposal)
         except (CancelledError, KeyboardInterrupt):
             self._by_number[proposal.number] = self._study.interrupt(proposal)
@@ -99,14 +97,6 @@ class TrialRunner:
             self._by_number[proposal.number] = record
             self._study.finish(record)
         self._on_event(TrialFinished(record=record))
-
-    def load(self, arm: Arm) -> None:
-        """Load an arm's draft, in place of another: several may not fit, and do not run at once."""
-        if arm.draft not in self._candidates or arm.draft == self.loaded:
-            return
-        self.loaded = None
-        self._engine.load_draft(self._candidates[arm.draft].options)
-        self.loaded = arm.draft
 
     def _measure(self, proposal: Proposal) -> TrialRecord:
         self._measurer.warm_up(proposal.arm.speculation)
@@ -134,14 +124,19 @@ class TrialRunner:
     def _last_anchor(self) -> float:
         """Tokens/s of the last anchor, or of a new one if something has come between."""
         anchor = self._anchor
-        if anchor is None or anchor.n_interruptions != self._engine.n_interruptions:
+        now = self._engine.n_interruptions, self._loader.n_cpu_moe
+        if anchor is None or (anchor.n_interruptions, anchor.n_cpu_moe) != now:
             return self._measure_anchor()
         return anchor.tokens_per_s
 
     def _measure_anchor(self) -> float:
         n_interruptions = self._engine.n_interruptions
         tokens_per_s = self._measurer.anchor()
-        self._anchor = _Anchor(tokens_per_s=tokens_per_s, n_interruptions=n_interruptions)
+        self._anchor = _Anchor(
+            tokens_per_s=tokens_per_s,
+            n_interruptions=n_interruptions,
+            n_cpu_moe=self._loader.n_cpu_moe,
+        )
         return tokens_per_s
 
 

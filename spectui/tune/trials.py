@@ -1,7 +1,7 @@
 """What a trial tried and what came of it. Plain data, stored with the study."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from spectui.config import SpeculationConfig
@@ -27,6 +27,13 @@ class Arm:
     draft: str | None
     """Name of the candidate; None for off and for an n-gram drafter, which need no draft model."""
     speculation: SpeculationConfig | None
+    n_cpu_moe: int | None = None
+    """Layers of the target that keep their experts in RAM, where the study searches that."""
+
+    @property
+    def is_off(self) -> bool:
+        """Whether nothing drafts."""
+        return self.speculation is None
 
     @property
     def drafter(self) -> str:
@@ -41,10 +48,12 @@ class Arm:
     @property
     def label(self) -> str:
         """For tables and sentences."""
-        if self.speculation is None:
-            return "off"
-        settings = "; ".join(filter(None, (one.summary for one in self.speculation.chain)))
-        return f"{self.drafter}: {settings}" if settings else self.drafter
+        chain = () if self.speculation is None else self.speculation.chain
+        settings = [one.summary for one in chain]
+        if self.n_cpu_moe is not None:
+            settings.append(f"n_cpu_moe {self.n_cpu_moe}")
+        told = "; ".join(filter(None, settings))
+        return f"{self.drafter}: {told}" if told else self.drafter
 
 
 OFF = Arm(draft=None, speculation=None)
@@ -117,21 +126,54 @@ def n_measured(records: Sequence[TrialRecord]) -> int:
 
 def off_level(records: Sequence[TrialRecord]) -> float | None:
     """Mean relative throughput of all completed off trials."""
-    levels = [r.relative for r in records if r.arm == OFF and r.relative is not None]
+    levels = [r.relative for r in records if r.arm.is_off and r.relative is not None]
     return sum(levels) / len(levels) if levels else None
+
+
+def levelled(records: Sequence[TrialRecord]) -> tuple[TrialRecord, ...]:
+    """The same, with anchors as if all had been run where the target lies without a draft.
+
+    Anchors tell how fast the machine is at the time. With more experts in RAM the target alone is
+    slower at any time, which must not pass for the machine's doing.
+    """
+    shares = _shares(records)
+    return tuple(
+        replace(one, anchor_tokens_per_s=one.anchor_tokens_per_s / shares[one.arm.n_cpu_moe])
+        if one.anchor_tokens_per_s and one.arm.n_cpu_moe in shares
+        else one
+        for one in records
+    )
+
+
+def _shares(records: Sequence[TrialRecord]) -> dict[int | None, float]:
+    """Speed of the target alone over its speed as off has it, by layers with experts in RAM."""
+    anchors: dict[int | None, list[float]] = {}
+    for one in records:
+        if one.anchor_tokens_per_s:
+            anchors.setdefault(one.arm.n_cpu_moe, []).append(one.anchor_tokens_per_s)
+    means = {n_cpu_moe: sum(values) / len(values) for n_cpu_moe, values in anchors.items()}
+    homes = [means[one.arm.n_cpu_moe] for one in records if one.arm.is_off and one.relative]
+    return {n_cpu_moe: mean / homes[0] for n_cpu_moe, mean in means.items()} if homes else {}
 
 
 def speedup_estimate(record: TrialRecord, records: Sequence[TrialRecord]) -> float | None:
     """Throughput over the off arm's, drift taken out by the anchors. No interval: for ranking."""
     level = off_level(records)
-    return record.relative / level if record.relative and level else None
+    if not (record.relative and level):
+        return None
+    return record.relative * _shares(records).get(record.arm.n_cpu_moe, 1.0) / level
 
 
 def best_trial(records: Sequence[TrialRecord]) -> TrialRecord | None:
     """Return the fastest completed trial that speculates."""
+    shares = _shares(records)
     candidates = [
         r
         for r in records
-        if r.state is TrialState.COMPLETE and r.arm != OFF and r.relative is not None
+        if r.state is TrialState.COMPLETE and not r.arm.is_off and r.relative is not None
     ]
-    return max(candidates, key=lambda r: r.relative or 0.0, default=None)
+    return max(
+        candidates,
+        key=lambda r: (r.relative or 0.0) * shares.get(r.arm.n_cpu_moe, 1.0),
+        default=None,
+    )

@@ -102,10 +102,13 @@ def setting(speculation: SpeculationConfig) -> Json:
 
 
 def arm_document(arm: Arm) -> Json:
-    """Who drafts, and how; ``draft`` is null for off and where no draft model is needed."""
-    if arm.speculation is None:
-        return {"draft": None}
-    return {"draft": arm.draft, **setting(arm.speculation)}
+    """Who drafts, and how; ``draft`` is null for off and where no draft model is needed.
+
+    ``n_cpu_moe`` is there where it is searched.
+    """
+    how = {} if arm.speculation is None else setting(arm.speculation)
+    placed = {} if arm.n_cpu_moe is None else {"n_cpu_moe": arm.n_cpu_moe}
+    return {"draft": arm.draft, **how, **placed}
 
 
 def speedup_of(speedup: Speedup) -> Json:

@@ -27,9 +27,10 @@ from spectui.tune.conditions import Conditions
 from spectui.tune.explain import Explanation
 from spectui.tune.forecast import Forecast
 from spectui.tune.measurement import throughput
+from spectui.tune.placements import Placements
 from spectui.tune.race import Standing
 from spectui.tune.search import TuneResult
-from spectui.tune.trials import OFF, TrialRecord, speedup_estimate
+from spectui.tune.trials import TrialRecord, speedup_estimate
 from spectui.tune.workload import Workload
 
 _FORECASTS = 50
@@ -55,6 +56,7 @@ def tune_document(
     target: ModelLoaded,
     candidates: Sequence[Candidate],
     memory_bytes: Mapping[str, int],
+    placements: Placements | None,
     workload: Workload,
     schedule: Schedule,
     min_gain: float,
@@ -74,7 +76,8 @@ def tune_document(
             "n_prompts": len(workload.items),
             "min_gain": min_gain,
         },
-        "baseline": _baseline(result),
+        **or_reason("placements", _placements(placements), "n_cpu_moe was not searched"),
+        "baseline": {"params": arm_document(result.off), **_baseline(result)},
         "trials": [_trial(record, result.trials) for record in result.trials],
         "forecasts": [_forecast(one) for one in result.forecasts[:_FORECASTS]],
         "n_replayed": len(result.forecasts),
@@ -96,6 +99,13 @@ def tune_document(
         "flags": list(flags),
         "command": command,
     }
+
+
+def _placements(placements: Placements | None) -> Json | None:
+    """Layers with their experts in RAM."""
+    if placements is None:
+        return None
+    return {"alone": placements.alone, "beside": dict(placements.beside)}
 
 
 def _conditions(met: Conditions) -> Json:
@@ -169,7 +179,7 @@ def _forecast(one: Forecast) -> Json:
 def _baseline(result: TuneResult) -> Json:
     if result.pairs:
         return throughput_of([pair.baseline for pair in result.pairs])
-    off = [record for record in result.trials if record.arm == OFF and record.tokens_per_s]
+    off = [record for record in result.trials if record.arm.is_off and record.tokens_per_s]
     seconds = sum(prompt.decode_s for record in off for prompt in record.prompts)
     n_tokens = sum(prompt.n_tokens for record in off for prompt in record.prompts)
     rate = n_tokens / seconds if seconds else None

@@ -31,7 +31,7 @@ from spectui.tune.events import (
     TuneEvent,
 )
 from spectui.tune.measurement import Pair
-from spectui.tune.trials import OFF, TrialRecord, best_trial, speedup_estimate
+from spectui.tune.trials import TrialRecord, best_trial, speedup_estimate
 
 _REPAINT_S = 1.0
 _SHOWN_TRIALS = 12
@@ -158,7 +158,7 @@ def _table(records: list[TrialRecord]) -> Table:
     table.add_column("setting", no_wrap=True, overflow="ellipsis", ratio=1)
     best = best_trial(records)
     for record in records[-_SHOWN_TRIALS:]:
-        style = "bold green" if record is best else "dim" if record.arm == OFF else ""
+        style = "bold green" if record is best else "dim" if record.arm.is_off else ""
         table.add_row(
             str(record.number),
             words.rate(record.tokens_per_s),

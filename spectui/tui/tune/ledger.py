@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState
+from spectui.tune.trials import Arm, TrialRecord, TrialState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,7 +67,7 @@ def _row(record: TrialRecord, known: Row | None) -> Row:
     return Row(
         record=record,
         number=record.number,
-        is_off=record.arm == OFF,
+        is_off=record.arm.is_off,
         is_measured=record.state is TrialState.COMPLETE and record.relative is not None,
         tokens_per_s=record.tokens_per_s,
         relative=record.relative,

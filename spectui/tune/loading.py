@@ -1,0 +1,97 @@
+"""What the engine has to hold for a trial: the target as it is placed, and a draft beside it."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from spectui.engine.commands import LoadTarget
+from spectui.engine.driver import Engine
+from spectui.engine.fitting import with_n_cpu_moe
+from spectui.tune.candidates import Candidate
+from spectui.tune.placements import Placements
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovableTarget:
+    """A target that is loaded anew where a draft leaves its experts other room."""
+
+    loaded: LoadTarget
+    """As the engine holds it."""
+    placements: Placements
+
+
+class Loader:
+    """Loads drafts, and the target where it has to move for one. Remembers what is loaded."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        candidates: Sequence[Candidate],
+        *,
+        loaded: str | None = None,
+        movable: MovableTarget | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Load nothing yet.
+
+        Args:
+            engine: has loaded the target.
+            candidates: drafts by whose names they are asked for.
+            loaded: the candidate that the engine has loaded already.
+            movable: where the target goes for each of them; None leaves it as it is.
+            clock: seconds.
+        """
+        self._engine = engine
+        self._candidates = {candidate.name: candidate for candidate in candidates}
+        self._loaded = loaded
+        self._movable = movable
+        self._clock = clock
+        self.n_cpu_moe = None if movable is None else movable.loaded.options.n_cpu_moe
+        """Layers whose experts the loaded target keeps in RAM; None where nobody asked, and where
+        its load has failed."""
+        self.move_s = 0.0
+        """What loading the target anew took, the last time."""
+
+    @property
+    def drafts(self) -> tuple[str, ...]:
+        """Candidates that can be used, so ordered that the target moves as seldom as possible.
+
+        It ends where it lies without a draft.
+        """
+        usable = [one.name for one in self._candidates.values() if one.error is None]
+        return tuple(sorted(usable, key=lambda name: -(self._n_cpu_moe(name) or 0)))
+
+    def moves(self, draft: str | None, other: str | None) -> bool:
+        """Whether the target lies otherwise beside ``draft`` than beside ``other``."""
+        return self._n_cpu_moe(draft) != self._n_cpu_moe(other)
+
+    def load(self, draft: str | None) -> None:
+        """Place the target for ``draft``, and load that in place of another one.
+
+        Several drafts may not fit, and do not run at once. Without a draft, one that is loaded
+        stays.
+
+        Raises:
+            SpectuiError: the engine failed.
+        """
+        self._place(self._n_cpu_moe(draft))
+        if draft not in self._candidates or draft == self._loaded:
+            return
+        self._loaded = None
+        self._engine.load_draft(self._candidates[draft].options)
+        self._loaded = draft
+
+    def _n_cpu_moe(self, draft: str | None) -> int | None:
+        return None if self._movable is None else self._movable.placements.of(draft)
+
+    def _place(self, n_cpu_moe: int | None) -> None:
+        if self._movable is None or n_cpu_moe is None or n_cpu_moe == self.n_cpu_moe:
+            return
+        command = self._movable.loaded
+        options = with_n_cpu_moe(command.options, n_cpu_moe)
+        began_s = self._clock()
+        # A load begins by freeing both models, whatever comes of it.
+        self._loaded = self.n_cpu_moe = None
+        self._engine.load_target(options, command.context, max_draft=command.max_draft)
+        self.n_cpu_moe = n_cpu_moe
+        self.move_s = self._clock() - began_s
