@@ -18,6 +18,7 @@ from spectui.errors import UsageError
 from spectui.replay.ngrams import NGRAM_COSTS, replay_ngrams
 from spectui.replay.trace import Recording
 from spectui.tune.forecast import Forecaster
+from spectui.tune.loading import Loader
 from spectui.tune.space import SearchSpace
 from spectui.tune.tracing import CostsMeasured, OutputRecorded, PromptProbed, TracingEvent
 from spectui.tune.workload import WorkItem, Workload
@@ -124,7 +125,8 @@ def test_a_forecast_needs_no_draft(engine: Engine) -> None:
     )
     workload = Workload(items=items, n_predict=60, sampling=ENDLESS)
     space = SearchSpace(drafts=(), max_draft=8)
-    forecaster = Forecaster(engine, workload, (), space, schedule=Schedule.SERVER, n_ctx=512)
+    loader = Loader(engine, ())
+    forecaster = Forecaster(engine, workload, loader, space, schedule=Schedule.SERVER, n_ctx=512)
     # 60 tokens once, and once and a half for the costs.
     decoding_s = 6 * 2.5
     assert forecaster.seconds_per_prompt(10.0, 0.0) == pytest.approx(decoding_s)
@@ -132,8 +134,7 @@ def test_a_forecast_needs_no_draft(engine: Engine) -> None:
     reading_s = forecaster.seconds_per_prompt(10.0, 0.5) - decoding_s
     assert reading_s == pytest.approx(0.5 * n_tokens)
     events: list[TracingEvent] = []
-    found, loaded = forecaster.run(3, events.append, None)
-    assert loaded is None
+    found = forecaster.run(3, events.append)
     kinds = [*[OutputRecorded] * 3, *[PromptProbed] * 3, CostsMeasured]
     assert [type(event) for event in events] == kinds
     assert forecaster.n_steps(3) == len(kinds)

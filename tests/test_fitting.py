@@ -1,6 +1,5 @@
 """What fits in memory, on plans that are made up."""
 
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -19,87 +18,10 @@ from spectui.engine.fitting import (
     largest_context,
     smallest_n_cpu_moe,
 )
-from spectui.errors import BadInputError, DoesNotFitError, UsageError
-from spectui.llama.buffers import HOST, Buffer, BufferKind
-from spectui.llama.info import ModelInfo, Rollback
-from spectui.llama.planned import ModelPlan, Plan, PlanRequest
-
-REQUEST = PlanRequest(target=ModelOptions(path=Path("target.gguf")))
-BAD = ModelOptions(path=Path("bad.gguf"))
-HUGE = ModelOptions(path=Path("huge.gguf"))
-ODD = ModelOptions(path=Path("odd.gguf"))
-OTHER = ModelOptions(path=Path("other.gguf"))
-GOOD = ModelOptions(path=Path("good.gguf"))
-
-
-@dataclass
-class Script:
-    """Plans by arithmetic: a target whose layers each have experts, and drafts by their names."""
-
-    n_layers: int = 10
-    n_experts: int = 4
-    expert_bytes: int = 100
-    """Per layer."""
-    dense_bytes: int = 50
-    cache_bytes: int = 1
-    """Per token."""
-    n_ctx_train: int = 4096
-    mmap: bool = True
-    largest: int | None = None
-    """Context from which on the plan itself cannot be made."""
-    asked: list[PlanRequest] = field(default_factory=list)
-
-    def __call__(self, request: PlanRequest) -> Plan:
-        self.asked.append(request)
-        if self.largest is not None and request.context.ctx_size > self.largest:
-            raise DoesNotFitError("no recurrent state")
-        draft = None if request.draft is None else self._draft(request.draft)
-        reason = "token 7 differs" if request.draft == OTHER else None
-        return Plan(target=self._target(request), draft=draft, incompatibility=reason)
-
-    def _target(self, request: PlanRequest) -> ModelPlan:
-        n_in_ram = min(request.target.n_cpu_moe, self.n_layers)
-        in_ram = "CPU_Mapped" if self.mmap else "CPU"
-        on_gpu_bytes = self.dense_bytes + (self.n_layers - n_in_ram) * self.expert_bytes
-        cache_bytes = request.context.ctx_size * self.cache_bytes
-        return self._plan(
-            buffer("CUDA0", BufferKind.WEIGHTS, on_gpu_bytes),
-            buffer(in_ram, BufferKind.WEIGHTS, n_in_ram * self.expert_bytes),
-            buffer("CUDA0", BufferKind.KV, cache_bytes),
-            buffer("CUDA_Host", BufferKind.OUTPUT, 3),
-        )
-
-    def _draft(self, options: ModelOptions) -> ModelPlan:
-        if options == BAD:
-            raise BadInputError("bad.gguf is no model")
-        if options == ODD:
-            raise UsageError("no context can be made for odd.gguf")
-        size_bytes = 1_000_000 if options == HUGE else 10
-        return self._plan(buffer("CUDA0", BufferKind.WEIGHTS, size_bytes))
-
-    def _plan(self, *buffers: Buffer) -> ModelPlan:
-        info = ModelInfo(
-            path=Path("target.gguf"),
-            arch="llama",
-            name="scripted",
-            n_params=1,
-            size_bytes=1,
-            n_layers=self.n_layers,
-            n_ctx_train=self.n_ctx_train,
-            n_vocab=10,
-            has_chat_template=False,
-        )
-        return ModelPlan(
-            info=info,
-            n_experts=self.n_experts,
-            n_ctx=256,
-            rollback=Rollback.TRUNCATE,
-            buffers=buffers,
-        )
-
-
-def buffer(device: str, kind: BufferKind, size_bytes: int) -> Buffer:
-    return Buffer(device=device, kind=kind, size_bytes=size_bytes)
+from spectui.errors import UsageError
+from spectui.llama.buffers import HOST
+from spectui.llama.planned import Plan, PlanRequest
+from tests.support.plans import BAD, GOOD, HUGE, ODD, OTHER, REQUEST, Script
 
 
 def test_demands_are_by_memory_with_the_hosts_last() -> None:

@@ -13,6 +13,8 @@ from spectui.replay.ngrams import NGRAM_COSTS
 from spectui.replay.trace import Recording
 from spectui.tune.forecast import Forecast, Forecaster, forecasts, promising
 from spectui.tune.kept import KeptTrace, study_trace
+from spectui.tune.loading import Loader
+from spectui.tune.placements import Placements
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.tracing import Tracing, complete
 from spectui.tune.trials import Arm
@@ -154,7 +156,10 @@ def forecaster(kept: KeptTrace, space: SearchSpace = SPACE) -> Forecaster:
     """One that cannot record: there is no engine."""
     workload = Workload(items=(), n_predict=1, sampling=SamplingConfig())
     engine = cast("Engine", None)
-    return Forecaster(engine, workload, (), space, schedule=Schedule.SERVER, n_ctx=64, kept=kept)
+    loader = Loader(engine, ())
+    return Forecaster(
+        engine, workload, loader, space, schedule=Schedule.SERVER, n_ctx=64, kept=kept
+    )
 
 
 def test_what_was_recorded_is_replayed_again_when_the_study_goes_on(tmp_path: Path) -> None:
@@ -233,3 +238,27 @@ def test_what_an_interrupt_left_is_made_even(
     found = complete(left)
     assert [one.id for one in found] == ids
     assert all(set(one.chains) == drafts for one in found)
+
+
+def test_a_draft_that_moves_the_target_is_forecast_over_what_fits_without_it() -> None:
+    # Without the draft two more layers are on the GPU, and the target takes 0.8 of the time.
+    alone = replace(COSTS, off_s=0.8 * COSTS.off_s, off_growth_s=0.8 * COSTS.off_growth_s)
+    costs = {"draft": COSTS, NGRAM_COSTS: alone}
+    placements = Placements(alone=4, beside={"draft": 6})
+    moved = by_models(
+        forecasts(TRACING.recordings, costs, replace(SPACE, placements=placements))
+    )
+    fixed = by_models(forecasts(TRACING.recordings, costs, SPACE))
+    assert [replace(one.arm, n_cpu_moe=None) for one in moved] == [one.arm for one in fixed]
+    assert {one.arm.n_cpu_moe for one in moved} == {6}
+    for one, other in zip(moved, fixed, strict=True):
+        assert one.speedup == pytest.approx(0.8 * other.speedup)
+    # What is not known of the target's other place cannot be compared with.
+    nothing = forecasts(
+        TRACING.recordings, {"draft": COSTS}, replace(SPACE, placements=placements)
+    )
+    assert by_models(nothing) == []
+    stays = replace(SPACE, placements=Placements(alone=4, beside={"draft": 4}))
+    assert [one.speedup for one in by_models(forecasts(TRACING.recordings, costs, stays))] == [
+        one.speedup for one in fixed
+    ]

@@ -28,6 +28,7 @@ from spectui.tune.events import (
     TuneEvent,
 )
 from spectui.tune.forecast import Forecast, Forecaster, Outlook
+from spectui.tune.loading import Loader
 from spectui.tune.measurement import Measurer, Pair
 from spectui.tune.search import Limits, Search, TuneResult
 from spectui.tune.space import (
@@ -126,14 +127,12 @@ class ScriptedForecaster:
     def forecast(self, arm: Arm) -> None:
         """Nothing was recorded that tells of what the sampler chooses."""
 
-    def run(
-        self, n_prompts: int, on_event: Callable[[TracingEvent], None], loaded: str | None
-    ) -> tuple[Outlook, str | None]:
+    def run(self, n_prompts: int, on_event: Callable[[TracingEvent], None]) -> Outlook:
         self.recorded.append(n_prompts)
         if self._interrupted:
             raise KeyboardInterrupt
         on_event(DraftRecorded(prompt_id="p0", draft="good", n_tokens=33, seconds=1.0))
-        return self._outlook(), loaded
+        return self._outlook()
 
     def recall(self) -> Outlook | None:
         return None if not self.keeps else self._outlook()
@@ -164,15 +163,17 @@ def run(
     clock: Callable[[], float] = time.monotonic,
 ) -> TuneResult:
     workload = Workload(items=items(n_prompts), n_predict=33, sampling=SamplingConfig())
+    driver = cast("Engine", engine or Drafts())
+    candidates = [
+        Candidate(name=name, options=ModelOptions(path=Path(f"{name}.gguf")), loaded=None)
+        for name in drafts
+    ]
     search = Search(
-        cast("Engine", engine or Drafts()),
+        driver,
         study,
         workload=workload,
         measurer=cast("Measurer", measurer),
-        candidates=[
-            Candidate(name=name, options=ModelOptions(path=Path(f"{name}.gguf")), loaded=None)
-            for name in drafts
-        ],
+        loader=Loader(driver, candidates),
         limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s),
         min_gain=min_gain,
         on_event=on_event,

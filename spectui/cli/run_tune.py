@@ -16,7 +16,7 @@ from spectui.cli.tune_request import TuneOptions, TuneRun
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
-from spectui.errors import CancelledError, UsageError
+from spectui.errors import CancelledError, SpectuiError, UsageError
 from spectui.engine.fitting import with_n_cpu_moe
 from spectui.export import NGRAM_DIALECTS, Dialect
 from spectui.models.sizes import counted
@@ -161,8 +161,12 @@ def _prepare(
         seed=shared.seed,
         must_exist=options.resume,
     )
-    if experts is not None and study.space.placements is not None:
-        experts.check(study.space.placements, study.name)
+    try:
+        if experts is not None and study.space.placements is not None:
+            experts.check(study.space.placements, study.name)
+    except SpectuiError:
+        study.close()
+        raise
     return TuneRun(
         shared=shared,
         options=options,

@@ -1,0 +1,143 @@
+"""``tune --tune n_cpu_moe,draft`` on a real mixture of experts, with and without a GPU's plan."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectui.closing import Closing
+from spectui.engine.fitting import MARGIN_BYTES
+from spectui.llama.planned import DeviceMemory, Plan, PlanRequest
+from tests.support.cli import Spectui
+from tests.support.models import CLOSE_DRAFT, MOE, ROUGH_DRAFT, TARGET, TinyPath
+from tests.support.plans import Script
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+pytestmark = pytest.mark.usefixtures("home")
+
+SEARCHED = ["--tune", "n_cpu_moe,draft"]
+
+
+class ScriptedPlanner(Closing):
+    """Plans for a GPU that is not there, as if its layers' experts took 100 bytes each."""
+
+    free_bytes_of_gpu = 50 + 256 + 100
+
+    def __init__(self) -> None:
+        self._script = Script(n_layers=2, draft_bytes=100)
+
+    def plan(self, request: PlanRequest) -> Plan:
+        return self._script(request)
+
+    def gpus(self) -> tuple[DeviceMemory, ...]:
+        return (DeviceMemory(name="CUDA0", description="x", free_bytes=0, total_bytes=None),)
+
+    def free_bytes(self) -> dict[str, int]:
+        return {"CUDA0": MARGIN_BYTES + self.free_bytes_of_gpu}
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plan for a GPU with room for one layer's experts, or for a draft."""
+    monkeypatch.setattr("spectui.cli.expert_placement.Planner", ScriptedPlanner)
+
+
+@pytest.fixture
+def experts(tiny: TinyPath, prompts: Path) -> list[object]:
+    models = ["-m", tiny(MOE), "-md", tiny(CLOSE_DRAFT)]
+    return [*models, "-c", 256, "-t", 1, "-n", 12, "--prompts", prompts]
+
+
+def tuned(spectui: Spectui, *arguments: object) -> dict[str, Any]:
+    assert spectui("tune", *arguments, "--json", "-") == 0, spectui.err
+    document: dict[str, Any] = json.loads(spectui.out)
+    return document
+
+
+@pytest.mark.usefixtures("gpu")
+def test_the_draft_and_its_placement_are_searched(
+    spectui: Spectui, experts: list[object], tiny: TinyPath
+) -> None:
+    document = tuned(spectui, *experts, *SEARCHED, "--trials", 3, "--cpu-moe")
+    draft = tiny(CLOSE_DRAFT).stem
+    assert document["placements"] == {"alone": 1, "beside": {draft: 2}}
+    assert (
+        f"layers with their experts in RAM, instead of --cpu-moe: 1 without a draft, 2 beside "
+        f"{draft}; fewer do not fit, more would only be slower\n"
+    ) in spectui.err
+    assert document["baseline"]["params"] == {"draft": None, "n_cpu_moe": 1}
+    tried = {(one["params"]["draft"], one["params"]["n_cpu_moe"]) for one in document["trials"]}
+    assert tried == {(None, 1), (draft, 2)}
+    assert {one["state"] for one in document["trials"]} == {"complete"}
+    assert {one["params"]["n_cpu_moe"] for one in document["forecasts"]} == {1, 2}
+    # What drafts decides where the experts lie, in the command as well.
+    for command, uses in (
+        (document["command"], document["verdict"]["use_speculation"]),
+        (document["best_command"], True),
+    ):
+        own = document["best"]["params"] if uses else {"n_cpu_moe": 1}
+        assert f"--n-cpu-moe {own['n_cpu_moe']}" in command
+        assert "--cpu-moe" not in command
+    assert document["lossless"]
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_study_goes_on_with_its_placements_or_says_why_not(
+    spectui: Spectui, experts: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = tuned(spectui, *experts, *SEARCHED, "--trials", 2)
+    # Less is free by now, but not less than there was to spare.
+    monkeypatch.setattr(ScriptedPlanner, "free_bytes_of_gpu", 50 + 256 + 100 - 1)
+    again = tuned(spectui, *experts, *SEARCHED, "--trials", 3)
+    assert again["study"] == first["study"]
+    assert again["placements"] == first["placements"]
+    assert len(again["trials"]) == 3
+    monkeypatch.setattr(ScriptedPlanner, "free_bytes_of_gpu", 50 + 256 - MARGIN_BYTES)
+    assert spectui("tune", *experts, *SEARCHED, "--trials", 3) == 4
+    assert "does not fit even with the experts of all layers in RAM" in spectui.err
+
+
+@pytest.mark.usefixtures("gpu")
+def test_without_a_gpus_plan_the_placement_is_another_study(
+    spectui: Spectui, experts: list[object]
+) -> None:
+    searched = tuned(spectui, *experts, *SEARCHED, "--trials", 1)
+    fixed = tuned(spectui, *experts, "--tune", "draft", "--trials", 1)
+    assert fixed["study"] != searched["study"]
+    assert fixed["placements"] is None
+    assert fixed["trials"][0]["params"] == {"draft": None}
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_draft_without_room_is_left_out(
+    spectui: Spectui, experts: list[object], tiny: TinyPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ScriptedPlanner, "free_bytes_of_gpu", 50 + 256 + 99)
+    assert spectui("tune", *experts, *SEARCHED, "--trials", 2) == 4
+    assert "does not fit beside the target even with the experts of all layers" in spectui.err
+    folder = ["--draft-dir", tiny(ROUGH_DRAFT).parent]
+    without = [one for one in experts if one not in {"-md", tiny(CLOSE_DRAFT)}]
+    document = tuned(spectui, *without, *folder, *SEARCHED, "--trials", 2)
+    assert document["placements"] == {"alone": 2, "beside": {}}
+    assert {one["compatible"] for one in document["drafts"]} == {False}
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [(MOE, "without a GPU all experts are in RAM"), (TARGET, "has no experts")],
+)
+def test_where_it_changes_nothing_the_rest_is_searched(
+    spectui: Spectui, tiny: TinyPath, experts: list[object], target: Any, reason: str
+) -> None:
+    given = [tiny(target) if one == tiny(MOE) else one for one in experts]
+    document = tuned(spectui, *given, *SEARCHED, "--trials", 3)
+    assert f"n_cpu_moe changes nothing here ({reason}" in spectui.err or reason in spectui.err
+    assert document["placements"] is None
+    assert document["placements_reason"] == "n_cpu_moe was not searched"
+    assert "--n-cpu-moe" not in document["command"]
+    drafts = {one["params"]["draft"] for one in document["trials"]}
+    assert drafts == {None, tiny(CLOSE_DRAFT).stem}

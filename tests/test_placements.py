@@ -1,0 +1,387 @@
+"""A draft against expert layers, on plans and machines that are made up."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.config import (
+    ContextOptions,
+    ModelOptions,
+    SamplingConfig,
+    SpeculationConfig,
+    TensorOverride,
+)
+from spectui.engine.commands import LoadTarget, ProbeMargin
+from spectui.engine.driver import Engine
+from spectui.engine.events import GenerationResult, MarginProbed
+from spectui.engine.fitting import MARGIN_BYTES, can_load, with_n_cpu_moe
+from spectui.errors import BadInputError, DoesNotFitError, UsageError
+from spectui.llama.planned import PlanRequest
+from spectui.monitor.readings import Reading
+from spectui.tune.candidates import Candidate
+from spectui.tune.categories import per_category
+from spectui.tune.conditions import conditions
+from spectui.tune.explain import explain_result
+from spectui.tune.loading import Loader, MovableTarget
+from spectui.tune.measurement import Measurer, measurements
+from spectui.tune.placements import Placements, misfits, place_experts, why_idle
+from spectui.tune.race import LOOK_EVERY, Race
+from spectui.tune.search import Limits, Search, TuneResult
+from spectui.tune.space import Parameter, SearchSpace
+from spectui.tune.statistics import paired_speedup
+from spectui.tune.study import Sampler, TuningStudy
+from spectui.tune.trials import OFF, Arm, best_trial, levelled, speedup_estimate
+from spectui.tune.workload import WorkItem, Workload
+from tests.support.plans import BAD, GOOD, HUGE, ODD, REQUEST, Script
+from tests.support.search import OFF_TOKENS_PER_S, ScriptedMeasurer, items
+
+FIXED_BYTES = 50 + 4096
+"""Of the scripted target: dense weights and cache."""
+PLACEMENTS = Placements(alone=4, beside={"big": 6, "small": 4})
+TARGET = ModelOptions(path=Path("target.gguf"), n_cpu_moe=6)
+
+
+def gpu(n_bytes: int) -> dict[str, int]:
+    """A GPU with so much to give away."""
+    return {"CUDA0": MARGIN_BYTES + FIXED_BYTES + n_bytes}
+
+
+def test_a_draft_takes_the_room_of_expert_layers() -> None:
+    found = place_experts(Script(draft_bytes=150), REQUEST, {"good": GOOD}, gpu(600))
+    assert found.placements == Placements(alone=4, beside={"good": 6})
+    assert found.placements.most == 6
+    assert found.placements.text == "4 without a draft, 6 beside good"
+    assert not found.refused
+
+
+@given(st.integers(-10, 1200), st.integers(0, 1200))
+def test_as_few_layers_as_fit_are_in_ram(free_bytes: int, draft_bytes: int) -> None:
+    script, free = Script(draft_bytes=draft_bytes), gpu(free_bytes)
+    fitting = [
+        [n for n in range(script.n_layers + 1) if fits(script, n, draft, free)]
+        for draft in (None, GOOD)
+    ]
+    alone, beside = (min(numbers, default=None) for numbers in fitting)
+    if alone is None:
+        with pytest.raises(DoesNotFitError, match=r"target.gguf does not fit even with"):
+            place_experts(script, REQUEST, {"good": GOOD}, free)
+        return
+    found = place_experts(script, REQUEST, {"good": GOOD}, free)
+    assert found.placements.alone == alone
+    assert found.placements.beside.get("good") == beside
+    assert ("good" in found.refused) == (beside is None)
+
+
+def fits(script: Script, n: int, draft: ModelOptions | None, free: Mapping[str, int]) -> bool:
+    """Whether there is room for it, and the margin is left."""
+    request = PlanRequest(target=with_n_cpu_moe(REQUEST.target, n), draft=draft)
+    return can_load(script(request), {name: n - MARGIN_BYTES for name, n in free.items()})
+
+
+def test_drafts_that_have_no_place_are_refused_with_the_reason() -> None:
+    drafts = {"good": GOOD, "huge": HUGE, "bad": BAD, "odd": ODD}
+    found = place_experts(Script(), REQUEST, drafts, gpu(600))
+    assert set(found.placements.beside) == {"good"}
+    kinds = {name: type(error) for name, error in found.refused.items()}
+    assert kinds == {"huge": DoesNotFitError, "bad": BadInputError, "odd": UsageError}
+    assert "keep it in RAM with -ngld 0" in str(found.refused["huge"])
+
+
+def test_what_the_options_say_of_experts_gives_way() -> None:
+    other = TensorOverride(pattern="attn", buffer="CPU")
+    experts = TensorOverride(pattern="exps", buffer="CPU")
+    given = replace(TARGET, cpu_moe=True, override_tensor=(experts, other))
+    assert with_n_cpu_moe(given, 3) == replace(TARGET, n_cpu_moe=3, override_tensor=(other,))
+
+
+def test_placements_of_an_earlier_run_are_checked_without_the_margin() -> None:
+    script, drafts = Script(draft_bytes=150), {"good": GOOD}
+    kept = Placements(alone=4, beside={"good": 6})
+
+    def left(n_bytes: int) -> list[str | None]:
+        free = {"CUDA0": FIXED_BYTES + n_bytes}
+        return list(misfits(script, REQUEST, drafts, kept, free))
+
+    assert left(600) == []
+    assert left(599) == [None]
+    assert left(549) == [None, "good"]
+
+
+@pytest.mark.parametrize(
+    ("script", "target", "has_gpus", "reason"),
+    [
+        (Script(n_experts=0), TARGET, True, "target.gguf has no experts"),
+        (Script(), TARGET, False, "without a GPU all experts are in RAM"),
+        (Script(), replace(TARGET, n_gpu_layers=0), True, "with -ngl 0 all experts are in RAM"),
+        (Script(), TARGET, True, None),
+    ],
+)
+def test_where_it_changes_nothing_is_said(
+    script: Script, target: ModelOptions, *, has_gpus: bool, reason: str | None
+) -> None:
+    assert why_idle(script, PlanRequest(target=target), has_gpus=has_gpus) == reason
+
+
+@dataclass
+class Machine:
+    """An engine whose GPU has room for what ``PLACEMENTS`` say, and for no layer more."""
+
+    n_cpu_moe: int = 6
+    draft: str | None = None
+    loads: list[int | str] = field(default_factory=list)
+    """Layers with experts in RAM for a target, names for drafts."""
+    n_interruptions: int = 0
+    waited_s: float = 0.0
+    is_broken: bool = False
+
+    def load_target(
+        self, options: ModelOptions, _context: ContextOptions, *, max_draft: int
+    ) -> None:
+        assert max_draft == 16
+        self.n_cpu_moe, self.draft = options.n_cpu_moe, None
+        self.loads.append(options.n_cpu_moe)
+        self._check(PLACEMENTS.alone)
+
+    def load_draft(self, options: ModelOptions) -> None:
+        self.draft = options.path.stem
+        self.loads.append(self.draft)
+        self._check(PLACEMENTS.of(self.draft))
+
+    def _check(self, least: int) -> None:
+        if self.is_broken or self.n_cpu_moe < least:
+            raise DoesNotFitError("out of memory")
+
+    def probe_margin(self, _command: ProbeMargin) -> MarginProbed:
+        return MarginProbed(margin=3.0, noise=0.01)
+
+
+class PlacedMeasurer(ScriptedMeasurer):
+    """The target alone takes 9 units for a token with 4 layers' experts in RAM, and 11 with 6."""
+
+    def __init__(self, machine: Machine, **options: float) -> None:
+        super().__init__(**cast("Any", options))
+        self.machine = machine
+        self.seen: set[tuple[str | None, int]] = set()
+
+    def decode(self, item: WorkItem, speculation: SpeculationConfig | None) -> GenerationResult:
+        if speculation is not None and speculation.ngram is None:
+            self.seen.add((self.machine.draft, self.machine.n_cpu_moe))
+        return super().decode(item, speculation)
+
+    def _machine(self) -> float:
+        return super()._machine() * 9 / (5 + self.machine.n_cpu_moe)
+
+
+SPACE = SearchSpace(
+    drafts=("big",), tuned=frozenset({Parameter.DRAFT, Parameter.N_CPU_MOE}), placements=PLACEMENTS
+)
+WIDE = replace(SPACE, drafts=("big", "small"), tuned=frozenset(Parameter))
+OVER_ALONE = 9 / 11
+"""The target alone beside the big draft."""
+
+
+def study(tmp_path: Path, space: SearchSpace) -> TuningStudy:
+    return TuningStudy(
+        name="s",
+        storage=f"sqlite:///{tmp_path / 'studies.sqlite3'}",
+        spec={"machine": "m"},
+        space=space,
+        sampler=Sampler.TPE,
+        seed=0,
+    )
+
+
+def loader_of(machine: Machine, drafts: tuple[str, ...]) -> Loader:
+    command = LoadTarget(options=TARGET, context=ContextOptions(), max_draft=16)
+    return Loader(
+        cast("Engine", machine),
+        [
+            Candidate(name=name, options=ModelOptions(path=Path(f"{name}.gguf")), loaded=None)
+            for name in drafts
+        ],
+        movable=MovableTarget(loaded=command, placements=PLACEMENTS),
+    )
+
+
+def run(
+    tmp_path: Path, machine: Machine, measurer: PlacedMeasurer, space: SearchSpace, n_trials: int
+) -> TuneResult:
+    with study(tmp_path, space) as opened:
+        return Search(
+            cast("Engine", machine),
+            opened,
+            workload=Workload(items=items(16), n_predict=33, sampling=SamplingConfig()),
+            measurer=cast("Measurer", measurer),
+            loader=loader_of(machine, space.drafts),
+            limits=Limits(n_trials=n_trials),
+            min_gain=0.02,
+            on_event=lambda _event: None,
+        ).run()
+
+
+@pytest.mark.parametrize(("gain", "pays"), [(1.1, False), (1.5, True)])
+def test_a_draft_is_measured_against_what_fits_without_it(
+    tmp_path: Path, gain: float, *, pays: bool
+) -> None:
+    machine = Machine()
+    # Of the two drafters that are tried, the n-gram one gains next to nothing.
+    measurer = PlacedMeasurer(machine, peak=3, gain=gain)
+    measurer.ngram_gain = 0.7
+    result = run(tmp_path, machine, measurer, SPACE, 3)
+    assert result.off == Arm(draft=None, speculation=None, n_cpu_moe=4)
+    assert result.best is not None
+    assert (result.best.draft, result.best.n_cpu_moe) == ("big", 6)
+    assert result.speedup is not None
+    assert result.speedup.estimate == pytest.approx(gain * OVER_ALONE, rel=0.02)
+    assert result.verdict.use_speculation == pays
+    assert "n_cpu_moe 6" in result.verdict.reason
+    # Where it lies, the draft gains in both cases.
+    assert paired_speedup(measurements(result.in_place)).estimate == pytest.approx(gain, rel=0.02)
+    assert measurer.seen == {("big", 6)}
+
+
+def test_trials_are_told_over_the_same_baseline(tmp_path: Path) -> None:
+    machine = Machine()
+    result = run(tmp_path, machine, PlacedMeasurer(machine, peak=6, gain=1.2), SPACE, 3)
+    told = {
+        record.arm.drafter: speedup_estimate(record, result.trials) for record in result.trials
+    }
+    assert told["off"] == pytest.approx(1.0)
+    assert told["ngram-simple"] == pytest.approx(1.02 / 1.1, rel=0.02)
+    # Over the target alone in its own place it would be the fastest of the three.
+    assert told["big"] == pytest.approx(1.2 / 1.15 * OVER_ALONE, rel=0.02)
+    best = best_trial(result.trials)
+    assert best is not None
+    assert best.arm.drafter == "ngram-simple"
+    rows = per_category(result.trials, result.best)
+    assert all(row.best.is_off for row in rows)
+    # The target alone was slower beside the draft, and the machine was not.
+    unknown = Reading(value=None, reason="none")
+    assert conditions(result.trials, unknown, unknown).drift == pytest.approx(0.0)
+    anchors = {one.anchor_tokens_per_s for one in levelled(result.trials)}
+    assert anchors == {pytest.approx(OFF_TOKENS_PER_S)}
+
+
+def test_why_says_what_the_room_for_the_draft_costs(tmp_path: Path) -> None:
+    machine = Machine()
+    result = run(tmp_path, machine, PlacedMeasurer(machine, peak=3, gain=1.5), SPACE, 3)
+    text = explain_result(result).text
+    assert text.startswith(
+        "Beside big the experts of 6 layers lie in RAM, 2 more than without a draft, and the "
+        "target alone is 0.82× as fast. Over that:"
+    )
+
+
+def test_the_target_moves_once_per_place_in_the_queue(tmp_path: Path) -> None:
+    machine = Machine()
+    # Off, the defaults of both drafts, the old ones of the first, and n-grams.
+    run(tmp_path, machine, PlacedMeasurer(machine, gain=0.5), WIDE, 5)
+    assert [one for one in machine.loads if isinstance(one, int)] == [4, 6, 4]
+
+
+def test_every_draft_is_tried_where_it_has_its_place(tmp_path: Path) -> None:
+    machine = Machine()
+    measurer = PlacedMeasurer(machine, peak=6, gain=1.4)
+    result = run(tmp_path, machine, measurer, WIDE, 15)
+    assert measurer.seen == {("big", 6), ("small", 4)}
+    assert all(record.error is None for record in result.trials)
+    assert {
+        (record.arm.draft, record.arm.n_cpu_moe) for record in result.trials
+    } == {(None, 4), ("big", 6), ("small", 4)}
+    # Both draft alike, and one leaves the target where it is fastest.
+    assert result.best is not None
+    assert result.best.draft == "small"
+
+
+def test_a_study_keeps_the_placements_that_it_began_with(tmp_path: Path) -> None:
+    with study(tmp_path, SPACE) as first:
+        assert first.space.placements == PLACEMENTS
+    later = replace(SPACE, placements=Placements(alone=2, beside={"big": 3}))
+    with study(tmp_path, later) as again:
+        assert again.space.placements == PLACEMENTS
+        assert again.space.off == replace(OFF, n_cpu_moe=4)
+
+
+def test_nothing_is_loaded_that_is_there() -> None:
+    machine = Machine()
+    loader = loader_of(machine, ("small", "big"))
+    # The target lies beside the big draft, and ends where it lies without one.
+    assert loader.drafts == ("big", "small")
+    for draft in ("big", "big", None, "small", None):
+        loader.load(draft)
+    assert machine.loads == ["big", 4, "small"]
+    loader.load("big")
+    assert machine.loads[3:] == [6, "big"]
+    assert loader.moves("big", None)
+    assert not loader.moves("small", None)
+
+
+def test_a_load_that_failed_is_made_up_for_by_the_next() -> None:
+    machine = Machine(is_broken=True)
+    loader = loader_of(machine, ("big",))
+    with pytest.raises(DoesNotFitError):
+        loader.load(None)
+    machine.is_broken = False
+    loader.load("big")
+    assert machine.loads == [4, 6, "big"]
+
+
+BIG = Arm(draft="big", speculation=SpeculationConfig(draft_max=6), n_cpu_moe=6)
+SMALL = Arm(draft="small", speculation=SpeculationConfig(draft_max=8), n_cpu_moe=4)
+ALONE = replace(OFF, n_cpu_moe=4)
+
+
+def race(machine: Machine, measurer: ScriptedMeasurer, *arms: Arm, n_items: int = 24) -> Race:
+    loader = loader_of(machine, ("big", "small"))
+    return Race(
+        cast("Measurer", measurer),
+        arms,
+        items(n_items),
+        min_gain=0.02,
+        off=ALONE,
+        load=lambda arm: loader.load(arm.draft),
+        on_pair=lambda _pair: None,
+    )
+
+
+def test_looks_turn_round_so_that_the_target_moves_once_in_each_and_drift_cancels() -> None:
+    # The machine loses half a per cent between the two halves of a look.
+    machine = Machine()
+    one = race(machine, PlacedMeasurer(machine, gain=1.25, drift_per_run=0.0004), BIG)
+    one.run()
+    assert machine.loads == [4, 6, "big", 4, 6, "big"]
+    (standing,) = one.conclude()
+    assert standing.n_pairs == 24
+    assert standing.speedup is not None
+    assert standing.speedup.estimate == pytest.approx(1.25 * OVER_ALONE, rel=0.005)
+
+
+def test_a_finalist_that_leaves_the_target_in_place_gives_the_baseline_for_both() -> None:
+    machine = Machine()
+    measurer = PlacedMeasurer(machine, gain=1.25)
+    one = race(machine, measurer, BIG, SMALL, n_items=LOOK_EVERY)
+    one.run()
+    # Each with the target alone in its own place, and nothing besides.
+    assert measurer.n_runs == 4 * LOOK_EVERY
+    assert one.leader == SMALL
+    assert one.in_place(SMALL) == ()
+    off = [pair.baseline.tokens_per_s for pair in one.pairs(BIG)]
+    assert off == [pair.baseline.tokens_per_s for pair in one.pairs(SMALL)]
+    own = [pair.baseline.tokens_per_s for pair in one.in_place(BIG)]
+    assert own == pytest.approx([OFF_TOKENS_PER_S * OVER_ALONE] * LOOK_EVERY)
+
+
+def test_an_interrupt_between_two_places_leaves_what_can_be_compared() -> None:
+    machine = Machine()
+    measurer = PlacedMeasurer(machine, gain=1.25)
+    measurer.interrupt_at = LOOK_EVERY + 2 * 3 + 1
+    one = race(machine, measurer, BIG)
+    with pytest.raises(KeyboardInterrupt):
+        one.run()
+    (standing,) = one.conclude()
+    assert standing.n_pairs == 3
