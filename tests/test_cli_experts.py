@@ -20,12 +20,14 @@ SEARCHED = ["--tune", "n_cpu_moe,draft"]
 
 
 class ScriptedPlanner(Closing):
-    """Plans for a GPU that is not there, as if its layers' experts took 100 bytes each."""
+    """Plans for a GPU that is not there, in margins: a layer's experts take two, a draft two."""
 
-    free_bytes_of_gpu = 50 + 256 + 100
+    n_free = 5.0
+    """Beside dense weights and cache."""
 
     def __init__(self) -> None:
-        self._script = Script(n_layers=2, draft_bytes=100)
+        two = 2 * MARGIN_BYTES
+        self._script = Script(n_layers=3, expert_bytes=two, draft_bytes=two)
 
     def plan(self, request: PlanRequest) -> Plan:
         return self._script(request)
@@ -34,7 +36,7 @@ class ScriptedPlanner(Closing):
         return (DeviceMemory(name="CUDA0", description="x", free_bytes=0, total_bytes=None),)
 
     def free_bytes(self) -> dict[str, int]:
-        return {"CUDA0": MARGIN_BYTES + self.free_bytes_of_gpu}
+        return {"CUDA0": 50 + 256 + int(self.n_free * MARGIN_BYTES)}
 
     def close(self) -> None:
         """Nothing is open."""
@@ -42,7 +44,7 @@ class ScriptedPlanner(Closing):
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plan for a GPU with room for one layer's experts, or for a draft."""
+    """Plan for a GPU with room for two layers' experts, or for one's and a draft."""
     monkeypatch.setattr("spectui.cli.expert_placement.Planner", ScriptedPlanner)
 
 
@@ -90,13 +92,17 @@ def test_a_study_goes_on_with_its_placements_or_says_why_not(
     spectui: Spectui, experts: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = tuned(spectui, *experts, *SEARCHED, "--trials", 2)
-    # Less is free by now, but not less than there was to spare.
-    monkeypatch.setattr(ScriptedPlanner, "free_bytes_of_gpu", 50 + 256 + 100 - 1)
+    # Less is free by now, and what was to spare makes up for it.
+    monkeypatch.setattr(ScriptedPlanner, "n_free", 4.5)
     again = tuned(spectui, *experts, *SEARCHED, "--trials", 3)
     assert again["study"] == first["study"]
     assert again["placements"] == first["placements"]
     assert len(again["trials"]) == 3
-    monkeypatch.setattr(ScriptedPlanner, "free_bytes_of_gpu", 50 + 256 - MARGIN_BYTES)
+    monkeypatch.setattr(ScriptedPlanner, "n_free", 3.9)
+    assert spectui("tune", *experts, *SEARCHED, "--trials", 3) == 4
+    assert f"the study {first['study']} measured with n_cpu_moe 1 without a draft" in spectui.err
+    assert "does not fit alone or beside" in spectui.err
+    monkeypatch.setattr(ScriptedPlanner, "n_free", 0.9)
     assert spectui("tune", *experts, *SEARCHED, "--trials", 3) == 4
     assert "does not fit even with the experts of all layers in RAM" in spectui.err
 
@@ -116,13 +122,13 @@ def test_without_a_gpus_plan_the_placement_is_another_study(
 def test_a_draft_without_room_is_left_out(
     spectui: Spectui, experts: list[object], tiny: TinyPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ScriptedPlanner, "free_bytes_of_gpu", 50 + 256 + 99)
+    monkeypatch.setattr(ScriptedPlanner, "n_free", 2.5)
     assert spectui("tune", *experts, *SEARCHED, "--trials", 2) == 4
     assert "does not fit beside the target even with the experts of all layers" in spectui.err
     folder = ["--draft-dir", tiny(ROUGH_DRAFT).parent]
     without = [one for one in experts if one not in {"-md", tiny(CLOSE_DRAFT)}]
     document = tuned(spectui, *without, *folder, *SEARCHED, "--trials", 2)
-    assert document["placements"] == {"alone": 2, "beside": {}}
+    assert document["placements"] == {"alone": 3, "beside": {}}
     assert {one["compatible"] for one in document["drafts"]} == {False}
 
 
@@ -135,7 +141,8 @@ def test_where_it_changes_nothing_the_rest_is_searched(
 ) -> None:
     given = [tiny(target) if one == tiny(MOE) else one for one in experts]
     document = tuned(spectui, *given, *SEARCHED, "--trials", 3)
-    assert f"n_cpu_moe changes nothing here ({reason}" in spectui.err or reason in spectui.err
+    assert "n_cpu_moe changes nothing here" in spectui.err
+    assert f"{reason}); the rest is searched\n" in spectui.err
     assert document["placements"] is None
     assert document["placements_reason"] == "n_cpu_moe was not searched"
     assert "--n-cpu-moe" not in document["command"]
