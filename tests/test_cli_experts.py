@@ -10,7 +10,7 @@ from spectui.closing import Closing
 from spectui.engine.fitting import MARGIN_BYTES
 from spectui.llama.planned import DeviceMemory, Plan, PlanRequest
 from tests.support.cli import Spectui
-from tests.support.models import CLOSE_DRAFT, MOE, ROUGH_DRAFT, TARGET, TinyPath
+from tests.support.models import CLOSE_DRAFT, MOE, ROUGH_DRAFT, TARGET, Tiny, TinyPath
 from tests.support.plans import Script
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
@@ -137,7 +137,7 @@ def test_a_draft_without_room_is_left_out(
     [(MOE, "without a GPU all experts are in RAM"), (TARGET, "has no experts")],
 )
 def test_where_it_changes_nothing_the_rest_is_searched(
-    spectui: Spectui, tiny: TinyPath, experts: list[object], target: Any, reason: str
+    spectui: Spectui, tiny: TinyPath, experts: list[object], target: Tiny, reason: str
 ) -> None:
     given = [tiny(target) if one == tiny(MOE) else one for one in experts]
     document = tuned(spectui, *given, *SEARCHED, "--trials", 3)

@@ -245,18 +245,14 @@ def test_a_draft_that_moves_the_target_is_forecast_over_what_fits_without_it() -
     alone = replace(COSTS, off_s=0.8 * COSTS.off_s, off_growth_s=0.8 * COSTS.off_growth_s)
     costs = {"draft": COSTS, NGRAM_COSTS: alone}
     placements = Placements(alone=4, beside={"draft": 6})
-    moved = by_models(
-        forecasts(TRACING.recordings, costs, replace(SPACE, placements=placements))
-    )
+    moved = by_models(forecasts(TRACING.recordings, costs, replace(SPACE, placements=placements)))
     fixed = by_models(forecasts(TRACING.recordings, costs, SPACE))
     assert [replace(one.arm, n_cpu_moe=None) for one in moved] == [one.arm for one in fixed]
     assert {one.arm.n_cpu_moe for one in moved} == {6}
     for one, other in zip(moved, fixed, strict=True):
         assert one.speedup == pytest.approx(0.8 * other.speedup)
     # What is not known of the target's other place cannot be compared with.
-    nothing = forecasts(
-        TRACING.recordings, {"draft": COSTS}, replace(SPACE, placements=placements)
-    )
+    nothing = forecasts(TRACING.recordings, {"draft": COSTS}, replace(SPACE, placements=placements))
     assert by_models(nothing) == []
     stays = replace(SPACE, placements=Placements(alone=4, beside={"draft": 4}))
     assert [one.speedup for one in by_models(forecasts(TRACING.recordings, costs, stays))] == [

@@ -1,4 +1,4 @@
-"""``--tune n_cpu_moe``: where llama.cpp's memory plan lets the experts lie, before anything loads."""
+"""``--tune n_cpu_moe``: where the memory plan lets experts lie, before anything is loaded."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

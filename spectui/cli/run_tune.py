@@ -16,8 +16,8 @@ from spectui.cli.tune_request import TuneOptions, TuneRun
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
-from spectui.errors import CancelledError, SpectuiError, UsageError
 from spectui.engine.fitting import with_n_cpu_moe
+from spectui.errors import CancelledError, SpectuiError, UsageError
 from spectui.export import NGRAM_DIALECTS, Dialect
 from spectui.models.sizes import counted
 from spectui.monitor.machine import this_machine

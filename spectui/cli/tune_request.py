@@ -6,8 +6,8 @@ from spectui.cli.request import SharedOptions
 from spectui.cli.session import Models
 from spectui.config import ModelOptions
 from spectui.engine.commands import LoadTarget
-from spectui.engine.fitting import with_n_cpu_moe
 from spectui.engine.events import ModelLoaded
+from spectui.engine.fitting import with_n_cpu_moe
 from spectui.errors import UsageError
 from spectui.monitor.machine import Machine
 from spectui.tune.candidates import Candidate

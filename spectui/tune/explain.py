@@ -56,9 +56,7 @@ def explain_result(result: TuneResult) -> Explanation:
         )
     # Rounds can be taken apart only beside the target alone in the same place.
     over_own = paired_speedup(measurements(result.in_place)).estimate
-    found = explain_measured(
-        result.in_place, arm, speedup=over_own, recommended=False, costs=costs
-    )
+    found = explain_measured(result.in_place, arm, speedup=over_own, recommended=False, costs=costs)
     return replace(found, text=f"{_moved(result, arm)} {found.text}")
 
 

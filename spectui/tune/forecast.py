@@ -99,9 +99,7 @@ def forecasts(
     return tuple(sorted(found, key=lambda one: -one.speedup))
 
 
-def off_costs(
-    draft: str, costs_by_draft: Mapping[str, Costs], space: SearchSpace
-) -> Costs | None:
+def off_costs(draft: str, costs_by_draft: Mapping[str, Costs], space: SearchSpace) -> Costs | None:
     """Costs that tell what off takes: where the target lies without a draft.
 
     None where nothing was measured there.

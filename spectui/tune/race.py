@@ -143,7 +143,7 @@ class Race:
     def _measure(self, start: int, items: Sequence[WorkItem]) -> None:
         by_draft = list(self._by_draft())
         # It begins with what the last look has left loaded.
-        for arms in reversed(by_draft) if self._looks.n % 2 else by_draft:
+        for arms in by_draft[::-1] if self._looks.n % 2 else by_draft:
             self._load(arms[0])
             for arm in arms:
                 self._measurer.warm_up(arm.speculation)
