@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, cast
 
@@ -112,6 +113,8 @@ class ScriptedForecaster:
         self.keeps = False
         """Whether an earlier run's trace is there."""
         self.recorded: list[int] = []
+        self.in_time: list[bool] = []
+        """Whether there was time at the begin of each recording."""
 
     n_prompts = 8
 
@@ -127,8 +130,14 @@ class ScriptedForecaster:
         """Nothing was recorded that tells of what the sampler chooses."""
 
     def run(
-        self, n_prompts: int, on_event: Callable[[TracingEvent], None], loaded: str | None
+        self,
+        n_prompts: int,
+        on_event: Callable[[TracingEvent], None],
+        loaded: str | None,
+        *,
+        has_time: Callable[[], bool],
     ) -> tuple[Outlook, str | None]:
+        self.in_time.append(has_time())
         self.recorded.append(n_prompts)
         if self._interrupted:
             raise KeyboardInterrupt
@@ -227,6 +236,23 @@ def test_a_forecast_records_what_the_time_budget_has_room_for(
     )
     assert forecaster.recorded == recorded
     assert bool(result.forecasts) == bool(recorded)
+
+
+def test_a_recording_is_told_when_its_share_of_the_time_is_gone(tmp_path: Path) -> None:
+    told = []
+    for second in (30.0, 50.0):
+        forecaster = ScriptedForecaster()
+        ticks = chain([0.0], repeat(second))
+        run(
+            open_study(tmp_path, name=f"at-{second:g}"),
+            ScriptedMeasurer(),
+            n_trials=1,
+            time_budget_s=100.0,
+            forecaster=forecaster,
+            clock=ticks.__next__,
+        )
+        told += forecaster.in_time
+    assert told == [True, False]
 
 
 def test_an_interrupted_forecast_ends_the_search_and_measures_nothing(tmp_path: Path) -> None:

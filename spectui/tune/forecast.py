@@ -216,7 +216,12 @@ class Forecaster:
         return decoding_s + mean_tokens * prompt_token_s * readings
 
     def run(
-        self, n_prompts: int, on_event: Callable[[TracingEvent], None], loaded: str | None
+        self,
+        n_prompts: int,
+        on_event: Callable[[TracingEvent], None],
+        loaded: str | None,
+        *,
+        has_time: Callable[[], bool] = lambda: True,
     ) -> tuple[Outlook, str | None]:
         """Record and replay.
 
@@ -224,6 +229,7 @@ class Forecaster:
             n_prompts: to record, of those that there are.
             on_event: told what is done, on the caller's thread.
             loaded: the candidate that the engine has loaded.
+            has_time: asked whether costs may be measured on one prompt more.
 
         Returns:
             What was found, and the candidate that is loaded now.
@@ -241,6 +247,7 @@ class Forecaster:
             schedule=self._schedule,
             loaded=loaded,
             on_event=on_event,
+            has_time=has_time,
         )
         tracing = tracer.run()
         if tracing.interrupted:

@@ -59,6 +59,10 @@ class Pace:
         """Whether there is a time budget."""
         return self._budget_s is not None
 
+    def has_spent(self, share: float) -> bool:
+        """Whether ``share`` of the time budget is gone."""
+        return self._budget_s is not None and self.left_s < (1 - share) * self._budget_s
+
     def trial(self, run: Callable[[], None]) -> None:
         """Run a trial, and remember what it took."""
         began_s = self._now_s()
@@ -77,16 +81,14 @@ class Pace:
         prompts_s = self._prompts.prompt_token_s * sum(new.values())
         return len(items) * block_s(records, arms) + prompts_s
 
-    def affordable(
+    def n_affordable(
         self, records: Sequence[TrialRecord], arms: Sequence[Arm], items: Sequence[WorkItem]
-    ) -> Sequence[WorkItem]:
-        """As many of ``items`` as there is time to race on, and no fewer than a look needs."""
-        if not self.is_bounded:
-            return items
+    ) -> int:
+        """How many of ``items``, from the first, there is time to race on."""
         n = len(items)
-        while n > LOOK_EVERY and self.race_s(records, arms, items[:n]) > self.left_s:
+        while n and self.race_s(records, arms, items[:n]) > self.left_s:
             n -= 1
-        return items[:n]
+        return n
 
 
 def block_s(records: Sequence[TrialRecord], arms: Sequence[Arm]) -> float:

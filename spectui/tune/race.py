@@ -19,10 +19,16 @@ LOOK_EVERY = 8
 """Prompts between two looks, at least; fewer give no useful interval."""
 _MAX_LOOKS = 8
 """More would leave the first ones too little error to be of use."""
+_SHORTEST_LEG = 4
+"""Prompts between the last look and the one before it."""
 _PRECISE = 0.05
 """Half of the interval, relative: a gain is worth measuring on until it is known this well."""
 _N_RESAMPLES = 40_000
 """The first look spends little of the error: its interval lies far out in the tails."""
+
+
+def _all(_arms: Sequence[Arm], items: Sequence[WorkItem]) -> int:
+    return len(items)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +53,7 @@ class Race:
         min_gain: float,
         load: Callable[[Arm], None],
         on_pair: Callable[[Pair], None],
-        has_time: Callable[[], bool] = lambda: True,
+        n_affordable: Callable[[Sequence[Arm], Sequence[WorkItem]], int] = _all,
         n_resamples: int = _N_RESAMPLES,
     ) -> None:
         """Prepare; nothing is measured yet.
@@ -60,7 +66,9 @@ class Race:
                 to be worth measuring on; 0.02 is 2 %.
             load: makes an arm's draft the loaded one.
             on_pair: told of every measured pair.
-            has_time: asked at every look whether to go on.
+            n_affordable: given the finalists that still run and the prompts that are left, how
+                many of those, from the first, there is time for; asked at every look. The prompts
+                before the first look are measured in any case.
             n_resamples: of the bootstrap.
         """
         self._measurer = measurer
@@ -68,12 +76,14 @@ class Race:
         self._min_gain = min_gain
         self._load = load
         self._on_pair = on_pair
-        self._has_time = has_time
+        self._n_affordable = n_affordable
         self._n_resamples = n_resamples
         self._pairs: dict[Arm, list[Pair]] = {arm: [] for arm in arms}
         self._running = list(arms)
         self._speedups: dict[Arm, Speedup] = {}
         self._looks = Looks()
+        self._fraction = 0.0
+        """Of the planned prompts, at the last look."""
         self._n_seen = 0
         """Pairs at the last look."""
         self.leader = arms[0]
@@ -81,15 +91,25 @@ class Race:
 
     def run(self) -> None:
         """Measure until it is decided, time is up, or prompts are. May be interrupted."""
-        n_items = len(self._items)
-        step = max(LOOK_EVERY, -(-n_items // _MAX_LOOKS))
-        for start in range(0, n_items, step):
-            self._measure(start, self._items[start : start + step])
-            done = min(start + step, n_items)
-            is_last = done == n_items or not self._has_time()
-            self._look(1.0 if is_last else done / n_items)
-            if is_last or self._is_decided():
+        step = max(LOOK_EVERY, -(-len(self._affordable(0)) // _MAX_LOOKS))
+        start, leg = 0, self._items[:step]
+        while leg:
+            self._measure(start, leg)
+            start += len(leg)
+            rest = self._affordable(start)
+            fraction = start / (start + len(rest))
+            # With more time than there seemed to be, there is nothing to spend on this look.
+            if fraction > self._fraction:
+                self._look(fraction)
+            if self._is_decided():
                 return
+            # A short rest is no look of its own: each one spends some of the error.
+            leg = rest if len(rest) < step + _SHORTEST_LEG else rest[:step]
+
+    def _affordable(self, start: int) -> Sequence[WorkItem]:
+        """Prompts that there is time for, after the first ``start``."""
+        rest = self._items[start:]
+        return rest[: self._n_affordable(self._running, rest)]
 
     def conclude(self) -> tuple[Standing, ...]:
         """Return how the finalists stand, the leader first; after an interrupt as well."""
@@ -135,6 +155,7 @@ class Race:
             yield list(arms)
 
     def _look(self, fraction: float) -> None:
+        self._fraction = fraction
         level = self._looks.level(fraction)
         for arm in self._running:
             measured = measurements(self._pairs[arm])

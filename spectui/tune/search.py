@@ -218,6 +218,7 @@ class Search:
             n_prompts,
             lambda step: self._on_event(TraceProgress(step=step, n_steps=n_steps)),
             self._trials.loaded,
+            has_time=lambda: not self._pace.has_spent(_FORECAST_SHARE),
         )
         return outlook
 
@@ -263,16 +264,16 @@ class Search:
             return
         if self._race_s(arms, LOOK_EVERY) > self._pace.left_s:
             arms = arms[:1]
-        items = self._pace.affordable(self._trials.records, arms, self._race_items)
-        self._on_event(ConfirmationStarted(arm=arms[0], rivals=arms[1:], n_prompts=len(items)))
+        n = min(len(self._race_items), max(LOOK_EVERY, self._n_affordable(arms, self._race_items)))
+        self._on_event(ConfirmationStarted(arm=arms[0], rivals=arms[1:], n_prompts=n))
         self._race = Race(
             self._measurer,
             arms,
-            items,
+            self._race_items,
             min_gain=self._min_gain,
             load=self._trials.load,
             on_pair=lambda pair: self._decoded(pair.item, pair.speculative),
-            has_time=lambda: self._pace.left_s > self._race_s(arms[:1], LOOK_EVERY),
+            n_affordable=self._n_affordable,
         )
         self._race.run()
 
@@ -300,6 +301,9 @@ class Search:
         n_done = 0 if self._race is None else len(self._race_items) - self._race.n_left
         items = self._race_items[n_done : n_done + n_prompts]
         return self._pace.race_s(self._trials.records, arms, items)
+
+    def _n_affordable(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> int:
+        return self._pace.n_affordable(self._trials.records, arms, items)
 
     def _check_lossless(self) -> LosslessCheck | None:
         pairs = self._leaders_pairs()

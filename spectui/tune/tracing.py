@@ -1,6 +1,6 @@
 """Recording a trace: every prompt continued by the target once, then every draft along it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -24,6 +24,8 @@ from spectui.tune.workload import WorkItem, Workload
 
 _COST_PROMPTS = 8
 """Prompts that costs are measured on: lengths are compared within each."""
+_FEWEST_COST_PROMPTS = 4
+"""The same, where there is no time for more."""
 _EAGER = NgramConfig(size_n=1)
 """Drafts wherever a token stood before, right or wrong: many rounds that verify real text."""
 
@@ -96,6 +98,7 @@ class Tracer:
         schedule: Schedule | None,
         loaded: str | None = None,
         on_event: Callable[[TracingEvent], None],
+        has_time: Callable[[], bool] = lambda: True,
     ) -> None:
         """Prepare; nothing runs yet.
 
@@ -108,6 +111,7 @@ class Tracer:
             schedule: the work per round whose costs are measured as well; None for counts only.
             loaded: the candidate that the engine has loaded already.
             on_event: told what happens, on the caller's thread.
+            has_time: asked whether costs may be measured on one prompt more.
         """
         self._engine = engine
         self._workload = workload
@@ -118,6 +122,7 @@ class Tracer:
         self.loaded = loaded
         """The candidate that the engine has loaded."""
         self._on_event = on_event
+        self._has_time = has_time
         self._recordings: list[Recording] = []
         self._output_s: dict[str, float] = {}
         self._chains_s: dict[tuple[str, str], float] = {}
@@ -217,11 +222,18 @@ class Tracer:
             self._engine, self._workload, self._schedule, depth=self._depth, ngram=ngram
         )
         probed = probe.run(
-            spread_out(self._workload.items, _n_probed(len(self._probed))),
+            self._in_time(spread_out(self._workload.items, _n_probed(len(self._probed)))),
             lambda item: self._on_event(PromptProbed(prompt_id=item.id, drafter=name)),
         )
         if probed is not None:
             self._probed[name] = probed
+
+    def _in_time(self, items: Sequence[WorkItem]) -> Iterator[WorkItem]:
+        """As many as there is time for, spread out wherever that ends."""
+        for n, item in enumerate((*items[::2], *items[1::2])):
+            if n >= _FEWEST_COST_PROMPTS and not self._has_time():
+                return
+            yield item
 
 
 def n_tracing_steps(n_prompts: int, n_drafts: int) -> int:
