@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from spectui.config import Schedule, SpeculationConfig
 from spectui.engine.driver import Engine
+from spectui.engine.events import GenerationResult
 from spectui.replay.costs import Costs
 from spectui.replay.ngrams import (
     hashes_tokens,
@@ -201,19 +202,24 @@ class Forecaster:
         """Events that ``run`` tells of."""
         return n_tracing_steps(n_prompts, len(self._candidates))
 
-    def seconds_per_prompt(self, tokens_per_s: float, prompt_token_s: float) -> float:
+    def seconds(
+        self, n_prompts: int, tokens_per_s: float, prompt_token_s: float, *, n_written: int = 0
+    ) -> float:
         """Estimate for ``run``.
 
         Args:
+            n_prompts: to record.
             tokens_per_s: of the target alone.
             prompt_token_s: what it takes per token of a prompt.
+            n_written: prompts that the target has continued already.
         """
         n_drafts, items = len(self._candidates), self._workload.items
         passes = RECORDING_PASSES * n_drafts or _PROBING_PASSES
-        readings = 1 + _DRAFT_READING * n_drafts
-        mean_tokens = sum(len(item.tokens) for item in items) / max(len(items), 1)
-        decoding_s = self._workload.n_predict / tokens_per_s * (1 + passes)
-        return decoding_s + mean_tokens * prompt_token_s * readings
+        pass_s = self._workload.n_predict / tokens_per_s
+        reading_s = prompt_token_s * sum(len(item.tokens) for item in items) / max(len(items), 1)
+        n_to_write = max(0, n_prompts - n_written)
+        targets_s = n_to_write * (pass_s + reading_s)
+        return targets_s + n_prompts * (passes * pass_s + n_drafts * _DRAFT_READING * reading_s)
 
     def run(
         self,
@@ -221,6 +227,7 @@ class Forecaster:
         on_event: Callable[[TracingEvent], None],
         loaded: str | None,
         *,
+        outputs: Mapping[str, GenerationResult] | None = None,
         has_time: Callable[[], bool] = lambda: True,
     ) -> tuple[Outlook, str | None]:
         """Record and replay.
@@ -229,6 +236,7 @@ class Forecaster:
             n_prompts: to record, of those that there are.
             on_event: told what is done, on the caller's thread.
             loaded: the candidate that the engine has loaded.
+            outputs: what the target has written already, by prompt.
             has_time: asked whether costs may be measured on one prompt more.
 
         Returns:
@@ -248,6 +256,7 @@ class Forecaster:
             loaded=loaded,
             on_event=on_event,
             has_time=has_time,
+            outputs=outputs,
         )
         tracing = tracer.run()
         if tracing.interrupted:

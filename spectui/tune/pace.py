@@ -59,9 +59,11 @@ class Pace:
         """Whether there is a time budget."""
         return self._budget_s is not None
 
-    def has_spent(self, share: float) -> bool:
-        """Whether ``share`` of the time budget is gone."""
-        return self._budget_s is not None and self.left_s < (1 - share) * self._budget_s
+    def left_of(self, share: float) -> float:
+        """Seconds until ``share`` of the time budget is gone; negative after that."""
+        if self._budget_s is None:
+            return float("inf")
+        return self.left_s - (1 - share) * self._budget_s
 
     def trial(self, run: Callable[[], None]) -> None:
         """Run a trial, and remember what it took."""

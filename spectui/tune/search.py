@@ -37,7 +37,8 @@ from spectui.tune.verdict import Verdict, judge
 from spectui.tune.workload import WorkItem, Workload
 
 _FORECAST_SHARE = 0.4
-"""Of the time budget: a forecast that would take more records fewer prompts."""
+"""Of the time budget, the off trial included: where that is too little for all prompts, fewer are
+recorded."""
 _MIN_RECORDED = 4
 """Prompts without which a forecast is not worth its time."""
 
@@ -145,6 +146,7 @@ class Search:
             loaded=loaded,
             on_event=on_event,
             on_decoded=self._decoded,
+            repeats=limits.time_budget_s is None,
         )
 
     def run(self) -> TuneResult:
@@ -194,20 +196,27 @@ class Search:
         )
 
     def _forecast(self) -> None:
-        """Record once, replay everything, and put what looks best before the sampler's choices."""
-        outlook = self._outlook()
+        """Record once, replay everything, and put what looks best before the sampler's choices.
+
+        The off trial comes first: what it decodes is the recording's output on its prompts.
+        """
+        goes_on = bool(self._trials.records)
+        self._study.begin()
+        if self._forecaster is not None and not self._trials.n_tried:
+            self._pace.trial(self._trials.run)
+        outlook = self._outlook(goes_on=goes_on)
         if outlook is not None:
             self._forecasts, self._costs = outlook.forecasts, outlook.costs
             self._on_event(ForecastMade(forecasts=self._forecasts, costs=self._costs))
         chains = any(one.arm.speculation and one.arm.speculation.ahead for one in self._forecasts)
-        self._study.begin(promising(self._forecasts), chains=chains)
+        self._study.follow(promising(self._forecasts), chains=chains)
 
-    def _outlook(self) -> Outlook | None:
-        """Record, or take up what an earlier run has recorded."""
+    def _outlook(self, *, goes_on: bool) -> Outlook | None:
+        """Record, or take up what an earlier run of this study has recorded."""
         forecaster = self._forecaster
         if forecaster is None:
             return None
-        if self._trials.records and (kept := forecaster.recall()) is not None:
+        if goes_on and (kept := forecaster.recall()) is not None:
             return kept
         n_prompts = self._n_to_record(forecaster)
         if not n_prompts:
@@ -218,19 +227,27 @@ class Search:
             n_prompts,
             lambda step: self._on_event(TraceProgress(step=step, n_steps=n_steps)),
             self._trials.loaded,
-            has_time=lambda: not self._pace.has_spent(_FORECAST_SHARE),
+            outputs=self._trials.outputs,
+            has_time=lambda: self._pace.left_of(_FORECAST_SHARE) > 0,
         )
         return outlook
 
     def _n_to_record(self, forecaster: Forecaster) -> int:
         """Prompts to record; 0 for no forecast."""
-        budget = self._limits.time_budget_s
-        if budget is None:
+        if not self._pace.is_bounded:
             return forecaster.n_prompts
         tokens_per_s = self._measurer.anchor()
-        each_s = forecaster.seconds_per_prompt(tokens_per_s, self._measurer.prompt_token_s)
-        n_prompts = min(forecaster.n_prompts, int(_FORECAST_SHARE * budget / each_s))
-        return n_prompts if n_prompts >= min(_MIN_RECORDED, forecaster.n_prompts) else 0
+        left_s = self._pace.left_of(_FORECAST_SHARE)
+        for n in range(forecaster.n_prompts, 0, -1):
+            took_s = forecaster.seconds(
+                n,
+                tokens_per_s,
+                self._measurer.prompt_token_s,
+                n_written=len(self._trials.outputs),
+            )
+            if took_s <= left_s:
+                return n if n >= min(_MIN_RECORDED, forecaster.n_prompts) else 0
+        return 0
 
     def _search(self) -> None:
         while self._trials.n_tried < self._limits.n_trials and self._has_time_for_trial():
@@ -262,7 +279,8 @@ class Search:
         arms = self._finalists()
         if not arms:
             return
-        if self._race_s(arms, LOOK_EVERY) > self._pace.left_s:
+        # A rival is worth less than what its time adds to the verdict's precision.
+        if self._race_s(arms, RESERVED) > self._pace.left_s:
             arms = arms[:1]
         n = min(len(self._race_items), max(LOOK_EVERY, self._n_affordable(arms, self._race_items)))
         self._on_event(ConfirmationStarted(arm=arms[0], rivals=arms[1:], n_prompts=n))

@@ -200,8 +200,14 @@ class TuningStudy(Closing):
         trials = self._study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
         return [trial for trial in trials if set(names) <= set(trial.params)]
 
-    def begin(self, promising: Sequence[Arm] = (), *, chains: bool = True) -> None:
-        """Queue what every study tries first, and what is promising; the sampler comes after them.
+    def begin(self) -> None:
+        """Queue off, which everything is compared with."""
+        # What an interrupted run left waiting may be of another order, or of an older space.
+        self._forget_waiting()
+        self.enqueue((OFF,))
+
+    def follow(self, promising: Sequence[Arm] = (), *, chains: bool = True) -> None:
+        """Queue what every study tries after off, and what is promising; then the sampler chooses.
 
         The most promising one follows off at once: where time is short it is worth more than what
         llama-server would do by default.
@@ -213,10 +219,7 @@ class TuningStudy(Closing):
         """
         if not chains:
             self._space = replace(self._space, tuned=self._space.tuned - {Parameter.AHEAD})
-        off, *defaults = self._space.first_arms()
-        # What an interrupted run left waiting may be of another order, or of an older space.
-        self._forget_waiting()
-        self.enqueue((off, *promising[:1], *defaults, *promising[1:]))
+        self.enqueue((*promising[:1], *self.defaults, *promising[1:]))
 
     @property
     def defaults(self) -> tuple[Arm, ...]:

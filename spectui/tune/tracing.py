@@ -1,6 +1,6 @@
 """Recording a trace: every prompt continued by the target once, then every draft along it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -99,6 +99,7 @@ class Tracer:
         loaded: str | None = None,
         on_event: Callable[[TracingEvent], None],
         has_time: Callable[[], bool] = lambda: True,
+        outputs: Mapping[str, GenerationResult] | None = None,
     ) -> None:
         """Prepare; nothing runs yet.
 
@@ -112,6 +113,7 @@ class Tracer:
             loaded: the candidate that the engine has loaded already.
             on_event: told what happens, on the caller's thread.
             has_time: asked whether costs may be measured on one prompt more.
+            outputs: what the target has written already, by prompt; decoded as ``workload`` says.
         """
         self._engine = engine
         self._workload = workload
@@ -123,6 +125,7 @@ class Tracer:
         """The candidate that the engine has loaded."""
         self._on_event = on_event
         self._has_time = has_time
+        self._outputs = outputs or {}
         self._recordings: list[Recording] = []
         self._output_s: dict[str, float] = {}
         self._chains_s: dict[tuple[str, str], float] = {}
@@ -154,19 +157,22 @@ class Tracer:
             interrupted=interrupted,
         )
 
-    def _record_output(self, item: WorkItem) -> None:
-        workload = self._workload
+    def _decode(self, item: WorkItem) -> GenerationResult:
         result = self._engine.generate(
             Generate(
                 prompt=item.tokens,
-                n_predict=workload.n_predict,
-                sampling=workload.sampling,
+                n_predict=self._workload.n_predict,
+                sampling=self._workload.sampling,
                 # The costs and the trials decode the same prompts afterwards.
                 reuse_prompt=True,
             )
         )
         if result.stop is Stop.CANCELLED:
             raise CancelledError("the recording was cancelled")
+        return result
+
+    def _record_output(self, item: WorkItem) -> None:
+        result = self._outputs.get(item.id) or self._decode(item)
         self._output_s[item.id] = result.decode_s
         self._recordings.append(
             Recording(
@@ -175,7 +181,7 @@ class Tracer:
                 prompt=item.tokens,
                 output=result.tokens,
                 stop=result.stop,
-                n_predict=workload.n_predict,
+                n_predict=self._workload.n_predict,
                 n_ctx=self._n_ctx,
                 chains={},
             )
