@@ -256,7 +256,7 @@ def test_a_forecast_records_what_the_time_budget_has_room_for(
 
 @pytest.mark.parametrize(("second", "in_time"), [(39.0, True), (41.0, False)])
 def test_a_recording_is_told_when_its_share_of_the_time_is_gone(
-    tmp_path: Path, second: float, in_time: bool
+    tmp_path: Path, *, second: float, in_time: bool
 ) -> None:
     forecaster, now = ScriptedForecaster(), [0.0]
 
