@@ -833,7 +833,7 @@ def test_a_study_without_a_draft_tries_ngrams(tmp_path: Path) -> None:
 def test_an_arm_that_is_queued_is_the_arm_that_is_asked_for(
     tmp_path: Path, drafts: tuple[str, ...]
 ) -> None:
-    ngrams = (*SearchSpace(drafts=drafts).ngrams(), FIRST_NGRAM)
+    ngrams = (*SearchSpace(drafts=drafts).ngrams()[::4], FIRST_NGRAM)
     arms = [Arm(draft=None, speculation=speculation) for speculation in ngrams]
     model = SpeculationConfig(draft_max=7, draft_min=2, draft_p_min=0.35)
     arms += [Arm(draft=draft, speculation=model) for draft in drafts]
