@@ -24,7 +24,7 @@ from spectui.tune.workload import WorkItem, Workload
 
 _COST_PROMPTS = 8
 """Prompts that costs are measured on: lengths are compared within each."""
-_FEWEST_COST_PROMPTS = 4
+FEWEST_COST_PROMPTS = 4
 """The same, where there is no time for more."""
 _EAGER = NgramConfig(size_n=1)
 """Drafts wherever a token stood before, right or wrong: many rounds that verify real text."""
@@ -237,7 +237,7 @@ class Tracer:
     def _in_time(self, items: Sequence[WorkItem]) -> Iterator[WorkItem]:
         """As many as there is time for, spread out wherever that ends."""
         for n, item in enumerate((*items[::2], *items[1::2])):
-            if n >= _FEWEST_COST_PROMPTS and not self._has_time():
+            if n >= FEWEST_COST_PROMPTS and not self._has_time():
                 return
             yield item
 
