@@ -309,9 +309,9 @@ def test_a_study_keeps_the_placements_that_it_began_with(tmp_path: Path) -> None
 
 def test_nothing_is_loaded_that_is_there() -> None:
     machine = Machine()
-    loader = loader_of(machine, ("small", "big"))
-    # The target lies beside the big draft, and ends where it lies without one.
-    assert loader.drafts == ("big", "small")
+    loader = loader_of(machine, ("big", "small"))
+    # It begins where the target lies without a draft.
+    assert loader.drafts == ("small", "big")
     for draft in ("big", "big", None, "small", None):
         loader.load(draft)
     assert machine.loads == ["big", 4, "small"]

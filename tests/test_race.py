@@ -45,7 +45,7 @@ def race(
     n_items: int = 24,
     load: Callable[[Arm], None] = lambda _arm: None,
     on_pair: Callable[[Pair], None] = lambda _pair: None,
-    has_time: Callable[[], bool] = lambda: True,
+    n_affordable: Callable[[int], int] = lambda n_left: n_left,
 ) -> Race:
     return Race(
         cast("Measurer", measurer),
@@ -54,7 +54,7 @@ def race(
         min_gain=0.02,
         load=load,
         on_pair=on_pair,
-        has_time=has_time,
+        n_affordable=lambda _arms, rest: min(n_affordable(len(rest)), len(rest)),
     )
 
 
@@ -91,11 +91,32 @@ def test_a_gain_is_measured_until_it_is_known_precisely() -> None:
 
 
 def test_time_ends_it_and_spends_what_is_left_of_the_error() -> None:
-    cut = race(Wild(gain=1.0), BEST, has_time=lambda: False)
+    cut = race(Wild(gain=1.0), BEST, n_affordable=lambda _n_left: 0)
     cut.run()
     whole = race(Wild(gain=1.0), BEST, n_items=LOOK_EVERY)
     whole.run()
     assert cut.conclude() == whole.conclude()
+
+
+def test_what_time_is_left_is_used_and_a_short_rest_is_no_look_of_its_own() -> None:
+    planned = 21
+    one = race(Wild(gain=1.0), BEST, n_items=40, n_affordable=lambda left: left - 40 + planned)
+    one.run()
+    (standing,) = one.conclude()
+    assert standing.n_pairs == planned
+    assert standing.speedup is not None
+    assert standing.speedup.n_looks == 3
+
+
+def test_time_that_turns_out_to_be_more_is_used_without_a_look_too_many() -> None:
+    told = iter([8, 4, 28, 20, 12, 4, 0])
+    one = race(Wild(gain=1.0), BEST, n_items=40, n_affordable=lambda _left: next(told))
+    one.run()
+    (standing,) = one.conclude()
+    assert standing.n_pairs == 40
+    assert standing.speedup is not None
+    # At 8 of 12, 28, 36 and 40 of 40; not at 12 and 20 of 40.
+    assert standing.speedup.n_looks == 4
 
 
 def test_an_earlier_look_has_a_wider_interval() -> None:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -113,21 +113,37 @@ class ScriptedForecaster:
         self.keeps = False
         """Whether an earlier run's trace is there."""
         self.recorded: list[int] = []
+        self.known: list[set[str]] = []
+        """Prompts whose output each recording was given."""
+        self.in_time: list[bool] = []
+        """Whether there was time at the begin of each recording."""
 
     n_prompts = 8
 
     def n_steps(self, n_prompts: int) -> int:
         return n_prompts
 
-    def seconds_per_prompt(self, tokens_per_s: float, prompt_token_s: float) -> float:
+    def seconds(
+        self, n_prompts: int, tokens_per_s: float, prompt_token_s: float, *, n_written: int
+    ) -> float:
         assert tokens_per_s > 0
         assert prompt_token_s >= 0
-        return self._seconds_per_prompt
+        assert n_written == 8
+        return n_prompts * self._seconds_per_prompt
 
     def forecast(self, arm: Arm) -> None:
         """Nothing was recorded that tells of what the sampler chooses."""
 
-    def run(self, n_prompts: int, on_event: Callable[[TracingEvent], None]) -> Outlook:
+    def run(
+        self,
+        n_prompts: int,
+        on_event: Callable[[TracingEvent], None],
+        *,
+        outputs: Mapping[str, GenerationResult],
+        has_time: Callable[[], bool],
+    ) -> Outlook:
+        self.known.append(set(outputs))
+        self.in_time.append(has_time())
         self.recorded.append(n_prompts)
         if self._interrupted:
             raise KeyboardInterrupt
@@ -146,6 +162,12 @@ class ScriptedForecaster:
         speedup = known.speedup(speculation) if known else 1 + speculation.draft_max / 100
         arm = Arm(draft="good", speculation=speculation)
         return Forecast(arm=arm, speedup=speedup, n_drafted=10, n_accepted=5)
+
+
+def begin(study: TuningStudy, promising: Sequence[Arm] = (), *, chains: bool = True) -> None:
+    """As a search does, whose recording comes between off and the rest."""
+    study.begin()
+    study.follow(promising, chains=chains)
 
 
 def run(
@@ -208,8 +230,11 @@ def test_the_best_forecast_comes_right_after_off_and_the_others_before_the_sampl
         SpeculationConfig(draft_max=7),
         SpeculationConfig(draft_max=5),
     ]
-    told = [type(event) for event in events[:4]]
-    assert told == [TraceProgress, TraceProgress, ForecastMade, TrialStarted]
+    told = [type(event) for event in events if not isinstance(event, PromptMeasured)]
+    # What off decodes is the recording's output.
+    assert told[:2] == [TrialStarted, TrialFinished]
+    assert told[2:6] == [TraceProgress, TraceProgress, ForecastMade, TrialStarted]
+    assert forecaster.known == [{f"p{n}" for n in range(8)}]
 
 
 @pytest.mark.parametrize(
@@ -225,9 +250,32 @@ def test_a_forecast_records_what_the_time_budget_has_room_for(
         n_trials=3,
         time_budget_s=100.0,
         forecaster=forecaster,
+        clock=lambda: 0.0,
     )
     assert forecaster.recorded == recorded
     assert bool(result.forecasts) == bool(recorded)
+
+
+@pytest.mark.parametrize(("second", "in_time"), [(39.0, True), (41.0, False)])
+def test_a_recording_is_told_when_its_share_of_the_time_is_gone(
+    tmp_path: Path, *, second: float, in_time: bool
+) -> None:
+    forecaster, now = ScriptedForecaster(), [0.0]
+
+    def on_event(event: TuneEvent) -> None:
+        if isinstance(event, TraceProgress):
+            now[0] = second
+
+    run(
+        open_study(tmp_path),
+        ScriptedMeasurer(),
+        n_trials=1,
+        time_budget_s=100.0,
+        forecaster=forecaster,
+        on_event=on_event,
+        clock=lambda: now[0],
+    )
+    assert forecaster.in_time == [in_time]
 
 
 def test_an_interrupted_forecast_ends_the_search_and_measures_nothing(tmp_path: Path) -> None:
@@ -237,7 +285,7 @@ def test_an_interrupted_forecast_ends_the_search_and_measures_nothing(tmp_path: 
         forecaster=ScriptedForecaster(interrupted=True),
     )
     assert result.interrupted
-    assert result.trials == ()
+    assert [record.arm for record in result.trials] == [OFF]
 
 
 def test_a_resumed_study_tries_what_was_forecast_and_records_nothing_again(tmp_path: Path) -> None:
@@ -691,7 +739,7 @@ def test_trials_are_numbered_without_gaps_whatever_was_queued(tmp_path: Path) ->
         study.begin()
         study.interrupt(study.ask())
     with open_study(tmp_path) as resumed:
-        resumed.begin()
+        begin(resumed)
         proposals = [resumed.ask() for _ in range(2)]
         assert [proposal.number for proposal in proposals] == [1, 2]
         resumed.fail(proposals[0], "no room")
@@ -750,7 +798,7 @@ def test_a_study_may_leave_ngrams_out(tmp_path: Path) -> None:
         seed=0,
     )
     with study:
-        study.begin()
+        begin(study)
         asked = [study.ask().arm for _ in range(12)]
     assert {arm.drafter for arm in asked} == {"off", "good"}
 
@@ -759,7 +807,7 @@ def test_sizes_of_ngrams_vary_only_where_lengths_are_tuned(tmp_path: Path) -> No
     tuned = frozenset({Parameter.DRAFT_P_MIN})
     assert SearchSpace(drafts=("good",), tuned=tuned).ngrams() == (FIRST_NGRAM,)
     with open_study(tmp_path, tuned=tuned, sampler=Sampler.RANDOM) as study:
-        study.begin()
+        begin(study)
         asked = [study.ask().arm for _ in range(12)]
     ngrams = [arm.speculation for arm in asked if arm.drafter == "ngram-simple"]
     assert len(ngrams) > 1
@@ -787,14 +835,14 @@ def test_a_study_without_a_draft_tries_ngrams(tmp_path: Path) -> None:
 def test_an_arm_that_is_queued_is_the_arm_that_is_asked_for(
     tmp_path: Path, drafts: tuple[str, ...]
 ) -> None:
-    ngrams = (*SearchSpace(drafts=drafts).ngrams(), FIRST_NGRAM)
+    ngrams = (*SearchSpace(drafts=drafts).ngrams()[::4], FIRST_NGRAM)
     arms = [Arm(draft=None, speculation=speculation) for speculation in ngrams]
     model = SpeculationConfig(draft_max=7, draft_min=2, draft_p_min=0.35)
     arms += [Arm(draft=draft, speculation=model) for draft in drafts]
     arms += [Arm(draft=draft, speculation=model.after(AHEAD[-1:])) for draft in drafts]
     with open_study(tmp_path, drafts=drafts) as study:
         first = SearchSpace(drafts=drafts).first_arms()
-        study.begin()
+        begin(study)
         study.enqueue(arms)
         study.enqueue(arms)
         new = [arm for arm in arms if arm not in first]
@@ -860,11 +908,11 @@ def test_drafters_ahead_are_tried_only_where_a_forecast_says_that_they_gain(
     tmp_path: Path,
 ) -> None:
     with open_study(tmp_path, sampler=Sampler.RANDOM) as study:
-        study.begin(chains=False)
+        begin(study, chains=False)
         asked = [study.ask().arm for _ in range(20)]
     assert not any(arm.speculation and arm.speculation.ahead for arm in asked)
     with open_study(tmp_path, name="chains", sampler=Sampler.RANDOM) as study:
-        study.begin()
+        begin(study)
         asked = [study.ask().arm for _ in range(20)]
     assert any(arm.speculation and arm.speculation.ahead for arm in asked)
 
@@ -872,7 +920,7 @@ def test_drafters_ahead_are_tried_only_where_a_forecast_says_that_they_gain(
 def test_what_is_both_promising_and_a_default_is_tried_once(tmp_path: Path) -> None:
     default = Arm(draft="good", speculation=SERVER_DEFAULTS)
     with open_study(tmp_path) as study:
-        study.begin((default,))
+        begin(study, (default,))
         asked = [study.ask().arm for _ in range(4)]
     assert asked[:2] == [OFF, default]
     assert asked.count(default) == 1

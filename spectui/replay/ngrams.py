@@ -6,13 +6,15 @@ Alone they need no more than the text, so every trace answers for all of them.
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
+import numpy as np
+
 from spectui.config import NgramKind, Schedule, SpeculationConfig
 from spectui.errors import UsageError
 from spectui.replay.costs import Costs
 from spectui.replay.grid import Grid, check_depth
 from spectui.replay.prices import Prices, RoundPrices
 from spectui.replay.recorded import RecordedDraft, run_along
-from spectui.replay.totals import Total, mean_past, off_seconds
+from spectui.replay.totals import Total, mean_past, off_seconds, spread
 from spectui.replay.trace import Recording
 from spectui.speculative.counters import Round, RoundEnd
 from spectui.speculative.drafters import ChainedDrafter, Drafter, model_drafter
@@ -122,6 +124,8 @@ def _total(
     batches = [0] * (speculation.longest + 1)
     for one in rounds:
         batches[one.n_drafted] += 1
+    off_s = None if costs is None else off_seconds(recordings, costs)
+    seconds = None if costs is None else _seconds_of(recordings, walks, costs, len(batches) - 1)
     return Total(
         draft=draft,
         speculation=speculation,
@@ -133,8 +137,9 @@ def _total(
         batches=tuple(batches),
         n_decoded=sum(recording.n_decoded for recording in recordings),
         mean_past=mean_past(recordings),
-        seconds=None if costs is None else _all_seconds(recordings, walks, costs, len(batches) - 1),
-        off_s=None if costs is None else off_seconds(recordings, costs),
+        seconds=None if seconds is None else sum(seconds),
+        off_s=None if off_s is None else sum(off_s),
+        spread=None if off_s is None else float(spread(off_s, np.array([seconds]).T)[0]),
     )
 
 
@@ -152,14 +157,15 @@ def _drafter(recording: Recording, speculation: SpeculationConfig, draft: str | 
     return ChainedDrafter((*drafters, own))
 
 
-def _all_seconds(
+def _seconds_of(
     recordings: Sequence[Recording], walks: Sequence[Sequence[Round]], costs: Costs, depth: int
-) -> float:
+) -> list[float]:
+    """[n_recordings]."""
     prices = costs.prices(depth)
-    return sum(
+    return [
         _seconds(rounds, prices, len(recording.prompt))
         for recording, rounds in zip(recordings, walks, strict=True)
-    )
+    ]
 
 
 def _seconds(rounds: Sequence[Round], prices: Prices, n_past: int) -> float:

@@ -31,6 +31,8 @@ class Total(Tally):
     """Of all rounds; None without costs."""
     off_s: float | None
     """Of the target alone; None without costs."""
+    spread: float | None
+    """Standard deviation of the speedup's logarithm over the recordings; None without costs."""
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -69,7 +71,8 @@ def replay_trace(
         for recording in recordings
     ]
     seconds = None if costs is None else _seconds(replays)
-    off_s = None if costs is None else off_seconds(recordings, costs)
+    each_off_s = None if costs is None else off_seconds(recordings, costs)
+    spreads = None if each_off_s is None or seconds is None else spread(each_off_s, seconds)
     deepness = mean_past(recordings)
     batches = _batches(replays)
     rows = zip(*(_flat(replays, name).tolist() for name in _COUNTS), strict=True)
@@ -81,8 +84,9 @@ def replay_trace(
             batches=tuple(map(int, batches[:, index])),
             n_decoded=sum(recording.n_decoded for recording in recordings),
             mean_past=deepness,
-            seconds=None if seconds is None else float(seconds[index]),
-            off_s=off_s,
+            seconds=None if seconds is None else float(seconds[:, index].sum()),
+            off_s=None if each_off_s is None else sum(each_off_s),
+            spread=None if spreads is None else float(spreads[index]),
         )
         for index, (speculation, row) in enumerate(zip(grid.settings, rows, strict=True))
     )
@@ -94,14 +98,32 @@ def _flat(replays: Sequence[Replayed], name: str) -> Counts:
 
 
 def _seconds(replays: Sequence[Replayed]) -> Seconds:
-    found = [replay.seconds for replay in replays if replay.seconds is not None]
-    total: Seconds = np.sum(found, axis=0).ravel()
-    return total
+    """[n_recordings, n_settings]."""
+    return np.array([replay.seconds.ravel() for replay in replays if replay.seconds is not None])
 
 
-def off_seconds(recordings: Sequence[Recording], costs: Costs) -> float:
-    """Seconds of the target alone for all recordings."""
-    return sum(costs.off_seconds(_span(recording)) for recording in recordings)
+def off_seconds(recordings: Sequence[Recording], costs: Costs) -> list[float]:
+    """Seconds of the target alone for each recording."""
+    return [costs.off_seconds(_span(recording)) for recording in recordings]
+
+
+def spread(off_s: Sequence[float], seconds: Seconds) -> Seconds:
+    """How much the gain of each setting differs from recording to recording.
+
+    Args:
+        off_s: [n_recordings], of the target alone.
+        seconds: [n_recordings, n_settings].
+
+    Returns:
+        [n_settings], standard deviations of the logarithm of the speedup; 0 where fewer than two
+        recordings have decoded anything.
+    """
+    decoded = np.array(off_s) > 0
+    if decoded.sum() < 2:  # noqa: PLR2004 - of one there is no deviation
+        return np.zeros(seconds.shape[1])
+    logs = np.log(np.array(off_s)[decoded, None] / seconds[decoded])
+    found: Seconds = logs.std(axis=0, ddof=1)
+    return found
 
 
 def mean_past(recordings: Sequence[Recording]) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from spectui.tune.forecast import Forecast
+from spectui.tune.forecast import Forecast, promising
 from spectui.tune.statistics import PairedMeasurement, paired_speedup
 from spectui.tune.trials import Arm, TrialRecord, TrialState, levelled, speedup_estimate
 
@@ -117,7 +117,7 @@ def finalists(
     known = estimates(records, forecasts)
     if not known.measured:
         tried = {record.arm for record in records if record.state is TrialState.FAIL}
-        return tuple(one.arm for one in forecasts if one.n_drafted and one.arm not in tried)[:1]
+        return promising([one for one in forecasts if one.arm not in tried], n=1)
     by_arm = {one.arm: one for one in levelled(records) if one.state is TrialState.COMPLETE}
     best, *others = known.ranking
     if known.value(best) <= 0:

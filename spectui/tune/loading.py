@@ -56,10 +56,10 @@ class Loader:
     def drafts(self) -> tuple[str, ...]:
         """Candidates that can be used, so ordered that the target moves as seldom as possible.
 
-        It ends where it lies without a draft.
+        It begins where it lies without a draft.
         """
         usable = [one.name for one in self._candidates.values() if one.error is None]
-        return tuple(sorted(usable, key=lambda name: -(self._n_cpu_moe(name) or 0)))
+        return tuple(sorted(usable, key=lambda name: self._n_cpu_moe(name) or 0))
 
     def moves(self, draft: str | None, other: str | None) -> bool:
         """Whether the target lies otherwise beside ``draft`` than beside ``other``."""

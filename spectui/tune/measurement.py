@@ -51,16 +51,17 @@ class Measurer:
         self._engine = engine
         self._workload = workload
         self._schedule = schedule
-        self._prompt_token_s = {False: 0.0, True: 0.0}
-        """By whether a draft model read along."""
+        self._longest_reading = {False: (0.0, 1), True: (0.0, 1)}
+        """Seconds and tokens, by whether a draft model read along."""
 
     @property
     def prompt_token_s(self) -> float:
         """Seconds per token of a prompt that both models evaluate for the first time.
 
-        The slowest that was seen: most prompts are taken up from memory.
+        As in the readings that took longest: most prompts are taken up from memory, and what a
+        short one takes says little of the others.
         """
-        return sum(self._prompt_token_s.values())
+        return sum(seconds / n_tokens for seconds, n_tokens in self._longest_reading.values())
 
     def decode(self, item: WorkItem, speculation: SpeculationConfig | None) -> GenerationResult:
         """Decode one prompt. Raises ``CancelledError`` if the engine was stopped meanwhile."""
@@ -130,8 +131,8 @@ class Measurer:
 
     def _learn(self, result: GenerationResult) -> None:
         has_draft = result.counters.n_steps > 0
-        token_s = result.prompt_s / max(result.n_prompt_tokens, 1)
-        self._prompt_token_s[has_draft] = max(self._prompt_token_s[has_draft], token_s)
+        reading = (result.prompt_s, max(result.n_prompt_tokens, 1))
+        self._longest_reading[has_draft] = max(self._longest_reading[has_draft], reading)
 
 
 def _check_complete(result: GenerationResult) -> None:

@@ -63,6 +63,12 @@ class Pace:
         """Whether there is a time budget."""
         return self._budget_s is not None
 
+    def left_of(self, share: float) -> float:
+        """Seconds until ``share`` of the time budget is gone; negative after that."""
+        if self._budget_s is None:
+            return float("inf")
+        return self.left_s - (1 - share) * self._budget_s
+
     def trial(self, run: Callable[[], None]) -> None:
         """Run a trial, and remember what it took."""
         began_s = self._now_s()
@@ -86,16 +92,14 @@ class Pace:
         moves_s = self._move_s() * n_moves * n_looks
         return len(items) * block_s(records, arms) + prompts_s + moves_s
 
-    def affordable(
+    def n_affordable(
         self, records: Sequence[TrialRecord], arms: Sequence[Arm], items: Sequence[WorkItem]
-    ) -> Sequence[WorkItem]:
-        """As many of ``items`` as there is time to race on, and no fewer than a look needs."""
-        if not self.is_bounded:
-            return items
+    ) -> int:
+        """How many of ``items``, from the first, there is time to race on."""
         n = len(items)
-        while n > LOOK_EVERY and self.race_s(records, arms, items[:n]) > self.left_s:
+        while n and self.race_s(records, arms, items[:n]) > self.left_s:
             n -= 1
-        return items[:n]
+        return n
 
 
 def block_s(records: Sequence[TrialRecord], arms: Sequence[Arm]) -> float:

@@ -1,7 +1,7 @@
 """Measuring what rounds cost: generations in which every round drafts another number of tokens."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from spectui.config import NgramConfig, Schedule, SpeculationConfig
 from spectui.engine.commands import Generate
@@ -52,7 +52,7 @@ class CostProbe:
         self._rounds: list[Round] = []
 
     def run(
-        self, items: Sequence[WorkItem], on_probed: Callable[[WorkItem], None] = lambda _item: None
+        self, items: Iterable[WorkItem], on_probed: Callable[[WorkItem], None] = lambda _item: None
     ) -> Probed | None:
         """Measure on each of ``items``, and the target alone right before and after it.
 

@@ -108,10 +108,13 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
             records = tuple(known[number] for number in sorted(known))
             return replace(state, records=records, current=None)
         case PromptMeasured():
+            n_confirmed = state.n_confirmed + (state.phase is Phase.CONFIRMING)
             return replace(
                 state,
                 n_measured=state.n_measured + 1,
-                n_confirmed=state.n_confirmed + (state.phase is Phase.CONFIRMING),
+                n_confirmed=n_confirmed,
+                # A race that goes faster than planned takes more prompts.
+                n_to_confirm=max(state.n_to_confirm, n_confirmed),
                 seconds_left=event.seconds_left,
             )
         case SearchDecided():

@@ -5,9 +5,9 @@ verdict therefore rests on measurements that the search has not seen: each promp
 speculation and with every finalist, one right after the other.
 
 Where a finalist's draft takes room from the target's experts, off is not measured beside it but
-where it is fastest, without a draft. Both cannot be loaded at once, so a look's prompts are decoded
-in one placement after the other, and the order turns round from look to look, so that drift
-cancels.
+where it is fastest, without a draft. Both cannot be loaded at once, so all prompts up to a look are
+decoded in one place of the target after the other, and the order turns round from look to look, so
+that drift cancels.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,10 +25,16 @@ LOOK_EVERY = 8
 """Prompts between two looks, at least; fewer give no useful interval."""
 _MAX_LOOKS = 8
 """More would leave the first ones too little error to be of use."""
+_SHORTEST_LEG = 4
+"""Prompts between the last look and the one before it."""
 _PRECISE = 0.05
 """Half of the interval, relative: a gain is worth measuring on until it is known this well."""
 _N_RESAMPLES = 40_000
 """The first look spends little of the error: its interval lies far out in the tails."""
+
+
+def _all(_arms: Sequence[Arm], items: Sequence[WorkItem]) -> int:
+    return len(items)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +60,7 @@ class Race:
         off: Arm = OFF,
         load: Callable[[Arm], None],
         on_pair: Callable[[Pair], None],
-        has_time: Callable[[], bool] = lambda: True,
+        n_affordable: Callable[[Sequence[Arm], Sequence[WorkItem]], int] = _all,
         n_resamples: int = _N_RESAMPLES,
     ) -> None:
         """Prepare; nothing is measured yet.
@@ -68,7 +74,9 @@ class Race:
             off: what the verdict compares with.
             load: makes an arm's draft the loaded one, and the target lie as it does with that.
             on_pair: told of every measured pair.
-            has_time: asked at every look whether to go on.
+            n_affordable: given the finalists that still run and the prompts that are left, how
+                many of those, from the first, there is time for; asked at every look. The prompts
+                before the first look are measured in any case.
             n_resamples: of the bootstrap.
         """
         self._measurer = measurer
@@ -77,7 +85,7 @@ class Race:
         self._off = off
         self._load = load
         self._on_pair = on_pair
-        self._has_time = has_time
+        self._n_affordable = n_affordable
         self._n_resamples = n_resamples
         self._pairs: dict[Arm, list[Pair]] = {arm: [] for arm in arms}
         """Each with the target alone as it lies beside the arm's draft."""
@@ -86,22 +94,35 @@ class Race:
         self._running = list(arms)
         self._speedups: dict[Arm, Speedup] = {}
         self._looks = Looks()
+        self._fraction = 0.0
+        """Of the planned prompts, at the last look."""
         self._n_seen = 0
         """Pairs at the last look."""
+        self._n_legs = 0
         self.leader = arms[0]
         """Fastest finalist at the last look."""
 
     def run(self) -> None:
         """Measure until it is decided, time is up, or prompts are. May be interrupted."""
-        n_items = len(self._items)
-        step = max(LOOK_EVERY, -(-n_items // _MAX_LOOKS))
-        for start in range(0, n_items, step):
-            self._measure(start, self._items[start : start + step])
-            done = min(start + step, n_items)
-            is_last = done == n_items or not self._has_time()
-            self._look(1.0 if is_last else done / n_items)
-            if is_last or self._is_decided():
+        step = max(LOOK_EVERY, -(-len(self._affordable(0)) // _MAX_LOOKS))
+        start, leg = 0, self._items[:step]
+        while leg:
+            self._measure(start, leg)
+            start += len(leg)
+            rest = self._affordable(start)
+            fraction = start / (start + len(rest))
+            # With more time than there seemed to be, there is nothing to spend on this look.
+            if fraction > self._fraction:
+                self._look(fraction)
+            if self._is_decided():
                 return
+            # A short rest is no look of its own: each one spends some of the error.
+            leg = rest if len(rest) < step + _SHORTEST_LEG else rest[:step]
+
+    def _affordable(self, start: int) -> Sequence[WorkItem]:
+        """Prompts that there is time for, after the first ``start``."""
+        rest = self._items[start:]
+        return rest[: self._n_affordable(self._running, rest)]
 
     def conclude(self) -> tuple[Standing, ...]:
         """Return how the finalists stand, the leader first; after an interrupt as well."""
@@ -142,8 +163,11 @@ class Race:
 
     def _measure(self, start: int, items: Sequence[WorkItem]) -> None:
         by_draft = list(self._by_draft())
-        # It begins with what the last look has left loaded.
-        for arms in by_draft[::-1] if self._looks.n % 2 else by_draft:
+        # It begins with what the last leg has left loaded.
+        if self._n_legs % 2:
+            by_draft.reverse()
+        self._n_legs += 1
+        for arms in by_draft:
             self._load(arms[0])
             for arm in arms:
                 self._measurer.warm_up(arm.speculation)
@@ -177,6 +201,7 @@ class Race:
             yield list(arms)
 
     def _look(self, fraction: float) -> None:
+        self._fraction = fraction
         level = self._looks.level(fraction)
         for arm in self._running:
             measured = measurements(self.pairs(arm))

@@ -37,7 +37,8 @@ from spectui.tune.verdict import Verdict, judge
 from spectui.tune.workload import WorkItem, Workload
 
 _FORECAST_SHARE = 0.4
-"""Of the time budget: a forecast that would take more records fewer prompts."""
+"""Of the time budget, the off trial included: where that is too little for all prompts, fewer are
+recorded."""
 _MIN_RECORDED = 4
 """Prompts without which a forecast is not worth its time."""
 
@@ -149,6 +150,7 @@ class Search:
             loader=loader,
             on_event=on_event,
             on_decoded=self._decoded,
+            repeats=limits.time_budget_s is None,
         )
 
     def run(self) -> TuneResult:
@@ -200,20 +202,27 @@ class Search:
         )
 
     def _forecast(self) -> None:
-        """Record once, replay everything, and put what looks best before the sampler's choices."""
-        outlook = self._outlook()
+        """Record once, replay everything, and put what looks best before the sampler's choices.
+
+        The off trial comes first: what it decodes is the recording's output on its prompts.
+        """
+        goes_on = bool(self._trials.records)
+        self._study.begin()
+        if self._forecaster is not None and not self._trials.n_tried:
+            self._pace.trial(self._trials.run)
+        outlook = self._outlook(goes_on=goes_on)
         if outlook is not None:
             self._forecasts, self._costs = outlook.forecasts, outlook.costs
             self._on_event(ForecastMade(forecasts=self._forecasts, costs=self._costs))
         chains = any(one.arm.speculation and one.arm.speculation.ahead for one in self._forecasts)
-        self._study.begin(promising(self._forecasts), chains=chains)
+        self._study.follow(promising(self._forecasts), chains=chains)
 
-    def _outlook(self) -> Outlook | None:
-        """Record, or take up what an earlier run has recorded."""
+    def _outlook(self, *, goes_on: bool) -> Outlook | None:
+        """Record, or take up what an earlier run of this study has recorded."""
         forecaster = self._forecaster
         if forecaster is None:
             return None
-        if self._trials.records and (kept := forecaster.recall()) is not None:
+        if goes_on and (kept := forecaster.recall()) is not None:
             return kept
         n_prompts = self._n_to_record(forecaster)
         if not n_prompts:
@@ -221,18 +230,28 @@ class Search:
         n_steps = forecaster.n_steps(n_prompts)
         self._on_event(TraceProgress(step=None, n_steps=n_steps))
         return forecaster.run(
-            n_prompts, lambda step: self._on_event(TraceProgress(step=step, n_steps=n_steps))
+            n_prompts,
+            lambda step: self._on_event(TraceProgress(step=step, n_steps=n_steps)),
+            outputs=self._trials.outputs,
+            has_time=lambda: self._pace.left_of(_FORECAST_SHARE) > 0,
         )
 
     def _n_to_record(self, forecaster: Forecaster) -> int:
         """Prompts to record; 0 for no forecast."""
-        budget = self._limits.time_budget_s
-        if budget is None:
+        if not self._pace.is_bounded:
             return forecaster.n_prompts
         tokens_per_s = self._measurer.anchor()
-        each_s = forecaster.seconds_per_prompt(tokens_per_s, self._measurer.prompt_token_s)
-        n_prompts = min(forecaster.n_prompts, int(_FORECAST_SHARE * budget / each_s))
-        return n_prompts if n_prompts >= min(_MIN_RECORDED, forecaster.n_prompts) else 0
+        left_s = self._pace.left_of(_FORECAST_SHARE)
+        for n in range(forecaster.n_prompts, 0, -1):
+            took_s = forecaster.seconds(
+                n,
+                tokens_per_s,
+                self._measurer.prompt_token_s,
+                n_written=len(self._trials.outputs),
+            )
+            if took_s <= left_s:
+                return n if n >= min(_MIN_RECORDED, forecaster.n_prompts) else 0
+        return 0
 
     def _search(self) -> None:
         while self._trials.n_tried < self._limits.n_trials and self._has_time_for_trial():
@@ -264,19 +283,20 @@ class Search:
         arms = self._finalists()
         if not arms:
             return
-        if self._race_s(arms, LOOK_EVERY) > self._pace.left_s:
+        # A rival is worth less than what its time adds to the verdict's precision.
+        if self._race_s(arms, RESERVED) > self._pace.left_s:
             arms = arms[:1]
-        items = self._pace.affordable(self._trials.records, arms, self._race_items)
-        self._on_event(ConfirmationStarted(arm=arms[0], rivals=arms[1:], n_prompts=len(items)))
+        n = min(len(self._race_items), max(LOOK_EVERY, self._n_affordable(arms, self._race_items)))
+        self._on_event(ConfirmationStarted(arm=arms[0], rivals=arms[1:], n_prompts=n))
         self._race = Race(
             self._measurer,
             arms,
-            items,
+            self._race_items,
             min_gain=self._min_gain,
             off=self._study.space.off,
             load=lambda arm: self._loader.load(arm.draft),
             on_pair=lambda pair: self._decoded(pair.item, pair.speculative),
-            has_time=lambda: self._pace.left_s > self._race_s(arms[:1], LOOK_EVERY),
+            n_affordable=self._n_affordable,
         )
         self._race.run()
 
@@ -304,6 +324,9 @@ class Search:
         n_done = 0 if self._race is None else len(self._race_items) - self._race.n_left
         items = self._race_items[n_done : n_done + n_prompts]
         return self._pace.race_s(self._trials.records, arms, items)
+
+    def _n_affordable(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> int:
+        return self._pace.n_affordable(self._trials.records, arms, items)
 
     def _check_lossless(self) -> LosslessCheck | None:
         race = self._race

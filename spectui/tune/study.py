@@ -215,8 +215,14 @@ class TuningStudy(Closing):
         trials = self._study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
         return [trial for trial in trials if set(names) <= set(trial.params)]
 
-    def begin(self, promising: Sequence[Arm] = (), *, chains: bool = True) -> None:
-        """Queue what every study tries first, and what is promising; the sampler comes after them.
+    def begin(self) -> None:
+        """Queue off, which everything is compared with."""
+        # What an interrupted run left waiting may be of another order, or of an older space.
+        self._forget_waiting()
+        self.enqueue((self.space.off,))
+
+    def follow(self, promising: Sequence[Arm] = (), *, chains: bool = True) -> None:
+        """Queue what every study tries after off, and what is promising; then the sampler chooses.
 
         The most promising one follows off at once: where time is short it is worth more than what
         llama-server would do by default. Those for which the target lies alike stay together, as
@@ -229,12 +235,9 @@ class TuningStudy(Closing):
         """
         if not chains:
             self.space = replace(self.space, tuned=self.space.tuned - {Parameter.AHEAD})
-        off, *defaults = self.space.first_arms()
-        # What an interrupted run left waiting may be of another order, or of an older space.
-        self._forget_waiting()
-        others = (*promising[:1], *defaults, *promising[1:])
+        others = (*promising[:1], *self.defaults, *promising[1:])
         places = list(dict.fromkeys(arm.n_cpu_moe for arm in others))
-        self.enqueue((off, *sorted(others, key=lambda arm: places.index(arm.n_cpu_moe))))
+        self.enqueue(sorted(others, key=lambda arm: places.index(arm.n_cpu_moe)))
 
     @property
     def defaults(self) -> tuple[Arm, ...]:

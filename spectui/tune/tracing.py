@@ -1,6 +1,6 @@
 """Recording a trace: every prompt continued by the target once, then every draft along it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -25,6 +25,8 @@ from spectui.tune.workload import WorkItem, Workload
 
 _COST_PROMPTS = 8
 """Prompts that costs are measured on: lengths are compared within each."""
+FEWEST_COST_PROMPTS = 4
+"""The same, where there is no time for more."""
 _EAGER = NgramConfig(size_n=1)
 """Drafts wherever a token stood before, right or wrong: many rounds that verify real text."""
 
@@ -96,6 +98,8 @@ class Tracer:
         n_ctx: int,
         schedule: Schedule | None,
         on_event: Callable[[TracingEvent], None],
+        has_time: Callable[[], bool] = lambda: True,
+        outputs: Mapping[str, GenerationResult] | None = None,
     ) -> None:
         """Prepare; nothing runs yet.
 
@@ -107,6 +111,8 @@ class Tracer:
             n_ctx: of the target.
             schedule: the work per round whose costs are measured as well; None for counts only.
             on_event: told what happens, on the caller's thread.
+            has_time: asked whether costs may be measured on one prompt more.
+            outputs: what the target has written already, by prompt; decoded as ``workload`` says.
         """
         self._engine = engine
         self._workload = workload
@@ -115,6 +121,8 @@ class Tracer:
         self._n_ctx = n_ctx
         self._schedule = schedule
         self._on_event = on_event
+        self._has_time = has_time
+        self._outputs = outputs or {}
         self._recordings: list[Recording] = []
         self._output_s: dict[str, float] = {}
         self._chains_s: dict[tuple[str, str], float] = {}
@@ -127,13 +135,13 @@ class Tracer:
         try:
             for item in self._workload.items:
                 self._record_output(item)
+            if probes_without_draft(self._loader):
+                self._loader.load(None)
+                self._probe(NGRAM_COSTS, _EAGER)
             for draft in self._loader.drafts:
                 self._loader.load(draft)
                 self._record_draft(draft)
                 self._probe(draft)
-            if probes_without_draft(self._loader):
-                self._loader.load(None)
-                self._probe(NGRAM_COSTS, _EAGER)
             self._fit()
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
@@ -148,19 +156,22 @@ class Tracer:
             interrupted=interrupted,
         )
 
-    def _record_output(self, item: WorkItem) -> None:
-        workload = self._workload
+    def _decode(self, item: WorkItem) -> GenerationResult:
         result = self._engine.generate(
             Generate(
                 prompt=item.tokens,
-                n_predict=workload.n_predict,
-                sampling=workload.sampling,
+                n_predict=self._workload.n_predict,
+                sampling=self._workload.sampling,
                 # The costs and the trials decode the same prompts afterwards.
                 reuse_prompt=True,
             )
         )
         if result.stop is Stop.CANCELLED:
             raise CancelledError("the recording was cancelled")
+        return result
+
+    def _record_output(self, item: WorkItem) -> None:
+        result = self._outputs.get(item.id) or self._decode(item)
         self._output_s[item.id] = result.decode_s
         self._recordings.append(
             Recording(
@@ -169,7 +180,7 @@ class Tracer:
                 prompt=item.tokens,
                 output=result.tokens,
                 stop=result.stop,
-                n_predict=workload.n_predict,
+                n_predict=self._workload.n_predict,
                 n_ctx=self._n_ctx,
                 chains={},
             )
@@ -220,17 +231,24 @@ class Tracer:
             self._engine, self._workload, self._schedule, depth=self._depth, ngram=ngram
         )
         probed = probe.run(
-            spread_out(self._workload.items, _n_probed(len(self._beside(name)))),
+            self._in_time(spread_out(self._workload.items, _n_probed(len(self._beside(name))))),
             lambda item: self._on_event(PromptProbed(prompt_id=item.id, drafter=name)),
         )
         if probed is not None:
             self._probed[name] = probed
 
+    def _in_time(self, items: Sequence[WorkItem]) -> Iterator[WorkItem]:
+        """As many as there is time for, spread out wherever that ends."""
+        for n, item in enumerate((*items[::2], *items[1::2])):
+            if n >= FEWEST_COST_PROMPTS and not self._has_time():
+                return
+            yield item
+
 
 def n_tracing_steps(n_prompts: int, loader: Loader) -> int:
     """Events of a recording with costs."""
     drafts: list[str | None] = list(loader.drafts)
-    probed = [*drafts, None] if probes_without_draft(loader) else drafts
+    probed = [None, *drafts] if probes_without_draft(loader) else drafts
     n_before = [
         sum(not loader.moves(other, draft) for other in probed[:index])
         for index, draft in enumerate(probed)

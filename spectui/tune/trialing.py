@@ -40,6 +40,7 @@ class TrialRunner:
         loader: Loader,
         on_event: Callable[[TuneEvent], None],
         on_decoded: Callable[[WorkItem, GenerationResult], None],
+        repeats: bool = True,
     ) -> None:
         """Prepare; nothing is measured yet.
 
@@ -51,6 +52,8 @@ class TrialRunner:
             loader: has what an arm needs loaded.
             on_event: told of every trial.
             on_decoded: told of every prompt.
+            repeats: whether a noisy trial is run again; where time is short, another setting's
+                trial says more.
         """
         self._engine = engine
         self._study = study
@@ -59,6 +62,9 @@ class TrialRunner:
         self._loader = loader
         self._on_event = on_event
         self._on_decoded = on_decoded
+        self._attempts = 2 if repeats else 1
+        self.outputs: dict[str, GenerationResult] = {}
+        """What the target alone has written here, by prompt."""
         self._by_number = {record.number: record for record in study.records()}
         """Kept here too: a storage that fails must not take the result with it."""
         self._anchor: _Anchor | None = None
@@ -100,7 +106,7 @@ class TrialRunner:
 
     def _measure(self, proposal: Proposal) -> TrialRecord:
         self._measurer.warm_up(proposal.arm.speculation)
-        for _attempt in range(2):
+        for _attempt in range(self._attempts):
             before = self._last_anchor()
             scores = tuple(score(item, self._decode(item, proposal.arm)) for item in self._items)
             after = self._measure_anchor()
@@ -118,6 +124,8 @@ class TrialRunner:
 
     def _decode(self, item: WorkItem, arm: Arm) -> GenerationResult:
         result = self._measurer.decode(item, arm.speculation)
+        if arm.is_off:
+            self.outputs[item.id] = result
         self._on_decoded(item, result)
         return result
 

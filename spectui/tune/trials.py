@@ -96,7 +96,7 @@ class TrialRecord:
     anchor_tokens_per_s: float | None = None
     """Mean of the anchor runs before and after it."""
     noisy: bool = False
-    """Whether the anchors around it still disagreed after a repetition."""
+    """Whether the anchors around it disagreed, where there was time after a repetition as well."""
     error: str | None = None
 
     @property

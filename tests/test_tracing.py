@@ -1,0 +1,141 @@
+"""Recording a workload with the costs of rounds, on tiny random models."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+from spectui.config import ModelOptions, SamplingConfig, Schedule
+from spectui.engine.commands import LoadTarget
+from spectui.engine.driver import Engine
+from spectui.engine.events import GenerationResult
+from spectui.replay.ngrams import NGRAM_COSTS
+from spectui.tune.candidates import Candidate
+from spectui.tune.loading import Loader, MovableTarget
+from spectui.tune.placements import Placements
+from spectui.tune.tracing import (
+    CostsMeasured,
+    DraftRecorded,
+    OutputRecorded,
+    PromptProbed,
+    Tracer,
+    Tracing,
+    TracingEvent,
+    n_tracing_steps,
+)
+from spectui.tune.workload import WorkItem, Workload
+from tests.support.engine import small_context
+from tests.support.models import CLOSE_DRAFT, MOE, TARGET, TinyPath
+
+pytest_plugins = ("tests.support.fixtures",)
+
+DEPTH = 4
+PROMPT = (88, 102, 126, 263, 261, 109, 271)
+WORKLOAD = Workload(
+    items=tuple(WorkItem(id=f"p{n}", category="", tokens=(*PROMPT, n)) for n in range(10)),
+    n_predict=24,
+    sampling=SamplingConfig(ignore_eos=True),
+)
+
+
+def draft_of(tiny: TinyPath) -> Candidate:
+    return Candidate(name="draft", options=ModelOptions(path=tiny(CLOSE_DRAFT)), loaded=None)
+
+
+def trace(
+    tiny: TinyPath,
+    has_time: Callable[[], bool] = lambda: True,
+    workload: Workload = WORKLOAD,
+    outputs: Mapping[str, GenerationResult] | None = None,
+) -> tuple[Tracing, list[TracingEvent]]:
+    events: list[TracingEvent] = []
+    with Engine() as engine:
+        engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=DEPTH)
+        tracer = Tracer(
+            engine,
+            workload,
+            Loader(engine, [draft_of(tiny)]),
+            depth=DEPTH,
+            n_ctx=512,
+            schedule=Schedule.SERVER,
+            on_event=events.append,
+            has_time=has_time,
+            outputs=outputs,
+        )
+        return tracer.run(), events
+
+
+def probed(events: list[TracingEvent]) -> list[str]:
+    return [event.prompt_id for event in events if isinstance(event, PromptProbed)]
+
+
+def test_costs_are_measured_on_prompts_that_are_spread_out(tiny: TinyPath) -> None:
+    tracing, events = trace(tiny)
+    loader = Loader(cast("Engine", None), [draft_of(tiny)])
+    assert len(events) == n_tracing_steps(10, loader)
+    assert sorted(probed(events)) == ["p0", "p1", "p2", "p3", "p5", "p6", "p7", "p8"]
+    assert set(tracing.costs) == {"draft"}
+
+
+def test_without_time_costs_are_measured_on_fewer_prompts_that_are_spread_out(
+    tiny: TinyPath,
+) -> None:
+    tracing, events = trace(tiny, lambda: False)
+    assert probed(events) == ["p0", "p2", "p5", "p7"]
+    assert set(tracing.costs) == {"draft"}
+    # What is counted is recorded on all of them.
+    assert [len(one.chains) for one in tracing.recordings] == [1] * 10
+
+
+@pytest.mark.parametrize("n_prompts", [1, 3])
+def test_few_prompts_are_all_probed(tiny: TinyPath, n_prompts: int) -> None:
+    _tracing, events = trace(
+        tiny, lambda: False, replace(WORKLOAD, items=WORKLOAD.items[:n_prompts])
+    )
+    assert len(probed(events)) == n_prompts
+
+
+def test_what_the_target_has_written_already_is_not_decoded_again(tiny: TinyPath) -> None:
+    tracing, events = trace(tiny)
+    told = {e.prompt_id: e.result for e in events if isinstance(e, OutputRecorded)}
+    # A run of its own would not take a million seconds.
+    outputs = {"p3": replace(told["p3"], decode_s=1e6)}
+    again, _events = trace(tiny, outputs=outputs)
+    assert again.recordings == tracing.recordings
+    assert 1e6 < again.baseline_s < 1e6 + 1e3
+
+
+def test_where_a_draft_moves_the_target_costs_are_measured_in_each_place(tiny: TinyPath) -> None:
+    events: list[TracingEvent] = []
+    with Engine() as engine:
+        command = LoadTarget(
+            options=ModelOptions(path=tiny(MOE), n_cpu_moe=1),
+            context=small_context(),
+            max_draft=DEPTH,
+        )
+        engine.load_target(command.options, command.context, max_draft=DEPTH)
+        placements = Placements(alone=0, beside={"draft": 1})
+        loader = Loader(
+            engine,
+            [draft_of(tiny)],
+            movable=MovableTarget(loaded=command, placements=placements),
+        )
+        tracing = Tracer(
+            engine,
+            WORKLOAD,
+            loader,
+            depth=DEPTH,
+            n_ctx=512,
+            schedule=Schedule.SERVER,
+            on_event=events.append,
+        ).run()
+        assert loader.n_cpu_moe == 1
+    assert len(events) == n_tracing_steps(10, loader)
+    # Outputs once, then off where it lies without the draft, then the draft where it lies with it.
+    kinds = list(dict.fromkeys(map(type, events)))
+    assert kinds == [OutputRecorded, PromptProbed, DraftRecorded, CostsMeasured]
+    drafters = [event.drafter for event in events if isinstance(event, PromptProbed)]
+    assert drafters == [*[NGRAM_COSTS] * 8, *["draft"] * 8]
+    assert set(tracing.costs) == {NGRAM_COSTS, "draft"}
+    assert [len(one.chains) for one in tracing.recordings] == [1] * 10
