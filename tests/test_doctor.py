@@ -4,13 +4,15 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 
-from spectui.doctor.findings import hard_to_win
+from spectui.doctor.draft_findings import hard_to_win
 from spectui.doctor.speed import Bandwidth, DraftBound, draft_bound, speed_bound
+from spectui.llama.library import binding_version
 from spectui.llama.memory import WeightTraffic
 from spectui.monitor import bandwidth
 from spectui.monitor.bandwidth import gpu_bytes_per_s
@@ -108,6 +110,15 @@ def test_memory_without_room_is_not_measured(monkeypatch: pytest.MonkeyPatch) ->
     assert bandwidth.ram_bytes_per_s(2) is None
 
 
+def test_the_best_pass_over_ram_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    n_bytes = 1 << 22
+    # Four passes, of 2, 1, 4 and 3 seconds.
+    clock = iter((0.0, 2.0, 10.0, 11.0, 20.0, 24.0, 30.0, 33.0))
+    monkeypatch.setattr(bandwidth, "MEASURED_BYTES", n_bytes)
+    monkeypatch.setattr(bandwidth, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    assert bandwidth.ram_bytes_per_s(2) == n_bytes
+
+
 def test_a_draft_pays_from_the_acceptance_on_at_which_it_wins_back_its_steps() -> None:
     target = speed_bound(DENSE, RAM)
     assert target is not None
@@ -197,14 +208,19 @@ def texts(found: dict[str, Any], severity: str) -> list[str]:
     return [one["text"] for one in found["findings"] if one["severity"] == severity]
 
 
-def test_without_models_it_examines_the_machine(spectui: Spectui) -> None:
+def test_without_models_it_examines_the_machine(
+    spectui: Spectui, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spectui.cli.run_doctor.ram_bytes_per_s", lambda _n_threads: 12.5e9)
     found = document(spectui)
     assert found["target"] is None
     assert found["target_reason"] == "no target was given"
-    assert found["ram_bytes_per_s"] > 1e8
+    assert found["ram_bytes_per_s"] == 12.5e9
     assert 0 < found["free_bytes"]["CPU"] <= psutil.virtual_memory().total
     assert spectui("doctor") == 0
-    assert "llama-cpp-python" in spectui.out
+    assert "read at 12.5 GB/s" in spectui.out
+    assert f"llama-cpp-python {binding_version()}" in spectui.out
+    assert found["engine"]["llama_cpp_python"] == binding_version()
 
 
 def test_a_pair_that_works(spectui: Spectui, tiny: TinyPath) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from spectui.cli.request import SharedOptions
-from spectui.cli.session import Models
+from spectui.cli.given import Models
 from spectui.engine.events import ModelLoaded
 from spectui.errors import UsageError
 from spectui.monitor.machine import Machine
