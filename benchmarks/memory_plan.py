@@ -152,7 +152,9 @@ def time_plans(title: str, folder: Path, n_runs: int) -> dict[str, Any]:
         checks.append(time.perf_counter() - began_s)
     began_s = time.perf_counter()
     with Planner() as planner:
-        n_ctx = largest_context(cache(planner.plan), request, FreeMemory(by_memory={HOST: RAM_BYTES}))
+        n_ctx = largest_context(
+            cache(planner.plan), request, FreeMemory(by_memory={HOST: RAM_BYTES})
+        )
     return {
         "cold_plan_s": statistics.median(cold),
         "cold_plan_s_max": max(cold),

@@ -15,8 +15,8 @@ from spectui.engine.commands import ComparePair
 from spectui.engine.driver import Engine
 from spectui.engine.events import PairCompared
 from spectui.errors import BadInputError
-from spectui.replay.file import read_trace
 from spectui.llama.devices import gpu_memories
+from spectui.replay.file import read_trace
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, EMBEDDING, MOE, ROUGH_DRAFT, Tiny, TinyPath
 

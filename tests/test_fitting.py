@@ -1,6 +1,6 @@
 """What fits in memory, on plans that are made up."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -75,12 +75,18 @@ class Script:
         in_ram = "CPU_Mapped" if self.mmap else "CPU"
         on_gpu_bytes = self.dense_bytes + (self.n_layers - n_in_ram) * self.expert_bytes
         cache_bytes = request.context.ctx_size * self.cache_bytes
-        return self._plan(
+        plan = self._plan(
             buffer("CUDA0", BufferKind.WEIGHTS, on_gpu_bytes),
             buffer(in_ram, BufferKind.WEIGHTS, n_in_ram * self.expert_bytes),
             buffer("CUDA0", BufferKind.KV, cache_bytes),
             buffer("CUDA_Host", BufferKind.OUTPUT, 3),
         )
+        traffic = replace(
+            NOTHING_READ,
+            cpu_expert_bytes=n_in_ram * self.expert_bytes,
+            gpu_expert_bytes=(self.n_layers - n_in_ram) * self.expert_bytes,
+        )
+        return replace(plan, traffic=traffic)
 
     def _draft(self, options: ModelOptions) -> ModelPlan:
         if options == BAD:
@@ -177,7 +183,8 @@ def test_the_largest_context_is_the_largest(free_bytes: int, n_ctx_train: int) -
     # The margin is left beside it, and a GPU that is not used needs none.
     free = room(CUDA0=free_bytes + MARGIN_BYTES, CUDA1=0)
     assert largest_context(plan, REQUEST, free) == expected
-    assert len(asked) <= 5
+    # The smallest, what is asked for, the guess, and what is next to it.
+    assert len(asked) <= 4
 
 
 def test_a_context_that_cannot_be_planned_does_not_fit() -> None:
@@ -194,7 +201,10 @@ def test_as_few_experts_as_possible_stay_in_ram(
     free = room(CUDA0=gpu_bytes, CPU=host_bytes)
     expected = next((n for n, plan in enumerate(plans) if can_load(plan, free)), None)
     with_margin = room(CUDA0=gpu_bytes + MARGIN_BYTES, CPU=host_bytes)
+    script.asked.clear()
     assert smallest_n_cpu_moe(script, REQUEST, with_margin) == expected
+    # What is asked for, the guess, and what is next to it. Each may be a header that is read anew.
+    assert len(set(script.asked)) <= 3
 
 
 def test_a_gpu_with_less_than_the_margin_left_is_tight() -> None:

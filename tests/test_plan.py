@@ -342,9 +342,7 @@ def test_free_memory_is_told_by_device(planner: Planner) -> None:
 def test_a_broken_draft_costs_the_target_nothing(tiny: TinyPath, tmp_path: Path) -> None:
     target = ModelOptions(path=tiny(TARGET))
     nonsense = tmp_path / "nonsense.gguf"
-    nonsense.write_bytes(
-        tiny(MOE).read_bytes().replace(b"expert_used_count", b"expert_used_coins")
-    )
+    nonsense.write_bytes(tiny(MOE).read_bytes().replace(b"expert_used_count", b"expert_used_coins"))
     request = PlanRequest(target=target, draft=ModelOptions(path=nonsense), context=SMALL)
     with Planner(has_drafts=True) as planner:
         planner.wait()

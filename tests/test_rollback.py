@@ -27,7 +27,7 @@ NOISE = 0.05
 """Batches of another size move logits of up to 20 by a thousandth; a wrong state by units."""
 N_SNAPSHOTS = 8
 N_BEFORE = 320
-"""More tokens than a layer with a window has room for beside a micro-batch: it has forgotten some."""
+"""More tokens than a layer with a window has room for: it has forgotten some."""
 LONG = ContextOptions(ctx_size=1024, batch_size=64, ubatch_size=64, threads=1)
 WRITERS: dict[str, Callable[[Tiny, Path], None]] = {
     "llama": write_tiny,
@@ -80,12 +80,8 @@ def opened(folder: Path, request: pytest.FixtureRequest) -> Iterator[Opened]:
     abort = AbortFlag()
     with (
         Model(ModelOptions(path=folder / f"{name}.gguf")) as model,
-        Context(
-            model, LONG, max_outputs=16, abort=abort, n_snapshots=n_snapshots
-        ) as context,
-        Context(
-            model, replace(LONG, swa_full=True), max_outputs=16, abort=AbortFlag()
-        ) as fresh,
+        Context(model, LONG, max_outputs=16, abort=abort, n_snapshots=n_snapshots) as context,
+        Context(model, replace(LONG, swa_full=True), max_outputs=16, abort=AbortFlag()) as fresh,
     ):
         assert context.rollback is kind(name, n_snapshots)
         assert context.n_past == 0
@@ -109,9 +105,7 @@ steps = st.tuples(
 )
 
 
-@given(
-    n_before=st.sampled_from((0, N_BEFORE)), rounds=st.lists(steps, min_size=1, max_size=6)
-)
+@given(n_before=st.sampled_from((0, N_BEFORE)), rounds=st.lists(steps, min_size=1, max_size=6))
 @settings(max_examples=40, deadline=None)
 def test_what_is_left_is_what_a_fresh_context_would_hold(
     opened: Opened, n_before: int, rounds: list[tuple[list[int], bool, int]]

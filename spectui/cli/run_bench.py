@@ -5,10 +5,10 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from spectui.cli.given import Models, find_models
 from spectui.cli.bench_report import Benched, summary, table
 from spectui.cli.documents.bench import bench_document, benches_document
 from spectui.cli.drafting import check_drafting, take_drafting
+from spectui.cli.given import Models, find_models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.preset_models import with_preset_models

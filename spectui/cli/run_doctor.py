@@ -5,11 +5,11 @@ from typing import Any
 
 from spectui.cli.doctor_view import told
 from spectui.cli.documents.doctor import doctor_document
+from spectui.cli.given import find_models
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.given import find_models
 from spectui.doctor.examination import Examination, Examiner, Surroundings
 from spectui.doctor.finding import Finding, Severity
 from spectui.doctor.findings import findings

@@ -4,9 +4,9 @@ from typing import Any
 
 from rich.table import Table
 
-from spectui.cli.given import find_models
 from spectui.cli.documents.probe import experts_document
 from spectui.cli.drawing import drawn, wrapped
+from spectui.cli.given import find_models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.preset_models import with_preset_models

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from spectui.cli.given import find_models
 from spectui.cli.costs_view import costs_view
 from spectui.cli.documents.explanation import costs_document
 from spectui.cli.drawing import drawn
+from spectui.cli.given import find_models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.preset_models import with_preset_models

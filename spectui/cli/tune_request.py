@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from spectui.cli.request import SharedOptions
 from spectui.cli.given import Models
+from spectui.cli.request import SharedOptions
 from spectui.engine.events import ModelLoaded
 from spectui.errors import UsageError
 from spectui.monitor.machine import Machine

@@ -1,4 +1,4 @@
-"""What is to be said of one draft: what keeps it from serving, and what will make it slow or wrong."""
+"""What is to be said of one draft: why it cannot serve, and what makes it slow or wrong."""
 
 from collections.abc import Iterator
 

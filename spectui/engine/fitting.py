@@ -13,13 +13,15 @@ from spectui.engine.demand import (
 )
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.buffers import HOST
-from spectui.llama.planned import Plan, PlanRequest
+from spectui.llama.planned import ModelPlan, Plan, PlanRequest
 
 PlanCall = Callable[[PlanRequest], Plan]
 """Such as ``Planner.plan``."""
 
 CONTEXT_STEP = 256
 """Llama.cpp rounds contexts up to multiples of it."""
+_FAR = 4
+"""Steps from the smallest context at which its growth shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +49,8 @@ def largest_context(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> i
     read from disk with any: then they bound nothing.
 
     Args:
-        plan: asked some five times, as caches grow with the context along a line, or nearly so; a
-            larger context never takes less. Best one that remembers: the smallest is asked twice.
+        plan: asked for four contexts where caches grow along a line; a larger context never takes
+            less. Best one that remembers: most are asked for twice.
         request: everything but the size of the context.
         free: free memory.
 
@@ -74,7 +76,11 @@ def largest_context(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> i
             return -1
 
     most = max(smallest.target.info.n_ctx_train // CONTEXT_STEP, 1)
-    return _last_with_room(left_bytes, 1, most) * CONTEXT_STEP or None
+    # Caches grow along a line, or nearly so.
+    n_asked = max(request.context.ctx_size // CONTEXT_STEP, _FAR)
+    left, grown = left_bytes(1), left_bytes(1) - left_bytes(n_asked)
+    guess = 1 + left * (n_asked - 1) // grown if grown > 0 else most
+    return _last_with_room(left_bytes, 1, most, guess) * CONTEXT_STEP or None
 
 
 def expert_overrides(options: ModelOptions) -> tuple[TensorOverride, ...]:
@@ -89,7 +95,8 @@ def smallest_n_cpu_moe(plan: PlanCall, request: PlanRequest, free: FreeMemory) -
     from disk.
 
     Args:
-        plan: asked some four times; more experts in RAM never take more of a GPU.
+        plan: asked three times where layers are alike; more experts in RAM never take more of a
+            GPU. Best one that remembers.
         request: everything but where experts lie: ``expert_overrides`` are left out.
         free: free memory.
 
@@ -107,7 +114,8 @@ def smallest_n_cpu_moe(plan: PlanCall, request: PlanRequest, free: FreeMemory) -
         target = replace(request.target, cpu_moe=False, n_cpu_moe=n_layers, override_tensor=others)
         return demands(plan(replace(request, target=target)), free)
 
-    model = plan(request).target
+    planned = plan(request)
+    model = planned.target
     if not model.n_experts or not request.target.n_gpu_layers:
         return None
     n_layers = model.info.n_layers
@@ -118,13 +126,30 @@ def smallest_n_cpu_moe(plan: PlanCall, request: PlanRequest, free: FreeMemory) -
             found = with_layers(n_layers + 1 - n_kept)
         except DoesNotFitError:
             return -1
-        return least_left(tuple(one for one in found if one.memory != HOST))
+        return _left_on_gpus(found)
 
-    n_kept = _last_with_room(left_bytes, 1, n_layers + 1)
+    guess = _kept_layers(model, _left_on_gpus(demands(planned, free)))
+    n_kept = _last_with_room(left_bytes, 1, n_layers + 1, 1 + guess)
     if not n_kept:
         return None
     smallest = n_layers + 1 - n_kept
     return smallest if all(one.can_load for one in with_layers(smallest)) else None
+
+
+def _left_on_gpus(found: tuple[Demand, ...]) -> int:
+    return least_left(tuple(one for one in found if one.memory != HOST))
+
+
+def _kept_layers(model: ModelPlan, left_bytes: int) -> int:
+    """Guess of how many layers the GPUs can keep the experts, by what the plan leaves free there.
+
+    Args:
+        model: of which some experts, or all, may be on GPUs.
+        left_bytes: of the GPUs beside that; negative if it does not fit.
+    """
+    on_gpus = model.traffic.gpu_expert_bytes
+    per_layer = (on_gpus + model.traffic.cpu_expert_bytes) // max(model.info.n_layers, 1)
+    return (on_gpus + left_bytes) // per_layer if per_layer else 0
 
 
 def draft_fit(
@@ -149,22 +174,45 @@ def draft_fit(
     )
 
 
-def _last_with_room(left_bytes: Callable[[int], int], first: int, last: int) -> int:
+def _last_with_room(left_bytes: Callable[[int], int], first: int, last: int, guess: int) -> int:
     """Last number from ``first`` to ``last`` that leaves something, which never grows; 0 for none.
 
     By interpolation (regula falsi), and by halves where a step of that gains little.
+
+    Args:
+        left_bytes: negative for what does not fit. Asked twice where the guess is right.
+        first: smallest number.
+        last: largest number.
+        guess: where it may be.
     """
-    low, high = (first, left_bytes(first)), (last, left_bytes(last))
-    if low[1] < 0:
-        return 0
-    if high[1] >= 0:
-        return high[0]
+
+    def at(number: int) -> tuple[int, int]:
+        return number, left_bytes(number)
+
+    guessed = at(min(max(guess, first), last))
+    low = high = guessed
+    # What is next to a good guess decides; what is far away bounds the search.
+    if guessed[1] >= 0:
+        for number in sorted({min(guessed[0] + 1, last), last}):
+            high = at(number) if number != guessed[0] else guessed
+            if high[1] < 0:
+                break
+            low = high
+        else:
+            return last
+    else:
+        for number in sorted({max(guessed[0] - 1, first), first}, reverse=True):
+            low = at(number) if number != guessed[0] else guessed
+            if low[1] >= 0:
+                break
+            high = low
+        else:
+            return 0
     by_halves = False
     while high[0] - low[0] > 1:
         gap = high[0] - low[0]
         share = 0.5 if by_halves else low[1] / (low[1] - high[1])
-        middle = low[0] + min(max(int(gap * share), 1), gap - 1)
-        left = middle, left_bytes(middle)
-        low, high = (left, high) if left[1] >= 0 else (low, left)
+        middle = at(low[0] + min(max(int(gap * share), 1), gap - 1))
+        low, high = (middle, high) if middle[1] >= 0 else (low, middle)
         by_halves = not by_halves and high[0] - low[0] > gap // 2
     return low[0]

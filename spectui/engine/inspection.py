@@ -54,9 +54,7 @@ class Inspector:
                 draft.check_generates()
         except _UNREADABLE as error:
             reason = str(error)
-        return PairCompared(
-            target=command.target, draft=command.draft, facts=facts, reason=reason
-        )
+        return PairCompared(target=command.target, draft=command.draft, facts=facts, reason=reason)
 
     def _open_target(self, path: Path, cancelled: Callable[[], bool]) -> Model:
         if self._target is None or self._target.options.path != path:

@@ -61,7 +61,7 @@ class Planner(Closing):
         Raises:
             SpectuiError: one died, as ``plan`` has it.
         """
-        self._ask({role: Ask.ARE_YOU_THERE for role in tuple(self._children)})
+        self._ask(dict.fromkeys(tuple(self._children), Ask.ARE_YOU_THERE))
 
     def backend(self) -> Backend:
         """Ask what llama.cpp is and sees.
@@ -183,9 +183,7 @@ def split_beside(target: ModelPlan, gpus: tuple[DeviceMemory, ...]) -> tuple[int
     taken = Counter[str]()
     for buffer in target.buffers:
         taken[buffer.memory] += buffer.size_bytes
-    left = [
-        max(0, gpu.free_bytes - taken[gpu.name]) for gpu in gpus if gpu.free_bytes is not None
-    ]
+    left = [max(0, gpu.free_bytes - taken[gpu.name]) for gpu in gpus if gpu.free_bytes is not None]
     if len(left) < len(gpus) or not any(left):
         return ()
     return tuple(round(100 * one / sum(left)) for one in left)

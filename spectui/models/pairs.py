@@ -1,7 +1,7 @@
 """Two models' tokens and chat templates beside each other. Pure: a screen need not load llama.cpp.
 
-Whether a pair fits is llama.cpp's rule alone (``incompatibility``); a report says how near or far the
-two are, also in what that rule does not look at.
+Whether a pair fits is llama.cpp's rule alone (``incompatibility``); a report says how near or far
+the two are, also in what that rule does not look at.
 """
 
 import difflib

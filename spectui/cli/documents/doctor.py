@@ -34,7 +34,7 @@ def doctor_document(diagnosis: "Diagnosis") -> Json:
         **or_reason(
             "ram_bytes_per_s",
             around.bandwidth.ram_bytes_per_s,
-            "there is no room for the half gigabyte that measuring takes",
+            "there is no room for what measuring takes, up to half a gigabyte",
         ),
         **or_reason(
             "gpu_bytes_per_s",
