@@ -1,6 +1,9 @@
 """Which GPUs a model is put on, told from devices that are made up."""
 
-from spectui.llama.devices import GPU, INTEGRATED, Device, used
+import psutil
+
+from spectui.llama.devices import GPU, INTEGRATED, Device, describe, used
+from spectui.llama.library import devices
 from spectui.llama.planned import DeviceMemory
 
 
@@ -42,3 +45,14 @@ def test_an_integrated_gpu_is_used_where_there_is_no_card() -> None:
 def test_an_integrated_gpu_that_two_backends_drive_is_used_by_the_first() -> None:
     found = [device(name, kind=INTEGRATED) for name in ("CUDA0", "CUDA1", "Vulkan0")]
     assert names(*found) == ["CUDA0", "CUDA1"]
+
+
+def test_ggml_describes_the_processor_as_psutil_does() -> None:
+    found = [describe(pointer) for pointer in devices()]
+    (processor,) = [one for one in found if one.memory.name == "CPU"]
+    assert processor.type not in {GPU, INTEGRATED}
+    assert processor.memory.total_bytes == psutil.virtual_memory().total
+    assert 0 < (processor.memory.free_bytes or 0) <= psutil.virtual_memory().total
+    assert processor.memory.description
+    assert processor.memory.maps_files
+    assert not processor.memory.in_ram

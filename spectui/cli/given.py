@@ -44,7 +44,7 @@ def find_models(
         options: as they were given.
         progress: told what is built and found.
         needs_draft: False where n-gram drafters do as well.
-        reads_headers: False where another process will, and all but their first bytes is left to it.
+        reads_headers: False where another process will; then the first bytes have to do.
 
     Raises:
         BadInputError: a file or folder is missing or holds no GGUF; checked before anything is

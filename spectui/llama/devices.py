@@ -78,18 +78,20 @@ def _backend(device: Device) -> str | None:
 
 def _described() -> Iterator[Device]:
     base = ggml("ggml-base")
-    base.ggml_backend_dev_get_props.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Properties)]
-    base.ggml_backend_dev_get_props.restype = None
     base.ggml_backend_dev_type.argtypes = [ctypes.c_void_p]
     for device in devices():
         # Others need not be asked: some take long to describe themselves.
         if base.ggml_backend_dev_type(device) in {GPU, INTEGRATED}:
-            properties = _Properties()
-            base.ggml_backend_dev_get_props(device, ctypes.byref(properties))
-            yield _device(properties)
+            yield describe(device)
 
 
-def _device(properties: _Properties) -> Device:
+def describe(device: int) -> Device:
+    """Ask ggml about a device, given as C pointer; this may start its driver."""
+    base = ggml("ggml-base")
+    base.ggml_backend_dev_get_props.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Properties)]
+    base.ggml_backend_dev_get_props.restype = None
+    properties = _Properties()
+    base.ggml_backend_dev_get_props(device, ctypes.byref(properties))
     name = properties.name.decode(errors="replace")
     is_told = properties.memory_total > 0
     is_apples = platform.machine() == "arm64" and _METAL.fullmatch(name) is not None
