@@ -184,7 +184,8 @@ def compare_pair(
     if not ways:
         return
     with Pair(kind, rollback, folder) as pair:
-        cases = [case_of(pair, number, size["n_predict"]) for number in range(size["n_prompts"])]
+        numbers = range(size["n_prompts"])
+        cases = [case_of(pair, number, kind.n_before, size["n_predict"]) for number in numbers]
         # Of a text that is one token over and over, a broken cache could say as much.
         n_distinct = statistics.median(len(set(case.expected)) for case in cases)
         for way in ways:
@@ -195,7 +196,7 @@ def compare_pair(
             yield {**where, **size, "n_distinct": n_distinct, **row, "seconds": seconds}
 
 
-def case_of(pair: Pair, number: int, n_predict: int) -> Case:
+def case_of(pair: Pair, number: int, n_before: int, n_predict: int) -> Case:
     """A random prompt that may repeat itself, and the output of the target alone.
 
     Every other prompt ends with words of the target's own, in which lookups find what comes.
@@ -203,6 +204,8 @@ def case_of(pair: Pair, number: int, n_predict: int) -> Case:
     dice = random.Random(number)  # noqa: S311 - prompts are no secrets
     piece = [dice.randrange(N_SPECIAL, N_VOCAB) for _ in range(dice.randint(1, LONGEST_PROMPT))]
     prompt = tuple(piece * dice.randint(1, 4))[:LONGEST_PROMPT]
+    before = (dice.randrange(N_SPECIAL, N_VOCAB) for _ in range(n_before))
+    prompt = (*before, *prompt)
     n_own = N_OWN * (number % 2)
     pair.forget()
     said = pair.generate(prompt, NoDrafter(), n_own + n_predict).tokens

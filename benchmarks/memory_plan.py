@@ -18,6 +18,7 @@ from typing import Any
 from benchmarks.common import write_results
 from spectui.config import ContextOptions, ModelOptions
 from spectui.demo import DemoModel, ensure_demo_models
+from spectui.engine.demand import FreeMemory
 from spectui.engine.fitting import largest_context
 from spectui.engine.planning import Planner
 from spectui.llama.buffers import HOST
@@ -151,7 +152,9 @@ def time_plans(title: str, folder: Path, n_runs: int) -> dict[str, Any]:
         checks.append(time.perf_counter() - began_s)
     began_s = time.perf_counter()
     with Planner() as planner:
-        n_ctx = largest_context(cache(planner.plan), request, {HOST: RAM_BYTES})
+        n_ctx = largest_context(
+            cache(planner.plan), request, FreeMemory(by_memory={HOST: RAM_BYTES})
+        )
     return {
         "cold_plan_s": statistics.median(cold),
         "cold_plan_s_max": max(cold),

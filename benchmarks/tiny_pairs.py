@@ -29,7 +29,7 @@ from tests.support.windowed import write_cohere2
 
 MAX_DRAFT = 16
 N_VOCAB = len(vocabulary(Tiny()))
-CONTEXT = ContextOptions(ctx_size=256, threads=1)
+CONTEXT = ContextOptions(ctx_size=1024, ubatch_size=64, threads=1)
 GREEDY = SamplingConfig(ignore_eos=True)
 NOISE = 0.1
 """Of a draft's weights: it is often wrong."""
@@ -43,6 +43,8 @@ class Kind:
     write: Callable[[Tiny, Path], None]
     rollbacks: tuple[Rollback, ...]
     n_experts: int = 0
+    n_before: int = 0
+    """Tokens ahead of every prompt: a window that has moved on has forgotten some of them."""
 
     def written(self, folder: Path, noise: float) -> ModelOptions:
         """Its file in ``folder``, written on first use."""
@@ -56,6 +58,8 @@ def _write_windowed_hybrid(recipe: Tiny, path: Path) -> None:
     write_lfm2(recipe, path, window=32)
 
 
+_MANY = 320
+"""More than the cells of a window of 32 tokens and a micro-batch, in steps of 256."""
 _TRUNCATES = (Rollback.TRUNCATE,)
 _BOTH = (Rollback.SNAPSHOT, Rollback.CHECKPOINT)
 DENSE = Kind(name="dense", write=write_tiny, rollbacks=_TRUNCATES)
@@ -63,10 +67,15 @@ RECURRENT = Kind(name="recurrent", write=write_mamba, rollbacks=(Rollback.CHECKP
 KINDS = (
     DENSE,
     Kind(name="mixture of experts", write=write_tiny, rollbacks=_TRUNCATES, n_experts=4),
-    Kind(name="sliding window", write=write_cohere2, rollbacks=_TRUNCATES),
+    Kind(name="sliding window", write=write_cohere2, rollbacks=_TRUNCATES, n_before=_MANY),
     RECURRENT,
     Kind(name="hybrid", write=write_lfm2, rollbacks=_BOTH),
-    Kind(name="hybrid with a window", write=_write_windowed_hybrid, rollbacks=_BOTH),
+    Kind(
+        name="hybrid with a window",
+        write=_write_windowed_hybrid,
+        rollbacks=_BOTH,
+        n_before=_MANY,
+    ),
 )
 
 

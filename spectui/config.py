@@ -242,3 +242,5 @@ class ContextOptions:
     """``-t``: compute threads per generated token, 0 for one per physical core."""
     threads_batch: int = 0
     """``-tb``: compute threads for prompts and verification, 0 for as many as ``threads``."""
+    swa_full: bool = False
+    """Layers with a sliding window remember all tokens, not just those that they look at."""

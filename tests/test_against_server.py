@@ -73,7 +73,7 @@ def test_prompts_are_rendered_and_tokenized_as_the_server_does(
                 "cache_type_k": "q8_0",
                 "cache_type_v": "q8_0",
             },
-            {"flash_attn": FlashAttention.ON, "threads_batch": 1},
+            {"flash_attn": FlashAttention.ON, "threads_batch": 1, "swa_full": True},
         ),
     ],
 )

@@ -6,14 +6,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from spectui.cli.drafts import FolderDrafts, look_into
-from spectui.cli.room import free_memory
+from spectui.cli.room import free_bytes_of_all
 from spectui.engine.commands import ComparePair
 from spectui.engine.driver import Engine
 from spectui.engine.events import PairCompared
 from spectui.errors import BadInputError
+from spectui.llama.devices import gpu_memories
 from spectui.replay.file import read_trace
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, EMBEDDING, MOE, ROUGH_DRAFT, Tiny, TinyPath
@@ -132,8 +134,9 @@ def _cache_bytes_per_token(needed_bytes: int, folder: Path) -> int:
     return (needed_bytes - (folder / "close.gguf").stat().st_size) // 256
 
 
-def test_free_memory_is_a_number_of_bytes() -> None:
-    assert free_memory() > 10**6
+def test_what_is_free_is_at_most_what_there_is() -> None:
+    gpus = sum(gpu.total_bytes or 0 for gpu in gpu_memories() if not gpu.in_ram)
+    assert 0 < free_bytes_of_all() <= psutil.virtual_memory().total + gpus
 
 
 def drafts(spectui: Spectui) -> dict[str, dict[str, Any]]:
@@ -165,7 +168,7 @@ def test_a_target_without_room_is_said_before_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     size_bytes = (folder / "target.gguf").stat().st_size
-    monkeypatch.setattr("spectui.cli.drafts.free_memory", lambda: size_bytes)
+    monkeypatch.setattr("spectui.cli.drafts.free_bytes_of_all", lambda: size_bytes)
     assert spectui("trace", *options, "--no-costs", "--out", tmp_path / "x.gz") == 0, spectui.err
     assert "mind that the target takes " in spectui.err
     assert "candidate close: " in spectui.err

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from spectui.closing import Closing
-from spectui.engine.fitting import MARGIN_BYTES
+from spectui.engine.demand import MARGIN_BYTES, FreeMemory
 from spectui.llama.planned import DeviceMemory, Plan, PlanRequest
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, MOE, ROUGH_DRAFT, TARGET, Tiny, TinyPath
-from tests.support.plans import Script
+from tests.support.plans import Script, room
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = pytest.mark.usefixtures("home")
@@ -35,8 +35,8 @@ class ScriptedPlanner(Closing):
     def gpus(self) -> tuple[DeviceMemory, ...]:
         return (DeviceMemory(name="CUDA0", description="x", free_bytes=0, total_bytes=None),)
 
-    def free_bytes(self) -> dict[str, int]:
-        return {"CUDA0": 50 + 256 + int(self.n_free * MARGIN_BYTES)}
+    def free_memory(self) -> FreeMemory:
+        return room(CUDA0=50 + 256 + int(self.n_free * MARGIN_BYTES))
 
     def close(self) -> None:
         """Nothing is open."""

@@ -1,16 +1,20 @@
 """``spectui doctor``: what it says of a machine, of pairs that work, and of those that do not."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 
-from spectui.doctor.findings import hard_to_win
+from spectui.doctor.draft_findings import hard_to_win
 from spectui.doctor.speed import Bandwidth, DraftBound, draft_bound, speed_bound
+from spectui.llama.library import binding_version
 from spectui.llama.memory import WeightTraffic
 from spectui.monitor import bandwidth
 from spectui.monitor.bandwidth import gpu_bytes_per_s
@@ -103,9 +107,41 @@ def test_only_gpus_that_count_tell_their_speed(nvml: StandIn) -> None:
     assert gpu_bytes_per_s({"Other"}) is None
 
 
-def test_memory_without_room_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bandwidth, "MEASURED_BYTES", 1 << 60)
-    assert bandwidth.ram_bytes_per_s(2) is None
+def test_memory_without_room_is_not_measured() -> None:
+    assert bandwidth.ram_bytes_per_s(2, 1 << 60) is None
+
+
+@pytest.mark.parametrize(
+    ("caches", "n_bytes"),
+    [
+        # Two groups of two processors, each with 32 MiB.
+        ({0: ("0-1", "32768K"), 1: ("0-1", "32768K"), 2: ("2-3", "32768K")}, 256 << 20),
+        ({0: ("0", "1024K")}, 64 << 20),
+        ({0: ("0", "1048576K")}, 512 << 20),
+        ({0: ("0", "large")}, 512 << 20),
+        ({}, 512 << 20),
+    ],
+    ids=["two", "small", "huge", "unreadable", "untold"],
+)
+def test_several_times_what_caches_hold_is_read(
+    tmp_path: Path, caches: dict[int, tuple[str, str]], n_bytes: int
+) -> None:
+    for number, (group, size) in caches.items():
+        folder = tmp_path / f"cpu{number}" / "cache" / "index3"
+        folder.mkdir(parents=True)
+        (folder / "shared_cpu_list").write_text(f"{group}\n")
+        (folder / "size").write_text(f"{size}\n")
+    assert bandwidth.measured_bytes(tmp_path) == n_bytes
+
+
+def test_the_best_pass_over_ram_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    n_bytes = 1 << 22
+    # Eight passes, of 2, 1, 4 and five times 3 seconds.
+    began = (0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0)
+    taken = (2.0, 1.0, 4.0, 3.0, 3.0, 3.0, 3.0, 3.0)
+    clock = iter([at for one, s in zip(began, taken, strict=True) for at in (one, one + s)])
+    monkeypatch.setattr(bandwidth, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    assert bandwidth.ram_bytes_per_s(2, n_bytes) == n_bytes
 
 
 def test_a_draft_pays_from_the_acceptance_on_at_which_it_wins_back_its_steps() -> None:
@@ -197,14 +233,32 @@ def texts(found: dict[str, Any], severity: str) -> list[str]:
     return [one["text"] for one in found["findings"] if one["severity"] == severity]
 
 
-def test_without_models_it_examines_the_machine(spectui: Spectui) -> None:
+def test_without_models_it_examines_the_machine(
+    spectui: Spectui, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spectui.cli.run_doctor.ram_bytes_per_s", lambda _n_threads: 12.5e9)
     found = document(spectui)
     assert found["target"] is None
     assert found["target_reason"] == "no target was given"
-    assert found["ram_bytes_per_s"] > 1e8
+    assert found["ram_bytes_per_s"] == 12.5e9
     assert 0 < found["free_bytes"]["CPU"] <= psutil.virtual_memory().total
     assert spectui("doctor") == 0
-    assert "llama-cpp-python" in spectui.out
+    assert "read at 12.5 GB/s" in spectui.out
+    assert f"llama-cpp-python {binding_version()}" in spectui.out
+    assert found["engine"]["llama_cpp_python"] == binding_version()
+
+
+def test_llama_cpp_is_loaded_by_its_children_alone(tiny: TinyPath) -> None:
+    given = ["spectui", "doctor", "--quiet", "-m", str(tiny(TARGET)), "-md", str(tiny(CLOSE_DRAFT))]
+    code = (
+        f"import sys; from spectui.cli import main; sys.argv = {given}\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('llama_cpp', 'optuna', 'textual') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "Findings" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_a_pair_that_works(spectui: Spectui, tiny: TinyPath) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -10,21 +9,26 @@ from spectui.cli.doctor_view import told
 from spectui.cli.run_doctor import Diagnosis
 from spectui.config import ContextOptions, ModelOptions, TensorOverride
 from spectui.doctor.examination import Examination, Examiner, Surroundings
-from spectui.doctor.findings import Severity, findings, n_cpu_moe_text
+from spectui.doctor.finding import Severity
+from spectui.doctor.findings import findings
+from spectui.doctor.memory_findings import n_cpu_moe_text
 from spectui.doctor.speed import Bandwidth
-from spectui.engine.driver import Engine
-from spectui.engine.fitting import Demand
+from spectui.engine.demand import Demand, FreeMemory
 from spectui.engine.planning import Planner
 from spectui.llama.buffers import HOST
-from spectui.llama.library import binding_version
-from spectui.llama.planned import Plan, PlanRequest
+from spectui.llama.planned import Backend, DeviceMemory, Plan, PlanRequest
 from spectui.monitor.machine import Machine
 from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, TinyPath
 
 pytest_plugins = ["tests.support.fixtures"]
 
 GIGA = 1_000_000_000
-AROUND = Surroundings(gpus=(), free={HOST: 8 * GIGA}, bandwidth=Bandwidth(ram_bytes_per_s=1e10))
+BACKEND = Backend(llama_cpp_python="0.3", llama_cpp="0.5", has_cuda=False, gpus=())
+AROUND = Surroundings(
+    backend=BACKEND,
+    free=FreeMemory(by_memory={HOST: 8 * GIGA}),
+    bandwidth=Bandwidth(ram_bytes_per_s=1e10),
+)
 MACHINE = Machine(cpu="Processor", n_cores=2, memory_bytes=16 * GIGA, gpus=("Graphics",))
 
 
@@ -55,8 +59,7 @@ def examination(planner: Recording, tiny: TinyPath) -> Examination:
         "close": ModelOptions(path=tiny(CLOSE_DRAFT)),
         "other": ModelOptions(path=tiny(Tiny(n_extra=200))),
     }
-    with Engine() as engine:
-        return Examiner(planner, engine, AROUND, lambda _text: None).examine(request, drafts)
+    return Examiner(planner, AROUND, lambda _text: None).examine(request, drafts)
 
 
 def test_nothing_is_planned_twice(planner: Recording, examination: Examination) -> None:
@@ -121,9 +124,9 @@ def test_what_an_option_stands_in_for_is_told(examination: Examination) -> None:
     assert n_cpu_moe_text(plain) == "--n-cpu-moe 7"
 
 
-def text_of(examination: Examination | None) -> str:
+def text_of(examination: Examination | None, around: Surroundings = AROUND) -> str:
     diagnosis = Diagnosis(
-        machine=MACHINE, around=AROUND, examination=examination, findings=(), preset=None
+        machine=MACHINE, around=around, examination=examination, findings=(), preset=None
     )
     return " ".join(told(diagnosis).split())
 
@@ -152,14 +155,27 @@ def test_a_target_that_fits_alone_is_told_of(examination: Examination) -> None:
     assert "Without a draft" not in text_of(examination)
 
 
-def test_unused_gpus_are_the_builds_or_the_drivers_fault(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("spectui.llama.library._LIBRARIES", tmp_path)
+def test_unused_gpus_are_the_builds_or_the_drivers_fault() -> None:
     without = text_of(None)
     assert "built without CUDA" in without
-    assert f"--no-deps --no-cache-dir llama-cpp-python=={binding_version()}" in without
-    (tmp_path / "libggml-cuda.so").touch()
-    with_cuda = text_of(None)
+    assert "--no-deps --no-cache-dir llama-cpp-python==0.3" in without
+    with_cuda = text_of(None, replace(AROUND, backend=replace(BACKEND, has_cuda=True)))
     assert "built without CUDA" not in with_cuda
     assert "CUDA_VISIBLE_DEVICES" in with_cuda
+
+
+def test_a_gpu_that_computes_in_ram_is_told_of(examination: Examination) -> None:
+    gpu = DeviceMemory(
+        name="Vulkan0", description="Graphics", free_bytes=1, total_bytes=2, in_ram=True
+    )
+    text = text_of(None, replace(AROUND, backend=replace(BACKEND, gpus=(gpu,))))
+    assert "Vulkan0: Graphics, 2 B, 1 B free, a part of the RAM" in text
+    host = replace(demand(HOST, left_bytes=0), includes=("Vulkan0",))
+    assert "RAM (with Vulkan0)" in text_of(replace(examination, demands=(host,)))
+
+
+def test_a_pair_is_planned_a_few_times(planner: Recording, examination: Examination) -> None:
+    """What time it takes is theirs: two drafts, the target alone, and the search for a context."""
+    assert examination.largest_context is not None
+    assert len(planner.asked) <= 8
+    assert len(planner.pids) == 2

@@ -149,6 +149,15 @@ def test_flash_attention_is_written_with_its_value() -> None:
     assert value(found, "-fa") == "off"
 
 
+def test_a_whole_cache_for_windows_is_written_where_the_server_knows_it() -> None:
+    whole = ContextOptions(swa_full=True)
+    assert "--swa-full" not in arguments()
+    for dialect in (Dialect.LLAMA_CPP, Dialect.LEGACY):
+        assert "--swa-full" in arguments(context=whole, dialect=dialect)
+    with pytest.raises(BadInputError, match="no --swa-full"):
+        arguments(context=whole, dialect=Dialect.IK)
+
+
 def test_layers_are_always_written() -> None:
     none = ModelOptions(path=TARGET.path, n_gpu_layers=0)
     found = arguments(none, ModelOptions(path=DRAFT.path, n_gpu_layers=12))

@@ -27,7 +27,7 @@ from spectui.llama.model import Model
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.placement import overrides
 from spectui.llama.sampling import SamplerChain, top_token
-from spectui.llama.vocabulary import incompatibility
+from spectui.models.pairs import incompatibility
 from spectui.speculative.models import Outputs
 from tests.support.models import (
     EMBEDDING,

@@ -11,7 +11,7 @@ from spectui.config import ContextOptions, ModelOptions, TensorOverride
 from spectui.errors import BadInputError
 from spectui.llama.buffers import Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
-from spectui.llama.gguf_file import GgufFile, TensorInfo, read_gguf, shards
+from spectui.llama.gguf_file import GgufFile, TensorInfo, file_size, read_gguf, shards
 from spectui.llama.library import native_log
 from spectui.llama.memory import WeightTraffic
 from spectui.llama.model import Model
@@ -84,6 +84,20 @@ def test_a_missing_shard_is_named(tiny: TinyPath, tmp_path: Path) -> None:
     shutil.copy(tiny(TARGET), first)
     with pytest.raises(BadInputError, match="one of 3 parts, but 1 are there"):
         shards(first)
+
+
+def test_the_parts_of_a_model_are_told_by_their_names_alone(tiny: TinyPath, tmp_path: Path) -> None:
+    names = ("m-00001-of-00002.gguf", "m-00002-of-00002.gguf")
+    # Another model's part, and a file that no convention knows.
+    for name in (*names, "m-00001-of-00003.gguf", "m-copy-of-00002.gguf", "m-00003-of-00002.gguf"):
+        shutil.copy(tiny(TARGET), tmp_path / name)
+    assert shards(tmp_path / names[1]) == tuple(tmp_path / name for name in names)
+    assert file_size(tmp_path / names[0]) == 2 * tiny(TARGET).stat().st_size
+    odd = tmp_path / "m-00003-of-00002.gguf"
+    assert shards(odd) == (odd,)
+    assert file_size(tiny(TARGET)) == tiny(TARGET).stat().st_size
+    nowhere = tmp_path / "n-00001-of-00002.gguf"
+    assert shards(nowhere) == (nowhere,)
 
 
 @pytest.mark.parametrize("n_bytes", [10, 40, 300, 3000])

@@ -1,6 +1,5 @@
 """ngram-cache against llama.cpp's rules."""
 
-import struct
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -8,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.errors import BadInputError
 from spectui.speculative.drafters import Draft
 from spectui.speculative.ngram_cache import NgramCacheDrafter, NgramCacheState
-from spectui.speculative.ngram_counts import Followers, NgramCounts, parse_lookup_cache, walked
+from spectui.speculative.ngram_counts import Followers, NgramCounts, walked
 from tests.support.ngram_reference import (
     CacheReference,
     Counts,
@@ -295,41 +293,3 @@ def test_a_prompt_without_a_draft_teaches_nothing() -> None:
     assert drafter.draft(1, 2).tokens == (2, 3)
     assert state.context[(1,)].counts == {2: 3}
     assert state.n_counted == len(TEXT) + 3
-
-
-def packed(*records: tuple[tuple[int, ...], Sequence[tuple[int, int]]]) -> bytes:
-    numbers: list[int] = []
-    for ngram, pairs in records:
-        numbers += [*ngram, *[-1] * (4 - len(ngram)), len(pairs)]
-        numbers += [number for pair in pairs for number in pair]
-    return struct.pack(f"{len(numbers)}i", *numbers)
-
-
-def test_a_lookup_cache_is_read() -> None:
-    data = packed(((1, 2), [(6, 3), (7, 2)]), ((5,), [(0, 1)]), ((1, 2), [(9, 9)]))
-    expected = counts({(1, 2): {6: 3, 7: 2}, (5,): {0: 1}})
-    assert parse_lookup_cache(data) == expected
-    # Too little for another n-gram is overlooked.
-    assert parse_lookup_cache(data + b"123456789") == expected
-    assert parse_lookup_cache(b"") == {}
-
-
-def test_of_a_follower_that_a_lookup_cache_has_twice_the_first_counts() -> None:
-    data = packed(((1, 2), [(6, 3), (7, 2), (6, 9)]))
-    assert parse_lookup_cache(data) == counts({(1, 2): {6: 3, 7: 2}})
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        packed(((1, 2), [(6, 3), (7, 2)]))[:-4],
-        packed(((1, 2), [(6, 3), (7, 2)]))[:-5],
-        packed(((1, 2), [(6, 3)]))[:16],
-        packed(((1, 2), [])),
-        packed(((1, 2), [(6, 0)])),
-        struct.pack("5i", 1, 2, -1, -1, -3),
-    ],
-)
-def test_a_broken_lookup_cache_is_refused(data: bytes) -> None:
-    with pytest.raises(BadInputError, match=r"no whole lookup cache: .* n-gram \(1, 2\)"):
-        parse_lookup_cache(data)

@@ -17,9 +17,10 @@ from spectui.config import (
     TensorOverride,
 )
 from spectui.engine.commands import LoadTarget, ProbeMargin
+from spectui.engine.demand import MARGIN_BYTES, FreeMemory, can_load
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, MarginProbed
-from spectui.engine.fitting import MARGIN_BYTES, can_load, with_n_cpu_moe
+from spectui.engine.fitting import with_n_cpu_moe
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.planned import PlanRequest
 from spectui.monitor.readings import Reading
@@ -37,7 +38,7 @@ from spectui.tune.statistics import paired_speedup
 from spectui.tune.study import Sampler, TuningStudy
 from spectui.tune.trials import OFF, Arm, best_trial, levelled, speedup_estimate
 from spectui.tune.workload import WorkItem, Workload
-from tests.support.plans import BAD, GOOD, HUGE, ODD, REQUEST, Script
+from tests.support.plans import BAD, GOOD, HUGE, ODD, REQUEST, Script, room
 from tests.support.search import OFF_TOKENS_PER_S, ScriptedMeasurer, items
 
 FIXED_BYTES = 50 + 4096
@@ -46,9 +47,9 @@ PLACEMENTS = Placements(alone=4, beside={"big": 6, "small": 4})
 TARGET = ModelOptions(path=Path("target.gguf"), n_cpu_moe=6)
 
 
-def gpu(n_bytes: int) -> dict[str, int]:
+def gpu(n_bytes: int) -> FreeMemory:
     """A GPU with so much to give away."""
-    return {"CUDA0": MARGIN_BYTES + FIXED_BYTES + n_bytes}
+    return room(CUDA0=MARGIN_BYTES + FIXED_BYTES + n_bytes)
 
 
 def test_a_draft_takes_the_room_of_expert_layers() -> None:
@@ -77,10 +78,11 @@ def test_as_few_layers_as_fit_are_in_ram(free_bytes: int, draft_bytes: int) -> N
     assert ("good" in found.refused) == (beside is None)
 
 
-def fits(script: Script, n: int, draft: ModelOptions | None, free: Mapping[str, int]) -> bool:
+def fits(script: Script, n: int, draft: ModelOptions | None, free: FreeMemory) -> bool:
     """Whether there is room for it, and the margin is left."""
     request = PlanRequest(target=with_n_cpu_moe(REQUEST.target, n), draft=draft)
-    return can_load(script(request), {name: n - MARGIN_BYTES for name, n in free.items()})
+    left = {name: n - MARGIN_BYTES for name, n in free.by_memory.items()}
+    return can_load(script(request), FreeMemory(by_memory=left))
 
 
 def test_drafts_that_have_no_place_are_refused_with_the_reason() -> None:
@@ -104,7 +106,7 @@ def test_placements_of_an_earlier_run_are_checked_without_the_margin() -> None:
     kept = Placements(alone=4, beside={"good": 6})
 
     def left(n_bytes: int) -> list[str | None]:
-        free = {"CUDA0": FIXED_BYTES + n_bytes}
+        free = room(CUDA0=FIXED_BYTES + n_bytes)
         return list(misfits(script, REQUEST, drafts, kept, free))
 
     assert left(600) == []

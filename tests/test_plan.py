@@ -12,11 +12,12 @@ import psutil
 import pytest
 
 from spectui.config import ContextOptions, ModelOptions, TensorOverride
-from spectui.engine.planning import Planner
+from spectui.engine.planning import Planner, split_beside
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
-from spectui.llama.buffers import HOST, BufferKind
+from spectui.llama.buffers import HOST, Buffer, BufferKind
 from spectui.llama.info import Rollback
-from spectui.llama.planned import ModelPlan, PlanRequest
+from spectui.llama.plan import PlanMaker
+from spectui.llama.planned import DeviceMemory, ModelPlan, ModelRequest, PlanRequest
 from tests.support.allocation import (
     KINDS,
     LOG_STEP_BYTES,
@@ -25,7 +26,7 @@ from tests.support.allocation import (
     log_gaps_bytes,
     planned_bytes,
 )
-from tests.support.models import EMBEDDING, TARGET, Tiny, TinyPath
+from tests.support.models import EMBEDDING, MOE, TARGET, Tiny, TinyPath
 from tests.support.shapes import QWEN3_0_6B, QWEN3_30B_A3B, QWEN3_NEXT_80B_A3B, Shape, write_header
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -240,7 +241,7 @@ def test_a_draft_with_other_tokens_is_planned_and_told(planner: Planner, tiny: T
 def test_errors_come_from_the_child_and_it_goes_on(planner: Planner, tiny: TinyPath) -> None:
     good = ModelOptions(path=tiny(TARGET))
     planner.plan(PlanRequest(target=good, context=SMALL))
-    pid = planner.pid
+    pids = planner.pids
     missing = ModelOptions(path=tiny(TARGET).with_name("missing.gguf"))
     with pytest.raises(BadInputError, match="no such file"):
         planner.plan(PlanRequest(target=missing))
@@ -255,7 +256,7 @@ def test_errors_come_from_the_child_and_it_goes_on(planner: Planner, tiny: TinyP
     with pytest.raises(UsageError, match="-ctk q9"):
         planner.plan(PlanRequest(target=replace(good, cache_type_k="q9")))
     planner.plan(PlanRequest(target=good, context=SMALL))
-    assert planner.pid == pid
+    assert planner.pids == pids
 
 
 # The child
@@ -265,24 +266,21 @@ def test_a_child_that_was_killed_is_replaced(tiny: TinyPath) -> None:
     request = PlanRequest(target=ModelOptions(path=tiny(TARGET)), context=SMALL)
     with Planner() as planner:
         before = planner.plan(request)
-        first = planner.pid
-        assert first is not None
+        (first,) = planner.pids
         os.kill(first, signal.SIGKILL)
         with pytest.raises(DoesNotFitError, match="was killed"):
             planner.plan(request)
         assert planner.plan(request) == before
-        second = planner.pid
-        assert second is not None
+        (second,) = planner.pids
         assert second != first
     assert not psutil.pid_exists(second)
-    assert planner.pid is None
+    assert planner.pids == ()
 
 
 def test_an_abort_without_a_file_is_no_files_fault() -> None:
     with Planner() as planner:
         planner.gpus()
-        assert planner.pid is not None
-        os.kill(planner.pid, signal.SIGABRT)
+        os.kill(planner.pids[0], signal.SIGABRT)
         with pytest.raises(SpectuiError, match="SIGABRT before it read a file") as caught:
             planner.gpus()
         assert not isinstance(caught.value, BadInputError)
@@ -291,8 +289,7 @@ def test_an_abort_without_a_file_is_no_files_fault() -> None:
 
 def test_a_plan_that_never_comes_is_given_up(tiny: TinyPath) -> None:
     with Planner(timeout_s=0.0) as planner:
-        pid = planner.pid
-        assert pid is not None
+        (pid,) = planner.pids
         with pytest.raises(BadInputError, match="did not come to an end"):
             planner.plan(PlanRequest(target=ModelOptions(path=tiny(TARGET)), context=SMALL))
         assert not psutil.pid_exists(pid)
@@ -304,11 +301,12 @@ from pathlib import Path
 from spectui.config import ContextOptions, ModelOptions
 from spectui.engine.planning import Planner
 from spectui.llama.planned import PlanRequest
-request = PlanRequest(target=ModelOptions(path=Path(sys.argv[1])))
+options = ModelOptions(path=Path(sys.argv[1]))
+request = PlanRequest(target=options, draft=options)
 with Planner() as planner:
     planner.plan(request)
     assert "llama_cpp" not in sys.modules
-    print(planner.pid, flush=True)
+    print(*planner.pids, flush=True)
     while True:
         planner.plan(request)
 """
@@ -325,13 +323,88 @@ def test_no_child_is_left_behind(tiny: TinyPath, number: signal.Signals) -> None
         start_new_session=True,
     ) as parent:
         assert parent.stdout is not None
-        child = psutil.Process(int(parent.stdout.readline()))
+        children = [psutil.Process(int(pid)) for pid in parent.stdout.readline().split()]
+        assert len(children) == 2
         os.killpg(parent.pid, number)
         assert parent.wait(ALIVE_S) == -number
-        child.wait(ALIVE_S)
+        for child in children:
+            child.wait(ALIVE_S)
 
 
 def test_free_memory_is_told_by_device(planner: Planner) -> None:
-    free = planner.free_bytes()
-    assert free[HOST] > 0
-    assert set(free) - {HOST} <= {gpu.name for gpu in planner.gpus()}
+    free = planner.free_memory()
+    assert free.by_memory[HOST] > 0
+    gpus = {gpu.name for gpu in planner.gpus()}
+    assert set(free.by_memory) - {HOST} <= gpus
+    assert free.in_ram <= gpus
+
+
+def test_a_broken_draft_costs_the_target_nothing(tiny: TinyPath, tmp_path: Path) -> None:
+    target = ModelOptions(path=tiny(TARGET))
+    nonsense = tmp_path / "nonsense.gguf"
+    nonsense.write_bytes(tiny(MOE).read_bytes().replace(b"expert_used_count", b"expert_used_coins"))
+    request = PlanRequest(target=target, draft=ModelOptions(path=nonsense), context=SMALL)
+    with Planner(has_drafts=True) as planner:
+        planner.wait()
+        ours, theirs = planner.pids
+        with pytest.raises(BadInputError, match=r"nonsense\.gguf: .* SIGABRT"):
+            planner.plan(request)
+        assert planner.pids == (ours,)
+        assert not psutil.pid_exists(theirs)
+        planner.plan(replace(request, draft=target))
+        assert planner.pids[0] == ours
+
+
+def test_the_targets_fault_is_told_first(tmp_path: Path) -> None:
+    ours, theirs = (ModelOptions(path=tmp_path / f"{name}.gguf") for name in ("ours", "theirs"))
+    with Planner() as planner, pytest.raises(BadInputError, match="ours"):
+        planner.plan(PlanRequest(target=ours, draft=theirs))
+
+
+def test_two_children_plan_whatever_is_asked(
+    planner: Planner, headers: dict[str, tuple[Path, int, Shape]]
+) -> None:
+    """Counts of processes, unlike seconds, are the same on every machine."""
+    target, draft = (ModelOptions(path=headers[arch][0]) for arch in ("qwen3moe", "qwen3"))
+    request = PlanRequest(target=target, draft=draft)
+    planner.plan(request)
+    pids = planner.pids
+    assert len(pids) == 2
+    for ctx_size in (256, 1024, 4096):
+        context = ContextOptions(ctx_size=ctx_size)
+        planner.plan(replace(request, context=context))
+        planner.plan(replace(request, context=context, draft=None))
+    assert planner.pids == pids
+
+
+# Several GPUs
+
+
+def gpu(name: str, free_bytes: int | None) -> DeviceMemory:
+    return DeviceMemory(
+        name=name, description="Graphics", free_bytes=free_bytes, total_bytes=free_bytes
+    )
+
+
+def test_a_draft_is_split_by_what_the_target_leaves(planner: Planner, tiny: TinyPath) -> None:
+    plan = planner.plan(PlanRequest(target=ModelOptions(path=tiny(TARGET)), context=SMALL)).target
+    weights = Buffer(device="CUDA0", kind=BufferKind.WEIGHTS, size_bytes=700)
+    cache = Buffer(device="CUDA1", kind=BufferKind.KV, size_bytes=900)
+    on_gpus = replace(plan, buffers=(weights, cache))
+    assert split_beside(on_gpus, (gpu("CUDA0", 1000), gpu("CUDA1", 1000))) == (75, 25)
+    assert split_beside(on_gpus, (gpu("CUDA0", 1000), gpu("CUDA1", 800))) == (100, 0)
+    # Llama.cpp has to choose where there is nothing left, where it is not told, and on one GPU.
+    assert split_beside(on_gpus, (gpu("CUDA0", 700), gpu("CUDA1", 900))) == ()
+    assert split_beside(on_gpus, (gpu("CUDA0", 1000), gpu("CUDA1", None))) == ()
+    assert split_beside(on_gpus, (gpu("CUDA0", 1000),)) == ()
+
+
+def test_llama_cpp_takes_a_split(tiny: TinyPath) -> None:
+    options = ModelOptions(path=tiny(TARGET))
+    with PlanMaker() as maker:
+        plans = [
+            maker.plan(ModelRequest(options=options, context=SMALL, max_draft=None, split=split))
+            for split in ((), (75, 25), (25, 75))
+        ]
+    # Without a GPU nothing is split.
+    assert plans[0] == plans[1] == plans[2]

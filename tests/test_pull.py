@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from spectui.cli.progress import Screen
+from spectui.cli.progress.screen import Screen
 from spectui.errors import BadInputError
 from spectui.presets import fetch, find_preset
 from spectui.presets.checksum import is_remembered, remember

@@ -1,7 +1,7 @@
 """Forgetting rejected tokens: every way that llama.cpp has, for targets and drafts alike."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.config import ModelOptions, Schedule, SpeculationConfig
+from spectui.config import ContextOptions, ModelOptions, Schedule, SpeculationConfig
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
-from spectui.errors import CancelledError
+from spectui.errors import BadInputError, CancelledError
+from spectui.llama.breakdown import memory_breakdown
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.info import Rollback
 from spectui.llama.model import Model
@@ -25,6 +26,9 @@ from tests.support.windowed import write_cohere2
 NOISE = 0.05
 """Batches of another size move logits of up to 20 by a thousandth; a wrong state by units."""
 N_SNAPSHOTS = 8
+N_BEFORE = 320
+"""More tokens than a layer with a window has room for: it has forgotten some."""
+LONG = ContextOptions(ctx_size=1024, batch_size=64, ubatch_size=64, threads=1)
 WRITERS: dict[str, Callable[[Tiny, Path], None]] = {
     "llama": write_tiny,
     "cohere2": write_cohere2,
@@ -76,10 +80,8 @@ def opened(folder: Path, request: pytest.FixtureRequest) -> Iterator[Opened]:
     abort = AbortFlag()
     with (
         Model(ModelOptions(path=folder / f"{name}.gguf")) as model,
-        Context(
-            model, small_context(256), max_outputs=16, abort=abort, n_snapshots=n_snapshots
-        ) as context,
-        Context(model, small_context(256), max_outputs=16, abort=AbortFlag()) as fresh,
+        Context(model, LONG, max_outputs=16, abort=abort, n_snapshots=n_snapshots) as context,
+        Context(model, replace(LONG, swa_full=True), max_outputs=16, abort=AbortFlag()) as fresh,
     ):
         assert context.rollback is kind(name, n_snapshots)
         assert context.n_past == 0
@@ -92,6 +94,10 @@ def kind(name: str, n_snapshots: int) -> Rollback:
     return Rollback.SNAPSHOT if n_snapshots else Rollback.CHECKPOINT
 
 
+def text_of(n: int) -> tuple[int, ...]:
+    return tuple(5 + 7 * index % 190 for index in range(n))
+
+
 steps = st.tuples(
     st.lists(st.integers(5, 200), min_size=1, max_size=12),
     st.booleans(),
@@ -99,13 +105,15 @@ steps = st.tuples(
 )
 
 
-@given(rounds=st.lists(steps, min_size=1, max_size=6))
+@given(n_before=st.sampled_from((0, N_BEFORE)), rounds=st.lists(steps, min_size=1, max_size=6))
 @settings(max_examples=40, deadline=None)
 def test_what_is_left_is_what_a_fresh_context_would_hold(
-    opened: Opened, rounds: list[tuple[list[int], bool, int]]
+    opened: Opened, n_before: int, rounds: list[tuple[list[int], bool, int]]
 ) -> None:
     context = opened.context
     context.clear()
+    if n_before:
+        context.decode(text_of(n_before), Outputs.NONE)
     for tokens, is_marked, n_forgotten in rounds:
         if is_marked:
             context.mark()
@@ -149,6 +157,30 @@ def test_an_aborted_decode_leaves_a_beginning_that_can_be_gone_on_from(opened: O
     assert np.allclose(context.logits(0), opened.expected(text), atol=NOISE)
 
 
+def test_a_decode_that_fails_late_has_not_cost_the_window(opened: Opened) -> None:
+    context = opened.context
+    context.clear()
+    text = text_of(N_BEFORE + 40)
+    context.decode(text[:40], Outputs.NONE)
+    context.mark()
+    # The last token is none: what came before it in other pieces has been decoded by then.
+    with pytest.raises(BadInputError):
+        context.decode((*text[40:], 1 << 20), Outputs.NONE)
+    assert tuple(context.tokens) == text[: context.n_past]
+    context.decode((*text[context.n_past : 50], 7), Outputs.LAST)
+    assert np.allclose(context.logits(0), opened.expected((*text[:50], 7)), atol=NOISE)
+
+
+def test_going_far_back_costs_time_and_nothing_else(opened: Opened) -> None:
+    context = opened.context
+    context.clear()
+    text = text_of(N_BEFORE + 100)
+    context.decode(text, Outputs.NONE)
+    context.truncate(60)
+    context.decode((7,), Outputs.LAST)
+    assert np.allclose(context.logits(0), opened.expected((*text[:60], 7)), atol=NOISE)
+
+
 def test_a_saved_state_comes_back_whatever_was_marked_since(opened: Opened) -> None:
     context = opened.context
     context.clear()
@@ -163,13 +195,20 @@ def test_a_saved_state_comes_back_whatever_was_marked_since(opened: Opened) -> N
     assert np.allclose(context.logits(0), opened.expected((10, 11, 12, 15, 17)), atol=NOISE)
 
 
-@pytest.mark.parametrize("draft", WRITERS)
-@pytest.mark.parametrize("target", WRITERS)
-def test_output_is_the_targets_own_for_every_pair(folder: Path, target: str, draft: str) -> None:
-    prompt = (88, 102, 126, 263, 261, 109, 271) * 3
+PAIRS = [(target, draft, 3) for target in WRITERS for draft in WRITERS]
+# And with so long a prompt that windows have moved on.
+PAIRS += [("cohere2", "cohere2", 50), ("cohere2", "llama", 50), ("llama", "cohere2", 50)]
+PAIRS += [("lfm2-window", "lfm2-window", 50)]
+
+
+@pytest.mark.parametrize(("target", "draft", "n_times"), PAIRS)
+def test_output_is_the_targets_own_for_every_pair(
+    folder: Path, target: str, draft: str, n_times: int
+) -> None:
+    prompt = (88, 102, 126, 263, 261, 109, 271) * n_times
     with Engine() as engine:
         loaded = engine.load_target(
-            ModelOptions(path=folder / f"{target}.gguf"), small_context(), max_draft=MAX_DRAFT
+            ModelOptions(path=folder / f"{target}.gguf"), LONG, max_draft=MAX_DRAFT
         )
         drafting = engine.load_draft(ModelOptions(path=folder / f"{draft}-draft.gguf"))
         assert loaded.rollback is TARGETS[target]
@@ -210,3 +249,15 @@ def test_of_a_restored_cache_all_is_read_again_that_its_window_lacks(folder: Pat
             context.truncate(28)
             context.decode((7,), Outputs.LAST)
             assert np.allclose(context.logits(0), expected, atol=NOISE)
+
+
+def test_a_window_takes_less_memory_and_all_of_it_as_much_as_asked_for(folder: Path) -> None:
+    with Model(ModelOptions(path=folder / "cohere2.gguf")) as model:
+        sizes = []
+        for swa_full in (False, True):
+            options = replace(LONG, swa_full=swa_full)
+            with Context(model, options, max_outputs=1, abort=AbortFlag()) as context:
+                sizes.append(sum(share.cache_bytes for share in memory_breakdown(context.c)))
+    # Half of the layers slide, over 32 of 1024 tokens, and have cells for a micro-batch beside
+    # them, in steps of 256.
+    assert sizes[0] == sizes[1] * (1 + 256 / 1024) / 2

@@ -405,7 +405,7 @@ def test_a_target_larger_than_memory_is_a_doubt(
     arguments = (folder, "-m", target, "-c", 256)
     assert document(spectui, *arguments)["target"]["doubt"] is None
     size_bytes = target.stat().st_size
-    monkeypatch.setattr("spectui.cli.drafts.free_memory", lambda: size_bytes)
+    monkeypatch.setattr("spectui.cli.drafts.free_bytes_of_all", lambda: size_bytes)
     found = document(spectui, *arguments)
     assert found["target"]["doubt"].startswith("the target takes ")
     assert by_name(found)["rough"]["compatible"]

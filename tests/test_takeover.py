@@ -64,8 +64,8 @@ def test_the_result_is_a_default_map_for_click() -> None:
     text = (
         "llama-server -m t.gguf -md d.gguf -ngl all -ngld 7 -ot a=CPU -ot b=CPU --cpu-moe "
         "--n-cpu-moe 3 --load-mode none -ctk q8_0 -ctvd q4_0 -c 8192 -b 64 -ub 32 -fa -t 3 -tb 4 "
-        "--temp 0.7 --top-k 5 --top-p 0.5 --min-p 0.1 --seed 9 --ignore-eos --draft-max 6 "
-        "--draft-min 2 --draft-p-min 0.25 --jinja"
+        "--swa-full --temp 0.7 --top-k 5 --top-p 0.5 --min-p 0.1 --seed 9 --ignore-eos "
+        "--draft-max 6 --draft-min 2 --draft-p-min 0.25 --jinja"
     )
     defaults = read_command(text).default_map()
     with bench.make_context("bench", [], default_map=defaults) as context:
@@ -75,6 +75,7 @@ def test_the_result_is_a_default_map_for_click() -> None:
     assert (found["gpu_layers"], found["gpu_layers_draft"]) == (-1, 7)
     assert found["override_tensor"] == ("a=CPU", "b=CPU")
     assert found["cpu_moe"] is found["no_mmap"] is found["ignore_eos"] is True
+    assert found["swa_full"] is True
     assert (found["cache_type_k"], found["cache_type_v_draft"]) == ("q8_0", "q4_0")
     assert (found["ctx_size"], found["batch_size"], found["ubatch_size"]) == (8192, 64, 32)
     assert (found["flash_attn"], found["threads"], found["threads_batch"]) == ("on", 3, 4)

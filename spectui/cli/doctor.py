@@ -7,6 +7,7 @@ import click
 from spectui.cli.options import add_options, candidate_options
 from spectui.cli.values import INT_MAX
 
+_BRING_DRAFTS = ("model_draft", "draft_dirs", "preset", "demo")
 _LONGEST = click.option(
     "--draft-max",
     "--spec-draft-n-max",
@@ -28,6 +29,11 @@ def command(*, draft_max: int, **shared: Any) -> None:
     Reads headers alone. Takes the options of tune, so that a command can be examined before it is
     run; those of sampling and prompts mean nothing here.
     """
-    from spectui.cli.run_doctor import doctor
+    from spectui.engine.planning import Planner
 
-    doctor(shared, draft_max=draft_max)
+    has_drafts = any(shared[name] for name in _BRING_DRAFTS)
+    # The planner's processes start while the rest is imported.
+    with Planner(has_drafts=has_drafts) as planner:
+        from spectui.cli.run_doctor import doctor
+
+        doctor(planner, shared, draft_max=draft_max)

@@ -10,10 +10,11 @@ from rich.text import Text
 from spectui.cli.doctor_models import draft_lines, target_lines
 from spectui.cli.drawing import drawn, fits, wrapped
 from spectui.doctor.examination import Examination
-from spectui.doctor.findings import Finding, Severity, n_cpu_moe_text
+from spectui.doctor.finding import Finding, Severity
+from spectui.doctor.memory_findings import n_cpu_moe_text
 from spectui.engine.fitting import CONTEXT_STEP
 from spectui.llama.buffers import HOST, BufferKind
-from spectui.llama.library import binding_version, has_cuda, llama_cpp_version
+from spectui.llama.planned import Backend
 from spectui.models.sizes import bytes_text
 from spectui.presets import Preset
 
@@ -72,23 +73,24 @@ def _paragraphs(lines: Iterator[str | Text]) -> Iterator[RenderableType]:
 
 
 def _machine(diagnosis: "Diagnosis") -> Iterator[str | Text]:
-    machine, around = diagnosis.machine, diagnosis.around
+    machine, around, backend = diagnosis.machine, diagnosis.around, diagnosis.around.backend
     speed = around.bandwidth.ram_bytes_per_s
     read = "too full to measure its speed" if speed is None else f"read at {_speed_text(speed)}"
-    memory = _free(machine.memory_bytes, around.free.get(HOST))
+    memory = _free(machine.memory_bytes, around.free.by_memory.get(HOST))
     yield f"{machine.cpu}, {machine.n_cores} cores; RAM {memory}, {read}"
-    for gpu in around.gpus:
-        yield f"{gpu.name}: {gpu.description}, {_free(gpu.total_bytes, gpu.free_bytes)}"
-    if not around.gpus:
+    for gpu in backend.gpus:
+        part = ", a part of the RAM" if gpu.in_ram else ""
+        yield f"{gpu.name}: {gpu.description}, {_free(gpu.total_bytes, gpu.free_bytes)}{part}"
+    if not backend.gpus:
         seen = f"; the driver knows {', '.join(machine.gpus)}" if machine.gpus else ""
         yield f"no GPU that this llama.cpp can use{seen}"
-    if machine.gpus and not around.gpus:
-        yield from _unused_gpus()
-    yield f"llama-cpp-python {binding_version()}, llama.cpp {llama_cpp_version()}"
+    if machine.gpus and not backend.gpus:
+        yield from _unused_gpus(backend)
+    yield f"llama-cpp-python {backend.llama_cpp_python}, llama.cpp {backend.llama_cpp}"
 
 
-def _unused_gpus() -> Iterator[str | Text]:
-    if has_cuda():
+def _unused_gpus(backend: Backend) -> Iterator[str | Text]:
+    if backend.has_cuda:
         yield (
             "This llama.cpp was built with CUDA and finds no GPU: see whether CUDA_VISIBLE_DEVICES "
             "hides it, whether the driver is as new as the CUDA it was built with, and whether "
@@ -97,7 +99,7 @@ def _unused_gpus() -> Iterator[str | Text]:
     else:
         yield "This llama.cpp was built without CUDA; build it anew:"
         # To be copied: a terminal may break it, we must not.
-        command = _REBUILD.format(version=binding_version())
+        command = _REBUILD.format(version=backend.llama_cpp_python)
         yield Text(command, no_wrap=True, overflow="ignore")
 
 
@@ -147,7 +149,7 @@ def _memory_table(examination: Examination, *, with_parts: bool) -> Table:
                 sum(
                     buffer.size_bytes
                     for buffer in plan.buffers
-                    if buffer.memory == demand.memory and buffer.kind in kinds
+                    if buffer.memory in {demand.memory, *demand.includes} and buffer.kind in kinds
                 )
             )
             for _name, plan, kinds in parts

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spectui.cli.room import Room, free_memory
+from spectui.cli.room import Room, free_bytes_of_all
 from spectui.engine.commands import ComparePair
 from spectui.engine.driver import Engine
 from spectui.errors import BadInputError, SpectuiError
@@ -58,7 +58,7 @@ class DraftSearch:
         self._engine = engine
         self._seen = FoundModel(path=target, name=target.stem, size_bytes=told.facts.size_bytes)
         self._budget = replace(_ANY_SIZE, n_ctx=n_ctx)
-        free_bytes = free_memory() if free_bytes is None else free_bytes
+        free_bytes = free_bytes_of_all() if free_bytes is None else free_bytes
         self._room = Room(told.facts, n_ctx=n_ctx, free_bytes=free_bytes)
 
     @property

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
+from spectui.cli.given import Models
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.session import Models
 from spectui.config import ModelOptions
-from spectui.engine.fitting import FreeBytes, PlanCall, expert_overrides
+from spectui.engine.demand import FreeMemory
+from spectui.engine.fitting import PlanCall, expert_overrides
 from spectui.engine.planning import Planner
 from spectui.errors import DoesNotFitError
 from spectui.llama.planned import PlanRequest
@@ -22,7 +23,7 @@ class ExpertPlan:
 
     request: PlanRequest
     drafts: Mapping[str, ModelOptions]
-    free: FreeBytes
+    free: FreeMemory
     placements: Placements
 
     def check(self, kept: Placements, study: str) -> None:
@@ -76,7 +77,7 @@ def plan_experts(
         if idle is not None:
             progress.say(f"n_cpu_moe changes nothing here ({idle}); the rest is searched")
             return models, None
-        free = planner.free_bytes()
+        free = planner.free_memory()
         placed = place_experts(plan, request, drafts, free)
     refused = tuple(
         Candidate(name=name, options=drafts[name], loaded=None, error=error)

@@ -132,4 +132,9 @@ CONTEXT: tuple[Decorator, ...] = (
         metavar="N",
         help="Compute threads for batches (default: as -t).",
     ),
+    click.option(
+        "--swa-full",
+        is_flag=True,
+        help="Let layers with a sliding window remember the whole context.",
+    ),
 )

@@ -55,6 +55,7 @@ class SharedOptions:
     json_path: str | None
     quiet: bool
     verbose: bool
+    swa_full: bool
     draft_dirs: tuple[Path, ...] = ()
     """Of the commands that take several drafts."""
 
@@ -97,6 +98,7 @@ class SharedOptions:
             flash_attn=FlashAttention(self.flash_attn),
             threads=self.threads,
             threads_batch=self.threads_batch,
+            swa_full=self.swa_full,
         )
 
     def sampling_config(self) -> SamplingConfig:

@@ -1,17 +1,12 @@
 """Room in memory for a target and a draft beside it."""
 
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 
-import psutil
-
-from spectui.engine.fitting import Demand
+from spectui.engine.demand import Demand, free_memory
 from spectui.llama.buffers import HOST
-from spectui.llama.library import buffer_types
+from spectui.llama.devices import gpu_memories
 from spectui.models.ranking import DraftOption, ModelFacts
 from spectui.models.sizes import bytes_text
-from spectui.monitor.gpus import Gpus
 
 
 class Room:
@@ -64,23 +59,9 @@ class Room:
         return replace(option, reason=reason)
 
 
-def free_memory() -> int:
-    """Bytes of RAM and, where llama.cpp can use them, of the GPUs that nobody has taken.
+def free_bytes_of_all() -> int:
+    """Bytes of RAM and of the GPUs that llama.cpp uses, as far as nobody has taken them.
 
     What does not fit in both together fits nowhere.
     """
-    free_bytes = float(psutil.virtual_memory().available)
-    if any(not name.startswith("CPU") for name in buffer_types()):
-        free_bytes += sum(_free_on_gpus())
-    return int(free_bytes)
-
-
-def _free_on_gpus() -> Iterator[float]:
-    gpus = Gpus(time.monotonic)
-    try:
-        for gpu in gpus.read(time.monotonic())[0]:
-            total, used = gpu.memory_total_bytes.value, gpu.memory_used_bytes.value
-            if total is not None and used is not None:
-                yield total - used
-    finally:
-        gpus.close()
+    return free_memory(gpu_memories()).total_bytes

@@ -8,12 +8,13 @@ from typing import Any
 from spectui.cli.bench_report import Benched, summary, table
 from spectui.cli.documents.bench import bench_document, benches_document
 from spectui.cli.drafting import check_drafting, take_drafting
+from spectui.cli.given import Models, find_models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.session import Models, find_models, open_engine, read_prompts
+from spectui.cli.session import open_engine, read_prompts
 from spectui.config import MODEL_KIND, SpeculationConfig
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded

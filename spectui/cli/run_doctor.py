@@ -5,15 +5,16 @@ from typing import Any
 
 from spectui.cli.doctor_view import told
 from spectui.cli.documents.doctor import doctor_document
+from spectui.cli.given import find_models
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.session import find_models
 from spectui.doctor.examination import Examination, Examiner, Surroundings
-from spectui.doctor.findings import Finding, Severity, findings
+from spectui.doctor.finding import Finding, Severity
+from spectui.doctor.findings import findings
 from spectui.doctor.speed import Bandwidth
-from spectui.engine.driver import Engine
+from spectui.engine.demand import free_memory
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.planned import PlanRequest
@@ -35,8 +36,13 @@ class Diagnosis:
     """Where its models are missing, or its drafts alone."""
 
 
-def doctor(shared: dict[str, Any], *, draft_max: int) -> None:
+def doctor(planner: Planner, shared: dict[str, Any], *, draft_max: int) -> None:
     """Look, print.
+
+    Args:
+        planner: still starting, perhaps.
+        shared: the options as they were given.
+        draft_max: longest draft to make room for.
 
     Raises:
         BadInputError: a file is unusable, or none of the drafts can serve; what was found has been
@@ -52,7 +58,7 @@ def doctor(shared: dict[str, Any], *, draft_max: int) -> None:
     options, preset = _with_models(given)
     progress = open_progress(quiet=given.quiet, verbose=given.verbose)
     try:
-        diagnosis = _diagnose(options, preset, draft_max, progress)
+        diagnosis = _diagnose(planner, options, preset, draft_max, progress)
     finally:
         progress.close()
     write_result(doctor_document(diagnosis), told(diagnosis), given.json_path)
@@ -77,14 +83,17 @@ def _with_models(given: SharedOptions) -> tuple[SharedOptions, Preset | None]:
 
 
 def _diagnose(
-    options: SharedOptions, preset: Preset | None, draft_max: int, progress: Progress
+    planner: Planner,
+    options: SharedOptions,
+    preset: Preset | None,
+    draft_max: int,
+    progress: Progress,
 ) -> Diagnosis:
     machine = this_machine()
-    with Planner() as planner:
-        around = _surroundings(planner, machine)
-        examination = None
-        if options.demo or options.model is not None:
-            examination = _examine(planner, options, draft_max, around, progress)
+    around = _surroundings(planner, machine)
+    examination = None
+    if options.demo or options.model is not None:
+        examination = _examine(planner, options, draft_max, around, progress)
     return Diagnosis(
         machine=machine,
         around=around,
@@ -95,13 +104,15 @@ def _diagnose(
 
 
 def _surroundings(planner: Planner, machine: Machine) -> Surroundings:
-    gpus, free = planner.gpus(), planner.free_bytes()
+    planner.wait()
+    backend = planner.backend()
     # After the planner has started: beside it neither would be measured alone.
     bandwidth = Bandwidth(
         ram_bytes_per_s=ram_bytes_per_s(machine.n_cores),
-        gpu_bytes_per_s=gpu_bytes_per_s({gpu.description for gpu in gpus}),
+        gpu_bytes_per_s=gpu_bytes_per_s({gpu.description for gpu in backend.gpus}),
     )
-    return Surroundings(gpus=gpus, free=free, bandwidth=bandwidth)
+    free = free_memory(backend.gpus)
+    return Surroundings(backend=backend, free=free, bandwidth=bandwidth)
 
 
 def _examine(
@@ -111,7 +122,8 @@ def _examine(
     around: Surroundings,
     progress: Progress,
 ) -> Examination:
-    models = find_models(options, progress, needs_draft=False)
+    # Their headers are read where they can do no harm.
+    models = find_models(options, progress, needs_draft=False, reads_headers=False)
     request = PlanRequest(
         target=options.target_options(models.target),
         context=options.context_options(),
@@ -120,8 +132,7 @@ def _examine(
     drafts = {name: options.draft_options(path) for name, path in models.drafts.items()}
     # What a folder's first look leaves out is judged here as anything else, by the whole plan.
     drafts |= {one.name: one.options for one in models.refused}
-    with Engine() as engine:
-        return Examiner(planner, engine, around, progress.say).examine(request, drafts)
+    return Examiner(planner, around, progress.say).examine(request, drafts)
 
 
 def _verdict(diagnosis: Diagnosis) -> SpectuiError | None:

@@ -6,12 +6,13 @@ from rich.table import Table
 
 from spectui.cli.documents.probe import experts_document
 from spectui.cli.drawing import drawn, wrapped
+from spectui.cli.given import find_models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.session import find_models, open_engine, read_prompts
+from spectui.cli.session import open_engine, read_prompts
 from spectui.engine.commands import Generate, ProbeExperts
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded

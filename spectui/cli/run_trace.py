@@ -8,12 +8,13 @@ from typing import Any
 from spectui.cli.costs_view import costs_view
 from spectui.cli.documents.explanation import costs_document
 from spectui.cli.drawing import drawn
+from spectui.cli.given import find_models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import open_progress, words
 from spectui.cli.request import SharedOptions
-from spectui.cli.session import find_models, load_candidates, open_engine, read_prompts
+from spectui.cli.session import load_candidates, open_engine, read_prompts
 from spectui.errors import CancelledError, UsageError
 from spectui.models.sizes import counted
 from spectui.monitor.machine import this_machine

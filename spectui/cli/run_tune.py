@@ -5,12 +5,13 @@ from functools import partial
 from typing import Any
 
 from spectui.cli.expert_placement import ExpertPlan, plan_experts
+from spectui.cli.given import Models, find_models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
 from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.session import Models, find_models, load_candidates, open_engine, read_prompts
+from spectui.cli.session import load_candidates, open_engine, read_prompts
 from spectui.cli.tune_report import report
 from spectui.cli.tune_request import TuneOptions, TuneRun
 from spectui.engine.commands import LoadTarget

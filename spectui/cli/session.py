@@ -1,23 +1,17 @@
-"""What ``bench``, ``tune`` and ``trace`` do before they measure: models, prompts, engine."""
+"""What ``bench``, ``tune`` and ``trace`` do before they measure: prompts, engine, candidates."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
 
 import click
 
-from spectui.cli.drafts import look_into
+from spectui.cli.given import Models
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
 from spectui.config import ModelOptions
-from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.driver import Engine
-from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
-from spectui.llama.files import check_file
+from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
 from spectui.llama.library import native_log
-from spectui.models.sizes import bytes_text
-from spectui.paths import text_of
 from spectui.prompts import Prompt, builtin_suite, load_prompts
 from spectui.tune.candidates import Candidate
 
@@ -34,107 +28,9 @@ def open_engine(options: SharedOptions, progress: Progress) -> Iterator[Engine]:
             native_log.listen(None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Models:
-    """The models of a run, by path; nothing is loaded."""
-
-    target: Path
-    drafts: dict[str, Path]
-    """By name."""
-    refused: tuple[Candidate, ...] = ()
-    """Of ``--draft-dir``, with the reason."""
-    memory_bytes: dict[str, int] = field(default_factory=dict)
-    """Estimates for those of ``--draft-dir``, by name: weights and cache."""
-
-
-def find_models(options: SharedOptions, progress: Progress, *, needs_draft: bool = True) -> Models:
-    """Target and drafts: the ones given, those of folders, or the demo's, built if need be.
-
-    Args:
-        options: as they were given.
-        progress: told what is built and found.
-        needs_draft: False where n-gram drafters do as well.
-
-    Raises:
-        BadInputError: a file or folder is missing or holds no GGUF; checked before anything is
-            loaded.
-        UsageError: no target or no draft, or ``--demo`` with a target.
-    """
-    target, own = _given(options, progress, needs_draft=needs_draft)
-    if not options.draft_dirs:
-        return Models(target=target, drafts=own)
-    return _with_folders(options, target, tuple(own.values()), progress)
-
-
-def _given(
-    options: SharedOptions, progress: Progress, *, needs_draft: bool
-) -> tuple[Path, dict[str, Path]]:
-    brings_drafts = bool(options.model_draft or options.draft_dirs)
-    if options.demo:
-        if options.model is not None:
-            raise UsageError("--demo brings its own target; leave out -m, or leave out --demo")
-        target = DemoModel(options.target)
-        wanted = (target, DemoModel.DRAFT, DemoModel.DRAFT_THIN)
-        built = ensure_demo_models(wanted, on_progress=progress.on_demo)
-        if brings_drafts:
-            return built[target], named(options.model_draft)
-        return built[target], {str(model): built[model] for model in wanted[1:]}
-    if options.model is None:
-        raise UsageError("give a target with -m and a draft with -md, or --demo")
-    if needs_draft and not brings_drafts:
-        raise UsageError("give at least one draft with -md")
-    for path in (options.model, *options.model_draft):
-        check_file(path)
-    return options.model, named(options.model_draft)
-
-
-def _with_folders(
-    options: SharedOptions, target: Path, given: Sequence[Path], progress: Progress
-) -> Models:
-    found = look_into(options.draft_dirs, target, n_ctx=options.ctx_size)
-    if found.doubt is not None:
-        progress.say(f"mind that {found.doubt}")
-    for reason in found.reasons:
-        progress.say(f"passed over: {reason}")
-    names = named((*given, *(one.model.path for one in found.options)))
-    by_path = {path.resolve(): name for name, path in names.items()}
-    refused, memory_bytes = [], {}
-    for one in found.options:
-        name = by_path[one.model.path.resolve()]
-        size_bytes = memory_bytes[name] = one.memory_bytes or one.model.size_bytes
-        if one.reason is None:
-            progress.say(f"candidate {name}: {bytes_text(size_bytes)} of memory")
-        elif one.model.path.resolve() not in {path.resolve() for path in given}:
-            refused.append(_refused(name, options.draft_options(one.model.path), one.reason))
-    left_out = {candidate.name for candidate in refused}
-    return Models(
-        target=target,
-        drafts={name: path for name, path in names.items() if name not in left_out},
-        refused=tuple(refused),
-        memory_bytes=memory_bytes,
-    )
-
-
-def _refused(name: str, options: ModelOptions, reason: str) -> Candidate:
-    return Candidate(name=name, options=options, loaded=None, error=BadInputError(reason))
-
-
 def read_prompts(options: SharedOptions) -> tuple[Prompt, ...]:
     """The user's prompts, or the built-in suite. A malformed one stops everything."""
     return builtin_suite() if options.prompts is None else load_prompts(options.prompts)
-
-
-def named(paths: Sequence[Path]) -> dict[str, Path]:
-    """Give candidates short, distinct names: file stems, numbered where they collide."""
-    # The same file given twice is one candidate, under the first of its names.
-    distinct: dict[Path, Path] = {}
-    for path in paths:
-        distinct.setdefault(path.resolve(), path)
-    stems = [text_of(path.stem) for path in distinct.values()]
-    return {
-        stem if stems.count(stem) == 1 else f"{stem}#{index}": path
-        for index, (stem, path) in enumerate(zip(stems, distinct.values(), strict=True), start=1)
-    }
 
 
 def load_candidates(

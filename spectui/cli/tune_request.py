@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from spectui.cli.given import Models
 from spectui.cli.request import SharedOptions
-from spectui.cli.session import Models
 from spectui.config import ModelOptions
 from spectui.engine.commands import LoadTarget
 from spectui.engine.events import ModelLoaded

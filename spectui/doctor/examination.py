@@ -12,26 +12,17 @@ from spectui.doctor.speed import (
     draft_bound,
     speed_bound,
 )
-from spectui.engine.commands import ComparePair
-from spectui.engine.driver import Engine
+from spectui.engine.demand import Demand, FreeMemory, can_load, demands, reads_from_disk
 from spectui.engine.fitting import (
-    Demand,
     DraftFit,
-    FreeBytes,
     PlanCall,
-    can_load,
-    demands,
-    fitting_drafts,
+    draft_fit,
     largest_context,
-    reads_from_disk,
     smallest_n_cpu_moe,
 )
 from spectui.engine.planning import Planner
-from spectui.errors import BadInputError
-from spectui.llama.gguf_file import read_gguf
 from spectui.llama.memory import WeightTraffic
-from spectui.llama.planned import DeviceMemory, Plan, PlanRequest
-from spectui.llama.weights import weight_traffic
+from spectui.llama.planned import Backend, Plan, PlanRequest
 from spectui.models.pairs import PairReport
 
 Say = Callable[[str], None]
@@ -43,11 +34,13 @@ class ExaminedDraft:
 
     name: str
     fit: DraftFit
-    report: PairReport | None
-    """None where its file is unusable."""
-    traffic: WeightTraffic | None
     bound: DraftBound | None
     """None where it cannot serve, or speeds of memories are not known."""
+
+    @property
+    def report(self) -> PairReport | None:
+        """The draft beside the target; None where its file is unusable."""
+        return None if self.fit.plan is None else self.fit.plan.report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +60,12 @@ class Examination:
     smallest_n_cpu_moe: int | None
     """0 if all experts fit on the GPUs; None where that is no question, or no answer."""
     drafts: tuple[ExaminedDraft, ...]
-    traffic: WeightTraffic
     bound: SpeedBound | None
+
+    @property
+    def traffic(self) -> WeightTraffic:
+        """What the target reads."""
+        return self.plan.target.traffic
 
     @property
     def fits(self) -> bool:
@@ -86,26 +83,24 @@ class Examination:
 class Surroundings:
     """What the models meet."""
 
-    gpus: tuple[DeviceMemory, ...]
-    """Those that this llama.cpp can use."""
-    free: FreeBytes
+    backend: Backend
+    """This llama.cpp, and the GPUs that it can use."""
+    free: FreeMemory
     bandwidth: Bandwidth
 
 
 class Examiner:
     """Looks at a target, alone and with each draft; loads no weights."""
 
-    def __init__(self, planner: Planner, engine: Engine, around: Surroundings, say: Say) -> None:
+    def __init__(self, planner: Planner, around: Surroundings, say: Say) -> None:
         """Prepare.
 
         Args:
-            planner: asked some twenty times.
-            engine: compares vocabularies.
+            planner: asked some ten times.
             around: memories and their speeds.
             say: told what is looked at.
         """
         self._planner = planner
-        self._engine = engine
         self._around = around
         self._say = say
 
@@ -122,63 +117,39 @@ class Examiner:
         # Every question is asked by several who need not know of each other.
         plan: PlanCall = cache(self._planner.plan)
         free = self._around.free
-        self._say("planning memory")
-        planned_drafts = fitting_drafts(plan, request, tuple(drafts.values()), free)
-        weighed = [self._weighed(fit) for fit in planned_drafts]
-        traffic = self._traffic(request.target)
-        bound = speed_bound(traffic, self._around.bandwidth)
-        examined = [
-            self._examined(name, fit, own, request.target, bound)
-            for name, (fit, own) in zip(drafts, weighed, strict=True)
-        ]
+        fits = [self._fit(plan, request, name, draft) for name, draft in drafts.items()]
         self._say("finding out what fits")
-        chosen = replace(request, draft=_chosen([fit for fit, _own in weighed]))
+        alone = plan(replace(request, draft=None))
+        bound = speed_bound(alone.target.traffic, self._around.bandwidth)
+        chosen = replace(request, draft=_chosen(fits))
         planned = plan(chosen)
-        has_gpus = bool(self._around.gpus)
+        has_gpus = bool(self._around.backend.gpus)
         return Examination(
             request=chosen,
             plan=planned,
             demands=demands(planned, free),
-            fits_alone=can_load(plan(replace(request, draft=None)), free),
+            fits_alone=can_load(alone, free),
             largest_context=largest_context(plan, chosen, free),
             from_disk=reads_from_disk(planned, free),
             smallest_n_cpu_moe=smallest_n_cpu_moe(plan, chosen, free) if has_gpus else None,
-            drafts=tuple(examined),
-            traffic=traffic,
+            drafts=tuple(
+                self._examined(name, fit, bound) for name, fit in zip(drafts, fits, strict=True)
+            ),
             bound=bound,
         )
 
-    def _weighed(self, fit: DraftFit) -> tuple[DraftFit, WeightTraffic | None]:
-        """A draft with what it reads, or as unusable: a plan overlooks some missing parts."""
-        # What ended the planner's child must not be read here.
-        if fit.plan is None:
-            return fit, None
-        try:
-            return fit, self._traffic(fit.draft)
-        except BadInputError as error:
-            return replace(fit, plan=None, fits=None, reason=str(error)), None
+    def _fit(
+        self, plan: PlanCall, request: PlanRequest, name: str, draft: ModelOptions
+    ) -> DraftFit:
+        self._say(f"planning memory with {name}")
+        return draft_fit(plan, request, draft, self._around.free)
 
-    def _examined(
-        self,
-        name: str,
-        fit: DraftFit,
-        traffic: WeightTraffic | None,
-        target: ModelOptions,
-        bound: SpeedBound | None,
-    ) -> ExaminedDraft:
-        if traffic is None:
-            return ExaminedDraft(name=name, fit=fit, report=None, traffic=None, bound=None)
-        self._say(f"comparing {name}")
-        command = ComparePair(target=target.path, draft=fit.draft.path, in_detail=True)
-        own = None
-        if bound is not None and fit.is_compatible:
-            own = draft_bound(bound, traffic, self._around.bandwidth)
-        report = self._engine.compare(command).report
-        return ExaminedDraft(name=name, fit=fit, report=report, traffic=traffic, bound=own)
-
-    def _traffic(self, options: ModelOptions) -> WeightTraffic:
-        gpu_devices = bool(self._around.gpus)
-        return weight_traffic(read_gguf(options.path), options, gpu_devices=gpu_devices)
+    def _examined(self, name: str, fit: DraftFit, target: SpeedBound | None) -> ExaminedDraft:
+        own = None if fit.plan is None else fit.plan.draft
+        bound = None
+        if own is not None and target is not None and fit.is_compatible:
+            bound = draft_bound(target, own.traffic, self._around.bandwidth)
+        return ExaminedDraft(name=name, fit=fit, bound=bound)
 
 
 def _chosen(fits: Sequence[DraftFit]) -> ModelOptions | None:

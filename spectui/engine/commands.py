@@ -114,8 +114,6 @@ class ComparePair:
 
     target: Path
     draft: Path
-    in_detail: bool = False
-    """Also report how the two differ: takes some 0.1 s more for 150000 tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ from pathlib import Path
 from spectui.errors import SpectuiError
 from spectui.llama.info import ModelInfo, Rollback
 from spectui.llama.memory import ModelMemory
-from spectui.models.pairs import PairReport
 from spectui.models.ranking import ModelFacts
 from spectui.replay.trace import Chains
 from spectui.speculative.counters import Counters, Round
@@ -154,8 +153,6 @@ class PairCompared:
     """Of the draft; None if its file cannot be read."""
     reason: str | None
     """Why it cannot serve, None if it can."""
-    report: PairReport | None = None
-    """None unless it was asked for, and where a file cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,7 @@ from spectui.errors import BadInputError, DoesNotFitError
 from spectui.llama.draft_files import check_is_model, check_is_target
 from spectui.llama.gguf_file import check_tokens, read_gguf
 from spectui.llama.model import Model
-from spectui.llama.vocabulary import incompatibility
-from spectui.models import pairs
-from spectui.models.pairs import Outline, Token, Tokenizer, readable
+from spectui.models.pairs import incompatibility
 
 _UNREADABLE = (BadInputError, DoesNotFitError)
 """A damaged header may ask for more memory than there is."""
@@ -41,7 +39,7 @@ class Inspector:
         except _UNREADABLE as error:
             path = command.target
             return PairCompared(target=path, draft=path, facts=None, reason=str(error))
-        facts = reason = report = None
+        facts = reason = None
         is_itself = command.draft == command.target
         try:
             gguf = read_gguf(command.draft)
@@ -53,14 +51,10 @@ class Inspector:
             with opened as draft:
                 facts = facts_of(command.draft, gguf)
                 reason = _misfit(target, draft)
-                if command.in_detail:
-                    report = pairs.report(_outline(target), _outline(draft), reason)
                 draft.check_generates()
         except _UNREADABLE as error:
             reason = str(error)
-        return PairCompared(
-            target=command.target, draft=command.draft, facts=facts, reason=reason, report=report
-        )
+        return PairCompared(target=command.target, draft=command.draft, facts=facts, reason=reason)
 
     def _open_target(self, path: Path, cancelled: Callable[[], bool]) -> Model:
         if self._target is None or self._target.options.path != path:
@@ -83,17 +77,3 @@ def _open(path: Path, cancelled: Callable[[], bool]) -> Model:
 
 def _misfit(target: Model, draft: Model) -> str | None:
     return None if draft is target else incompatibility(target.vocabulary, draft.vocabulary)
-
-
-def _outline(model: Model) -> Outline:
-    vocabulary = model.vocabulary
-    ends = sorted(vocabulary.end_tokens)
-    tokenizer = Tokenizer(
-        type_name=vocabulary.type_name,
-        pre=model.metadata("tokenizer.ggml.pre"),
-        n_tokens=vocabulary.n_tokens,
-        bos=vocabulary.bos,
-        eos=vocabulary.eos,
-        end_tokens=tuple(Token(id=id_, text=readable(vocabulary.text(id_))) for id_ in ends),
-    )
-    return Outline(tokenizer=tokenizer, texts=vocabulary.texts, chat_template=model.chat_template)

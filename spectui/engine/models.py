@@ -13,13 +13,13 @@ from spectui.llama.buffers import add_up, parse_buffers
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.draft_files import check_is_model, check_is_target, check_mtp
 from spectui.llama.gguf_file import read_gguf
-from spectui.llama.library import buffer_types, native_log
+from spectui.llama.library import has_gpu, native_log
 from spectui.llama.memory import ModelMemory
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext
-from spectui.llama.vocabulary import incompatibility
 from spectui.llama.weights import weight_traffic
+from spectui.models.pairs import incompatibility
 
 OnProgress = Callable[[Role, ModelOptions, float], None]
 
@@ -186,9 +186,8 @@ def _memory(options: ModelOptions, logs: Iterable[Sequence[str]]) -> ModelMemory
 
     The log is the one place where llama.cpp tells its buffers per device.
     """
-    has_gpu = any(not name.startswith("CPU") for name in buffer_types())
     try:
-        traffic = weight_traffic(read_gguf(options.path), options, gpu_devices=has_gpu)
+        traffic = weight_traffic(read_gguf(options.path), options, gpu_devices=has_gpu())
     except BadInputError:
         # It has been loaded, so this is a file that only the reader of headers cannot follow.
         traffic = None

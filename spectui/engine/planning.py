@@ -1,200 +1,201 @@
-"""Memory plans from a child process, so that no header of a file can end or fill this one."""
+"""Memory plans from child processes, so that no header of a file can end or fill this one."""
 
-import os
-import re
-import signal
-import subprocess
-import sys
-import tempfile
-import time
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
-from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
-
-import psutil
+from collections import Counter
+from dataclasses import replace
+from enum import StrEnum
+from typing import TypeVar
 
 from spectui.closing import Closing
-from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
-from spectui.llama.buffers import HOST
-from spectui.llama.planned import DeviceMemory, Plan, PlanRequest
-
-if TYPE_CHECKING:
-    # It loads llama.cpp, which only the child does.
-    from spectui.llama.plan_child import Answer
+from spectui.engine.demand import FreeMemory, free_memory
+from spectui.engine.plan_process import PlanProcess
+from spectui.errors import SpectuiError
+from spectui.llama.files import FileIdentity
+from spectui.llama.planned import Backend, DeviceMemory, ModelPlan, ModelRequest, Plan, PlanRequest
+from spectui.llama.questions import Answer, Ask, Question
+from spectui.models.pairs import Outline, PairReport, report
 
 TIMEOUT_S = 30.0
 """For one plan, and for the child's start. Plans take less than two seconds on a free machine."""
-_LAST_WORDS_BYTES = 4096
-_BUILD_FOLDER = re.compile(r"\A/\S*/(?=[^/\s]+:\d+: )")
-"""Where llama.cpp was compiled, in front of a file and line of it."""
+_SEVERAL = 2
+
+T = TypeVar("T")
+
+
+class _Role(StrEnum):
+    TARGET = "target"
+    DRAFT = "draft"
 
 
 class Planner(Closing):
-    """Plans as often as it is asked, in one child that is started anew if a header ends it.
+    """Plans as often as it is asked: targets in one child, and drafts in another at the same time.
 
-    Not thread-safe. Close it, or use it as a context manager: the child ends with it.
+    A child is started anew if a header ends it. Not thread-safe. Close it, or use it as a context
+    manager: the children end with it.
     """
 
-    def __init__(self, *, timeout_s: float = TIMEOUT_S) -> None:
-        """Start the child, which is ready by the time of the first question.
+    def __init__(self, *, has_drafts: bool = False, timeout_s: float = TIMEOUT_S) -> None:
+        """Start the target's child, which is ready by the time of the first question.
 
         Args:
+            has_drafts: start the drafts' child at once, too, not with the first of them.
             timeout_s: when a plan has not come by then, its file is called unusable.
         """
         self._timeout_s = timeout_s
-        self._child: _Child | None = _Child()
+        self._children: dict[_Role, PlanProcess] = {}
+        self._outlines: dict[_Role, tuple[FileIdentity, Outline]] = {}
+        self._compared: tuple[FileIdentity, FileIdentity, PairReport] | None = None
+        self._gpus: tuple[DeviceMemory, ...] | None = None
+        """As they were told last; None before that."""
+        self._child(_Role.TARGET)
+        if has_drafts:
+            self._child(_Role.DRAFT)
 
     @property
-    def pid(self) -> int | None:
-        """The child's process, for whoever watches its memory; None where it has just ended."""
-        return None if self._child is None else self._child.pid
+    def pids(self) -> tuple[int, ...]:
+        """The children's processes, the target's first; without those that have just ended."""
+        return tuple(self._children[role].pid for role in _Role if role in self._children)
+
+    def wait(self) -> None:
+        """Return once all children that were started are ready, and idle.
+
+        Raises:
+            SpectuiError: one died, as ``plan`` has it.
+        """
+        self._ask(dict.fromkeys(tuple(self._children), Ask.ARE_YOU_THERE))
+
+    def backend(self) -> Backend:
+        """Ask what llama.cpp is and sees.
+
+        Best before the first draft: a driver takes memory of its GPUs for every process that uses
+        them, the children included.
+        """
+        answer = self._ask({_Role.TARGET: Ask.BACKEND})[_Role.TARGET]
+        backend = _of_kind(answer, Backend)
+        self._gpus = backend.gpus
+        return backend
+
+    def gpus(self) -> tuple[DeviceMemory, ...]:
+        """Read the memories of the GPUs that llama.cpp sees."""
+        return self.backend().gpus
+
+    def free_memory(self) -> FreeMemory:
+        """What is free now, on every GPU that tells it and on the host."""
+        return free_memory(self.gpus())
 
     def plan(self, request: PlanRequest) -> Plan:
         """Plan a target, and a draft beside it, without reading a weight.
 
         Raises:
             BadInputError: a file is no model that generates, or llama.cpp could not make sense of
-                its header and died or hung.
+                its header and died or hung; the target's error comes first.
             DoesNotFitError: a recurrent state, which even a plan allocates, does not fit, or the
                 kernel has ended the child because there is no memory.
             UsageError: an option that cannot be.
             SpectuiError: llama.cpp died before it read a file, as of a GPU's driver.
         """
-        answer = self._ask(request)
-        if not isinstance(answer, Plan):
-            raise TypeError(f"the planner answered with {answer!r}")
-        return answer
+        target = ModelRequest(
+            options=request.target, context=request.context, max_draft=request.max_draft
+        )
+        if request.draft is None:
+            _file, plan = _planned(self._ask({_Role.TARGET: target})[_Role.TARGET])
+            return Plan(target=plan, draft=None, incompatibility=None)
+        draft = ModelRequest(options=request.draft, context=request.context, max_draft=None)
+        found = self._pair(target, draft)
+        compared = self._report({role: file for role, (file, _plan) in found.items()})
+        return Plan(
+            target=found[_Role.TARGET][1],
+            draft=found[_Role.DRAFT][1],
+            incompatibility=compared.reason,
+            report=compared,
+        )
 
-    def gpus(self) -> tuple[DeviceMemory, ...]:
-        """Read the memories of the GPUs that llama.cpp sees."""
-        answer = self._ask(None)
-        if not isinstance(answer, tuple):
-            raise TypeError(f"the planner answered with {answer!r}")
-        return answer
-
-    def free_bytes(self) -> dict[str, int]:
-        """Free memory by ``Buffer.memory``: of every GPU that tells it, and of the host.
-
-        The host's contains the page cache, in which mapped weights live.
-        """
-        gpus = {gpu.name: gpu.free_bytes for gpu in self.gpus() if gpu.free_bytes is not None}
-        return {**gpus, HOST: psutil.virtual_memory().available}
+    def _pair(
+        self, target: ModelRequest, draft: ModelRequest
+    ) -> dict[_Role, tuple[FileIdentity, ModelPlan]]:
+        """Plan both at the same time, unless the target decides how the draft is split."""
+        gpus = self.gpus() if self._gpus is None else self._gpus
+        if len(gpus) < _SEVERAL:
+            answers = self._ask({_Role.TARGET: target, _Role.DRAFT: draft})
+        else:
+            answers = self._ask({_Role.TARGET: target})
+            split = split_beside(_planned(answers[_Role.TARGET])[1], gpus)
+            answers |= self._ask({_Role.DRAFT: replace(draft, split=split)})
+        return {role: _planned(answer) for role, answer in answers.items()}
 
     def close(self) -> None:
-        """End the child. May be called again."""
-        if self._child is not None:
-            self._child.close()
-            self._child = None
+        """End the children. May be called again."""
+        while self._children:
+            self._children.popitem()[1].close()
 
-    def _ask(self, request: PlanRequest | None) -> "Answer":
-        if self._child is None:
-            self._child = _Child()
+    def _report(self, files: dict[_Role, FileIdentity]) -> PairReport:
+        """Put the pair that was planned last beside each other, once."""
+        target, draft = files[_Role.TARGET], files[_Role.DRAFT]
+        if self._compared is None or self._compared[:2] != (target, draft):
+            kept = {role: one[1] for role, one in self._outlines.items() if one[0] == files[role]}
+            answers = self._ask({role: Ask.OUTLINE for role in files if role not in kept})
+            for role, answer in answers.items():
+                kept[role] = _of_kind(answer, Outline)
+                self._outlines[role] = files[role], kept[role]
+            self._compared = target, draft, report(kept[_Role.TARGET], kept[_Role.DRAFT])
+        return self._compared[2]
+
+    def _ask(self, questions: dict[_Role, Question]) -> dict[_Role, Answer]:
+        """Ask children at the same time; raise the first one's error once all have answered."""
         try:
-            answer = self._child.ask(request, self._timeout_s)
+            for role, question in questions.items():
+                self._child(role).ask(question)
+            answers = {role: self._heard(role) for role in questions}
         except BaseException:
-            # It is dead, or busy with what nobody wants any more.
+            # They are busy with what nobody wants any more.
             self.close()
             raise
-        if isinstance(answer, SpectuiError):
-            raise answer
-        return answer
+        found: dict[_Role, Answer] = {}
+        for role, answer in answers.items():
+            if isinstance(answer, Exception):
+                raise answer
+            found[role] = answer
+        return found
 
-
-class _Child(Closing):
-    """One process of ``spectui.llama.plan_child``."""
-
-    def __init__(self) -> None:
-        self._connection, theirs = Pipe()
-        self._stderr: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
-        self._reading: Path | None = None
-        with theirs:
-            self._process = _start(theirs, self._stderr)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def ask(self, request: PlanRequest | None, timeout_s: float) -> "Answer":
-        """Return what the child says, an error of the request included.
-
-        Raises:
-            BadInputError: a signal ended it while it read a file, or it did not answer in time.
-            DoesNotFitError: it was killed, as the kernel does where memory ends.
-            SpectuiError: a signal ended it before it read a file, as a GPU's driver may.
-            RuntimeError: it ended by itself.
-        """
-        self._reading = None
-        deadline_s = time.monotonic() + timeout_s
+    def _heard(self, role: _Role) -> Answer | Exception:
+        child = self._children[role]
         try:
-            self._connection.send(request)
-            while self._connection.poll(max(deadline_s - time.monotonic(), 0.0)):
-                answer: Answer = self._connection.recv()
-                if not isinstance(answer, Path):
-                    return answer
-                self._reading = answer
-        except (EOFError, OSError):
-            raise self._died(deadline_s) from None
-        raise BadInputError(
-            f"{self._what()}: llama.cpp did not come to an end with its header within "
-            f"{timeout_s:g} s; check that the download is complete"
-        )
+            return child.hear()
+        except (SpectuiError, RuntimeError) as error:
+            # It is dead, or comes to no end.
+            del self._children[role]
+            child.close()
+            return error
 
-    def close(self) -> None:
-        """Kill it: it has nothing to keep."""
-        self._process.kill()
-        self._process.wait()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        self._connection.close()
-        self._stderr.close()
-
-    def _what(self) -> str:
-        return "the memory plan" if self._reading is None else str(self._reading)
-
-    def _died(self, deadline_s: float) -> Exception:
-        # The connection breaks a moment before the process is gone.
-        code = self._process.wait(max(deadline_s - time.monotonic(), 1.0))
-        words = self._last_words()
-        if code >= 0:
-            # llama.cpp ends by a signal: this was Python.
-            return RuntimeError(f"the process that plans ended with exit code {code}: {words}")
-        name = signal.Signals(-code).name
-        if -code == signal.SIGKILL:
-            return DoesNotFitError(
-                f"{self._what()}: the process that plans was killed, as the kernel does where "
-                "memory ends; close other programs"
-            )
-        if self._reading is None:
-            return SpectuiError(
-                f"llama.cpp ended with {name} before it read a file (its last words: {words}); "
-                "check the GPU's driver, or hide the GPU with CUDA_VISIBLE_DEVICES=''"
-            )
-        return BadInputError(
-            f"{self._what()}: llama.cpp could not make sense of it and ended with "
-            f"{name} (its last words: {words}); "
-            "check that the download is complete"
-        )
-
-    def _last_words(self) -> str:
-        end = self._stderr.seek(0, os.SEEK_END)
-        self._stderr.seek(max(end - _LAST_WORDS_BYTES, 0))
-        lines = self._stderr.read().decode(errors="replace").splitlines()
-        spoken = [line.strip() for line in lines if line.strip()]
-        return _BUILD_FOLDER.sub("", spoken[-1]) if spoken else "none"
+    def _child(self, role: _Role) -> PlanProcess:
+        if role not in self._children:
+            self._children[role] = PlanProcess(self._timeout_s)
+        return self._children[role]
 
 
-def _start(connection: Connection, stderr: BinaryIO) -> "subprocess.Popen[bytes]":
-    number = connection.fileno()
-    # -P: what lies in the working folder is not imported.
-    command = [sys.executable, "-P", "-m", "spectui.llama.plan_child", str(number)]
-    return subprocess.Popen(  # noqa: S603 - this very program, without a shell
-        command,
-        # Held open and never written to: the child ends when it is closed, however that comes.
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=stderr,
-        pass_fds=(number,),
-        # Ctrl-C is for the parent, who ends the child.
-        start_new_session=True,
-    )
+def split_beside(target: ModelPlan, gpus: tuple[DeviceMemory, ...]) -> tuple[int, ...]:
+    """Return the percentages of a draft's layers by GPU, once the target is loaded.
+
+    Llama.cpp splits layers by what is free at that moment. Empty where there is nothing to split,
+    or where a GPU does not tell.
+    """
+    if len(gpus) < _SEVERAL:
+        return ()
+    taken = Counter[str]()
+    for buffer in target.buffers:
+        taken[buffer.memory] += buffer.size_bytes
+    left = [max(0, gpu.free_bytes - taken[gpu.name]) for gpu in gpus if gpu.free_bytes is not None]
+    if len(left) < len(gpus) or not any(left):
+        return ()
+    return tuple(round(100 * one / sum(left)) for one in left)
+
+
+def _planned(answer: Answer) -> tuple[FileIdentity, ModelPlan]:
+    if not isinstance(answer, tuple):
+        raise TypeError(f"the planner answered with {answer!r}")
+    return answer
+
+
+def _of_kind(answer: Answer, kind: type[T]) -> T:
+    if not isinstance(answer, kind):
+        raise TypeError(f"the planner answered with {answer!r}")
+    return answer

@@ -42,7 +42,7 @@ def server_arguments(
         *_metadata(target, dialect),
         # One load mode serves both models in every dialect: the target's, by far the larger.
         *(() if target.mmap else spelling.no_mmap),
-        *_context(context),
+        *_context(context, spelling, dialect),
     ]
     if speculation is None:
         return arguments
@@ -154,7 +154,7 @@ def _cache_types(options: ModelOptions, flags: PlacementFlags, *, explicit: bool
     return arguments
 
 
-def _context(context: ContextOptions) -> list[str]:
+def _context(context: ContextOptions, spelling: Spelling, dialect: Dialect) -> list[str]:
     # Always written, since their defaults differ between builds. -fa in its value form: the bare
     # one ended in autumn 2025.
     arguments = ["-c", str(context.ctx_size), "-b", str(context.batch_size)]
@@ -163,6 +163,13 @@ def _context(context: ContextOptions) -> list[str]:
         arguments += ["-t", str(context.threads)]
     if context.threads_batch > 0:
         arguments += ["-tb", str(context.threads_batch)]
+    if context.swa_full:
+        if spelling.swa_full is None:
+            raise BadInputError(
+                f"{dialect} has no --swa-full that spectui knows; measure without it, or export "
+                "for another dialect"
+            )
+        arguments.append(spelling.swa_full)
     return arguments
 
 

@@ -46,6 +46,8 @@ class Spelling:
     all_layers: str
     """Value of ``gpu_layers`` that puts every layer on the GPU."""
     no_mmap: tuple[str, ...]
+    swa_full: str | None
+    """None where the dialect has no such option."""
 
 
 _TARGET = PlacementFlags(
@@ -73,6 +75,7 @@ SPELLINGS: dict[Dialect, Spelling] = {
         all_layers="all",
         # It replaced --no-mmap, which current builds reject.
         no_mmap=("--load-mode", "none"),
+        swa_full="--swa-full",
     ),
     Dialect.LEGACY: Spelling(
         target=_TARGET,
@@ -88,6 +91,7 @@ SPELLINGS: dict[Dialect, Spelling] = {
         # "all" is newer than most of these builds; a number above the layer count never was wrong.
         all_layers="999",
         no_mmap=("--no-mmap",),
+        swa_full="--swa-full",
     ),
     Dialect.IK: Spelling(
         target=PlacementFlags(
@@ -112,6 +116,7 @@ SPELLINGS: dict[Dialect, Spelling] = {
         ),
         all_layers="999",
         no_mmap=("--no-mmap",),
+        swa_full=None,
     ),
 }
 

@@ -100,6 +100,7 @@ OPTIONS: tuple[Option, ...] = (
     _option("-b --batch-size", "BATCH", "BATCH"),
     _option("-ub --ubatch-size", "UBATCH", "UBATCH"),
     _option("-fa --flash-attn", "FLASH_ATTN", "FLASH_ATTN"),
+    _option("--swa-full", "SWA_FULL", "SWA_FULL", switch=True),
     _option("-t --threads", "THREADS", "THREADS"),
     _option("-tb --threads-batch"),
     _option("--draft-max --draft --draft-n --spec-draft-n-max", "SPEC_DRAFT_N_MAX", "DRAFT_MAX"),

@@ -185,6 +185,8 @@ class Context(Closing):
         params.abort_callback = self._abort.callback
         params.abort_callback_data = self._abort.data
         params.kv_unified = True
+        # llama-server's default, which is not the library's.
+        params.swa_full = options.swa_full
         return params
 
     def _new_batch(self) -> Batch:

@@ -3,9 +3,7 @@
 Read by ggml's own C API, so that it is read as llama.cpp reads it.
 """
 
-import glob
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import repeat
@@ -14,13 +12,12 @@ from types import MappingProxyType
 from typing import Self
 
 from spectui.errors import BadInputError
+from spectui.gguf_names import series_of
 from spectui.llama.files import check_file
 from spectui.llama.gguf_native import ARRAY, NUMBERS, STRING, InitParams, gguf_library
 from spectui.llama.library import ensure_backend
 
 Scalar = int | float | str | bool
-
-_SHARD = re.compile(r"(?P<stem>.+)-\d{5}-of-(?P<n>\d{5})\.gguf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,17 +87,25 @@ def shards(path: Path) -> tuple[Path, ...]:
     Raises:
         BadInputError: a shard is missing.
     """
-    match = _SHARD.fullmatch(path.name)
-    if match is None:
-        return (path,)
-    pattern = f"{glob.escape(match['stem'])}-*-of-{match['n']}.gguf"
-    found = tuple(sorted(path.parent.glob(pattern)))
-    if found and len(found) != int(match["n"]):
+    parts = tuple(path.with_name(name) for name in series_of(path.name).names)
+    n_there = sum(part.exists() for part in parts)
+    # Of a model that is missing altogether it is said so where it is opened.
+    if 0 < n_there < len(parts):
         raise BadInputError(
-            f"{path} is one of {int(match['n'])} parts, but {len(found)} are there; "
+            f"{path} is one of {len(parts)} parts, but {n_there} are there; "
             "download the missing ones"
         )
-    return found or (path,)
+    return parts if n_there else (path,)
+
+
+def file_size(path: Path) -> int:
+    """Bytes of a model's file, all shards of a split one together.
+
+    Raises:
+        BadInputError: a shard is missing.
+        OSError: the file is missing, or cannot be looked at.
+    """
+    return sum(part.stat().st_size for part in shards(path))
 
 
 class _Header:

@@ -130,3 +130,8 @@ def buffer_types() -> dict[str, int]:
         if buffer_type:
             found[base.ggml_backend_buft_name(buffer_type).decode()] = buffer_type
     return found
+
+
+def has_gpu() -> bool:
+    """Tell whether there is a device other than the processor to put weights on."""
+    return any(not name.startswith("CPU") for name in buffer_types())

@@ -1,12 +1,9 @@
 """One loaded GGUF: weights, metadata, vocabulary."""
 
 import ctypes
-import glob
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
 
 from spectui.closing import Closing
 from spectui.config import ModelOptions
@@ -19,8 +16,6 @@ from spectui.llama.library import ensure_backend, native_log
 from spectui.llama.placement import ModelParams
 from spectui.llama.vocabulary import Vocabulary
 
-_SHARD = re.compile(r"(?P<stem>.+)-\d{5}-of-(?P<n>\d{5})\.gguf")
-
 _OUT_OF_MEMORY = (
     "out of memory",
     "failed to allocate",
@@ -29,15 +24,6 @@ _OUT_OF_MEMORY = (
     "bad_alloc",
 )
 """What llama.cpp's log says when a buffer could not be had."""
-
-
-def file_size(path: Path) -> int:
-    """Bytes of a model's file, all shards of a split one (``-00001-of-00003.gguf``) together."""
-    match = _SHARD.fullmatch(path.name)
-    if match is None:
-        return path.stat().st_size
-    shards = path.parent.glob(f"{glob.escape(match['stem'])}-*-of-{match['n']}.gguf")
-    return sum(shard.stat().st_size for shard in shards)
 
 
 class Model(Closing):
@@ -52,6 +38,7 @@ class Model(Closing):
         vocab_only: bool = False,
         no_alloc: bool = False,
         load_mtp: bool = False,
+        split: Sequence[int] = (),
     ) -> None:
         """Load weights.
 
@@ -59,6 +46,7 @@ class Model(Closing):
             options: file and placement.
             vocab_only: leave the weights where they are: for metadata and tokens.
             no_alloc: leave them there, but place them: for a plan. Contexts on it cannot decode.
+            split: shares of the layers by GPU; empty for llama.cpp's choice, by what is free there.
             load_mtp: load the layers of multi-token prediction as well, where the file has them.
             on_progress: called with the loaded fraction, 0 to 1.
             cancelled: asked with every progress; True ends the load.
@@ -73,7 +61,7 @@ class Model(Closing):
         ensure_backend()
         self.options = options
         self.no_alloc = no_alloc
-        params = ModelParams(options, no_alloc=no_alloc)
+        params = ModelParams(options, no_alloc=no_alloc, split=split)
         params.c.vocab_only = vocab_only
         params.c.load_mtp = load_mtp
         stopped = False

@@ -45,7 +45,6 @@ class TargetContext(Context):
         super().__init__(
             model, options, max_outputs=max_draft + 1, abort=abort, n_snapshots=max_draft
         )
-        self._end_tokens = self.vocabulary.end_tokens
         self._n_embd: int = C.llama_model_n_embd_out(model.c)
 
     def show_states_to(self, follower: Follower | None) -> None:
@@ -78,7 +77,7 @@ class TargetContext(Context):
 
     def is_eog(self, token: int) -> bool:
         """Whether ``token`` ends the text."""
-        return token in self._end_tokens
+        return token in self.vocabulary.end_tokens
 
 
 class DraftContext(Context):

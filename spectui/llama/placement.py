@@ -1,6 +1,7 @@
 """From placement options to llama.cpp's model parameters."""
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 from spectui.config import ModelOptions
@@ -53,11 +54,14 @@ def _kv_override_array(options: ModelOptions) -> Any:  # noqa: ANN401 - a ctypes
 class ModelParams:
     """``struct llama_model_params`` with everything it points to kept alive."""
 
-    def __init__(self, options: ModelOptions, *, no_alloc: bool = False) -> None:
+    def __init__(
+        self, options: ModelOptions, *, no_alloc: bool = False, split: Sequence[int] = ()
+    ) -> None:
         """Fill the structure.
 
         Args:
             options: file and placement.
+            split: shares of the layers by GPU; empty for llama.cpp's choice, by what is free there.
             no_alloc: place tensors and count their bytes, without memory and without weights.
 
         Raises:
@@ -70,6 +74,9 @@ class ModelParams:
         maps = options.mmap and not no_alloc
         self.c.load_mode = C.LLAMA_LOAD_MODE_AUTO if maps else C.LLAMA_LOAD_MODE_NONE
         self.c.no_alloc = no_alloc
+        self._split = (ctypes.c_float * C.llama_max_devices())(*split)
+        if split:
+            self.c.tensor_split = self._split
         self._kv_overrides = _kv_override_array(options)
         if options.override_kv:
             self.c.kv_overrides = self._kv_overrides

@@ -1,4 +1,4 @@
-"""Plans what a pair would take of memory, by llama.cpp itself, without reading a weight.
+"""Plans what a model would take of memory, by llama.cpp itself, without reading a weight.
 
 As llama.cpp's ``common/fit.cpp`` does it: models are opened with ``no_alloc``, contexts are made on
 them, and both say what they would allocate. A recurrent state is allocated all the same. A header
@@ -7,8 +7,7 @@ that makes no sense ends the process, so this runs in a child (``plan_child``).
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from spectui.closing import Closing
@@ -17,50 +16,38 @@ from spectui.errors import BadInputError, DoesNotFitError
 from spectui.llama.breakdown import Share, memory_breakdown
 from spectui.llama.buffers import HOST, Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
+from spectui.llama.devices import gpu_memories
 from spectui.llama.draft_files import check_is_model, check_is_target
-from spectui.llama.files import check_file
-from spectui.llama.gguf_file import read_gguf
-from spectui.llama.library import native_log
+from spectui.llama.files import FileIdentity, check_file
+from spectui.llama.gguf_file import GgufFile, read_gguf
+from spectui.llama.library import has_gpu, native_log
+from spectui.llama.memory import WeightTraffic
 from spectui.llama.model import Model
+from spectui.llama.outline import outline
 from spectui.llama.pair import DraftContext, TargetContext
-from spectui.llama.planned import ModelPlan, Plan, PlanRequest
-from spectui.llama.vocabulary import incompatibility
+from spectui.llama.planned import ModelPlan, ModelRequest
+from spectui.llama.weights import weight_traffic
+from spectui.models.pairs import Outline
 
 _MAPPED = "CPU_Mapped"
 """What llama.cpp calls the buffer of weights that are a part of the page cache."""
 
 
-class _Role(StrEnum):
-    TARGET = "target"
-    DRAFT = "draft"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _State:
-    """What a model was opened from: equal as long as it need not be opened again."""
+class _Opened:
+    """A header that stays open."""
 
+    file: FileIdentity
     options: ModelOptions
-    inode: int
-    size_bytes: int
-    changed_ns: int
-
-
-def _state(options: ModelOptions) -> _State:
-    try:
-        status = options.path.stat()
-    except OSError:
-        check_file(options.path)
-        raise
-    return _State(
-        options=options,
-        inode=status.st_ino,
-        size_bytes=status.st_size,
-        changed_ns=status.st_mtime_ns,
-    )
+    split: tuple[int, ...]
+    model: Model
+    traffic: WeightTraffic
+    plans: dict[ModelRequest, ModelPlan] = field(default_factory=dict)
+    """Made so far."""
 
 
 class PlanMaker(Closing):
-    """Makes plans one after the other. Headers stay open for the next plan that needs them."""
+    """Makes plans one after the other. The last header stays open for the next plan."""
 
     def __init__(
         self,
@@ -77,102 +64,115 @@ class PlanMaker(Closing):
         """
         self._reading = reading
         self._bounded = bounded
-        self._opened: dict[_Role, tuple[_State, Model]] = {}
-        self._compared: tuple[_State, _State, str | None] | None = None
+        self._opened: _Opened | None = None
+        self._outline: tuple[FileIdentity, Outline] | None = None
 
-    def plan(self, request: PlanRequest) -> Plan:
-        """Plan the target, and the draft if there is one.
+    def plan(self, request: ModelRequest) -> tuple[FileIdentity, ModelPlan]:
+        """Plan a model, and say of which file that holds.
 
         Raises:
-            BadInputError: a file is no model that generates.
+            BadInputError: the file is no model that generates.
             DoesNotFitError: not even what a plan allocates could be had.
             UsageError: an option that cannot be.
         """
-        abort = AbortFlag()
-        target = self._open(_Role.TARGET, request.target)
-        target.check_overrides()
-        with TargetContext(
-            target, request.context, max_draft=request.max_draft, abort=abort
-        ) as context:
-            target_plan = _planned(context)
-        if request.draft is None:
-            return Plan(target=target_plan, draft=None, incompatibility=None)
-        draft = self._open(_Role.DRAFT, request.draft)
-        with DraftContext(
-            draft, request.context, target_vocabulary=target.vocabulary, abort=abort
-        ) as context:
-            draft_plan = _planned(context)
-        reason = self._incompatibility()
-        return Plan(target=target_plan, draft=draft_plan, incompatibility=reason)
+        opened = self._open(request)
+        if request not in opened.plans:
+            with _context(opened.model, request) as context:
+                opened.plans[request] = _planned(context, opened.traffic)
+        return opened.file, opened.plans[request]
+
+    def outline(self) -> Outline:
+        """Take down the tokens of the model that was planned last."""
+        if self._opened is None:
+            raise RuntimeError("no model was planned")
+        if self._outline is None or self._outline[0] != self._opened.file:
+            self._outline = self._opened.file, outline(self._opened.model)
+        return self._outline[1]
 
     def close(self) -> None:
-        """Close the headers."""
-        self._compared = None
-        for role in _Role:
-            self._close(role)
+        """Close the header."""
+        if self._opened is not None:
+            self._opened.model.close()
+            self._opened = None
 
-    def _open(self, role: _Role, options: ModelOptions) -> Model:
+    def _open(self, request: ModelRequest) -> _Opened:
+        options = request.options
         self._reading(options.path)
-        state = _state(options)
-        opened = self._opened.get(role)
-        if opened is not None and opened[0] == state:
-            return opened[1]
-        self._close(role)
-        model = self._read(role, options)
-        try:
-            model.check_generates()
-        except BadInputError:
-            model.close()
-            raise
-        self._opened[role] = state, model
-        return model
+        file = _identity(options.path)
+        opened = self._opened
+        wanted = file, options, request.split
+        if opened is None or (opened.file, opened.options, opened.split) != wanted:
+            self.close()
+            gguf, model = self._read(request)
+            try:
+                model.check_generates()
+                traffic = weight_traffic(gguf, options, gpu_devices=has_gpu())
+            except BaseException:
+                model.close()
+                raise
+            opened = _Opened(
+                file=file, options=options, split=request.split, model=model, traffic=traffic
+            )
+            self._opened = opened
+        if request.max_draft is not None:
+            opened.model.check_overrides()
+        return opened
 
-    def _close(self, role: _Role) -> None:
-        if role in self._opened:
-            self._opened.pop(role)[1].close()
-
-    def _read(self, role: _Role, options: ModelOptions) -> Model:
-        check = check_is_target if role is _Role.TARGET else check_is_model
+    def _read(self, request: ModelRequest) -> tuple[GgufFile, Model]:
+        check = check_is_model if request.max_draft is None else check_is_target
+        path = request.options.path
         try:
             with self._bounded():
-                check(options.path, read_gguf(options.path))
-                return Model(options, no_alloc=True)
+                gguf = read_gguf(path)
+                check(path, gguf)
+                return gguf, Model(request.options, no_alloc=True, split=request.split)
         except (DoesNotFitError, MemoryError) as error:
             raise BadInputError(
-                f"{options.path} has a header that takes more memory than any model's; "
+                f"{path} has a header that takes more memory than any model's; "
                 "check that the download is complete"
             ) from error
 
-    def _incompatibility(self) -> str | None:
-        (ours, target), (theirs, draft) = (self._opened[role] for role in _Role)
-        # A search over contexts asks dozens of times, and vocabularies are long.
-        if self._compared is None or self._compared[:2] != (ours, theirs):
-            reason = incompatibility(target.vocabulary, draft.vocabulary)
-            self._compared = ours, theirs, reason
-        return self._compared[2]
+
+def _identity(path: Path) -> FileIdentity:
+    try:
+        return FileIdentity.of(path)
+    except OSError:
+        check_file(path)
+        raise
 
 
-def _planned(context: Context) -> ModelPlan:
+def _context(model: Model, request: ModelRequest) -> Context:
+    abort = AbortFlag()
+    if request.max_draft is not None:
+        return TargetContext(model, request.context, max_draft=request.max_draft, abort=abort)
+    # The target's tokens bound what a draft says, not what it takes.
+    return DraftContext(model, request.context, target_vocabulary=model.vocabulary, abort=abort)
+
+
+def _planned(context: Context, traffic: WeightTraffic) -> ModelPlan:
     model = context.model
     experts = model.metadata(f"{model.info.arch}.expert_count") or "0"
-    buffers = _buffers(model.options, memory_breakdown(context.c), parse_buffers(native_log.tail()))
+    maps_files = model.options.mmap and all(gpu.maps_files for gpu in gpu_memories())
+    logged = parse_buffers(native_log.tail())
+    buffers = _buffers(memory_breakdown(context.c), logged, maps_files=maps_files)
     return ModelPlan(
         info=model.info,
         n_experts=int(experts) if experts.isdecimal() else 0,
         n_ctx=context.n_ctx,
         rollback=context.rollback,
         buffers=tuple(buffer for buffer in buffers if buffer.size_bytes),
+        traffic=traffic,
     )
 
 
 def _buffers(
-    options: ModelOptions, shares: Sequence[Share], logged: Sequence[Buffer]
+    shares: Sequence[Share], logged: Sequence[Buffer], *, maps_files: bool
 ) -> Iterator[Buffer]:
     """Yield the buffers of one model and its context, as a real load would call them."""
     for share in shares:
         device = share.buffer_type
         # What mmap maps would else lie in the host's own memory, pinned for a GPU or not.
-        is_mapped = options.mmap and (device == HOST or device.endswith("_Host"))
+        is_mapped = maps_files and (device == HOST or device.endswith("_Host"))
         state_bytes = _state_bytes(share, logged)
         for kind, name, size_bytes in (
             (BufferKind.WEIGHTS, _MAPPED if is_mapped else device, share.weights_bytes),

@@ -1,6 +1,6 @@
 """The process in which plans are made: ``python -m spectui.llama.plan_child FD``.
 
-It answers the requests that come over a connection, one after the other. What llama.cpp makes of a
+It answers the questions that come over a connection, one after the other. What llama.cpp makes of a
 broken header, an abort, all memory, or no end, happens here and not in the program that asks.
 """
 
@@ -9,48 +9,62 @@ import resource
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 import psutil
 
 from spectui.errors import SpectuiError
 from spectui.llama.devices import gpu_memories
+from spectui.llama.library import binding_version, has_cuda, llama_cpp_version
 from spectui.llama.plan import PlanMaker
-from spectui.llama.planned import DeviceMemory, Plan, PlanRequest
+from spectui.llama.planned import Backend
+from spectui.llama.questions import Answer, Ask, Question
 
 HEADER_BYTES = 400 << 20
 """What reading one header may take: several times what the largest vocabulary needs."""
-
-Answer = Path | Plan | tuple[DeviceMemory, ...] | SpectuiError
-"""A path says which file is looked at next; the answer itself comes after it."""
 
 
 def main() -> None:
     """Answer until nobody asks any more."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    with Connection(int(sys.argv[1])) as connection:
+    with Connection(int(sys.argv[1])) as connection, suppress(EOFError):
+        question: Question = connection.recv()
+        while question is Ask.ARE_YOU_THERE:
+            connection.send(question)
+            question = connection.recv()
         # Drivers start before memory is bounded: what they take is no header's fault.
         gpu_memories()
         # A recurrent state is allocated even for a plan. One that does not fit is said so.
         at_most = psutil.virtual_memory().available
         with _bounded(at_most), PlanMaker(reading=connection.send, bounded=_header) as maker:
             while True:
-                try:
-                    request = connection.recv()
-                except EOFError:
-                    return
-                connection.send(_answer(maker, request))
+                connection.send(_answer(maker, question))
+                question = connection.recv()
 
 
-def _answer(maker: PlanMaker, request: PlanRequest | None) -> Answer:
-    if request is None:
-        return gpu_memories()
+def _answer(maker: PlanMaker, question: Question) -> Answer:
     try:
-        return maker.plan(request)
+        match question:
+            case Ask.ARE_YOU_THERE:
+                return question
+            case Ask.BACKEND:
+                return _backend()
+            case Ask.OUTLINE:
+                return maker.outline()
+            case _:
+                return maker.plan(question)
     except SpectuiError as error:
         return error
+
+
+def _backend() -> Backend:
+    return Backend(
+        llama_cpp_python=binding_version(),
+        llama_cpp=llama_cpp_version(),
+        has_cuda=has_cuda(),
+        gpus=gpu_memories(),
+    )
 
 
 def _end_with_parent() -> None:

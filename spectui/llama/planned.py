@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from spectui.config import ContextOptions, ModelOptions, SpeculationConfig
 from spectui.llama.buffers import Buffer
 from spectui.llama.info import ModelInfo, Rollback
+from spectui.llama.memory import WeightTraffic
+from spectui.models.pairs import PairReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +22,18 @@ class PlanRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """One of them."""
+
+    options: ModelOptions
+    context: ContextOptions
+    max_draft: int | None
+    """Longest draft that a target verifies; None for a draft, which has the logits of one token."""
+    split: tuple[int, ...] = ()
+    """Shares of the layers by GPU; empty for llama.cpp's own choice, by what is free there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPlan:
     """One model with its context."""
 
@@ -32,6 +46,8 @@ class ModelPlan:
     buffers: tuple[Buffer, ...]
     """Weights, cache and compute in bytes. Recurrent state and output are what llama.cpp's log
     tells, in hundredths of a MiB; cache and recurrent state together are exact."""
+    traffic: WeightTraffic
+    """What its decodes read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +58,8 @@ class Plan:
     draft: ModelPlan | None
     incompatibility: str | None
     """Why the draft cannot serve the target; None if it can, and without a draft."""
+    report: PairReport | None = None
+    """The two beside each other; None without a draft."""
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -51,7 +69,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceMemory:
-    """A device of llama.cpp that computes in a memory of its own."""
+    """A GPU of llama.cpp's, and the memory that it computes in."""
 
     name: str
     """Such as ``CUDA0``, as ``Buffer.memory`` has it."""
@@ -60,3 +78,20 @@ class DeviceMemory:
     free_bytes: int | None
     """None where the device does not tell, as ``total_bytes``."""
     total_bytes: int | None
+    in_ram: bool = False
+    """Whether that memory is the host's: what it takes is not free there either."""
+    maps_files: bool = True
+    """Whether models are mapped where it is used; else they are read, for the host as well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """The llama.cpp that plans, and the GPUs that it sees."""
+
+    llama_cpp_python: str
+    """Version of the binding."""
+    llama_cpp: str
+    """Version of llama.cpp itself."""
+    has_cuda: bool
+    """Whether it was built with CUDA, whatever the driver makes of it."""
+    gpus: tuple[DeviceMemory, ...]

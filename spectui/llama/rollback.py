@@ -31,6 +31,7 @@ class SequenceMemory:
         self._memory = C.llama_get_memory(context)
         self._window: int = C.llama_model_n_swa(C.llama_get_model(context))
         """Tokens that a layer with a sliding window looks at; 0 where there is none."""
+        self._n_ubatch: int = C.llama_n_ubatch(context)
         self._checkpoint: _Checkpoint | None = None
         self.rollback = Rollback.TRUNCATE
 
@@ -73,7 +74,8 @@ class SequenceMemory:
                 can = self._holds_window(n_past) and self._removes(n_past)
             case Rollback.SNAPSHOT:
                 # There are snapshots after each token of the last decode alone.
-                can = n_held - n_past < n_last and self._removes(n_past)
+                is_last = n_held - n_past < n_last
+                can = is_last and self._keeps_window(n_last) and self._removes(n_past)
             case Rollback.CHECKPOINT:
                 return self._back_to_checkpoint(n_past)
         if can:
@@ -85,7 +87,8 @@ class SequenceMemory:
         """After a decode that failed somewhere behind ``n_past``: keep what can be kept."""
         if self.rollback is Rollback.CHECKPOINT:
             return self._back_to_checkpoint(n_past)
-        if self.rollback is Rollback.TRUNCATE and self._removes(n_past):
+        can = self.rollback is Rollback.TRUNCATE and self._holds_window(n_past)
+        if can and self._removes(n_past):
             return n_past
         self.clear()
         return 0
@@ -98,10 +101,18 @@ class SequenceMemory:
     def _holds_window(self, n_past: int) -> bool:
         """Whether all is there that a token after ``n_past`` others looks at.
 
-        A saved cache has of layers with a sliding window the last one alone.
+        What no token to come will look at makes room for new ones, or was not saved.
         """
         first: int = C.llama_memory_seq_pos_min(self._memory, _SEQUENCE)
         return first <= max(n_past + 1 - self._window, 0)
+
+    def _keeps_window(self, n_last: int) -> bool:
+        """Whether all is there that the tokens of the last decode, ``n_last`` of them, look at.
+
+        Room for a micro-batch is made by what its first token does not look at. A recurrent state
+        hides from ``llama_memory_seq_pos_min`` what the attention beside it holds.
+        """
+        return not self._window or n_last <= self._n_ubatch
 
     def _removes(self, n_past: int) -> bool:
         return bool(C.llama_memory_seq_rm(self._memory, _SEQUENCE, n_past, -1))

@@ -1,17 +1,12 @@
-"""A model's vocabulary: text to tokens and back, and whether two models can share tokens."""
+"""A model's vocabulary: text to tokens and back."""
 
 import ctypes
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import compress, islice, repeat
+from itertools import compress, repeat
 
 from spectui.llama.c import C
 from spectui.models.pairs import SpecialToken, readable
-
-_MAX_SIZE_DIFFERENCE = 128
-"""``SPEC_VOCAB_MAX_SIZE_DIFFERENCE`` of llama.cpp's ``common/speculative.cpp``."""
-_FIRST_COMPARED_TOKEN = 5
-"""``SPEC_VOCAB_CHECK_START_TOKEN_ID``."""
 
 _NO_TOKENIZER = 0
 """``LLAMA_VOCAB_TYPE_NONE``: llama.cpp ends the process when it is asked for such a token."""
@@ -95,35 +90,3 @@ class Vocabulary:
     def detokenize(self, tokens: Sequence[int], *, special: bool = False) -> str:
         """Text of ``tokens``; bytes that are no UTF-8 become U+FFFD."""
         return b"".join(self.piece(t, special=special) for t in tokens).decode(errors="replace")
-
-
-def incompatibility(target: Vocabulary, draft: Vocabulary) -> str | None:
-    """Say why a draft cannot serve a target, None if it can.
-
-    llama.cpp's own rule, ``common_speculative_are_compatible``: same tokenizer type, same BOS and
-    EOS where they are added, sizes at most 128 apart, equal token texts from id 5 on.
-    """
-    if target.type != draft.type:
-        return f"the tokenizers differ: {target.type_name} (target), {draft.type_name} (draft)"
-    for name, ours, theirs in (
-        ("BOS", target.bos, draft.bos),
-        ("EOS", target.eos, draft.eos),
-    ):
-        if ours.added != theirs.added:
-            return (
-                f"the {name} rules differ: added by the {'target' if ours.added else 'draft'} only"
-            )
-        if ours.added and ours.id != theirs.id:
-            return f"the {name} tokens differ: {ours.id} (target), {theirs.id} (draft)"
-    if abs(target.n_tokens - draft.n_tokens) > _MAX_SIZE_DIFFERENCE:
-        return (
-            f"the vocabularies differ in size: {target.n_tokens} (target), {draft.n_tokens} "
-            f"(draft), at most {_MAX_SIZE_DIFFERENCE} apart is allowed"
-        )
-    texts = enumerate(zip(target.texts, draft.texts, strict=False))
-    for token, (text, other) in islice(texts, _FIRST_COMPARED_TOKEN, None):
-        if text != other:
-            return (
-                f"token {token} differs: {readable(text)!r} (target), {readable(other)!r} (draft)"
-            )
-    return None

@@ -1,7 +1,7 @@
 """Two models' tokens and chat templates beside each other. Pure: a screen need not load llama.cpp.
 
-Whether a pair fits is llama.cpp's rule alone (``spectui.llama.vocabulary.incompatibility``); what
-stands here says how near or far the two are, also in what that rule does not look at.
+Whether a pair fits is llama.cpp's rule alone (``incompatibility``); a report says how near or far
+the two are, also in what that rule does not look at.
 """
 
 import difflib
@@ -11,7 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
+from typing import Protocol
 
+_MAX_SIZE_DIFFERENCE = 128
+"""``SPEC_VOCAB_MAX_SIZE_DIFFERENCE`` of llama.cpp's ``common/speculative.cpp``."""
+_FIRST_COMPARED_TOKEN = 5
+"""``SPEC_VOCAB_CHECK_START_TOKEN_ID``."""
 _N_DIFFERENCES = 5
 _N_DIFF_LINES = 8
 _N_COMPARED_LINES = 1000
@@ -57,6 +62,35 @@ class Tokenizer:
     """All that end a generation (``llama_vocab_is_eog``): EOS, EOT, EOM and their like, by id."""
 
 
+class Tokens(Protocol):
+    """A vocabulary, as llama.cpp's rule looks at it."""
+
+    @property
+    def type_name(self) -> str:
+        """Family, as llama.cpp names it."""
+        ...
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens, padding included."""
+        ...
+
+    @property
+    def bos(self) -> SpecialToken:
+        """Beginning of text."""
+        ...
+
+    @property
+    def eos(self) -> SpecialToken:
+        """End of text."""
+        ...
+
+    @property
+    def texts(self) -> Sequence[bytes]:
+        """Of all tokens, by id."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
     """A model without its weights, as far as a pair is concerned."""
@@ -65,6 +99,26 @@ class Outline:
     texts: Sequence[bytes]
     """Of all tokens, by id."""
     chat_template: str | None
+
+    @property
+    def type_name(self) -> str:
+        """As the tokenizer's."""
+        return self.tokenizer.type_name
+
+    @property
+    def n_tokens(self) -> int:
+        """As the tokenizer's."""
+        return self.tokenizer.n_tokens
+
+    @property
+    def bos(self) -> SpecialToken:
+        """As the tokenizer's."""
+        return self.tokenizer.bos
+
+    @property
+    def eos(self) -> SpecialToken:
+        """As the tokenizer's."""
+        return self.tokenizer.eos
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +200,38 @@ class PairReport:
         return tuple(t for t in self.draft.end_tokens if t not in self.target.end_tokens)
 
 
-def report(target: Outline, draft: Outline, reason: str | None) -> PairReport:
-    """Put two models beside each other; ``reason`` is why llama.cpp refuses the pair."""
+def incompatibility(target: Tokens, draft: Tokens) -> str | None:
+    """Say why a draft cannot serve a target, None if it can.
+
+    llama.cpp's own rule, ``common_speculative_are_compatible``: same tokenizer type, same BOS and
+    EOS where they are added, sizes at most 128 apart, equal token texts from id 5 on.
+    """
+    if target.type_name != draft.type_name:
+        return f"the tokenizers differ: {target.type_name} (target), {draft.type_name} (draft)"
+    for name, ours, theirs in (
+        ("BOS", target.bos, draft.bos),
+        ("EOS", target.eos, draft.eos),
+    ):
+        if ours.added != theirs.added:
+            return (
+                f"the {name} rules differ: added by the {'target' if ours.added else 'draft'} only"
+            )
+        if ours.added and ours.id != theirs.id:
+            return f"the {name} tokens differ: {ours.id} (target), {theirs.id} (draft)"
+    if abs(target.n_tokens - draft.n_tokens) > _MAX_SIZE_DIFFERENCE:
+        return (
+            f"the vocabularies differ in size: {target.n_tokens} (target), {draft.n_tokens} "
+            f"(draft), at most {_MAX_SIZE_DIFFERENCE} apart is allowed"
+        )
+    compared = _differences(target.texts, draft.texts)
+    first = next((one for one in compared if one.id >= _FIRST_COMPARED_TOKEN), None)
+    if first is None:
+        return None
+    return f"token {first.id} differs: {first.target!r} (target), {first.draft!r} (draft)"
+
+
+def report(target: Outline, draft: Outline) -> PairReport:
+    """Put two models beside each other."""
     smaller, larger = sorted((target.texts, draft.texts), key=len)
     templates = _templates(target.chat_template, draft.chat_template)
     is_different = templates is Templates.DIFFERENT
@@ -160,7 +244,7 @@ def report(target: Outline, draft: Outline, reason: str | None) -> PairReport:
         differences=tuple(islice(_differences(target.texts, draft.texts), _N_DIFFERENCES)),
         templates=templates,
         template_diff=tuple(diff),
-        reason=reason,
+        reason=incompatibility(target, draft),
     )
 
 

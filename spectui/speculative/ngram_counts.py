@@ -9,8 +9,6 @@ and copies keep it; other C++ libraries may walk otherwise.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from spectui.errors import BadInputError
-
 MAX_SIZE = 4
 """Tokens of the longest n-gram: ``LLAMA_NGRAM_MAX``."""
 _NO_TOKEN = -1
@@ -102,44 +100,3 @@ def count_ngrams(counts: NgramCounts, tokens: Sequence[int], start: int = 0) -> 
             if followers is None:
                 followers = counts[ngram] = Followers()
             followers.add(tokens[end])
-
-
-def parse_lookup_cache(data: bytes) -> NgramCounts:
-    """Read a lookup cache, as ``--lookup-cache-static`` and ``--lookup-cache-dynamic`` name one.
-
-    32-bit integers of this machine's byte order: per n-gram its four tokens, -1 for those that a
-    shorter one lacks, and how many followers there are; then token and count of each.
-
-    Args:
-        data: the whole file.
-
-    Raises:
-        BadInputError: the file ends early, or holds a count below 1.
-    """
-    # As llama.cpp, that overlooks the rest where too little is left for an n-gram.
-    numbers = memoryview(data[: len(data) // 4 * 4]).cast("i")
-    found: NgramCounts = {}
-    at = 0
-    while at + MAX_SIZE <= len(numbers):
-        ngram = tuple(token for token in numbers[at : at + MAX_SIZE] if token != _NO_TOKEN)
-        at += MAX_SIZE
-        n_followers = numbers[at] if at < len(numbers) else 0
-        pairs = numbers[at + 1 : at + 1 + 2 * max(n_followers, 0)]
-        at += 1 + len(pairs)
-        followers = _followers(pairs)
-        if n_followers < 1 or len(pairs) < 2 * n_followers or min(pairs[1::2]) < 1:
-            raise BadInputError(
-                f"this is no whole lookup cache: what it says of n-gram {ngram} is cut off or no "
-                "count; make it anew with llama-lookup-create"
-            )
-        found.setdefault(ngram, followers)
-    return found
-
-
-def _followers(pairs: Sequence[int]) -> Followers:
-    followers = Followers()
-    for token, count in zip(pairs[::2], pairs[1::2], strict=False):
-        # The first one stays, as in a map.
-        if token not in followers.counts:
-            followers.add(token, count)
-    return followers

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from spectui.config import ModelOptions
-from spectui.engine.fitting import FreeBytes, PlanCall, can_load, smallest_n_cpu_moe, with_n_cpu_moe
+from spectui.engine.demand import FreeMemory, can_load
+from spectui.engine.fitting import PlanCall, smallest_n_cpu_moe, with_n_cpu_moe
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.planned import PlanRequest
 
@@ -50,7 +51,7 @@ class Placed:
 
 
 def place_experts(
-    plan: PlanCall, request: PlanRequest, drafts: Mapping[str, ModelOptions], free: FreeBytes
+    plan: PlanCall, request: PlanRequest, drafts: Mapping[str, ModelOptions], free: FreeMemory
 ) -> Placed:
     """Find the placement for each draft, and for none.
 
@@ -94,7 +95,7 @@ def misfits(
     request: PlanRequest,
     drafts: Mapping[str, ModelOptions],
     placements: Placements,
-    free: FreeBytes,
+    free: FreeMemory,
 ) -> Iterator[str | None]:
     """Yield the drafts, None for none, beside which the target cannot be loaded as it is placed.
 

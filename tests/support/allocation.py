@@ -16,6 +16,7 @@ from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.planned import PlanRequest
 from tests.support.models import MOE, Tiny, write_tiny
 from tests.support.recurrent import write_lfm2, write_mamba
+from tests.support.windowed import write_cohere2
 
 LOG_STEP_BYTES = 0.01 * (1 << 20)
 """The log has hundredths of a MiB."""
@@ -23,6 +24,7 @@ LOG_STEP_BYTES = 0.01 * (1 << 20)
 KINDS: dict[str, Callable[[Path], None]] = {
     "llama": lambda path: write_tiny(Tiny(), path),
     "moe": lambda path: write_tiny(MOE, path),
+    "window": lambda path: write_cohere2(Tiny(), path),
     "mamba": lambda path: write_mamba(Tiny(), path),
     "lfm2": lambda path: write_lfm2(Tiny(), path),
     "lfm2-window": lambda path: write_lfm2(Tiny(), path, window=32),

@@ -1,14 +1,24 @@
 """Memory plans by arithmetic."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from spectui.config import ModelOptions
+from spectui.engine.demand import FreeMemory
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.buffers import Buffer, BufferKind
 from spectui.llama.info import ModelInfo, Rollback
+from spectui.llama.memory import WeightTraffic
 from spectui.llama.planned import ModelPlan, Plan, PlanRequest
 
+NOTHING_READ = WeightTraffic(
+    cpu_dense_bytes=0,
+    cpu_expert_bytes=0,
+    gpu_dense_bytes=0,
+    gpu_expert_bytes=0,
+    n_experts=0,
+    n_experts_used=0,
+)
 REQUEST = PlanRequest(target=ModelOptions(path=Path("target.gguf")))
 BAD = ModelOptions(path=Path("bad.gguf"))
 HUGE = ModelOptions(path=Path("huge.gguf"))
@@ -48,12 +58,18 @@ class Script:
         in_ram = "CPU_Mapped" if self.mmap else "CPU"
         on_gpu_bytes = self.dense_bytes + (self.n_layers - n_in_ram) * self.expert_bytes
         cache_bytes = request.context.ctx_size * self.cache_bytes
-        return self._plan(
+        plan = self._plan(
             buffer("CUDA0", BufferKind.WEIGHTS, on_gpu_bytes),
             buffer(in_ram, BufferKind.WEIGHTS, n_in_ram * self.expert_bytes),
             buffer("CUDA0", BufferKind.KV, cache_bytes),
             buffer("CUDA_Host", BufferKind.OUTPUT, 3),
         )
+        traffic = replace(
+            NOTHING_READ,
+            cpu_expert_bytes=n_in_ram * self.expert_bytes,
+            gpu_expert_bytes=(self.n_layers - n_in_ram) * self.expert_bytes,
+        )
+        return replace(plan, traffic=traffic)
 
     def _draft(self, options: ModelOptions) -> ModelPlan:
         if options == BAD:
@@ -81,7 +97,12 @@ class Script:
             n_ctx=256,
             rollback=Rollback.TRUNCATE,
             buffers=buffers,
+            traffic=NOTHING_READ,
         )
+
+
+def room(**by_memory: int) -> FreeMemory:
+    return FreeMemory(by_memory=by_memory)
 
 
 def buffer(device: str, kind: BufferKind, size_bytes: int) -> Buffer:

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 
+from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.documents.common import (
     NOTHING_DRAFTED,
-    Json,
     config,
     header,
     lossless,
     model,
-    or_reason,
     prompt,
     speedup_of,
     throughput_of,

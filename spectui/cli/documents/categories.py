@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from spectui.cli.documents.common import NOTHING_DRAFTED, Json, arm_document, or_reason
+from spectui.cli.documents.base import Json, or_reason
+from spectui.cli.documents.common import NOTHING_DRAFTED, arm_document
 from spectui.speculative.counters import Counters
 from spectui.tune.categories import CategoryResult, Profiles
 from spectui.tune.measurement import Pair, throughput

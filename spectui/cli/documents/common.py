@@ -1,10 +1,9 @@
-"""What documents have in common."""
+"""What documents of measurements have in common."""
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
-from spectui import __version__
+from spectui.cli.documents.base import Json, header_with, model_with, or_reason
 from spectui.config import Schedule, SpeculationConfig
 from spectui.engine.events import GenerationResult, ModelLoaded
 from spectui.llama.library import binding_version, llama_cpp_version
@@ -15,40 +14,19 @@ from spectui.tune.statistics import Speedup
 from spectui.tune.trials import Arm
 from spectui.tune.workload import Workload
 
-Json = dict[str, Any]
-
 NOTHING_DRAFTED = "nothing was drafted"
 
 
 def header(kind: str, machine: Machine) -> Json:
     """What every document starts with."""
-    return {
-        "schema": f"spectui.{kind}/1",
-        "spectui": __version__,
-        "engine": {"llama_cpp_python": binding_version(), "llama_cpp": llama_cpp_version()},
-        "machine": {
-            "fingerprint": machine.fingerprint,
-            "cpu": machine.cpu,
-            "n_cores": machine.n_cores,
-            "memory_bytes": machine.memory_bytes,
-            "gpus": list(machine.gpus),
-        },
-    }
+    return header_with(
+        kind, machine, llama_cpp_python=binding_version(), llama_cpp=llama_cpp_version()
+    )
 
 
 def model(loaded: ModelLoaded) -> Json:
     """A loaded model."""
-    info = loaded.info
-    return {
-        "path": str(info.path),
-        "arch": info.arch,
-        "name": info.name,
-        "n_params": info.n_params,
-        "size_bytes": info.size_bytes,
-        "override_kv": list(info.overridden),
-        "rollback": str(loaded.rollback),
-        "n_ctx": loaded.n_ctx,
-    }
+    return model_with(loaded.info, rollback=loaded.rollback, n_ctx=loaded.n_ctx)
 
 
 def config(workload: Workload, speculation: SpeculationConfig, schedule: Schedule) -> Json:
@@ -158,8 +136,3 @@ def prompt(pair: Pair) -> Json:
 def _sha256(tokens: Sequence[int]) -> str:
     """Of the token ids as decimal numbers, one per line."""
     return hashlib.sha256("\n".join(map(str, tokens)).encode()).hexdigest()
-
-
-def or_reason(name: str, value: object, reason: str) -> Json:
-    """A value, or null with its sibling ``<name>_reason``."""
-    return {name: value} if value is not None else {name: None, f"{name}_reason": reason}

@@ -3,11 +3,11 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from spectui.cli.documents.common import Json, header, or_reason
+from spectui.cli.documents.base import Json, header_with, model_with, or_reason
 from spectui.doctor.examination import Examination, ExaminedDraft
-from spectui.doctor.findings import Finding
+from spectui.doctor.finding import Finding
 from spectui.doctor.speed import DraftBound, SpeedBound
-from spectui.engine.fitting import Demand
+from spectui.engine.demand import Demand
 from spectui.llama.planned import DeviceMemory, ModelPlan
 from spectui.models.pairs import PairReport, Tokenizer
 from spectui.presets import Preset
@@ -23,13 +23,18 @@ def doctor_document(diagnosis: "Diagnosis") -> Json:
     """``spectui.doctor/1``."""
     around, examination = diagnosis.around, diagnosis.examination
     return {
-        **header("doctor", diagnosis.machine),
-        "gpus": [_gpu(gpu) for gpu in around.gpus],
-        "free_bytes": dict(around.free),
+        **header_with(
+            "doctor",
+            diagnosis.machine,
+            llama_cpp_python=around.backend.llama_cpp_python,
+            llama_cpp=around.backend.llama_cpp,
+        ),
+        "gpus": [_gpu(gpu) for gpu in around.backend.gpus],
+        "free_bytes": dict(around.free.by_memory),
         **or_reason(
             "ram_bytes_per_s",
             around.bandwidth.ram_bytes_per_s,
-            "there is no room for the half gigabyte that measuring takes",
+            "there is no room for what measuring takes, up to half a gigabyte",
         ),
         **or_reason(
             "gpu_bytes_per_s",
@@ -48,6 +53,7 @@ def _gpu(gpu: DeviceMemory) -> Json:
     return {
         "name": gpu.name,
         "description": gpu.description,
+        "in_ram": gpu.in_ram,
         **or_reason("free_bytes", gpu.free_bytes, untold),
         **or_reason("total_bytes", gpu.total_bytes, untold),
     }
@@ -94,18 +100,11 @@ def _examined(examination: Examination, preset: Preset | None) -> Json:
 
 
 def _model(plan: ModelPlan) -> Json:
-    info = plan.info
     return {
-        "path": str(info.path),
-        "arch": info.arch,
-        "name": info.name,
-        "n_params": info.n_params,
-        "size_bytes": info.size_bytes,
-        "n_layers": info.n_layers,
+        **model_with(plan.info, rollback=plan.rollback, n_ctx=plan.n_ctx),
+        "n_layers": plan.info.n_layers,
         "n_experts": plan.n_experts,
-        "n_ctx_train": info.n_ctx_train,
-        "n_ctx": plan.n_ctx,
-        "rollback": str(plan.rollback),
+        "n_ctx_train": plan.info.n_ctx_train,
     }
 
 

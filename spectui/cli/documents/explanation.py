@@ -1,6 +1,6 @@
 """The explanation of a setting, and the costs it rests on."""
 
-from spectui.cli.documents.common import Json, or_reason
+from spectui.cli.documents.base import Json, or_reason
 from spectui.replay.costs import Costs
 from spectui.tune.explain import Explanation
 

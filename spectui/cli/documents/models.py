@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from spectui.cli.documents.common import Json, header, or_reason
+from spectui.cli.documents.base import Json, or_reason
+from spectui.cli.documents.common import header
 from spectui.cli.findings import Findings
 from spectui.cli.shell import tune_command
 from spectui.models.ranking import DraftOption, ModelFacts, read_share

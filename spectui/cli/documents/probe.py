@@ -2,7 +2,8 @@
 
 from dataclasses import asdict
 
-from spectui.cli.documents.common import Json, header, model, or_reason, sampling_document
+from spectui.cli.documents.base import Json, or_reason
+from spectui.cli.documents.common import header, model, sampling_document
 from spectui.engine.events import ModelLoaded
 from spectui.monitor.machine import Machine
 from spectui.tune.experts import ExpertUse

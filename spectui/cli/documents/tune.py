@@ -3,15 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.documents.categories import per_category_rows, profiles_document
 from spectui.cli.documents.common import (
     NOTHING_DRAFTED,
-    Json,
     arm_document,
     header,
     lossless,
     model,
-    or_reason,
     prompt,
     sampling_document,
     speedup_of,

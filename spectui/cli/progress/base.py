@@ -1,34 +1,35 @@
 """What a command tells about its work, and the display that shows nothing of it."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from spectui.demo import DemoProgress
-from spectui.engine.events import Event
-from spectui.presets.plan import PullEvent
-from spectui.tune.events import TuneEvent
-from spectui.tune.measurement import Pair
+if TYPE_CHECKING:
+    from spectui.demo import DemoProgress
+    from spectui.engine.events import Event
+    from spectui.presets.plan import PullEvent
+    from spectui.tune.events import TuneEvent
+    from spectui.tune.measurement import Pair
 
 
 class Progress(Protocol):
     """What a command tells about its work."""
 
-    def on_demo(self, progress: DemoProgress) -> None:
+    def on_demo(self, progress: "DemoProgress") -> None:
         """A demo model is being built."""
         ...
 
-    def on_pull(self, event: PullEvent) -> None:
+    def on_pull(self, event: "PullEvent") -> None:
         """A file of a preset is being fetched, or waited for."""
         ...
 
-    def on_engine(self, event: Event) -> None:
+    def on_engine(self, event: "Event") -> None:
         """The engine did something."""
         ...
 
-    def on_tune(self, event: TuneEvent) -> None:
+    def on_tune(self, event: "TuneEvent") -> None:
         """The search did something."""
         ...
 
-    def on_pair(self, pair: Pair) -> None:
+    def on_pair(self, pair: "Pair") -> None:
         """A prompt was measured with and without speculation."""
         ...
 
@@ -44,19 +45,19 @@ class Progress(Protocol):
 class Silent:
     """Shows nothing (``--quiet``)."""
 
-    def on_demo(self, progress: DemoProgress) -> None:
+    def on_demo(self, progress: "DemoProgress") -> None:
         """Nothing."""
 
-    def on_pull(self, event: PullEvent) -> None:
+    def on_pull(self, event: "PullEvent") -> None:
         """Nothing."""
 
-    def on_engine(self, event: Event) -> None:
+    def on_engine(self, event: "Event") -> None:
         """Nothing."""
 
-    def on_tune(self, event: TuneEvent) -> None:
+    def on_tune(self, event: "TuneEvent") -> None:
         """Nothing."""
 
-    def on_pair(self, pair: Pair) -> None:
+    def on_pair(self, pair: "Pair") -> None:
         """Nothing."""
 
     def say(self, text: str) -> None:

@@ -1,0 +1,44 @@
+"""What every document is made of. It loads nothing that computes."""
+
+from typing import Any
+
+from spectui import __version__
+from spectui.llama.info import ModelInfo, Rollback
+from spectui.monitor.machine import Machine
+
+Json = dict[str, Any]
+
+
+def header_with(kind: str, machine: Machine, *, llama_cpp_python: str, llama_cpp: str) -> Json:
+    """What every document starts with, with the versions of the binding and of llama.cpp."""
+    return {
+        "schema": f"spectui.{kind}/1",
+        "spectui": __version__,
+        "engine": {"llama_cpp_python": llama_cpp_python, "llama_cpp": llama_cpp},
+        "machine": {
+            "fingerprint": machine.fingerprint,
+            "cpu": machine.cpu,
+            "n_cores": machine.n_cores,
+            "memory_bytes": machine.memory_bytes,
+            "gpus": list(machine.gpus),
+        },
+    }
+
+
+def model_with(info: ModelInfo, *, rollback: Rollback, n_ctx: int) -> Json:
+    """A model, loaded or planned."""
+    return {
+        "path": str(info.path),
+        "arch": info.arch,
+        "name": info.name,
+        "n_params": info.n_params,
+        "size_bytes": info.size_bytes,
+        "override_kv": list(info.overridden),
+        "rollback": str(rollback),
+        "n_ctx": n_ctx,
+    }
+
+
+def or_reason(name: str, value: object, reason: str) -> Json:
+    """A value, or null with its sibling ``<name>_reason``."""
+    return {name: value} if value is not None else {name: None, f"{name}_reason": reason}

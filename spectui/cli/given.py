@@ -1,0 +1,130 @@
+"""The models that a command is given: by path, by folder, or as the demo."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spectui.cli.progress import Progress
+from spectui.cli.request import SharedOptions
+from spectui.config import ModelOptions
+from spectui.demo import DemoModel, ensure_demo_models
+from spectui.errors import BadInputError, UsageError
+from spectui.llama.files import check_file, check_is_gguf
+from spectui.models.sizes import bytes_text
+from spectui.paths import text_of
+
+if TYPE_CHECKING:
+    from spectui.tune.candidates import Candidate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Models:
+    """The models of a run, by path; nothing is loaded."""
+
+    target: Path
+    drafts: dict[str, Path]
+    """By name."""
+    refused: "tuple[Candidate, ...]" = ()
+    """Of ``--draft-dir``, with the reason."""
+    memory_bytes: dict[str, int] = field(default_factory=dict)
+    """Estimates for those of ``--draft-dir``, by name: weights and cache."""
+
+
+def find_models(
+    options: SharedOptions,
+    progress: Progress,
+    *,
+    needs_draft: bool = True,
+    reads_headers: bool = True,
+) -> Models:
+    """Target and drafts: the ones given, those of folders, or the demo's, built if need be.
+
+    Args:
+        options: as they were given.
+        progress: told what is built and found.
+        needs_draft: False where n-gram drafters do as well.
+        reads_headers: False where another process will; then the first bytes have to do.
+
+    Raises:
+        BadInputError: a file or folder is missing or holds no GGUF; checked before anything is
+            loaded.
+        UsageError: no target or no draft, or ``--demo`` with a target.
+    """
+    target, own = _given(options, progress, needs_draft=needs_draft)
+    check = check_file if reads_headers else check_is_gguf
+    if not options.demo:
+        for path in (target, *options.model_draft):
+            check(path)
+    if not options.draft_dirs:
+        return Models(target=target, drafts=own)
+    return _with_folders(options, target, tuple(own.values()), progress)
+
+
+def _given(
+    options: SharedOptions, progress: Progress, *, needs_draft: bool
+) -> tuple[Path, dict[str, Path]]:
+    brings_drafts = bool(options.model_draft or options.draft_dirs)
+    if options.demo:
+        if options.model is not None:
+            raise UsageError("--demo brings its own target; leave out -m, or leave out --demo")
+        target = DemoModel(options.target)
+        wanted = (target, DemoModel.DRAFT, DemoModel.DRAFT_THIN)
+        built = ensure_demo_models(wanted, on_progress=progress.on_demo)
+        if brings_drafts:
+            return built[target], named(options.model_draft)
+        return built[target], {str(model): built[model] for model in wanted[1:]}
+    if options.model is None:
+        raise UsageError("give a target with -m and a draft with -md, or --demo")
+    if needs_draft and not brings_drafts:
+        raise UsageError("give at least one draft with -md")
+    return options.model, named(options.model_draft)
+
+
+def _with_folders(
+    options: SharedOptions, target: Path, given: Sequence[Path], progress: Progress
+) -> Models:
+    # It loads llama.cpp.
+    from spectui.cli.drafts import look_into
+
+    found = look_into(options.draft_dirs, target, n_ctx=options.ctx_size)
+    if found.doubt is not None:
+        progress.say(f"mind that {found.doubt}")
+    for reason in found.reasons:
+        progress.say(f"passed over: {reason}")
+    names = named((*given, *(one.model.path for one in found.options)))
+    by_path = {path.resolve(): name for name, path in names.items()}
+    refused, memory_bytes = [], {}
+    for one in found.options:
+        name = by_path[one.model.path.resolve()]
+        size_bytes = memory_bytes[name] = one.memory_bytes or one.model.size_bytes
+        if one.reason is None:
+            progress.say(f"candidate {name}: {bytes_text(size_bytes)} of memory")
+        elif one.model.path.resolve() not in {path.resolve() for path in given}:
+            refused.append(_refused(name, options.draft_options(one.model.path), one.reason))
+    left_out = {candidate.name for candidate in refused}
+    return Models(
+        target=target,
+        drafts={name: path for name, path in names.items() if name not in left_out},
+        refused=tuple(refused),
+        memory_bytes=memory_bytes,
+    )
+
+
+def _refused(name: str, options: ModelOptions, reason: str) -> "Candidate":
+    from spectui.tune.candidates import Candidate
+
+    return Candidate(name=name, options=options, loaded=None, error=BadInputError(reason))
+
+
+def named(paths: Sequence[Path]) -> dict[str, Path]:
+    """Give candidates short, distinct names: file stems, numbered where they collide."""
+    # The same file given twice is one candidate, under the first of its names.
+    distinct: dict[Path, Path] = {}
+    for path in paths:
+        distinct.setdefault(path.resolve(), path)
+    stems = [text_of(path.stem) for path in distinct.values()]
+    return {
+        stem if stems.count(stem) == 1 else f"{stem}#{index}": path
+        for index, (stem, path) in enumerate(zip(stems, distinct.values(), strict=True), start=1)
+    }
