@@ -6,12 +6,19 @@ from typing import Any
 
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
-from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.session import Models, find_models, load_candidates, open_engine, read_prompts
+from spectui.cli.session import (
+    Models,
+    find_candidates,
+    load_models,
+    open_engine,
+    read_prompts,
+    with_candidates,
+)
 from spectui.cli.tune_report import report
 from spectui.cli.tune_request import TuneOptions, TuneRun
+from spectui.config import MTP_KIND
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import CancelledError, UsageError
@@ -43,10 +50,11 @@ def tune(parsed: dict[str, Any]) -> None:
     """
     own = {field.name for field in fields(TuneOptions)}
     options = TuneOptions(**{key: value for key, value in parsed.items() if key in own})
-    shared = with_preset_models(
+    shared = with_candidates(
         SharedOptions(**{key: value for key, value in parsed.items() if key not in own})
     )
     options.parameters()
+    _takes_mtp(shared, options)
     check_writable(shared.json_path, shared.input_files())
     prompts = read_prompts(shared)
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
@@ -56,14 +64,16 @@ def tune(parsed: dict[str, Any]) -> None:
             f"{MIN_PROMPTS} at least"
         )
     try:
-        models = find_models(shared, progress, needs_draft=False)
+        models = find_candidates(shared, progress)
         with open_engine(shared, progress) as engine:
-            target = engine.load_target(
-                shared.target_options(models.target),
-                shared.context_options(),
+            target, candidates = load_models(
+                engine,
+                shared,
+                models,
+                progress,
                 max_draft=longest_draft(shared.context_options()),
+                takes_mtp=_takes_mtp(shared, options),
             )
-            candidates = load_candidates(engine, shared, models, progress)
             workload = tokenize(
                 engine,
                 prompts,
@@ -88,6 +98,17 @@ def tune(parsed: dict[str, Any]) -> None:
             f"{counted(n_measured(result.trials), 'trial')}, and the same command goes on from "
             "there"
         )
+
+
+def _takes_mtp(shared: SharedOptions, options: TuneOptions) -> bool:
+    """Whether the dialect has flags for MTP."""
+    has_flags = Dialect(options.dialect) in NGRAM_DIALECTS
+    if MTP_KIND in shared.spec_type and not has_flags:
+        raise UsageError(
+            f"--dialect {options.dialect} has no flags for {MTP_KIND} that spectui knows; leave "
+            "one of them out"
+        )
+    return has_flags
 
 
 def _prepare(
@@ -119,6 +140,7 @@ def _prepare(
     space = SearchSpace(
         drafts=usable,
         tuned=options.parameters(),
+        mtp_layers=target.mtp_layers,
         with_ngrams=with_ngrams,
         max_draft=longest_draft(shared.context_options()),
     )

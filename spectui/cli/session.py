@@ -2,23 +2,28 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
 
 from spectui.cli.drafts import look_into
+from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
-from spectui.config import ModelOptions
+from spectui.config import MODEL_KIND, MTP_KIND, ModelOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.driver import Engine
+from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
+from spectui.llama.draft_files import n_mtp_layers
 from spectui.llama.files import check_file
+from spectui.llama.gguf_file import read_gguf
 from spectui.llama.library import native_log
 from spectui.models.sizes import bytes_text
 from spectui.paths import text_of
 from spectui.prompts import Prompt, builtin_suite, load_prompts
+from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
 from spectui.tune.candidates import Candidate
 
 
@@ -132,12 +137,97 @@ def named(paths: Sequence[Path]) -> dict[str, Path]:
         distinct.setdefault(path.resolve(), path)
     stems = [text_of(path.stem) for path in distinct.values()]
     return {
-        stem if stems.count(stem) == 1 else f"{stem}#{index}": path
+        stem if stems.count(stem) == 1 and stem != MTP_KIND else f"{stem}#{index}": path
         for index, (stem, path) in enumerate(zip(stems, distinct.values(), strict=True), start=1)
     }
 
 
-def load_candidates(
+def with_candidates(options: SharedOptions) -> SharedOptions:
+    """Fill in the preset's models, for a command that takes several drafts, or none.
+
+    Raises:
+        BadInputError: files of the preset are missing.
+        UsageError: drafts were given that ``--spec-type`` leaves out.
+    """
+    if _takes_models(options):
+        return with_preset_models(options)
+    if options.model_draft or options.draft_dirs:
+        raise UsageError(
+            f"-md names a draft, and --spec-type does not: add {MODEL_KIND} to it, or leave out -md"
+        )
+    return with_preset_models(options, most_drafts=0)
+
+
+def find_candidates(options: SharedOptions, progress: Progress) -> Models:
+    """As ``find_models``, with the drafts that ``--spec-type`` wants."""
+    found = find_models(options, progress, needs_draft=MODEL_KIND in options.spec_type)
+    return found if _takes_models(options) else replace(found, drafts={})
+
+
+def _takes_models(options: SharedOptions) -> bool:
+    return not options.spec_type or MODEL_KIND in options.spec_type
+
+
+def load_models(
+    engine: Engine,
+    shared: SharedOptions,
+    models: Models,
+    progress: Progress,
+    *,
+    max_draft: int,
+    takes_mtp: bool = True,
+) -> tuple[ModelLoaded, tuple[Candidate, ...]]:
+    """Load the target, with its MTP layers where these may draft, and every draft once.
+
+    Args:
+        engine: nothing is loaded yet.
+        shared: as they were given.
+        models: as they were found.
+        progress: told who is left out, and why.
+        max_draft: longest draft that will be asked for.
+        takes_mtp: False where MTP layers may not draft.
+
+    Returns:
+        The target, and who may draft: the drafts that fit, the MTP layers, and, with an error,
+        those that cannot.
+
+    Raises:
+        SpectuiError: the target cannot be loaded, or no draft of -md can serve, or the MTP layers
+            were named and cannot.
+    """
+    target, mtp = _load_target(
+        engine, shared, models.target, max_draft=max_draft, takes_mtp=takes_mtp
+    )
+    if mtp is not None and mtp.reason is not None:
+        progress.say(f"left out {mtp.name}: {mtp.reason}")
+    wanted = shared.schedule_kind()
+    if effective_schedule(wanted, target.mtp_layers) is not wanted:
+        progress.say(f"mind that --schedule {wanted} is not for {MTP_KIND}: {ONLY_SERVER}")
+    candidates = _load_drafts(engine, shared, models, progress)
+    return target, candidates if mtp is None else (*candidates, mtp)
+
+
+def _load_target(
+    engine: Engine, shared: SharedOptions, path: Path, *, max_draft: int, takes_mtp: bool
+) -> tuple[ModelLoaded, Candidate | None]:
+    """The target, and its MTP layers as a candidate if it has any."""
+    options, context = shared.target_options(path), shared.context_options()
+    is_named = MTP_KIND in shared.spec_type
+    has_mtp = is_named or (not shared.spec_type and n_mtp_layers(read_gguf(path)) > 0)
+    if not (takes_mtp and has_mtp):
+        return engine.load_target(options, context, max_draft=max_draft), None
+    try:
+        target = engine.load_target(options, context, max_draft=max_draft, mtp=True)
+    except (BadInputError, DoesNotFitError) as error:
+        if is_named:
+            raise
+        # If it is not for its MTP layers, this fails as well.
+        target = engine.load_target(options, context, max_draft=max_draft)
+        return target, Candidate(name=MTP_KIND, options=options, loaded=None, error=error)
+    return target, Candidate(name=MTP_KIND, options=options, loaded=target)
+
+
+def _load_drafts(
     engine: Engine, shared: SharedOptions, models: Models, progress: Progress
 ) -> tuple[Candidate, ...]:
     """Load every draft once: which fit the target, and why the others do not.

@@ -83,7 +83,7 @@ def forecasts(
     for draft in space.drafts:
         costs = costs_by_draft.get(draft)
         if costs is not None:
-            totals = replay_trace(recordings, draft, space.grid(), costs)
+            totals = replay_trace(recordings, draft, space.grid(draft), costs)
             alone = [_forecast(total) for total in totals if _is_sensible(total.speculation)]
             ahead = [s for s in space.ahead() if has_text or not hashes_tokens(s)]
             found += [*alone, *_chained(recordings, alone, ahead, costs)]

@@ -132,7 +132,7 @@ class Tracer:
                 self._record_output(item)
             for candidate in self._candidates:
                 self._record_draft(candidate)
-                self._probe(candidate.name)
+                self._probe(candidate.name, mtp=candidate.is_mtp)
             if not self._candidates:
                 self._probe(NGRAM_COSTS, _EAGER)
             self._fit()
@@ -178,7 +178,7 @@ class Tracer:
         self._on_event(OutputRecorded(prompt_id=item.id, result=result))
 
     def _record_draft(self, candidate: Candidate) -> None:
-        if self.loaded != candidate.name:
+        if self.loaded != candidate.name and not candidate.is_mtp:
             self.loaded = None
             self._engine.load_draft(candidate.options)
             self.loaded = candidate.name
@@ -189,6 +189,7 @@ class Tracer:
                     output=recording.output,
                     depth=self._depth,
                     reuse_prompt=True,
+                    mtp=candidate.is_mtp,
                 )
             )
             self._chains_s[recording.id, candidate.name] = told.seconds
@@ -210,11 +211,11 @@ class Tracer:
             self._costs[name] = costs = fit_costs(probed, others)
             self._on_event(CostsMeasured(draft=name, costs=costs))
 
-    def _probe(self, name: str, ngram: NgramConfig | None = None) -> None:
+    def _probe(self, name: str, ngram: NgramConfig | None = None, *, mtp: bool = False) -> None:
         if self._schedule is None:
             return
         probe = CostProbe(
-            self._engine, self._workload, self._schedule, depth=self._depth, ngram=ngram
+            self._engine, self._workload, self._schedule, depth=self._depth, ngram=ngram, mtp=mtp
         )
         probed = probe.run(
             spread_out(self._workload.items, _n_probed(len(self._probed))),

@@ -102,11 +102,12 @@ class TrialRunner:
 
     def load(self, arm: Arm) -> None:
         """Load an arm's draft, in place of another: several may not fit, and do not run at once."""
-        if arm.draft not in self._candidates or arm.draft == self.loaded:
+        candidate = self._candidates.get(arm.draft or "")
+        if candidate is None or candidate.is_mtp or candidate.name == self.loaded:
             return
         self.loaded = None
-        self._engine.load_draft(self._candidates[arm.draft].options)
-        self.loaded = arm.draft
+        self._engine.load_draft(candidate.options)
+        self.loaded = candidate.name
 
     def _measure(self, proposal: Proposal) -> TrialRecord:
         self._measurer.warm_up(proposal.arm.speculation)
