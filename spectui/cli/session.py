@@ -218,7 +218,7 @@ def _load_target(
         return engine.load_target(options, context, max_draft=max_draft), None
     try:
         target = engine.load_target(options, context, max_draft=max_draft, mtp=True)
-    except (BadInputError, DoesNotFitError) as error:
+    except (BadInputError, DoesNotFitError, UsageError) as error:
         if is_named:
             raise
         # If it is not for its MTP layers, this fails as well.

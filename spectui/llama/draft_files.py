@@ -42,7 +42,8 @@ _SEVERAL = frozenset({"hy_v3", "mimo2", "step35"})
 def n_mtp_layers(gguf: GgufFile) -> int:
     """Layers for multi-token prediction that a file says it has."""
     arch = gguf.metadata.get("general.architecture", "unknown")
-    return int(gguf.metadata.get(f"{arch}.nextn_predict_layers", 0))
+    found = gguf.metadata.get(f"{arch}.nextn_predict_layers", 0)
+    return found if isinstance(found, int) else 0
 
 
 def check_mtp(path: Path, gguf: GgufFile) -> None:

@@ -32,6 +32,11 @@ class Candidate:
         return self.name == MTP_KIND
 
     @property
+    def is_short(self) -> bool:
+        """Whether it drafts a few tokens at most: several MTP layers, which draft one each."""
+        return self.is_mtp and self.loaded is not None and self.loaded.mtp_layers > 1
+
+    @property
     def reason(self) -> str | None:
         """The error as a sentence."""
         return None if self.error is None else str(self.error)

@@ -17,14 +17,14 @@ from spectui.replay.trace import Recording
 from spectui.tune.candidates import Candidate
 from spectui.tune.kept import KeptTrace
 from spectui.tune.space import SearchSpace
-from spectui.tune.tracing import Tracer, TracingEvent, n_tracing_steps
+from spectui.tune.tracing import Tracer, TracingEvent, n_probed_drafters, n_tracing_steps
 from spectui.tune.trials import Arm
 from spectui.tune.workload import Workload
 
 RECORDING_PASSES = 2.5
 """What recording and probing a draft costs, in decodes of the same text by the target alone."""
 _PROBING_PASSES = 1.5
-"""The same where there is no draft, so that nothing but probing remains."""
+"""What nothing but probing costs: where there is no draft, or none that drafts far enough."""
 _DRAFT_READING = 0.25
 """What a draft takes to read a prompt, as a share of what the target takes; roughly."""
 _PROMISING = 5
@@ -199,7 +199,7 @@ class Forecaster:
 
     def n_steps(self, n_prompts: int) -> int:
         """Events that ``run`` tells of."""
-        return n_tracing_steps(n_prompts, len(self._candidates))
+        return n_tracing_steps(n_prompts, self._candidates)
 
     def seconds_per_prompt(self, tokens_per_s: float, prompt_token_s: float) -> float:
         """Estimate for ``run``.
@@ -209,7 +209,8 @@ class Forecaster:
             prompt_token_s: what it takes per token of a prompt.
         """
         n_drafts, items = len(self._candidates), self._workload.items
-        passes = RECORDING_PASSES * n_drafts or _PROBING_PASSES
+        n_more = n_probed_drafters(self._candidates) - n_drafts
+        passes = RECORDING_PASSES * n_drafts + _PROBING_PASSES * n_more
         readings = 1 + _DRAFT_READING * n_drafts
         mean_tokens = sum(len(item.tokens) for item in items) / max(len(items), 1)
         decoding_s = self._workload.n_predict / tokens_per_s * (1 + passes)

@@ -133,7 +133,7 @@ class Tracer:
             for candidate in self._candidates:
                 self._record_draft(candidate)
                 self._probe(candidate.name, mtp=candidate.is_mtp)
-            if not self._candidates:
+            if n_probed_drafters(self._candidates) > len(self._candidates):
                 self._probe(NGRAM_COSTS, _EAGER)
             self._fit()
         except (KeyboardInterrupt, CancelledError):
@@ -225,10 +225,20 @@ class Tracer:
             self._probed[name] = probed
 
 
-def n_tracing_steps(n_prompts: int, n_drafts: int) -> int:
+def n_tracing_steps(n_prompts: int, candidates: Sequence[Candidate]) -> int:
     """Events of a recording with costs."""
-    probes = [min(n_prompts, _n_probed(index)) for index in range(max(1, n_drafts))]
-    return n_prompts * (1 + n_drafts) + sum(probes) + len(probes)
+    n_probed = n_probed_drafters(candidates)
+    probes = [min(n_prompts, _n_probed(index)) for index in range(n_probed)]
+    return n_prompts * (1 + len(candidates)) + sum(probes) + len(probes)
+
+
+def n_probed_drafters(candidates: Sequence[Candidate]) -> int:
+    """Drafters that costs are measured with.
+
+    One more than ``candidates`` where none of these drafts far enough to tell what verifying the
+    longer drafts of n-gram drafters costs.
+    """
+    return len(candidates) + all(candidate.is_short for candidate in candidates)
 
 
 def _n_probed(n_before: int) -> int:
