@@ -19,11 +19,17 @@ from spectui.config import (
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import PromptEvaluated
+from spectui.engine.prompts import PromptStore
 from spectui.errors import UsageError
+from spectui.llama.context import AbortFlag
+from spectui.llama.model import Model
+from spectui.llama.mtp import MtpContext
+from spectui.llama.pair import TargetContext
 from spectui.replay.grid import Grid
 from spectui.replay.ngrams import replay_chained
 from spectui.replay.totals import replay_trace
 from spectui.replay.trace import Recording
+from spectui.speculative.models import Outputs
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, small_context
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
@@ -152,6 +158,35 @@ def test_another_draft_does_not_cost_what_is_kept_of_prompts(
         )
         engine.generate(command)
         assert reused == [len(PROMPTS[0])]
+
+
+def test_of_a_prompt_both_caches_are_kept_or_neither(folder: Path) -> None:
+    context, abort = small_context(), AbortFlag()
+    prompts = (PROMPTS[1], PROMPTS[1][::-1])
+    with (
+        Model(ModelOptions(path=folder / "glm4moe.gguf"), load_mtp=True) as model,
+        TargetContext(model, context, max_draft=MAX_DRAFT, abort=abort) as target,
+        MtpContext(target, context, max_draft=MAX_DRAFT, abort=abort) as mtp,
+    ):
+        target.show_states_to(mtp)
+
+        def keep(prompt: tuple[int, ...], store: PromptStore) -> int:
+            target.clear()
+            mtp.clear()
+            target.decode(prompt, Outputs.LAST)
+            mtp.decode(prompt, Outputs.NONE)
+            store.keep_target(target, prompt)
+            store.keep_mtp(mtp, prompt)
+            return target.state_bytes + mtp.state_bytes
+
+        store = PromptStore(capacity_bytes=keep(prompts[0], PromptStore()) * 3 // 2)
+        for prompt in prompts:
+            keep(prompt, store)
+        for prompt, n_kept in zip(prompts, (0, len(prompts[1])), strict=True):
+            target.clear()
+            mtp.clear()
+            store.restore_pair(target, mtp, prompt)
+            assert (target.n_past, mtp.n_past) == (n_kept, n_kept)
 
 
 @pytest.fixture
