@@ -143,9 +143,7 @@ class Pair(Closing):
                 self.drafts = self._open_drafts(stack, kind, folder)
             self._stack = stack.pop_all()
 
-    def _open_drafts(
-        self, stack: ExitStack, kind: Kind, folder: Path
-    ) -> dict[str, DraftContext]:
+    def _open_drafts(self, stack: ExitStack, kind: Kind, folder: Path) -> dict[str, DraftContext]:
         other = RECURRENT if kind is DENSE else DENSE
         return {
             name: self._opened(stack, drafting.written(folder, NOISE))

@@ -136,9 +136,7 @@ def test_what_was_loaded_without_them_records_nothing_of_them(tiny: TinyPath) ->
             engine.record_chains(RecordChains(prompt=(77,), output=(1,), depth=4, mtp=True))
 
 
-def test_another_draft_does_not_cost_what_is_kept_of_prompts(
-    folder: Path, tiny: TinyPath
-) -> None:
+def test_another_draft_does_not_cost_what_is_kept_of_prompts(folder: Path, tiny: TinyPath) -> None:
     command = Generate(
         prompt=PROMPTS[0],
         n_predict=4,
@@ -202,9 +200,7 @@ def tuned(spectui: Spectui, *arguments: object) -> dict[str, Any]:
     return document
 
 
-def test_tune_tries_what_the_target_can_do_itself(
-    spectui: Spectui, options: list[object]
-) -> None:
+def test_tune_tries_what_the_target_can_do_itself(spectui: Spectui, options: list[object]) -> None:
     document = tuned(spectui, *options, "--trials", 6)
     (own,) = document["drafts"]
     assert (own["name"], own["compatible"]) == (MTP_KIND, True)
@@ -234,7 +230,7 @@ def test_only_it_is_tried_where_it_is_named_and_its_flags_are_printed(
 
 
 def test_it_is_left_out_where_only_models_are_wanted(
-    spectui: Spectui, options: list[object], folder: Path, prompts: Path, tmp_path: Path
+    spectui: Spectui, options: list[object], folder: Path, tmp_path: Path
 ) -> None:
     drafts = ["-md", folder / "glm4moe.gguf", "--spec-type", "draft-simple"]
     path = tmp_path / "x.trace.json.gz"
@@ -274,12 +270,12 @@ def test_a_replay_counts_what_bench_counts(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "sentence"),
+    ("arguments", "refusal"),
     [
-        (["--spec-type", "draft-mtp"], 3, "cannot draft for itself: it is a llama without MTP"),
-        (["--spec-type", "draft-mtp", "-md", "d.gguf"], 2, "add draft-simple to it"),
-        (["--spec-type", "draft-simple"], 2, "give at least one draft with -md"),
-        (["--spec-type", "draft-mtp", "--dialect", "ik"], 2, "has no flags for draft-mtp"),
+        (["--spec-type", "draft-mtp"], (3, "cannot draft for itself: it is a llama without MTP")),
+        (["--spec-type", "draft-mtp", "-md", "d.gguf"], (2, "add draft-simple to it")),
+        (["--spec-type", "draft-simple"], (2, "give at least one draft with -md")),
+        (["--spec-type", "draft-mtp", "--dialect", "ik"], (2, "has no flags for draft-mtp")),
     ],
     ids=["plain", "draft", "no draft", "dialect"],
 )
@@ -288,9 +284,9 @@ def test_what_cannot_be_tuned_is_refused_in_one_sentence(
     tiny: TinyPath,
     prompts: Path,
     arguments: list[object],
-    code: int,
-    sentence: str,
+    refusal: tuple[int, str],
 ) -> None:
+    code, sentence = refusal
     own = ["-m", tiny(OTHER), "-c", 256, "-t", 1, "--prompts", prompts]
     assert spectui("tune", *own, *arguments, "--quiet") == code
     assert sentence in spectui.err

@@ -78,9 +78,7 @@ def run(scene: Scene, config: SpeculationConfig, schedule: Schedule, n_layers: i
 
 @settings(max_examples=60, deadline=None)
 @given(scene=scenes(), schedule=st.sampled_from(Schedule), n_layers=N_LAYERS)
-def test_every_setting_is_replayed_exactly(
-    scene: Scene, schedule: Schedule, n_layers: int
-) -> None:
+def test_every_setting_is_replayed_exactly(scene: Scene, schedule: Schedule, n_layers: int) -> None:
     recording, chains = record_mtp(scene, n_layers)
     steps = replay_grid(recording, chains, GRID).n_steps
     for index, total in enumerate(replay_trace((recording,), MTP_KIND, GRID)):

@@ -737,9 +737,7 @@ def test_the_targets_own_layers_draft_as_far_as_they_reach(tmp_path: Path) -> No
     assert [arm.drafter for arm in first] == ["off", "a", MTP_KIND, "a", "ngram-simple"]
     assert first[2].speculation == replace(SERVER_DEFAULTS, draft_max=2, mtp=True)
     own = SpeculationConfig(draft_max=1, draft_min=1, draft_p_min=0.35, mtp=True)
-    queued = [
-        Arm(draft=MTP_KIND, speculation=setting) for setting in (own, own.after(AHEAD[-1:]))
-    ]
+    queued = [Arm(draft=MTP_KIND, speculation=setting) for setting in (own, own.after(AHEAD[-1:]))]
     study = TuningStudy(
         name="s",
         storage=f"sqlite:///{tmp_path / 'studies.sqlite3'}",

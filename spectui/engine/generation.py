@@ -134,9 +134,7 @@ class Generation:
             mtp = self._models.mtp
             # Where lengths are prescribed, what chains of that length cost is to be measured.
             bounded = bool(self._command.draft_lengths)
-            return mtp_drafter(
-                mtp, config, schedule, clock, n_layers=mtp.n_layers, bounded=bounded
-            )
+            return mtp_drafter(mtp, config, schedule, clock, n_layers=mtp.n_layers, bounded=bounded)
         return model_drafter(self._models.draft, config, schedule, clock)
 
     def run(self) -> GenerationFinished:

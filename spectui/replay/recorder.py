@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 from spectui.replay.trace import Chains, Tail
 from spectui.speculative.decoder import draft_cap
-from spectui.speculative.mtp import longest_draft
 from spectui.speculative.models import DraftModel, Outputs, SequenceModel
+from spectui.speculative.mtp import longest_draft
 
 
 def record_chains(
@@ -103,8 +103,7 @@ def record_own_chains(
         tokens=tuple(chain.tokens[0] for chain in chains),
         probabilities=tuple(chain.probabilities[0] for chain in chains),
         tails=tuple(
-            Tail(tokens=chain.tokens[1:], probabilities=chain.probabilities[1:])
-            for chain in chains
+            Tail(tokens=chain.tokens[1:], probabilities=chain.probabilities[1:]) for chain in chains
         ),
         mtp_layers=n_layers,
     )
