@@ -201,7 +201,7 @@ def tuned(spectui: Spectui, *arguments: object) -> dict[str, Any]:
 
 
 def test_tune_tries_what_the_target_can_do_itself(spectui: Spectui, options: list[object]) -> None:
-    document = tuned(spectui, *options, "--trials", 6)
+    document = tuned(spectui, *options, "--tune", "draft_p_min", "--trials", 6)
     (own,) = document["drafts"]
     assert (own["name"], own["compatible"]) == (MTP_KIND, True)
     assert own["memory_bytes_reason"] == "its layers are part of the target"
