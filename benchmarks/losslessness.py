@@ -1,10 +1,10 @@
 """Whether greedy output is the target's own, whoever drafts and however rejected tokens go.
 
 Tiny models with random weights, of every kind of memory and every way to forget that llama.cpp has
-for it; drafters with and without a model, and one that knows the target's output and is right as
-often as it is told to be. Each cell has many random prompts, and each prompt two runs: a whole one,
-and one that is stopped after a random graph node of its rounds and then gone on with as a chat is,
-from what the stop has left in the caches.
+for it; drafters with and without a model, the target's own MTP layers, and one that knows the
+target's output and is right as often as it is told to be. Each cell has many random prompts, and
+each prompt two runs: a whole one, and one that is stopped after a random graph node of its rounds
+and then gone on with as a chat is, from what the stop has left in the caches.
 
 Where an output differs, the target is asked how clear its choice was there: logits that are closer
 than batching moves them may trade places, which is told apart from a loss. A cell's row goes to a
@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from benchmarks.tiny_pairs import KINDS, MAX_DRAFT, N_VOCAB, Kind, Pair
 from spectui.config import NgramKind, Schedule, SpeculationConfig, ngram_setting
 from spectui.llama.info import Rollback
 from spectui.speculative.drafters import ChainedDrafter, Draft, Drafter, NoDrafter, model_drafter
+from spectui.speculative.mtp import mtp_drafter
 from spectui.speculative.ngram import NgramMemory, ngram_drafter
 
 RIGHT = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -68,6 +69,17 @@ WAYS = (
     *(Way(name=config.kind, config=config) for config in NGRAMS),
     Way(name="all n-gram drafters, then a model", config=MODEL.after(NGRAMS)),
 )
+
+
+MTP = replace(MODEL, mtp=True)
+MTP_WAYS = (
+    *(
+        Way(name=f"its own MTP layers, {schedule}", config=MTP, schedule=schedule)
+        for schedule in Schedule
+    ),
+    Way(name="all n-gram drafters, then its own MTP layers", config=MTP.after(NGRAMS)),
+)
+"""Of targets that draft for themselves."""
 
 
 class ScriptedDrafter:
@@ -138,8 +150,11 @@ class Drafting:
     def _one(self, config: SpeculationConfig) -> Drafter:
         if config.ngram is not None:
             return ngram_drafter(config.ngram, config.draft_max, self._memories[config])
+        schedule, mtp = self._way.schedule, self._pair.mtp
+        if mtp is not None:
+            return mtp_drafter(mtp, config, schedule, time.perf_counter, n_layers=mtp.n_layers)
         draft = self._pair.drafts[self._way.draft]
-        return model_drafter(draft, config, self._way.schedule, time.perf_counter)
+        return model_drafter(draft, config, schedule, time.perf_counter)
 
 
 def main() -> None:
@@ -156,7 +171,8 @@ def main() -> None:
         for kind in KINDS:
             for rollback in kind.rollbacks:
                 done = {row["drafter"] for row in known if is_of(row, kind, rollback)}
-                ways = [way for way in WAYS if way.name not in done]
+                every = MTP_WAYS if kind.mtp else WAYS
+                ways = [way for way in every if way.name not in done]
                 for row in compare_pair(kind, rollback, ways, size, Path(folder)):
                     rows.append(row)
                     add_row(arguments.rows, row)

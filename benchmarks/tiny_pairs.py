@@ -17,13 +17,15 @@ from spectui.llama.c import C
 from spectui.llama.context import AbortFlag, Context, Logits
 from spectui.llama.info import Rollback
 from spectui.llama.model import Model
+from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.sampling import SamplerChain
 from spectui.speculative.decoder import Decoder
-from spectui.speculative.drafters import Drafter
+from spectui.speculative.drafters import Drafter, NoDrafter
 from spectui.speculative.models import Outputs
 from spectui.tune.lossless import Divergence
 from tests.support.models import Tiny, vocabulary, write_tiny
+from tests.support.mtp import write_glm4moe, write_mimo2, write_qwen35
 from tests.support.recurrent import write_lfm2, write_mamba
 from tests.support.windowed import write_cohere2
 
@@ -45,6 +47,8 @@ class Kind:
     n_experts: int = 0
     n_before: int = 0
     """Tokens ahead of every prompt: a window that has moved on has forgotten some of them."""
+    mtp: bool = False
+    """Whether it drafts for itself, and nobody else for it."""
 
     def written(self, folder: Path, noise: float) -> ModelOptions:
         """Its file in ``folder``, written on first use."""
@@ -76,6 +80,9 @@ KINDS = (
         rollbacks=_BOTH,
         n_before=_MANY,
     ),
+    Kind(name="MTP layer, hybrid", write=write_qwen35, rollbacks=_BOTH, mtp=True),
+    Kind(name="MTP layer with experts", write=write_glm4moe, rollbacks=_TRUNCATES, mtp=True),
+    Kind(name="three MTP layers, window", write=write_mimo2, rollbacks=_TRUNCATES, mtp=True),
 )
 
 
@@ -123,22 +130,34 @@ class Run:
 
 
 class Pair(Closing):
-    """A target that forgets in a given way, and two drafts, one of them of another kind."""
+    """A target that forgets in a given way, and two drafts, one of them of another kind.
+
+    A target with MTP layers has these instead.
+    """
 
     def __init__(self, kind: Kind, rollback: Rollback, folder: Path) -> None:
         """Write the models and open them."""
         self.abort = NodeStop()
-        other = RECURRENT if kind is DENSE else DENSE
+        self.mtp: MtpContext | None = None
+        self.drafts: dict[str, DraftContext] = {}
         with ExitStack() as stack:
-            model = stack.enter_context(Model(kind.written(folder, 0.0)))
+            model = stack.enter_context(Model(kind.written(folder, 0.0), load_mtp=kind.mtp))
             self.target = stack.enter_context(_Target(model, rollback, self.abort))
             if self.target.rollback is not rollback:
                 raise RuntimeError(f"{kind.name} forgets by {self.target.rollback}, not {rollback}")
-            self.drafts = {
-                name: self._opened(stack, drafting.written(folder, NOISE))
-                for name, drafting in (("same kind", kind), ("other kind", other))
-            }
+            if kind.mtp:
+                mtp = MtpContext(self.target, CONTEXT, max_draft=MAX_DRAFT, abort=self.abort)
+                self.mtp = stack.enter_context(mtp)
+            else:
+                self.drafts = self._open_drafts(stack, kind, folder)
             self._stack = stack.pop_all()
+
+    def _open_drafts(self, stack: ExitStack, kind: Kind, folder: Path) -> dict[str, DraftContext]:
+        other = RECURRENT if kind is DENSE else DENSE
+        return {
+            name: self._opened(stack, drafting.written(folder, NOISE))
+            for name, drafting in (("same kind", kind), ("other kind", other))
+        }
 
     def _opened(self, stack: ExitStack, options: ModelOptions) -> DraftContext:
         model = stack.enter_context(Model(options))
@@ -148,9 +167,11 @@ class Pair(Closing):
 
     @property
     def contexts(self) -> Iterator[Context]:
-        """The target's and the drafts'."""
-        yield self.target
+        """Those of who drafts, and the target's."""
+        if self.mtp is not None:
+            yield self.mtp
         yield from self.drafts.values()
+        yield self.target
 
     def forget(self) -> None:
         """Leave nothing in the caches, as before a measurement."""
@@ -161,6 +182,9 @@ class Pair(Closing):
         """Leave in the caches what they hold of ``text``, as the next turn of a chat does."""
         for context in self.contexts:
             context.keep_prefix(text)
+            if context is self.mtp:
+                # What its layers have not followed the target has to show them again.
+                text = text[: context.n_past + 1]
 
     def generate(
         self, text: Sequence[int], drafter: Drafter, n_predict: int, stop_at: int | None = None
@@ -180,6 +204,7 @@ class Pair(Closing):
         stopped = False
         with SamplerChain(GREEDY, target.vocabulary) as sampler:
             target.sampler = sampler
+            target.show_states_to(None if isinstance(drafter, NoDrafter) else self.mtp)
             decoder = Decoder(target, drafter, n_predict=n_predict, clock=time.perf_counter)
             try:
                 tokens.append(decoder.start(text))
@@ -191,6 +216,7 @@ class Pair(Closing):
             except CancelledError:
                 stopped = True
         abort.stop_at = None
+        target.show_states_to(None)
         return Run(
             tokens=tuple(tokens),
             n_drafted=n_drafted,

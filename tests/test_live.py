@@ -451,6 +451,15 @@ def test_dram_traffic_is_active_weights_times_decodes() -> None:
     assert reading.value == pytest.approx((1e9 + 4 * 1e8) / 0.2)
 
 
+def test_a_target_that_drafts_for_itself_reads_its_mtp_layers_for_every_step() -> None:
+    tally = answering()
+    layers = model_in_ram(100_000_000, 1).traffic
+    tally.loaded(Role.TARGET, replace(model_in_ram(1_000_000_000, 1), mtp_traffic=layers))
+    tally.round_finished(make_round(4, 4, RoundTimes(verify_s=0.2)))
+    reading = tally.state().traffic.dram_bytes_per_s
+    assert reading.value == pytest.approx((1e9 + 4 * 1e8) / 0.2)
+
+
 def test_pcie_use_is_the_busier_direction_of_the_limit() -> None:
     tally = answering()
     tally.snapshot(DECODING)

@@ -9,7 +9,13 @@ from typing import TypeVar
 
 import pytest
 
-from spectui.config import ContextOptions, ModelOptions, SamplingConfig, SpeculationConfig
+from spectui.config import (
+    MTP_KIND,
+    ContextOptions,
+    ModelOptions,
+    SamplingConfig,
+    SpeculationConfig,
+)
 from spectui.engine.events import (
     EngineFailed,
     Event,
@@ -34,6 +40,7 @@ from spectui.tune.measurement import Measurer
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.trials import TrialState
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
+from tests.support.mtp import write_qwen35
 
 pytest_plugins = ["tests.support.fixtures"]
 
@@ -280,6 +287,18 @@ def test_tuning_ends_with_a_verdict(watched: Watched, setup: LiveSetup) -> None:
     assert state.result.speedup is not None
     assert [record.state for record in state.records] == [TrialState.COMPLETE] * 2
     assert state.n_confirmed == state.n_to_confirm == 6
+
+
+def test_a_target_that_drafts_for_itself_is_tuned_as_a_pair_is(
+    watched: Watched, setup: LiveSetup, tmp_path: Path
+) -> None:
+    path = tmp_path / "target.gguf"
+    write_qwen35(Tiny(), path)
+    alone = replace(setup, target=ModelOptions(path=path), draft=None)
+    watched.load(replace(alone, speculation=SpeculationConfig(draft_max=2, mtp=True)))
+    state = tuned(watched, alone, n_trials=3)
+    assert state.phase is Phase.FINISHED, state.error
+    assert MTP_KIND in {record.arm.drafter for record in state.records}
 
 
 def test_after_a_search_the_baseline_is_measured_again(watched: Watched, setup: LiveSetup) -> None:

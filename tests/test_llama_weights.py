@@ -15,7 +15,7 @@ from spectui.llama.gguf_file import GgufFile, TensorInfo, file_size, read_gguf, 
 from spectui.llama.library import native_log
 from spectui.llama.memory import WeightTraffic
 from spectui.llama.model import Model
-from spectui.llama.weights import weight_traffic
+from spectui.llama.weights import mtp_traffic, weight_traffic
 from tests.support.models import MOE, N_LAYERS, TARGET, TinyPath, vocabulary, write_empty
 
 pytest_plugins = ("tests.support.fixtures",)
@@ -180,6 +180,31 @@ def test_a_pattern_that_python_cannot_read_moves_nothing() -> None:
 def test_shared_experts_are_dense() -> None:
     traffic = weight_traffic(gguf(EXPERTS), ModelOptions(path=NOWHERE), gpu_devices=False)
     assert (traffic.cpu_dense_bytes, traffic.cpu_expert_bytes) == (26, 1100)
+
+
+SEVERAL = {
+    **DENSE,
+    "blk.2.nextn.eh_proj.weight": 3000,
+    "blk.2.ffn_up_exps.weight": 40_000,
+    "blk.3.nextn.eh_proj.weight": 5000,
+    "blk.3.nextn.embed_tokens.weight": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "dense_bytes"),
+    [({}, 4100), ({"blk.3.nextn.shared_head_head.weight": 2000}, 5000)],
+    ids=["the target's head", "a head of its own"],
+)
+def test_a_step_of_mtp_layers_reads_one_of_them_and_the_head(
+    more: dict[str, int], dense_bytes: int
+) -> None:
+    file = gguf(SEVERAL | more, block_count=4, nextn_predict_layers=2, expert_count=4)
+    traffic = mtp_traffic(file, ModelOptions(path=NOWHERE), gpu_devices=False)
+    assert (traffic.cpu_dense_bytes, traffic.cpu_expert_bytes) == (dense_bytes, 20_000)
+    placed = ModelOptions(path=NOWHERE, cpu_moe=True)
+    on_gpu = mtp_traffic(file, placed, gpu_devices=True)
+    assert (on_gpu.gpu_dense_bytes, on_gpu.cpu_expert_bytes) == (dense_bytes, 20_000)
 
 
 def test_mtp_layers_are_not_loaded_and_not_read() -> None:

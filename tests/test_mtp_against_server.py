@@ -1,5 +1,7 @@
 """MTP beside the real llama-server: same drafts, same output, same flags."""
 
+import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -9,11 +11,12 @@ from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.export import Dialect, server_arguments
 from spectui.server import LlamaServer
+from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, small_context
 from tests.support.models import Tiny
 from tests.support.mtp import WRITERS
 
-pytest_plugins = ["tests.support.fixtures"]
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = pytest.mark.server
 
 N_PREDICT = 60
@@ -52,3 +55,21 @@ def test_drafts_and_output_equal_the_servers(
             assert counts == (theirs.n_drafted, theirs.n_accepted)
             n_accepted += theirs.n_accepted
     assert n_accepted > 0
+
+
+@pytest.mark.parametrize("arch", WRITERS)
+def test_what_tune_finds_is_a_command_that_the_server_takes(
+    llama_server_binary: Path, spectui: Spectui, prompts: Path, tmp_path: Path, arch: str
+) -> None:
+    target = tmp_path / "target.gguf"
+    WRITERS[arch](Tiny(), target)
+    options = ["-m", target, "-c", 256, "-t", 1, "-n", 12, "--ignore-eos", "--prompts", prompts]
+    searched = ["--spec-type", "draft-mtp", "--trials", 3, "--json", "-", "--quiet"]
+    assert spectui("tune", *options, *searched) == 0, spectui.err
+    document = json.loads(spectui.out)
+    _program, *flags = shlex.split(document["best_command"])
+    log = tmp_path / "server.log"
+    with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
+        theirs = server.complete(PROMPTS[0], n_predict=N_PREDICT, ignore_eos=True)
+    if document["best"]["params"]["draft"] == "draft-mtp":
+        assert theirs.n_drafted > 0

@@ -792,6 +792,30 @@ def test_another_pair_is_not_loaded_as_the_stored_one() -> None:
     cockpit.run(scenario)
 
 
+def test_where_layers_allow_one_schedule_alone_it_stands_there_and_another_is_refused() -> None:
+    def make_setup(pair: Pair) -> LiveSetup:
+        return replace(setup(pair), speculation=SpeculationConfig(draft_max=2, mtp=True))
+
+    cockpit = Cockpit(launch(make_setup=make_setup, pair=Pair(target=TARGET, draft=None)))
+    cockpit.script.load_events = [[replace(loaded(Role.TARGET), mtp_layers=3)], []]
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        assert setup_of(cockpit).schedule is Schedule.SERVER
+        assert cockpit.app.live.query_one(StatusBar).left.endswith(", server")
+        await press_keys(pilot, "f3")
+        cockpit.app.screen.query_one("#schedule", ChoiceRow).focus()
+        await press_keys(pilot, "left")
+        cockpit.app.screen.query_one("#system", Input).focus()
+        await press_keys(pilot, "enter")
+        assert setup_of(cockpit).schedule is Schedule.SERVER
+        told = [notice.message for notice in cockpit.app._notifications]
+        reason = "several MTP layers draft on llama-server's schedule alone"
+        assert told == [f"The schedule stays server: {reason}."]
+
+    cockpit.run(scenario)
+
+
 def test_a_target_that_drafted_for_itself_is_loaded_to_do_so_again() -> None:
     cockpit = Cockpit(launch(pair=None, settings=Settings()))
     load = msgspec.structs.replace(LOAD, draft=None)

@@ -12,7 +12,14 @@ import msgspec
 import optuna
 import pytest
 
-from spectui.config import ModelOptions, NgramConfig, NgramKind, SamplingConfig, SpeculationConfig
+from spectui.config import (
+    MTP_KIND,
+    ModelOptions,
+    NgramConfig,
+    NgramKind,
+    SamplingConfig,
+    SpeculationConfig,
+)
 from spectui.engine.commands import ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, MarginProbed
@@ -771,6 +778,43 @@ def test_each_kind_of_drafter_has_a_first_arm() -> None:
     assert [arm.drafter for arm in SearchSpace(drafts=()).first_arms()] == ["off", "ngram-simple"]
     # It would not fit in the batch.
     assert SearchSpace(drafts=(), max_draft=7).first_arms() == (OFF,)
+
+
+def test_the_targets_own_layers_draft_as_far_as_they_reach(tmp_path: Path) -> None:
+    space = SearchSpace(drafts=("a", MTP_KIND), mtp_layers=2)
+    first = space.first_arms()
+    assert [arm.drafter for arm in first] == ["off", "a", MTP_KIND, "a", "ngram-simple"]
+    assert first[2].speculation == replace(SERVER_DEFAULTS, draft_max=2, mtp=True)
+    own = SpeculationConfig(draft_max=1, draft_min=1, draft_p_min=0.35, mtp=True)
+    queued = [Arm(draft=MTP_KIND, speculation=setting) for setting in (own, own.after(AHEAD[-1:]))]
+    study = TuningStudy(
+        name="s",
+        storage=f"sqlite:///{tmp_path / 'studies.sqlite3'}",
+        spec=SPEC,
+        space=space,
+        sampler=Sampler.RANDOM,
+        seed=0,
+    )
+    with study:
+        study.begin()
+        study.enqueue(queued)
+        asked = [study.ask().arm for _ in range(60)]
+    assert asked[: len(first) + 2] == [*first, *queued]
+    for arm in asked:
+        is_own = arm.draft == MTP_KIND
+        assert arm.speculation is None or arm.speculation.mtp is is_own
+        if is_own and arm.speculation is not None:
+            assert 1 <= arm.speculation.draft_max <= 2
+            assert arm.speculation.draft_min <= arm.speculation.draft_max
+    assert sum(arm.draft == MTP_KIND for arm in asked) > len(queued) + 1
+
+
+def test_one_layer_of_the_targets_own_goes_on_as_far_as_a_draft_does() -> None:
+    space = SearchSpace(drafts=(MTP_KIND,), mtp_layers=1)
+    assert [arm.drafter for arm in space.first_arms()] == ["off", MTP_KIND, "ngram-simple"]
+    assert space.grid(MTP_KIND).draft_max == tuple(range(1, 17))
+    several = replace(space, mtp_layers=2, tuned=frozenset({Parameter.DRAFT_P_MIN}))
+    assert several.grid(MTP_KIND).draft_max == (2,)
 
 
 def test_every_sizes_of_ngrams_draft_and_fit() -> None:

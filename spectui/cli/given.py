@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
-from spectui.config import ModelOptions
+from spectui.config import MTP_KIND, ModelOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import BadInputError, UsageError
 from spectui.llama.files import check_file, check_is_gguf
@@ -125,6 +125,6 @@ def named(paths: Sequence[Path]) -> dict[str, Path]:
         distinct.setdefault(path.resolve(), path)
     stems = [text_of(path.stem) for path in distinct.values()]
     return {
-        stem if stems.count(stem) == 1 else f"{stem}#{index}": path
+        stem if stems.count(stem) == 1 and stem != MTP_KIND else f"{stem}#{index}": path
         for index, (stem, path) in enumerate(zip(stems, distinct.values(), strict=True), start=1)
     }

@@ -9,8 +9,8 @@ import click
 
 from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
 from spectui.cli.options_placement import CONTEXT, PLACEMENT, Decorator
-from spectui.cli.values import INT_MAX, Fraction
-from spectui.config import Schedule
+from spectui.cli.values import INT_MAX, Fraction, ListOf
+from spectui.config import MODEL_KIND, MTP_KIND, Schedule
 
 _MODELS: tuple[Decorator, ...] = (
     click.option("-m", "--model", type=click.Path(path_type=Path), help="The target, a GGUF file."),
@@ -75,6 +75,18 @@ _DRAFT_DIR: Decorator = click.option(
     multiple=True,
     metavar="DIR",
     help="A folder of drafts: every GGUF in it that fits is a candidate. May be repeated.",
+)
+
+_DRAFTERS: Decorator = click.option(
+    "--spec-type",
+    cls=FromUserOnly,
+    type=ListOf(click.Choice([MODEL_KIND, MTP_KIND])),
+    default=(),
+    metavar="LIST",
+    help=(
+        f"Who may draft beside n-gram drafters: {MODEL_KIND} (the drafts of -md), {MTP_KIND} (the "
+        "target's own MTP layers) (default: all that there are)."
+    ),
 )
 
 _LENGTH: Decorator = click.option(
@@ -169,7 +181,7 @@ def _of_one_draft(*temperature: Decorator) -> Decorator:
 
 def candidate_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add every shared option to a command that takes several drafts."""
-    models = (*_MODELS[:2], _DRAFT_DIR, *_MODELS[2:])
+    models = (*_MODELS[:2], _DRAFT_DIR, _DRAFTERS, *_MODELS[2:])
     groups = (*models, *PLACEMENT, *CONTEXT, _TEMPERATURE, *_SAMPLING, _LENGTH, *_RUN)
     return add_options(*groups)(function)
 

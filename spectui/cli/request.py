@@ -58,6 +58,8 @@ class SharedOptions:
     swa_full: bool
     draft_dirs: tuple[Path, ...] = ()
     """Of the commands that take several drafts."""
+    spec_type: tuple[str, ...] = ()
+    """Of the same: who may draft, by llama-server's names; empty for all that there are."""
 
     def input_files(self) -> tuple[Path | None, ...]:
         """Files that the run reads."""

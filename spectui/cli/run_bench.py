@@ -15,12 +15,13 @@ from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.session import open_engine, read_prompts
-from spectui.config import MODEL_KIND, SpeculationConfig
+from spectui.config import MODEL_KIND, Schedule, SpeculationConfig
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import CancelledError, SpectuiError, UsageError
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt
+from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
 from spectui.tune.bench import run_bench
 from spectui.tune.measurement import Measurer
 from spectui.tune.workload import Workload, tokenize, with_length
@@ -54,18 +55,19 @@ def bench(
         _check_drafts(options, models, speculation)
         with open_engine(options, progress) as engine:
             target, draft = _load(engine, options, models, speculation)
+            schedule = _schedule(options, target, progress)
             workload = _tokenize(engine, options, prompts, target)
             workloads = [
                 _varied(workload, temp, length, n_ctx=target.n_ctx)
                 for temp, length in product(temps, lengths or (None,))
             ]
             found, ended = _measure(
-                engine, workloads, speculation, options, progress, repeats=repeats
+                engine, workloads, speculation, schedule, progress, repeats=repeats
             )
             interrupts.hold()
     finally:
         progress.close()
-    machine, schedule = this_machine(), options.schedule_kind()
+    machine = this_machine()
     documents = [
         bench_document(
             one.result,
@@ -116,6 +118,15 @@ def _load(
     return target, engine.load_draft(options.draft_options(path))
 
 
+def _schedule(options: SharedOptions, target: ModelLoaded, progress: Progress) -> Schedule:
+    """What can be measured; where that is not what was asked for, it is said."""
+    wanted = options.schedule_kind()
+    found = effective_schedule(wanted, target.mtp_layers)
+    if found is not wanted:
+        progress.say(f"mind that this measures --schedule {found}: {ONLY_SERVER}")
+    return found
+
+
 def _tokenize(
     engine: Engine, options: SharedOptions, prompts: Sequence[Prompt], target: ModelLoaded
 ) -> Workload:
@@ -144,7 +155,7 @@ def _measure(
     engine: Engine,
     workloads: Sequence[Workload],
     speculation: SpeculationConfig,
-    options: SharedOptions,
+    schedule: Schedule,
     progress: Progress,
     *,
     repeats: int,
@@ -156,7 +167,7 @@ def _measure(
             result = run_bench(
                 engine,
                 workload,
-                Measurer(engine, workload, options.schedule_kind()),
+                Measurer(engine, workload, schedule),
                 speculation,
                 repeats=repeats,
                 on_pair=progress.on_pair,

@@ -73,12 +73,13 @@ def replay(
     totals: list[Total] = []
     chosen = tuple(_chosen(trace, drafts))
     for name in chosen:
-        depth = min(recording.chains[name].depth for recording in trace.recordings)
+        depth = min(recording.chains[name].longest for recording in trace.recordings)
         longest = draft_max or tuple(range(1, depth + 1))
         grid = Grid(draft_max=longest, draft_min=draft_min, draft_p_min=draft_p_min)
         known = trace.costs.get(name)
-        totals += replay_trace(trace.recordings, name, grid, known)
-        chained = [one.after(first) for first in ahead for one in grid.settings]
+        alone = replay_trace(trace.recordings, name, grid, known)
+        chained = [one.speculation.after(first) for first in ahead for one in alone]
+        totals += alone
         totals += replay_chained(trace.recordings, name, chained, known)
     totals += replay_ngrams(trace.recordings, settings, ngram_costs(trace.costs))
     best = max(totals, key=lambda total: total.speedup or 0.0)

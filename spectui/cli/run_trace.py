@@ -8,13 +8,18 @@ from typing import Any
 from spectui.cli.costs_view import costs_view
 from spectui.cli.documents.explanation import costs_document
 from spectui.cli.drawing import drawn
-from spectui.cli.given import find_models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
-from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import open_progress, words
 from spectui.cli.request import SharedOptions
-from spectui.cli.session import load_candidates, open_engine, read_prompts
+from spectui.cli.session import (
+    find_candidates,
+    load_models,
+    open_engine,
+    read_prompts,
+    with_candidates,
+)
+from spectui.engine.commands import LoadTarget
 from spectui.errors import CancelledError, UsageError
 from spectui.models.sizes import counted
 from spectui.monitor.machine import this_machine
@@ -35,7 +40,7 @@ def trace(
     Raises:
         CancelledError: it was interrupted; what was complete has been written.
     """
-    options = with_preset_models(SharedOptions(**shared))
+    options = with_candidates(SharedOptions(**shared))
     check_writable(options.json_path, options.input_files())
     if out is not None:
         json_file = None if options.json_path is None else Path(options.json_path)
@@ -45,12 +50,14 @@ def trace(
     prompts = read_prompts(options)
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
     try:
-        models = find_models(options, progress, needs_draft=False)
+        models = find_candidates(options, progress)
         with open_engine(options, progress) as engine:
-            target = engine.load_target(
-                options.target_options(models.target), options.context_options(), max_draft=depth
+            command = LoadTarget(
+                options=options.target_options(models.target),
+                context=options.context_options(),
+                max_draft=depth,
             )
-            found = load_candidates(engine, options, models, progress)
+            target, found = load_models(engine, options, models, progress, command)
             candidates = tuple(c for c in found if c.error is None)
             workload = tokenize(
                 engine,

@@ -5,15 +5,21 @@ from functools import partial
 from typing import Any
 
 from spectui.cli.expert_placement import ExpertPlan, plan_experts
-from spectui.cli.given import Models, find_models
+from spectui.cli.given import Models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
-from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.session import load_candidates, open_engine, read_prompts
+from spectui.cli.session import (
+    find_candidates,
+    load_models,
+    open_engine,
+    read_prompts,
+    with_candidates,
+)
 from spectui.cli.tune_report import report
 from spectui.cli.tune_request import TuneOptions, TuneRun
+from spectui.config import MTP_KIND
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
@@ -48,10 +54,11 @@ def tune(parsed: dict[str, Any]) -> None:
     """
     own = {field.name for field in fields(TuneOptions)}
     options = TuneOptions(**{key: value for key, value in parsed.items() if key in own})
-    shared = with_preset_models(
+    shared = with_candidates(
         SharedOptions(**{key: value for key, value in parsed.items() if key not in own})
     )
     options.parameters()
+    _takes_mtp(shared, options)
     check_writable(shared.json_path, shared.input_files())
     prompts = read_prompts(shared)
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
@@ -61,17 +68,21 @@ def tune(parsed: dict[str, Any]) -> None:
             f"{MIN_PROMPTS} at least"
         )
     try:
-        models = find_models(shared, progress, needs_draft=False)
+        models = find_candidates(shared, progress)
         longest = longest_draft(shared.context_options())
         experts = None
         if Parameter.N_CPU_MOE in options.parameters():
             models, experts = plan_experts(shared, models, progress, max_draft=longest)
         command = _first_load(shared, models, experts, max_draft=longest)
         with open_engine(shared, progress) as engine:
-            target = engine.load_target(
-                command.options, command.context, max_draft=command.max_draft
+            target, candidates = load_models(
+                engine,
+                shared,
+                models,
+                progress,
+                command,
+                takes_mtp=_takes_mtp(shared, options) and experts is None,
             )
-            candidates = load_candidates(engine, shared, models, progress)
             workload = tokenize(
                 engine,
                 prompts,
@@ -117,6 +128,27 @@ def _first_load(
     return LoadTarget(options=options, context=shared.context_options(), max_draft=max_draft)
 
 
+def _takes_mtp(shared: SharedOptions, options: TuneOptions) -> bool:
+    """Whether the target's MTP layers may draft.
+
+    Raises:
+        UsageError: they were asked for together with what does not go with them.
+    """
+    is_named = MTP_KIND in shared.spec_type
+    has_flags = Dialect(options.dialect) in NGRAM_DIALECTS
+    if is_named and not has_flags:
+        raise UsageError(
+            f"--dialect {options.dialect} has no flags for {MTP_KIND} that spectui knows; leave "
+            "one of them out"
+        )
+    if is_named and Parameter.N_CPU_MOE in options.parameters():
+        raise UsageError(
+            f"--tune {Parameter.N_CPU_MOE} plans for draft models alone; leave it out, or "
+            f"{MTP_KIND} of --spec-type"
+        )
+    return has_flags
+
+
 def _prepare(
     shared: SharedOptions,
     options: TuneOptions,
@@ -149,6 +181,7 @@ def _prepare(
     space = SearchSpace(
         drafts=usable,
         tuned=options.parameters(),
+        mtp_layers=target.mtp_layers,
         with_ngrams=with_ngrams,
         max_draft=loaded.max_draft,
         placements=None if experts is None else experts.placements,

@@ -2,17 +2,24 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import click
 
-from spectui.cli.given import Models
+from spectui.cli.given import Models, find_models
+from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
-from spectui.config import ModelOptions
+from spectui.config import MODEL_KIND, MTP_KIND, ModelOptions
+from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
-from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
+from spectui.engine.events import ModelLoaded
+from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
+from spectui.llama.draft_files import n_mtp_layers
+from spectui.llama.gguf_file import read_gguf
 from spectui.llama.library import native_log
 from spectui.prompts import Prompt, builtin_suite, load_prompts
+from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
 from spectui.tune.candidates import Candidate
 
 
@@ -33,7 +40,96 @@ def read_prompts(options: SharedOptions) -> tuple[Prompt, ...]:
     return builtin_suite() if options.prompts is None else load_prompts(options.prompts)
 
 
-def load_candidates(
+def with_candidates(options: SharedOptions) -> SharedOptions:
+    """Fill in the preset's models, for a command that takes several drafts, or none.
+
+    Raises:
+        BadInputError: files of the preset are missing.
+        UsageError: drafts were given that ``--spec-type`` leaves out.
+    """
+    if _takes_models(options):
+        return with_preset_models(options)
+    if options.model_draft or options.draft_dirs:
+        raise UsageError(
+            f"-md names a draft, and --spec-type does not: add {MODEL_KIND} to it, or leave out -md"
+        )
+    return with_preset_models(options, most_drafts=0)
+
+
+def find_candidates(options: SharedOptions, progress: Progress) -> Models:
+    """As ``find_models``, with the drafts that ``--spec-type`` wants."""
+    found = find_models(options, progress, needs_draft=MODEL_KIND in options.spec_type)
+    return found if _takes_models(options) else replace(found, drafts={})
+
+
+def _takes_models(options: SharedOptions) -> bool:
+    return not options.spec_type or MODEL_KIND in options.spec_type
+
+
+def load_models(
+    engine: Engine,
+    shared: SharedOptions,
+    models: Models,
+    progress: Progress,
+    command: LoadTarget,
+    *,
+    takes_mtp: bool = True,
+) -> tuple[ModelLoaded, tuple[Candidate, ...]]:
+    """Load the target, with its MTP layers where these may draft, and every draft once.
+
+    Args:
+        engine: nothing is loaded yet.
+        shared: as they were given.
+        models: as they were found.
+        progress: told who is left out, and why.
+        command: loads the target, without its MTP layers.
+        takes_mtp: False where MTP layers may not draft.
+
+    Returns:
+        The target, and who may draft: the drafts that fit, the MTP layers, and, with an error,
+        those that cannot.
+
+    Raises:
+        SpectuiError: the target cannot be loaded, or no draft of -md can serve, or the MTP layers
+            were named and cannot.
+    """
+    target, mtp = _load_target(engine, shared, command, takes_mtp=takes_mtp)
+    if mtp is not None and mtp.reason is not None:
+        progress.say(f"left out {mtp.name}: {mtp.reason}")
+    wanted = shared.schedule_kind()
+    if effective_schedule(wanted, target.mtp_layers) is not wanted:
+        progress.say(f"mind that --schedule {wanted} is not for {MTP_KIND}: {ONLY_SERVER}")
+    candidates = _load_drafts(engine, shared, models, progress)
+    return target, candidates if mtp is None else (*candidates, mtp)
+
+
+def _load_target(
+    engine: Engine, shared: SharedOptions, command: LoadTarget, *, takes_mtp: bool
+) -> tuple[ModelLoaded, Candidate | None]:
+    """The target, and its MTP layers as a candidate if it has any."""
+
+    def load(*, mtp: bool) -> ModelLoaded:
+        return engine.load_target(
+            command.options, command.context, max_draft=command.max_draft, mtp=mtp
+        )
+
+    options = command.options
+    is_named = MTP_KIND in shared.spec_type
+    has_mtp = is_named or (not shared.spec_type and n_mtp_layers(read_gguf(options.path)) > 0)
+    if not (takes_mtp and has_mtp):
+        return load(mtp=False), None
+    try:
+        target = load(mtp=True)
+    except (BadInputError, DoesNotFitError, UsageError) as error:
+        if is_named:
+            raise
+        # If it is not for its MTP layers, this fails as well.
+        target = load(mtp=False)
+        return target, Candidate(name=MTP_KIND, options=options, loaded=None, error=error)
+    return target, Candidate(name=MTP_KIND, options=options, loaded=target)
+
+
+def _load_drafts(
     engine: Engine, shared: SharedOptions, models: Models, progress: Progress
 ) -> tuple[Candidate, ...]:
     """Load every draft once: which fit the target, and why the others do not.

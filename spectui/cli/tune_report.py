@@ -13,6 +13,7 @@ from spectui.cli.tune_request import TuneRun
 from spectui.config import Schedule
 from spectui.export import Dialect, server_arguments, server_command
 from spectui.llama.info import ModelInfo
+from spectui.speculative.mtp import effective_schedule
 from spectui.tune.categories import judge_profiles, per_category
 from spectui.tune.conditions import Conditions
 from spectui.tune.explain import explain_result
@@ -42,7 +43,7 @@ def report(result: TuneResult, run: TuneRun, met: Conditions) -> None:
         command=command,
         best_command=best_command,
     )
-    lines = _summary(result, findings, run.shared.schedule_kind(), run.target.info)
+    lines = _summary(result, findings, _schedule(run, result.best), run.target.info)
     lines += _commands(result, command, best_command)
     write_result(document, "\n".join(lines), run.shared.json_path)
 
@@ -55,6 +56,13 @@ def _command(run: TuneRun, arm: Arm | None) -> tuple[list[str], str]:
     given = target, draft, run.shared.context_options(), None if arm is None else arm.speculation
     dialect = Dialect(run.options.dialect)
     return server_arguments(*given, dialect=dialect), server_command(*given, dialect=dialect)
+
+
+def _schedule(run: TuneRun, arm: Arm | None) -> Schedule:
+    """That ``arm`` was measured on."""
+    is_mtp = arm is not None and arm.speculation is not None and arm.speculation.mtp
+    n_layers = run.target.mtp_layers if is_mtp else 0
+    return effective_schedule(run.shared.schedule_kind(), n_layers)
 
 
 def _findings(result: TuneResult, run: TuneRun, met: Conditions) -> Findings:

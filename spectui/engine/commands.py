@@ -90,7 +90,9 @@ class RecordChains:
     depth: int
     """Longest draft that the chains shall answer for."""
     reuse_prompt: bool = False
-    """Keep the draft's cache of the prompt for the next time, and use a kept one."""
+    """Keep the caches of the prompt for the next time, and use kept ones."""
+    mtp: bool = False
+    """Ask the target's own MTP layers instead; the target decodes the output for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,8 @@ class ModelLoaded:
     n_ctx: int
     memory: ModelMemory
     """What it takes and reads."""
+    mtp_layers: int = 0
+    """Of a target that can draft for itself; 0 for one that was loaded without."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

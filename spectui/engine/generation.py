@@ -102,8 +102,9 @@ class Generation:
         config = command.speculation
         self._mtp = models.mtp if config is not None and config.mtp else None
         needs_draft = config is not None and config.has_model
-        self._draft: Context | None = models.draft if needs_draft else self._mtp
-        self._contexts: list[Context] = [c for c in (models.target, self._draft) if c is not None]
+        self._draft = models.draft if needs_draft else None
+        used: tuple[Context | None, ...] = (models.target, self._draft, self._mtp)
+        self._contexts = [context for context in used if context is not None]
         self._decoder = Decoder(
             models.target,
             self._drafter(),
@@ -131,7 +132,9 @@ class Generation:
         schedule, clock = self._command.schedule, time.perf_counter
         if config.mtp:
             mtp = self._models.mtp
-            return mtp_drafter(mtp, config, schedule, clock, n_layers=mtp.n_layers)
+            # Where lengths are prescribed, what chains of that length cost is to be measured.
+            bounded = bool(self._command.draft_lengths)
+            return mtp_drafter(mtp, config, schedule, clock, n_layers=mtp.n_layers, bounded=bounded)
         return model_drafter(self._models.draft, config, schedule, clock)
 
     def run(self) -> GenerationFinished:
@@ -220,11 +223,12 @@ class Generation:
             context.clear()
         if not self._command.reuse_prompt:
             return
+        if self._mtp is not None:
+            models.prompts.restore_pair(models.target, self._mtp, prompt)
+            return
         if self._draft is not None:
             models.prompts.restore_draft(self._draft, prompt)
-        if self._mtp is None or self._mtp.n_past:
-            # Otherwise the target has to show what it makes of the prompt.
-            models.prompts.restore_target(models.target, prompt)
+        models.prompts.restore_target(models.target, prompt)
 
     def _recall_conversation(self) -> None:
         models, prompt = self._models, self._command.prompt
@@ -232,6 +236,7 @@ class Generation:
         if self._draft is not None:
             self._draft.keep_prefix(prompt)
         if self._mtp is not None:
+            self._mtp.keep_prefix(prompt)
             # What the MTP layers have not followed has to be shown to them again.
             prompt = prompt[: self._mtp.n_past + 1]
         models.target.keep_prefix(prompt)
@@ -241,7 +246,9 @@ class Generation:
         if not self._command.reuse_prompt or self._command.conversation:
             return
         models.prompts.keep_target(models.target, prompt)
-        if self._draft is not None:
+        if self._mtp is not None:
+            models.prompts.keep_mtp(self._mtp, prompt)
+        elif self._draft is not None:
             models.prompts.keep_draft(self._draft, prompt)
 
     def _native_s(self) -> float:

@@ -1,7 +1,7 @@
 """The loaded pair: who owns which native object, and in which order they close."""
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from spectui.config import ContextOptions, ModelOptions
 from spectui.engine.commands import LoadDraft, LoadTarget
@@ -18,7 +18,7 @@ from spectui.llama.memory import ModelMemory
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext
-from spectui.llama.weights import weight_traffic
+from spectui.llama.weights import mtp_traffic, weight_traffic
 from spectui.models.pairs import incompatibility
 
 OnProgress = Callable[[Role, ModelOptions, float], None]
@@ -83,6 +83,11 @@ class LoadedModels:
             raise UsageError("the target was loaded without its MTP layers; load it with them")
         return self._mtp
 
+    @property
+    def mtp_layers(self) -> int:
+        """Layers with which the target can draft for itself; 0 if it was loaded without."""
+        return 0 if self._mtp is None else self._mtp.n_layers
+
     def load_target(
         self, command: LoadTarget, on_progress: OnProgress, cancelled: Callable[[], bool]
     ) -> None:
@@ -119,7 +124,7 @@ class LoadedModels:
                 )
                 stack.enter_context(mtp)
                 logs.append(native_log.tail())
-            self.memory[Role.TARGET] = _memory(command.options, logs)
+            self.memory[Role.TARGET] = _memory(command.options, logs, mtp=command.mtp)
             self._target_stack = stack.pop_all()
         self.target_model, self._target, self._mtp = model, context, mtp
         self.context_options = command.context
@@ -181,15 +186,18 @@ class LoadedModels:
         self._target_stack.close()
 
 
-def _memory(options: ModelOptions, logs: Iterable[Sequence[str]]) -> ModelMemory:
+def _memory(
+    options: ModelOptions, logs: Iterable[Sequence[str]], *, mtp: bool = False
+) -> ModelMemory:
     """What llama.cpp's logs say of a load and of each context, and the file of its weights.
 
     The log is the one place where llama.cpp tells its buffers per device.
     """
-    try:
-        traffic = weight_traffic(read_gguf(options.path), options, gpu_devices=has_gpu())
-    except BadInputError:
-        # It has been loaded, so this is a file that only the reader of headers cannot follow.
-        traffic = None
+    traffic = own = None
+    # It has been loaded: what fails is a file that only the reader of headers cannot follow.
+    with suppress(BadInputError):
+        gguf = read_gguf(options.path)
+        traffic = weight_traffic(gguf, options, gpu_devices=has_gpu())
+        own = mtp_traffic(gguf, options, gpu_devices=has_gpu()) if mtp else None
     buffers = add_up(buffer for log in logs for buffer in parse_buffers(log))
-    return ModelMemory(buffers=buffers, traffic=traffic)
+    return ModelMemory(buffers=buffers, traffic=traffic, mtp_traffic=own)

@@ -1,10 +1,11 @@
 """Evaluated prompts kept for the next time: measuring must not pay for a prompt again and again."""
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from spectui.llama.context import Context, Logits
-from spectui.llama.pair import TargetContext
+from spectui.llama.context import Logits
+from spectui.llama.mtp import MtpContext
+from spectui.llama.pair import DraftContext, TargetContext
 
 _CAPACITY_BYTES = 1 << 30
 
@@ -16,6 +17,12 @@ class _TargetState:
     cache: bytes
     logits: Logits
     """[n_vocab] float32 of the prompt's last token, which the cache does not hold."""
+    mtp: bytes | None = None
+    """Cache of the target's MTP layers, if they have read the prompt."""
+
+    @property
+    def n_bytes(self) -> int:
+        return len(self.cache) + self.logits.nbytes + len(self.mtp or b"")
 
 
 class PromptStore:
@@ -29,7 +36,7 @@ class PromptStore:
         """Keep at most ``capacity_bytes``."""
         self._capacity_bytes = capacity_bytes
         self._target: OrderedDict[Tokens, _TargetState] = OrderedDict()
-        self._draft: OrderedDict[tuple[Context, Tokens], bytes] = OrderedDict()
+        self._draft: OrderedDict[Tokens, bytes] = OrderedDict()
 
     def restore_target(self, target: TargetContext, prompt: Tokens) -> bool:
         """Fill the target's cache with ``prompt`` if it is known."""
@@ -48,21 +55,41 @@ class PromptStore:
         self._target[prompt] = _TargetState(cache=target.save(), logits=target.logits(0).copy())
         self._evict()
 
-    def restore_draft(self, draft: Context, prompt: Tokens) -> bool:
+    def restore_draft(self, draft: DraftContext, prompt: Tokens) -> bool:
         """Fill the draft's cache with ``prompt`` if it is known."""
-        cache = self._draft.get((draft, prompt))
+        cache = self._draft.get(prompt)
         if cache is None:
             return False
-        self._draft.move_to_end((draft, prompt))
+        self._draft.move_to_end(prompt)
         draft.restore(cache, prompt)
         return True
 
-    def keep_draft(self, draft: Context, prompt: Tokens) -> None:
+    def keep_draft(self, draft: DraftContext, prompt: Tokens) -> None:
         """Remember the draft's cache, which holds exactly ``prompt``."""
-        if (draft, prompt) in self._draft:
+        if prompt in self._draft:
             return
-        self._draft[draft, prompt] = draft.save()
+        self._draft[prompt] = draft.save()
         self._evict()
+
+    def restore_pair(self, target: TargetContext, mtp: MtpContext, prompt: Tokens) -> None:
+        """Fill the caches of a target and of its MTP layers with ``prompt`` as far as it is known.
+
+        The target's alone would not do: it has to show the MTP layers what it makes of the prompt.
+        """
+        state = self._target.get(prompt)
+        if state is not None and state.mtp is not None:
+            mtp.restore(state.mtp, prompt)
+            self.restore_target(target, prompt)
+
+    def keep_mtp(self, mtp: MtpContext, prompt: Tokens) -> None:
+        """Remember the cache of the MTP layers beside the target's, if that is remembered.
+
+        One without the other is of no use, so they go together.
+        """
+        state = self._target.get(prompt)
+        if state is not None and state.mtp is None:
+            self._target[prompt] = replace(state, mtp=mtp.save())
+            self._evict()
 
     def forget_draft(self) -> None:
         """Another draft has other caches."""
@@ -79,5 +106,5 @@ class PromptStore:
             (self._draft or self._target).popitem(last=False)
 
     def _n_bytes(self) -> int:
-        targets = sum(len(state.cache) + state.logits.nbytes for state in self._target.values())
+        targets = sum(state.n_bytes for state in self._target.values())
         return targets + sum(map(len, self._draft.values()))

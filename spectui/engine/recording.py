@@ -1,4 +1,4 @@
-"""Recording the draft's chains along an output of the target."""
+"""Recording a drafter's chains along an output of the target."""
 
 import time
 from collections.abc import Callable
@@ -8,20 +8,31 @@ from spectui.engine.events import ChainsRecorded
 from spectui.engine.models import LoadedModels
 from spectui.errors import BadInputError, CancelledError, UsageError
 from spectui.replay.grid import MAX_DEPTH
-from spectui.replay.recorder import record_chains
+from spectui.replay.recorder import record_chains, record_own_chains
+from spectui.replay.trace import Chains
 from spectui.speculative.models import Outputs
 
 
 def record(
     models: LoadedModels, command: RecordChains, cancelled: Callable[[], bool]
 ) -> ChainsRecorded:
-    """Run the draft along ``command.output``; the target does nothing.
+    """Run the draft, or the target's own MTP layers, along ``command.output``.
 
     Raises:
-        BadInputError: prompt and output are empty, or do not fit in the draft's context.
+        BadInputError: prompt and output are empty, or do not fit in the drafter's context.
         CancelledError: it was stopped.
-        UsageError: no draft is loaded, or the depth is out of range.
+        UsageError: the drafter is not loaded, or the depth is out of range.
     """
+    chains, seconds = (_of_mtp if command.mtp else _of_draft)(models, command, cancelled)
+    if chains is None:
+        raise CancelledError("the recording was cancelled")
+    return ChainsRecorded(chains=chains, seconds=seconds)
+
+
+def _of_draft(
+    models: LoadedModels, command: RecordChains, cancelled: Callable[[], bool]
+) -> tuple[Chains | None, float]:
+    """The target does nothing."""
     draft = models.draft
     _check(command, draft.n_ctx)
     models.conversation.put_aside((draft,))
@@ -35,9 +46,47 @@ def record(
     chains = record_chains(
         draft, command.prompt, command.output, depth=command.depth, cancelled=cancelled
     )
-    if chains is None:
-        raise CancelledError("the recording was cancelled")
-    return ChainsRecorded(chains=chains, seconds=time.perf_counter() - began)
+    return chains, time.perf_counter() - began
+
+
+def _of_mtp(
+    models: LoadedModels, command: RecordChains, cancelled: Callable[[], bool]
+) -> tuple[Chains | None, float]:
+    """The target decodes the output token by token, and shows what it makes of it."""
+    target, mtp = models.target, models.mtp
+    _check(command, mtp.n_ctx)
+    models.conversation.put_aside(models.contexts)
+    for context in (target, mtp):
+        context.clear()
+    target.show_states_to(mtp)
+    try:
+        _read_prompt(models, command)
+        began = time.perf_counter()
+        chains = record_own_chains(
+            target,
+            mtp,
+            command.output,
+            depth=command.depth,
+            n_layers=mtp.n_layers,
+            cancelled=cancelled,
+        )
+    finally:
+        target.show_states_to(None)
+    return chains, time.perf_counter() - began
+
+
+def _read_prompt(models: LoadedModels, command: RecordChains) -> None:
+    target, mtp, prompts, prompt = models.target, models.mtp, models.prompts, command.prompt
+    if command.reuse_prompt:
+        prompts.restore_pair(target, mtp, prompt)
+    if target.n_past < len(prompt):
+        target.decode(prompt[target.n_past :], Outputs.LAST)
+        if command.reuse_prompt:
+            prompts.keep_target(target, prompt)
+    if mtp.n_past < len(prompt):
+        mtp.decode(prompt[mtp.n_past :], Outputs.NONE)
+        if command.reuse_prompt:
+            prompts.keep_mtp(mtp, prompt)
 
 
 def _check(command: RecordChains, n_ctx: int) -> None:

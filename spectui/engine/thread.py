@@ -335,6 +335,7 @@ class EngineThread:
             rollback=context.rollback,
             n_ctx=context.n_ctx,
             memory=self._models.memory[role],
+            mtp_layers=self._models.mtp_layers if role is Role.TARGET else 0,
         )
 
     def _tokenize(self, command: Tokenize) -> Tokenized:

@@ -21,7 +21,8 @@ class Dialect(StrEnum):
 
 
 NGRAM_DIALECTS = frozenset({Dialect.LLAMA_CPP})
-"""Those whose flags for n-gram drafters are known: a search for others must leave these out."""
+"""Those whose flags for n-gram drafters and MTP are known: a search for others must leave these
+out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from spectui.config import ModelOptions, SamplingConfig, Schedule, SpeculationConfig
+from spectui.config import MTP_KIND, ModelOptions, SamplingConfig, Schedule, SpeculationConfig
 from spectui.engine.commands import (
     ComparePair,
     Generate,
@@ -39,7 +39,7 @@ from spectui.replay.costs import Costs
 from spectui.replay.grid import MAX_DEPTH
 from spectui.replay.trace import Trace
 from spectui.tune.background import BackgroundTuning, TuningRequest
-from spectui.tune.candidates import Candidate
+from spectui.tune.candidates import Candidate, draft_name
 from spectui.tune.progress import TuningState
 from spectui.tune.space import longest_draft
 
@@ -195,14 +195,15 @@ class LiveSession:
 
     def start_tuning(self, setup: LiveSetup, prompts: tuple[Prompt, ...], n_trials: int) -> None:
         """Begin, or go on with, the study of the loaded pair."""
-        if self._target is None or self._draft is None or setup.draft is None:
+        candidate = self._candidate(setup)
+        if self._target is None or candidate is None:
             raise ValueError("tuning needs a loaded pair")
         if self.tuning.is_running:
             raise UsageError("a search is still running; stop it first")
         request = TuningRequest(
             target=self._target,
             target_options=setup.target,
-            draft=Candidate(name=setup.draft.path.stem, options=setup.draft, loaded=self._draft),
+            draft=candidate,
             context=setup.context,
             sampling=replace(setup.sampling, ignore_eos=False),
             prompts=prompts,
@@ -220,6 +221,15 @@ class LiveSession:
                         self.measure_baseline()
 
         self._tuning = BackgroundTuning(self._engine, request, on_change)
+
+    def _candidate(self, setup: LiveSetup) -> Candidate | None:
+        """Who drafts: the draft or, without one, the target's own MTP layers."""
+        if setup.draft is not None and self._draft is not None:
+            name = draft_name(setup.draft.path.stem)
+            return Candidate(name=name, options=setup.draft, loaded=self._draft)
+        if setup.draft is None and self._target is not None and self._target.mtp_layers:
+            return Candidate(name=MTP_KIND, options=setup.target, loaded=self._target)
+        return None
 
     def pause_tuning(self) -> None:
         """Let the search wait until ``resume_tuning``."""

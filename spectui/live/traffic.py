@@ -115,7 +115,7 @@ def dram_estimate(
     """
     if not is_decoding or not recent:
         return _IDLE
-    target, draft = _traffic(models, Role.TARGET), _traffic(models, Role.DRAFT)
+    target, draft = _traffic(models, Role.TARGET), _draft_traffic(models)
     if target is None:
         return _UNKNOWN
     last = recent[-N_MEAN:]
@@ -148,7 +148,7 @@ def best_rate(
 ) -> float | None:
     """Return the highest rate of any batch size of the target, and of the draft."""
     rates = [verify_rate(models, cost) for cost in costs]
-    draft = _traffic(models, Role.DRAFT)
+    draft = _draft_traffic(models)
     if draft is not None:
         rates.append(ratio(draft.cpu_bytes_per_decode(1), draft_step_s))
     return max((rate for rate in rates if rate is not None), default=None)
@@ -157,3 +157,11 @@ def best_rate(
 def _traffic(models: Mapping[Role, ModelMemory], role: Role) -> WeightTraffic | None:
     model = models.get(role)
     return None if model is None else model.traffic
+
+
+def _draft_traffic(models: Mapping[Role, ModelMemory]) -> WeightTraffic | None:
+    """What a step of the draft reads: a draft model or, without one, the target's MTP layers."""
+    if Role.DRAFT in models:
+        return _traffic(models, Role.DRAFT)
+    target = models.get(Role.TARGET)
+    return None if target is None else target.mtp_traffic

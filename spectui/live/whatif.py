@@ -151,7 +151,7 @@ class WhatIf:
     def replay_space(self) -> None:
         """Replay what tuning would search: every line whose values are the steps of the keys."""
         space = SearchSpace(drafts=(self.draft,), max_draft=self.longest)
-        totals = self._replay(space.grid())
+        totals = self._replay(space.grid(self.draft))
         self._best = max(
             (one for one in totals if one.tokens_per_s is not None and _drafts(one.speculation)),
             # Of those that do the same, the one that asks for the least.

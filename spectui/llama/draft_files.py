@@ -39,6 +39,13 @@ _SEVERAL = frozenset({"hy_v3", "mimo2", "step35"})
 """Those of which llama.cpp runs more than one MTP layer."""
 
 
+def n_mtp_layers(gguf: GgufFile) -> int:
+    """Layers for multi-token prediction that a file says it has."""
+    arch = gguf.metadata.get("general.architecture", "unknown")
+    found = gguf.metadata.get(f"{arch}.nextn_predict_layers", 0)
+    return found if isinstance(found, int) else 0
+
+
 def check_mtp(path: Path, gguf: GgufFile) -> None:
     """Refuse a target that cannot draft for itself.
 
@@ -46,7 +53,7 @@ def check_mtp(path: Path, gguf: GgufFile) -> None:
         BadInputError: it has no MTP layers, or none that this engine can run.
     """
     arch = gguf.metadata.get("general.architecture", "unknown")
-    n_layers = int(gguf.metadata.get(f"{arch}.nextn_predict_layers", 0))
+    n_layers = n_mtp_layers(gguf)
     if n_layers == 0:
         reason = f"is a {arch} without MTP layers; give a draft with -md instead"
     elif arch not in _MTP_ARCHITECTURES:

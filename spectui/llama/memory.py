@@ -53,3 +53,5 @@ class ModelMemory:
     buffers: tuple[Buffer, ...]
     traffic: WeightTraffic | None
     """None if its file does not tell."""
+    mtp_traffic: WeightTraffic | None = None
+    """Of its MTP layers, where these may draft."""

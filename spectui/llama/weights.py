@@ -6,8 +6,9 @@ Tensors are placed as llama.cpp places them, in ``load_tensors`` of ``llama-mode
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 
 from spectui.config import ModelOptions
 from spectui.llama.gguf_file import GgufFile
@@ -18,6 +19,9 @@ _EXPERTS = re.compile(r"_(?:ch)?exps\.")
 """Weights of routed experts; a shared expert (``_shexp``) is read for every token."""
 _LAYER = re.compile(r"blk\.(\d+)\.")
 _EMBEDDING = "token_embd.weight"
+_OUTPUT = "output.weight"
+_OWN_EMBEDDING, _OWN_HEAD = ".nextn.embed_tokens.weight", ".nextn.shared_head_head.weight"
+"""Of an MTP layer that does not use the model's."""
 _LOOKED_UP = frozenset(
     {_EMBEDDING, "per_layer_token_embd.weight", "position_embd.weight", "token_types.weight"}
 )
@@ -35,22 +39,94 @@ def weight_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) 
         options: where its parts go.
         gpu_devices: whether this llama.cpp has a GPU to offload to.
     """
-    arch = gguf.metadata.get("general.architecture", "")
-    n_layers = _count(gguf, f"{arch}.block_count")
-    # MTP layers are not loaded, and cost nothing.
-    n_read = n_layers - _count(gguf, f"{arch}.nextn_predict_layers")
-    in_ram = _placement(options, n_layers, gpu_devices=gpu_devices)
+    layers = _Layers.of(gguf)
+    head = _head(gguf)
+
+    def reads(name: str) -> bool:
+        # MTP layers are not loaded, or read by decodes of their own.
+        return name == head or not (name in _LOOKED_UP or layers.is_mtp(name))
+
+    return _traffic(gguf, options, _sizes(gguf, options, layers, reads, gpu_devices=gpu_devices))
+
+
+def mtp_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) -> WeightTraffic:
+    """Find out what a decode of the target's MTP layers reads; of several, which take turns, one.
+
+    Args:
+        gguf: the target's file, which has such layers.
+        options: where its parts go.
+        gpu_devices: whether this llama.cpp has a GPU to offload to.
+    """
+    layers = _Layers.of(gguf)
+    has_head = any(name.endswith(_OWN_HEAD) for name in _names(gguf))
+    head = None if has_head else _head(gguf)
+
+    def is_of_layer(name: str) -> bool:
+        return layers.is_mtp(name) and not name.endswith(_OWN_EMBEDDING)
+
+    def sizes(reads: Callable[[str], bool]) -> Counter[_Place]:
+        return _sizes(gguf, options, layers, reads, gpu_devices=gpu_devices)
+
+    own = sizes(is_of_layer)
+    each = Counter({place: n_bytes // max(1, layers.n_mtp) for place, n_bytes in own.items()})
+    return _traffic(gguf, options, each + sizes(lambda name: name == head))
+
+
+@dataclass(frozen=True, slots=True)
+class _Layers:
+    n: int
+    """Of the trunk and for MTP together."""
+    n_mtp: int
+    """The last ones."""
+
+    @classmethod
+    def of(cls, gguf: GgufFile) -> "_Layers":
+        arch = _arch(gguf)
+        n_mtp = _count(gguf, f"{arch}.nextn_predict_layers")
+        return cls(_count(gguf, f"{arch}.block_count"), n_mtp)
+
+    def number(self, name: str) -> int:
+        """Layer of a tensor; the output counts as the one after the last."""
+        match = _LAYER.match(name)
+        return int(match[1]) if match else self.n
+
+    def is_mtp(self, name: str) -> bool:
+        return self.n - self.n_mtp <= self.number(name) < self.n
+
+
+def _arch(gguf: GgufFile) -> object:
+    return gguf.metadata.get("general.architecture", "")
+
+
+def _names(gguf: GgufFile) -> Iterator[str]:
+    return (tensor.name for tensor in gguf.tensors)
+
+
+def _head(gguf: GgufFile) -> str:
+    """Name of what gives logits: the table of embeddings, where there is nothing else."""
+    return _OUTPUT if _OUTPUT in _names(gguf) else _EMBEDDING
+
+
+def _sizes(
+    gguf: GgufFile,
+    options: ModelOptions,
+    layers: _Layers,
+    reads: Callable[[str], bool],
+    *,
+    gpu_devices: bool,
+) -> Counter[_Place]:
+    """Bytes of what a decode ``reads``, by tensors' names."""
+    in_ram = _placement(options, layers.n, gpu_devices=gpu_devices)
     sizes: Counter[_Place] = Counter()
-    is_tied = all(tensor.name != "output.weight" for tensor in gguf.tensors)
     for tensor in gguf.tensors:
-        is_output = is_tied and tensor.name == _EMBEDDING
-        if tensor.name in _LOOKED_UP and not is_output:
-            continue
-        layer = _layer(tensor.name, n_layers)
-        if n_read <= layer < n_layers:
-            continue
-        place = in_ram(tensor.name, layer), _EXPERTS.search(tensor.name) is not None
-        sizes[place] += tensor.size_bytes
+        if reads(tensor.name):
+            has_experts = _EXPERTS.search(tensor.name) is not None
+            sizes[in_ram(tensor.name, layers.number(tensor.name)), has_experts] += tensor.size_bytes
+    return sizes
+
+
+def _traffic(gguf: GgufFile, options: ModelOptions, sizes: Counter[_Place]) -> WeightTraffic:
+    arch = _arch(gguf)
     n_experts = _count(gguf, f"{arch}.expert_count")
     return WeightTraffic(
         cpu_dense_bytes=sizes[True, False],
@@ -72,12 +148,6 @@ def _used(gguf: GgufFile, options: ModelOptions, key: str) -> int:
 def _count(gguf: GgufFile, key: str) -> int:
     value = gguf.metadata.get(key, 0)
     return value if isinstance(value, int) else 0
-
-
-def _layer(name: str, n_layers: int) -> int:
-    """Layer of a tensor; the output counts as the one after the last."""
-    match = _LAYER.match(name)
-    return int(match[1]) if match else n_layers
 
 
 def _placement(

@@ -148,6 +148,8 @@ class _Walk:
         self._runs = proposals.runs
         self._floors = _ascending_floors(proposals.probabilities, chains.depth)
         self._depth = chains.depth
+        self._longest = chains.longest
+        self._is_mtp = chains.mtp_layers > 0
         self._p_min = np.asarray(grid.draft_p_min, np.float32)
         self._max = np.asarray(grid.draft_max, np.uint8)[None, :, None]
         self._min = np.asarray(grid.draft_min, np.uint32).clip(0, 255).astype(np.uint8)
@@ -179,12 +181,14 @@ class _Walk:
 
     def _step(self, position: int) -> None:
         here: _Flags = self._next == position
-        cap = self._cap(position)
-        longest = np.minimum(self._max, max(0, min(cap, self._depth))).astype(np.uint8)
+        cap = max(0, self._cap(position))
+        # MTP layers draft as if context and budget were endless; their draft is cut afterwards.
+        room = self._room(position) if self._is_mtp else cap
+        longest = np.minimum(self._max, min(room, self._longest)).astype(np.uint8)
         confident = self._depth - np.searchsorted(self._floors[position], self._p_min)
         chain = np.minimum(confident.astype(np.uint8)[:, None, None], longest)
         steps = (chain + (chain < longest)).astype(np.uint8) if cap > 0 else np.zeros_like(chain)
-        drafted = chain * (chain >= self._min) * here
+        drafted = np.minimum(chain, np.uint8(min(cap, self._depth))) * (chain >= self._min) * here
         outcome = self._count(position, here, drafted)
         self._steps += steps * here
         self._pay(position, here, _Chain(steps, chain == longest), outcome)
@@ -199,6 +203,11 @@ class _Walk:
             n_past=len(recording.prompt) + position,
             n_remaining=n_predict - (position + 1),
         )
+
+    def _room(self, position: int) -> int:
+        """Tokens for which the context has a place."""
+        recording = self._recording
+        return recording.n_ctx - len(recording.prompt) - position
 
     def _count(self, position: int, here: _Flags, drafted: _Small) -> _Outcome:
         run = min(self._runs[position], self._depth)
@@ -240,8 +249,10 @@ class _Walk:
         seconds += (price.rollback + price.rollback_token * accepted) * wrong
         seconds += price.catch_up * (self._lacks & (chain.steps > 0))
         self._seconds += seconds * here
-        # Fully accepted, and the last token of the chain was drafted but never decoded.
-        lacks = (accepted == drafted) & (drafted > 0) & chain.is_full
+        # Fully accepted, and the last token of the chain was drafted but never decoded. MTP layers
+        # read everything that was accepted again.
+        is_behind = (accepted == drafted) & chain.is_full | self._is_mtp
+        lacks = is_behind & (accepted > 0)
         self._lacks = np.where(here, lacks, self._lacks)
 
 

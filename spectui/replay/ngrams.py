@@ -18,6 +18,7 @@ from spectui.replay.totals import Total, mean_past, off_seconds, spread
 from spectui.replay.trace import Recording
 from spectui.speculative.counters import Round, RoundEnd
 from spectui.speculative.drafters import ChainedDrafter, Drafter, model_drafter
+from spectui.speculative.mtp import mtp_drafter
 from spectui.speculative.ngram import ngram_drafter
 
 NGRAM_COSTS = "ngram"
@@ -73,7 +74,7 @@ def replay_ngrams(
     """
     found = []
     for setting in settings:
-        if setting.has_model:
+        if setting.has_model or setting.mtp:
             raise UsageError("this setting drafts with a model; replay it with the model's chains")
         found.append(_total(recordings, setting, None, costs))
     return tuple(found)
@@ -125,7 +126,8 @@ def _total(
     for one in rounds:
         batches[one.n_drafted] += 1
     off_s = None if costs is None else off_seconds(recordings, costs)
-    seconds = None if costs is None else _seconds_of(recordings, walks, costs, len(batches) - 1)
+    prices = None if costs is None else costs.prices(len(batches) - 1)
+    seconds = None if prices is None else _seconds_of(recordings, walks, prices, speculation)
     return Total(
         draft=draft,
         speculation=speculation,
@@ -151,32 +153,41 @@ def _drafter(recording: Recording, speculation: SpeculationConfig, draft: str | 
     ]
     if draft is None:
         return drafters[0] if len(drafters) == 1 else ChainedDrafter(drafters)
-    model = RecordedDraft(recording, recording.chains[draft])
+    return ChainedDrafter((*drafters, _own_drafter(recording, speculation, draft)))
+
+
+def _own_drafter(recording: Recording, speculation: SpeculationConfig, draft: str) -> Drafter:
     # Both schedules draft the same; of the time that passes here nothing is kept.
-    own = model_drafter(model, speculation, Schedule.SERVER, lambda: 0.0)
-    return ChainedDrafter((*drafters, own))
+    chains = recording.chains[draft]
+    given = RecordedDraft(recording, chains), speculation, Schedule.SERVER, lambda: 0.0
+    if chains.mtp_layers:
+        return mtp_drafter(*given, n_layers=chains.mtp_layers)
+    return model_drafter(*given)
 
 
 def _seconds_of(
-    recordings: Sequence[Recording], walks: Sequence[Sequence[Round]], costs: Costs, depth: int
+    recordings: Sequence[Recording],
+    walks: Sequence[Sequence[Round]],
+    prices: Prices,
+    speculation: SpeculationConfig,
 ) -> list[float]:
     """[n_recordings]."""
-    prices = costs.prices(depth)
     return [
-        _seconds(rounds, prices, len(recording.prompt))
+        _seconds(rounds, prices, len(recording.prompt), is_mtp=speculation.mtp)
         for recording, rounds in zip(recordings, walks, strict=True)
     ]
 
 
-def _seconds(rounds: Sequence[Round], prices: Prices, n_past: int) -> float:
+def _seconds(rounds: Sequence[Round], prices: Prices, n_past: int, *, is_mtp: bool) -> float:
     total, lacking = 0.0, 0
     for one in rounds:
         total += _round_s(one, prices.at(n_past), lacking=lacking)
         n_past += len(one.tokens)
         # Of a chain that was accepted to its end the draft model has not decoded the last token;
-        # of what others drafted, nothing.
+        # of what others drafted, nothing. MTP layers read what was accepted again.
         if one.n_steps:
-            lacking = int(one.n_drafted == one.n_accepted == one.n_steps)
+            is_behind = one.n_drafted == one.n_accepted == one.n_steps
+            lacking = int(is_behind or (is_mtp and one.n_accepted > 0))
         else:
             lacking += len(one.tokens)
     return total

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 from spectui.replay.trace import Chains, Tail
 from spectui.speculative.decoder import draft_cap
-from spectui.speculative.models import DraftModel, Outputs
+from spectui.speculative.models import DraftModel, Outputs, SequenceModel
+from spectui.speculative.mtp import longest_draft
 
 
 def record_chains(
@@ -57,6 +58,54 @@ def record_chains(
         tokens=tuple(tokens),
         probabilities=tuple(probabilities),
         tails=tuple(tails),
+    )
+
+
+def record_own_chains(
+    target: SequenceModel,
+    model: DraftModel,
+    output: Sequence[int],
+    *,
+    depth: int,
+    n_layers: int,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Chains | None:
+    """Ask a target's MTP layers for their chain at every position of an output.
+
+    What they draft depends on the text alone, by way of the target's hidden states, so it is
+    exactly what they draft in a generation. It takes one pass of the target, and a chain per token.
+
+    Args:
+        target: holds the prompt, and shows its states to ``model``.
+        model: holds the prompt. Afterwards both hold the output as well, but for its last token.
+        output: of the target.
+        depth: longest draft that the chains shall answer for.
+        n_layers: that draft.
+        cancelled: asked after every position; True ends the recording.
+
+    Returns:
+        The chains, None if cancelled.
+    """
+    chains: list[Tail] = []
+    longest = longest_draft(depth, n_layers)
+    for position, token in enumerate(output):
+        if cancelled():
+            return None
+        n_past = model.n_past
+        model.mark()
+        chains.append(_tail(model, token, min(longest, model.n_ctx - n_past)))
+        model.truncate(n_past)
+        if position + 1 < len(output):
+            target.decode((token,), Outputs.NONE)
+            model.decode((token,), Outputs.NONE)
+    return Chains(
+        depth=depth,
+        tokens=tuple(chain.tokens[0] for chain in chains),
+        probabilities=tuple(chain.probabilities[0] for chain in chains),
+        tails=tuple(
+            Tail(tokens=chain.tokens[1:], probabilities=chain.probabilities[1:]) for chain in chains
+        ),
+        mtp_layers=n_layers,
     )
 
 

@@ -1,7 +1,7 @@
 """Replays added up over the recordings of a trace."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -75,11 +75,12 @@ def replay_trace(
     spreads = None if each_off_s is None or seconds is None else spread(each_off_s, seconds)
     deepness = mean_past(recordings)
     batches = _batches(replays)
+    is_mtp = any(recording.chains[draft].mtp_layers for recording in recordings)
     rows = zip(*(_flat(replays, name).tolist() for name in _COUNTS), strict=True)
     return tuple(
         Total(
             draft=draft,
-            speculation=speculation,
+            speculation=replace(speculation, mtp=is_mtp),
             **dict(zip(_COUNTS, row, strict=True)),
             batches=tuple(map(int, batches[:, index])),
             n_decoded=sum(recording.n_decoded for recording in recordings),

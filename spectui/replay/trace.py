@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from spectui.config import SamplingConfig, Schedule
 from spectui.replay.costs import Costs
 from spectui.speculative.decoder import Stop
+from spectui.speculative.mtp import longest_draft
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,16 @@ class Chains:
     tails: tuple[Tail, ...]
     """For each position whose token is not the output's next one, in order; the last position,
     which has no next one, always has a tail. Shorter than ``depth`` - 1 only where the context
-    ends."""
+    ends, or where MTP layers do."""
+    mtp_layers: int = 0
+    """Those of the target's own that draft, 0 for a draft model. A chain of theirs goes on from
+    hidden states of their own, where the next position's begins with the target's; so none is part
+    of another, and every position has a tail."""
+
+    @property
+    def longest(self) -> int:
+        """``draft_max`` from which on nothing changes, or what the chains can answer for."""
+        return longest_draft(self.depth, self.mtp_layers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +133,12 @@ def spread(output: Sequence[int], chains: Chains) -> Proposals:
     Raises:
         ValueError: the numbers of tokens and tails do not fit the output.
     """
-    wrong = [] if len(chains.tokens) != len(output) else list(mismatches(output, chains.tokens))
+    is_whole = len(chains.tokens) == len(output)
+    if chains.mtp_layers:
+        if not is_whole or len(chains.tails) != len(output):
+            raise ValueError("these chains belong to another output")
+        return _each_alone(output, chains)
+    wrong = list(mismatches(output, chains.tokens)) if is_whole else []
     if len(wrong) != len(chains.tails):
         raise ValueError("these chains belong to another output")
     runs: list[int] = []
@@ -146,3 +162,23 @@ def spread(output: Sequence[int], chains: Chains) -> Proposals:
         tokens=tuple(row.tokens for row in reversed(rows)),
         probabilities=tuple(row.probabilities for row in reversed(rows)),
     )
+
+
+def _each_alone(output: Sequence[int], chains: Chains) -> Proposals:
+    """Chains that are not part of each other."""
+    rows = [
+        Tail(tokens=(token, *tail.tokens), probabilities=(probability, *tail.probabilities))
+        for token, probability, tail in zip(
+            chains.tokens, chains.probabilities, chains.tails, strict=True
+        )
+    ]
+    return Proposals(
+        runs=tuple(_n_right(row.tokens, output[at + 1 :]) for at, row in enumerate(rows)),
+        tokens=tuple(row.tokens for row in rows),
+        probabilities=tuple(row.probabilities for row in rows),
+    )
+
+
+def _n_right(chain: Sequence[int], coming: Sequence[int]) -> int:
+    pairs = zip(chain, coming, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

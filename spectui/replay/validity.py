@@ -64,6 +64,8 @@ def _check_end(recording: Recording, where: str) -> None:
 def _check_chains(recording: Recording, chains: Chains, where: str) -> None:
     if not 1 <= chains.depth <= MAX_DEPTH:
         raise ValueError(f"{where} has chains of {chains.depth} tokens, not 1 to {MAX_DEPTH}")
+    if not 0 <= chains.mtp_layers <= MAX_DEPTH:
+        raise ValueError(f"{where} has {chains.mtp_layers} MTP layers, not 0 to {MAX_DEPTH}")
     if len(chains.tokens) != len(chains.probabilities):
         raise ValueError(f"{where} has tokens without a probability")
     _check_drafted(chains, where)

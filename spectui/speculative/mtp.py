@@ -22,9 +22,17 @@ class ServerMtpDrafter(ServerModelDrafter):
 
     _follows_with = Outputs.NONE
 
+    def __init__(
+        self, model: DraftModel, config: SpeculationConfig, clock: Clock, *, bounded: bool = False
+    ) -> None:
+        """Draft with ``model``; if ``bounded``, no longer chains than are asked for."""
+        super().__init__(model, config, clock)
+        self._bounded = bounded
+
     def draft(self, last: int, n_max: int) -> Draft:
         """As a draft model, but for a bound that is applied afterwards."""
-        return _cut(super().draft(last, self._model.n_ctx - self._n_past), n_max)
+        longest = n_max if self._bounded else self._model.n_ctx - self._n_past
+        return _cut(super().draft(last, longest), n_max)
 
 
 class FastMtpDrafter(FastModelDrafter):
@@ -35,9 +43,17 @@ class FastMtpDrafter(FastModelDrafter):
 
     _follows_with = Outputs.NONE
 
+    def __init__(
+        self, model: DraftModel, config: SpeculationConfig, clock: Clock, *, bounded: bool = False
+    ) -> None:
+        """Draft with ``model``; if ``bounded``, no longer chains than are asked for."""
+        super().__init__(model, config, clock)
+        self._bounded = bounded
+
     def draft(self, last: int, n_max: int) -> Draft:
         """Catch up and draft in one go; what was drafted from states of their own is forgotten."""
-        draft = super().draft(last, self._model.n_ctx - self._n_past)
+        longest = n_max if self._bounded else self._model.n_ctx - self._n_past
+        draft = super().draft(last, longest)
         self._model.truncate(self._n_past + 1)
         return _cut(draft, n_max)
 
@@ -57,14 +73,36 @@ def mtp_drafter(
     clock: Clock,
     *,
     n_layers: int = 1,
+    bounded: bool = False,
 ) -> Drafter:
     """The drafter of ``schedule`` over a target's MTP layers.
 
     Several draft one token each, and know of the text only what all of them have followed: that is
     the server's schedule.
+
+    Args:
+        model: the MTP layers.
+        config: the setting.
+        schedule: the work per round.
+        clock: source of all times.
+        n_layers: that draft.
+        bounded: make no longer chains than are asked for: for measuring what chains cost.
     """
-    if n_layers > 1:
-        config = replace(config, draft_max=min(config.draft_max, n_layers))
-    if schedule is Schedule.SERVER or n_layers > 1:
-        return ServerMtpDrafter(model, config, clock)
-    return FastMtpDrafter(model, config, clock)
+    config = replace(config, draft_max=longest_draft(config.draft_max, n_layers))
+    if effective_schedule(schedule, n_layers) is Schedule.SERVER:
+        return ServerMtpDrafter(model, config, clock, bounded=bounded)
+    return FastMtpDrafter(model, config, clock, bounded=bounded)
+
+
+ONLY_SERVER = "several MTP layers draft on llama-server's schedule alone"
+"""Why ``effective_schedule`` is not what was asked for."""
+
+
+def effective_schedule(wanted: Schedule, n_layers: int) -> Schedule:
+    """The work per round that ``n_layers`` MTP layers can do it in; 0 for none that draft."""
+    return Schedule.SERVER if n_layers > 1 else wanted
+
+
+def longest_draft(wanted: int, n_layers: int) -> int:
+    """What becomes of ``draft_max``: one layer goes on from itself, several draft a token each."""
+    return min(wanted, n_layers) if n_layers > 1 else wanted

@@ -6,7 +6,7 @@ Runs on the event loop and owns the state of the session; screens only show it.
 from collections.abc import Callable
 from dataclasses import replace
 
-from spectui.config import SpeculationConfig
+from spectui.config import Schedule, SpeculationConfig
 from spectui.demo import DemoModel
 from spectui.engine.events import (
     EngineFailed,
@@ -27,6 +27,7 @@ from spectui.live.store import SessionStore
 from spectui.monitor.readings import Snapshot
 from spectui.prompts import Prompt
 from spectui.sessions import Session, speculation_of
+from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
 from spectui.tui.backstage import Backstage
 from spectui.tui.messages import (
     DemoBuilding,
@@ -157,11 +158,15 @@ class Director:
         self.talk.tally.loaded(event.role, event.memory)
         if event.role is Role.TARGET:
             self._target = event
+            self._screen.setup = replace(setup, schedule=self._possible(setup.schedule))
             if setup.draft is not None:
                 self._screen.loading_bars.set_part(setup.draft.path.name, 0.0)
                 session.load_draft(setup.draft)
                 return
         self._start_talking()
+
+    def _possible(self, wanted: Schedule) -> Schedule:
+        return effective_schedule(wanted, 0 if self._target is None else self._target.mtp_layers)
 
     def _start_talking(self) -> None:
         self._resume_talk()
@@ -258,9 +263,12 @@ class Director:
         if self.setup is None:
             return
         self.speculate(changed.speculation)
+        schedule = self._possible(changed.schedule)
+        if schedule is not changed.schedule:
+            self._warn(f"The schedule stays {schedule}: {ONLY_SERVER}.")
         self._screen.setup = replace(
             self.setup,
-            schedule=changed.schedule,
+            schedule=schedule,
             sampling=changed.sampling,
             n_predict=changed.n_predict,
             system=changed.system,
@@ -288,7 +296,7 @@ class Director:
         setup, session = self.setup, self._backstage.session
         if setup is None or session is None or not self.can_measure:
             raise UsageError("tuning needs a loaded pair; choose one, or wait until it is loaded")
-        if setup.draft is None:
+        if setup.draft is None and not (self._target and self._target.mtp_layers):
             raise UsageError("tuning needs a draft; choose a pair with one")
         session.start_tuning(setup, prompts, n_trials)
 

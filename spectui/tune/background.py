@@ -214,7 +214,11 @@ class BackgroundTuning:
 
     def _space(self) -> SearchSpace:
         request = self._request
-        return SearchSpace(drafts=(request.draft.name,), max_draft=longest_draft(request.context))
+        return SearchSpace(
+            drafts=(request.draft.name,),
+            max_draft=longest_draft(request.context),
+            mtp_layers=request.target.mtp_layers,
+        )
 
     def _on_event(self, event: TuneEvent) -> None:
         # Before the lock, which pausing and stopping wait for.

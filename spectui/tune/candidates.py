@@ -1,15 +1,20 @@
-"""Drafts that a study may try."""
+"""Who may draft in a study: draft models, and the target's own MTP layers."""
 
 from dataclasses import dataclass
 
-from spectui.config import ModelOptions
+from spectui.config import MTP_KIND, ModelOptions
 from spectui.engine.events import ModelLoaded
 from spectui.errors import SpectuiError
 
 
+def draft_name(stem: str) -> str:
+    """What a draft model is called whose file is named ``stem``: not as the MTP layers are."""
+    return f"{stem}#1" if stem == MTP_KIND else stem
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A draft that may be tried."""
+    """A draft that may be tried. ``MTP_KIND`` is the name of the target's own MTP layers alone."""
 
     name: str
     options: ModelOptions
@@ -17,6 +22,19 @@ class Candidate:
     """What is known of it; None if it could not be loaded."""
     error: SpectuiError | None = None
     """Why it cannot be used."""
+
+    @property
+    def is_mtp(self) -> bool:
+        """Whether it is the target's own MTP layers, which are loaded with it.
+
+        Then ``options`` and ``loaded`` are the target's.
+        """
+        return self.name == MTP_KIND
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it drafts a few tokens at most: several MTP layers, which draft one each."""
+        return self.is_mtp and self.loaded is not None and self.loaded.mtp_layers > 1
 
     @property
     def reason(self) -> str | None:

@@ -98,7 +98,7 @@ def forecasts(
         off = off_costs(draft, costs_by_draft, space)
         if costs is not None and off is not None:
             forecast = partial(_forecast, space=space, off_s=sum(off_seconds(recordings, off)))
-            totals = replay_trace(recordings, draft, space.grid(), costs)
+            totals = replay_trace(recordings, draft, space.grid(draft), costs)
             alone = [forecast(total) for total in totals if _is_sensible(total.speculation)]
             ahead = [s for s in space.ahead() if has_text or not hashes_tokens(s)]
             found += [*alone, *_chained(recordings, alone, ahead, costs, forecast)]

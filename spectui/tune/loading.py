@@ -65,20 +65,25 @@ class Loader:
         """Whether the target lies otherwise beside ``draft`` than beside ``other``."""
         return self._n_cpu_moe(draft) != self._n_cpu_moe(other)
 
+    def is_short(self, draft: str) -> bool:
+        """Whether it drafts a few tokens at most, as ``Candidate.is_short``."""
+        return self._candidates[draft].is_short
+
     def load(self, draft: str | None) -> None:
         """Place the target for ``draft``, and load that in place of another one.
 
-        Several drafts may not fit, and do not run at once. Without a draft, one that is loaded
-        stays.
+        Several drafts may not fit, and do not run at once. Without a draft model, as with the
+        target's own MTP layers, one that is loaded stays.
 
         Raises:
             SpectuiError: the engine failed.
         """
         self._place(self._n_cpu_moe(draft))
-        if draft not in self._candidates or draft == self._loaded:
+        candidate = self._candidates.get(draft or "")
+        if candidate is None or candidate.is_mtp or draft == self._loaded:
             return
         self._loaded = None
-        self._engine.load_draft(self._candidates[draft].options)
+        self._engine.load_draft(candidate.options)
         self._loaded = draft
 
     def _n_cpu_moe(self, draft: str | None) -> int | None:

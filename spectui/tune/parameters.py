@@ -114,7 +114,7 @@ def _suggest_model(trial: Suggests, space: SearchSpace) -> Arm:
     config = SpeculationConfig(
         draft_max=longest, draft_min=min(shortest, longest), draft_p_min=round(floor, 2)
     )
-    return Arm(draft=draft, speculation=config.after(_suggest_ahead(trial, space)))
+    return space.arm(draft, config.after(_suggest_ahead(trial, space)))
 
 
 def _suggest_ahead(trial: Suggests, space: SearchSpace) -> tuple[SpeculationConfig, ...]:

@@ -31,6 +31,7 @@ class CostProbe:
         *,
         depth: int,
         ngram: NgramConfig | None = None,
+        mtp: bool = False,
         seed: int = 0,
     ) -> None:
         """Prepare; nothing runs yet.
@@ -41,13 +42,14 @@ class CostProbe:
             schedule: the work per round.
             depth: longest draft.
             ngram: drafts in place of a draft model.
+            mtp: the target's own MTP layers do.
             seed: of the order of lengths.
         """
         self._engine = engine
         self._workload = workload
         self._schedule = schedule
         self._depth = depth
-        self._speculation = SpeculationConfig(draft_max=depth, ngram=ngram)
+        self._speculation = SpeculationConfig(draft_max=depth, ngram=ngram, mtp=mtp)
         self._random = random.Random(seed)  # noqa: S311 - an order of measurements needs no secrets
         self._rounds: list[Round] = []
 
@@ -73,7 +75,11 @@ class CostProbe:
             before = self._rounds_of(item, None)
             # The first round after a prompt is slower than the rest.
             found = observed_rounds(
-                self._rounds_of(item, self._lengths()), n_prompt, group, self._schedule
+                self._rounds_of(item, self._lengths()),
+                n_prompt,
+                group,
+                self._schedule,
+                mtp=self._speculation.mtp,
             )[1:]
             after = self._rounds_of(item, None)
             if min(len(before), len(after)) > 1 and found:
@@ -142,9 +148,17 @@ def observed_off(group: int, n_prompt: int, rounds: Sequence[Round]) -> Observed
 
 
 def observed_rounds(
-    rounds: Sequence[Round], n_prompt: int, group: int, schedule: Schedule
+    rounds: Sequence[Round], n_prompt: int, group: int, schedule: Schedule, *, mtp: bool = False
 ) -> list[Observed]:
-    """Rounds with the depth at which each began, and whether its draft had to catch up."""
+    """Rounds with the depth at which each began, and whether its draft had to catch up.
+
+    Args:
+        rounds: of one generation.
+        n_prompt: tokens of its prompt.
+        group: its number.
+        schedule: the work per round.
+        mtp: the target's own MTP layers drafted, which read again whatever was accepted.
+    """
     found = []
     n_past = n_prompt
     lacks = False
@@ -153,7 +167,8 @@ def observed_rounds(
             Observed(group=group, n_past=n_past, catches_up=lacks and one.n_steps > 0, round=one)
         )
         n_past += len(one.tokens)
-        lacks = schedule is Schedule.FAST and _leaves_one_behind(one)
+        is_behind = _leaves_one_behind(one) or (mtp and one.n_accepted > 0)
+        lacks = schedule is Schedule.FAST and is_behind
     return found
 
 

@@ -6,6 +6,7 @@ from itertools import product
 
 from spectui.config import (
     CACHE_LONGEST,
+    MTP_KIND,
     ContextOptions,
     NgramConfig,
     NgramKind,
@@ -14,6 +15,7 @@ from spectui.config import (
 )
 from spectui.errors import UsageError
 from spectui.replay.grid import Grid
+from spectui.speculative.mtp import longest_draft as longest_mtp_draft
 from spectui.tune.placements import Placements
 from spectui.tune.trials import OFF, Arm
 
@@ -80,10 +82,13 @@ class SearchSpace:
     """
 
     drafts: tuple[str, ...]
-    """Names of draft models; none if only n-gram drafters can be tried."""
+    """Names of draft models, ``MTP_KIND`` for the target's own MTP layers; none if only n-gram
+    drafters can be tried."""
     tuned: frozenset[Parameter] = frozenset(Parameter)
     max_draft: int = MAX_DRAFT
     """Longest draft that batch and context have room for, at most ``MAX_DRAFT``."""
+    mtp_layers: int = 0
+    """Of the target's own, where they may draft."""
     with_ngrams: bool = True
     """Whether n-gram drafters may be tried; needed where there is no draft model."""
     placements: Placements | None = None
@@ -107,9 +112,11 @@ class SearchSpace:
         time there is, and a sampler that has never seen a kind would leave it alone.
         """
         arms = [OFF]
-        arms += [Arm(draft=draft, speculation=SERVER_DEFAULTS) for draft in self.drafts]
+        arms += [self.arm(draft, SERVER_DEFAULTS) for draft in self.drafts]
         if Parameter.DRAFT_MAX in self.tuned and Parameter.DRAFT_P_MIN in self.tuned:
-            arms += [Arm(draft=draft, speculation=OLD_DEFAULTS) for draft in self.drafts[:1]]
+            # Builds that had these defaults knew nothing of MTP.
+            models = [draft for draft in self.drafts if draft != MTP_KIND]
+            arms += [self.arm(draft, OLD_DEFAULTS) for draft in models[:1]]
         arms += [Arm(draft=None, speculation=FIRST_NGRAM)] * self.with_ngrams
         return tuple(
             self.placed(arm)
@@ -117,14 +124,26 @@ class SearchSpace:
             if arm.speculation is None or arm.speculation.draft_max <= self.max_draft
         )
 
-    def grid(self) -> Grid:
+    def arm(self, draft: str, setting: SpeculationConfig) -> Arm:
+        """``draft`` with ``setting``, or with as much of it as there are MTP layers for."""
+        if draft != MTP_KIND:
+            return Arm(draft=draft, speculation=setting)
+        longest = longest_mtp_draft(setting.draft_max, self.mtp_layers)
+        # A draft_min above draft_max would drop every draft.
+        shortest = min(setting.draft_min, longest)
+        own = replace(setting, draft_max=longest, draft_min=shortest, mtp=True)
+        return Arm(draft=draft, speculation=own)
+
+    def grid(self, draft: str) -> Grid:
         """Every setting of a draft model, for a replay."""
         tuned, fixed = self.tuned, SERVER_DEFAULTS
-        longest = tuple(range(1, self.max_draft + 1))
+        of_layers = self.mtp_layers if draft == MTP_KIND else 0
+        most = longest_mtp_draft(self.max_draft, of_layers)
+        longest = tuple(range(1, most + 1))
         shortest = tuple(range(MAX_DRAFT_MIN + 1))
         floors = tuple(round(step * P_MIN_STEP, 2) for step in range(round(1 / P_MIN_STEP)))
         return Grid(
-            draft_max=longest if Parameter.DRAFT_MAX in tuned else (fixed.draft_max,),
+            draft_max=longest if Parameter.DRAFT_MAX in tuned else (min(fixed.draft_max, most),),
             draft_min=shortest if Parameter.DRAFT_MIN in tuned else (fixed.draft_min,),
             draft_p_min=floors if Parameter.DRAFT_P_MIN in tuned else (fixed.draft_p_min,),
         )

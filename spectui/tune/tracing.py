@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from spectui import __version__
-from spectui.config import NgramConfig, Schedule
+from spectui.config import MTP_KIND, NgramConfig, Schedule
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, ModelLoaded
@@ -195,6 +195,7 @@ class Tracer:
                     output=recording.output,
                     depth=self._depth,
                     reuse_prompt=True,
+                    mtp=draft == MTP_KIND,
                 )
             )
             self._chains_s[recording.id, draft] = told.seconds
@@ -216,19 +217,16 @@ class Tracer:
             self._costs[name] = costs = fit_costs(probed, others)
             self._on_event(CostsMeasured(draft=name, costs=costs))
 
-    def _beside(self, name: str) -> list[tuple[str, Probed]]:
-        """What was measured with the target where it lies for ``name``."""
-        return [
-            (key, probed)
-            for key, probed in self._probed.items()
-            if not self._loader.moves(_draft(key), _draft(name))
-        ]
-
     def _probe(self, name: str, ngram: NgramConfig | None = None) -> None:
         if self._schedule is None:
             return
         probe = CostProbe(
-            self._engine, self._workload, self._schedule, depth=self._depth, ngram=ngram
+            self._engine,
+            self._workload,
+            self._schedule,
+            depth=self._depth,
+            ngram=ngram,
+            mtp=name == MTP_KIND,
         )
         probed = probe.run(
             self._in_time(spread_out(self._workload.items, _n_probed(len(self._beside(name))))),
@@ -260,9 +258,11 @@ def n_tracing_steps(n_prompts: int, loader: Loader) -> int:
 def probes_without_draft(loader: Loader) -> bool:
     """Whether rounds without a draft model are measured apart.
 
-    Where there is no draft, and where the target lies otherwise beside one.
+    Where no draft is long enough to tell what verifying the longer drafts of n-gram drafters costs,
+    and where the target lies otherwise beside one.
     """
-    return not loader.drafts or any(loader.moves(draft, None) for draft in loader.drafts)
+    drafts = loader.drafts
+    return all(map(loader.is_short, drafts)) or any(loader.moves(draft, None) for draft in drafts)
 
 
 def _draft(name: str) -> str | None:

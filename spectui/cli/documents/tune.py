@@ -134,14 +134,17 @@ def _standing(one: Standing) -> Json:
 def _candidate(candidate: Candidate, memory_bytes: int | None) -> Json:
     """With the memory of weights, cache and scratch; before it was loaded, of the first two."""
     loaded = candidate.loaded
-    if loaded is not None:
+    unknown = "it could not be loaded"
+    if candidate.is_mtp:
+        unknown = "its layers are part of the target"
+    elif loaded is not None:
         memory_bytes = sum(buffer.size_bytes for buffer in loaded.memory.buffers)
     known = {"path": str(candidate.options.path)}
     return {
         **(known if candidate.loaded is None else model(candidate.loaded)),
         # As trials call it, not as its file does.
         "name": candidate.name,
-        **or_reason("memory_bytes", memory_bytes, "it could not be loaded"),
+        **or_reason("memory_bytes", memory_bytes, unknown),
         "compatible": candidate.reason is None,
         "reason": candidate.reason,
     }

@@ -250,6 +250,8 @@ def describe(setup: LiveSetup) -> str:
         off = off if setup.draft is None else f"{off} ({setup.draft.path.stem})"
         return f"{name}, {off}{temp}"
     *ahead, last = (f"{one.kind} {one.summary}".strip() for one in setup.drafting.chain)
+    if setup.drafting.mtp:
+        return f"{', '.join((name, *ahead, last, setup.schedule))}{temp}"
     if setup.draft is None or not setup.drafting.has_model:
         return f"{', '.join((name, *ahead, last))}{temp}"
     pair = f"{name} + {setup.draft.path.stem}"

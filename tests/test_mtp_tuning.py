@@ -1,0 +1,315 @@
+"""Targets that draft for themselves, recorded and tuned: what replays say is what happens."""
+
+import json
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectui.config import (
+    MTP_KIND,
+    ModelOptions,
+    NgramConfig,
+    Schedule,
+    SpeculationConfig,
+)
+from spectui.engine.commands import Generate, RecordChains
+from spectui.engine.driver import Engine
+from spectui.engine.events import PromptEvaluated
+from spectui.engine.prompts import PromptStore
+from spectui.errors import UsageError
+from spectui.llama.context import AbortFlag
+from spectui.llama.model import Model
+from spectui.llama.mtp import MtpContext
+from spectui.llama.pair import TargetContext
+from spectui.replay.grid import Grid
+from spectui.replay.ngrams import replay_chained
+from spectui.replay.totals import replay_trace
+from spectui.replay.trace import Recording
+from spectui.speculative.models import Outputs
+from tests.support.cli import Spectui
+from tests.support.engine import ENDLESS, small_context
+from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
+from tests.support.mtp import WRITERS, write_qwen35
+
+pytest_plugins = ("tests.support.fixtures", "tests.support.cli_fixtures")
+
+MAX_DRAFT = 8
+PROMPTS = ((88, 102, 126, 263, 261, 109, 271) * 4, tuple(range(40, 90)))
+# No probability is within a thousandth of this floor: rounding moves less.
+GRID = Grid(draft_max=(1, 2, 3, 8), draft_min=(0, 2), draft_p_min=(0.0, 0.44))
+NGRAMS = SpeculationConfig(draft_max=6, ngram=NgramConfig(size_n=2))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("mtp")
+    for name, write in WRITERS.items():
+        write(Tiny(), found / f"{name}.gguf")
+    return found
+
+
+@pytest.fixture(scope="module", params=WRITERS)
+def engine(folder: Path, request: pytest.FixtureRequest) -> Iterator[Engine]:
+    options = ModelOptions(path=folder / f"{request.param}.gguf")
+    with Engine() as started:
+        started.load_target(options, small_context(), max_draft=MAX_DRAFT, mtp=True)
+        yield started
+
+
+def recorded(engine: Engine, command: Generate) -> Recording:
+    plain = engine.generate(command)
+    told = engine.record_chains(
+        RecordChains(
+            prompt=command.prompt,
+            output=plain.tokens,
+            depth=MAX_DRAFT,
+            reuse_prompt=command.reuse_prompt,
+            mtp=True,
+        )
+    )
+    return Recording(
+        id="x",
+        category="code",
+        prompt=command.prompt,
+        output=plain.tokens,
+        stop=plain.stop,
+        n_predict=command.n_predict,
+        n_ctx=512,
+        chains={MTP_KIND: told.chains},
+    )
+
+
+@pytest.mark.parametrize("reuse_prompt", [False, True], ids=["fresh", "reused"])
+@pytest.mark.parametrize("prompt", PROMPTS, ids=len)
+def test_a_recording_predicts_every_setting(
+    engine: Engine, prompt: tuple[int, ...], *, reuse_prompt: bool
+) -> None:
+    command = Generate(prompt=prompt, n_predict=48, sampling=ENDLESS, reuse_prompt=reuse_prompt)
+    recording = recorded(engine, command)
+    totals = replay_trace((recording,), MTP_KIND, GRID)
+    chained = [total.speculation.after((NGRAMS,)) for total in totals[:2]]
+    n_accepted = 0
+    for total in (*totals, *replay_chained((recording,), MTP_KIND, chained)):
+        for schedule in Schedule:
+            drafting = replace(command, speculation=total.speculation, schedule=schedule)
+            result = engine.generate(drafting)
+            assert result.tokens == recording.output
+            for name in ("n_rounds", "n_drafted", "n_accepted", "n_rejections"):
+                assert getattr(total, name) == getattr(result.counters, name), (name, drafting)
+            n_accepted += result.counters.n_accepted
+    assert n_accepted > 0
+
+
+def test_a_full_context_is_predicted(folder: Path) -> None:
+    with Engine() as engine:
+        options = ModelOptions(path=folder / "glm4moe.gguf")
+        loaded = engine.load_target(options, small_context(64), max_draft=MAX_DRAFT, mtp=True)
+        command = Generate(prompt=PROMPTS[0], sampling=ENDLESS)
+        recording = replace(recorded(engine, command), n_ctx=loaded.n_ctx)
+        for total in replay_trace((recording,), MTP_KIND, GRID):
+            result = engine.generate(replace(command, speculation=total.speculation))
+            assert total.n_drafted == result.counters.n_drafted
+            assert total.n_accepted == result.counters.n_accepted
+
+
+def test_a_recording_leaves_the_chat_alone(engine: Engine) -> None:
+    drafting = SpeculationConfig(draft_max=2, mtp=True)
+    turn = Generate(
+        prompt=PROMPTS[0], n_predict=10, sampling=ENDLESS, conversation=True, speculation=drafting
+    )
+    first = engine.generate(turn)
+    command = RecordChains(prompt=PROMPTS[1], output=(90, 91), depth=4, mtp=True)
+    engine.record_chains(command)
+    longer = replace(turn, prompt=(*turn.prompt, *first.tokens))
+    again = engine.generate(longer)
+    assert again.tokens == engine.generate(replace(longer, conversation=False)).tokens
+
+
+def test_what_was_loaded_without_them_records_nothing_of_them(tiny: TinyPath) -> None:
+    with Engine() as engine:
+        engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=4)
+        with pytest.raises(UsageError, match="without its MTP layers"):
+            engine.record_chains(RecordChains(prompt=(77,), output=(1,), depth=4, mtp=True))
+
+
+def test_another_draft_does_not_cost_what_is_kept_of_prompts(folder: Path, tiny: TinyPath) -> None:
+    command = Generate(
+        prompt=PROMPTS[0],
+        n_predict=4,
+        sampling=ENDLESS,
+        reuse_prompt=True,
+        speculation=SpeculationConfig(draft_max=2, mtp=True),
+    )
+    with Engine() as engine:
+        options = ModelOptions(path=folder / "glm4moe.gguf")
+        engine.load_target(options, small_context(), max_draft=4, mtp=True)
+        engine.load_draft(ModelOptions(path=tiny(TARGET)))
+        engine.generate(command)
+        engine.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
+        reused: list[int] = []
+        engine.on_event = lambda event: reused.extend(
+            [event.n_reused] if isinstance(event, PromptEvaluated) else []
+        )
+        engine.generate(command)
+        assert reused == [len(PROMPTS[0])]
+
+
+def test_of_a_prompt_both_caches_are_kept_or_neither(folder: Path) -> None:
+    context, abort = small_context(), AbortFlag()
+    prompts = (PROMPTS[1], PROMPTS[1][::-1])
+    with (
+        Model(ModelOptions(path=folder / "glm4moe.gguf"), load_mtp=True) as model,
+        TargetContext(model, context, max_draft=MAX_DRAFT, abort=abort) as target,
+        MtpContext(target, context, max_draft=MAX_DRAFT, abort=abort) as mtp,
+    ):
+        target.show_states_to(mtp)
+
+        def keep(prompt: tuple[int, ...], store: PromptStore) -> int:
+            target.clear()
+            mtp.clear()
+            target.decode(prompt, Outputs.LAST)
+            mtp.decode(prompt, Outputs.NONE)
+            store.keep_target(target, prompt)
+            store.keep_mtp(mtp, prompt)
+            return target.state_bytes + mtp.state_bytes
+
+        store = PromptStore(capacity_bytes=keep(prompts[0], PromptStore()) * 3 // 2)
+        for prompt in prompts:
+            keep(prompt, store)
+        for prompt, n_kept in zip(prompts, (0, len(prompts[1])), strict=True):
+            target.clear()
+            mtp.clear()
+            store.restore_pair(target, mtp, prompt)
+            assert (target.n_past, mtp.n_past) == (n_kept, n_kept)
+
+
+@pytest.fixture
+def options(folder: Path, prompts: Path) -> list[object]:
+    """Options of a run on a tiny model that drafts for itself."""
+    small = ["-c", 256, "-t", 1, "-n", 12, "--ignore-eos", "--prompts", prompts]
+    return ["-m", folder / "qwen35.gguf", *small]
+
+
+def tuned(spectui: Spectui, *arguments: object) -> dict[str, Any]:
+    assert spectui("tune", *arguments, "--json", "-", "--quiet") == 0, spectui.err
+    document: dict[str, Any] = json.loads(spectui.out)
+    return document
+
+
+def test_tune_tries_what_the_target_can_do_itself(spectui: Spectui, options: list[object]) -> None:
+    document = tuned(spectui, *options, "--tune", "draft_p_min", "--trials", 6)
+    (own,) = document["drafts"]
+    assert (own["name"], own["compatible"]) == (MTP_KIND, True)
+    assert own["memory_bytes_reason"] == "its layers are part of the target"
+    tried = [one["params"] for one in document["trials"]]
+    by_mtp = [params for params in tried if params.get("mtp")]
+    assert by_mtp
+    assert {params["draft"] for params in by_mtp} == {MTP_KIND}
+    forecasts = [one for one in document["forecasts"] if one["params"].get("mtp")]
+    assert forecasts
+    assert all(one["n_accepted"] <= one["n_drafted"] for one in forecasts)
+    assert document["lossless"] is True
+
+
+def test_only_it_is_tried_where_it_is_named_and_its_flags_are_printed(
+    spectui: Spectui, options: list[object]
+) -> None:
+    named = ["--spec-type", MTP_KIND, "--tune", "draft_max", "--trials", 3]
+    document = tuned(spectui, *options, *named)
+    best = document["best"]["params"]
+    assert document["best_command"] is not None
+    if best["draft"] == MTP_KIND:
+        words = shlex.split(document["best_command"])
+        assert words[words.index("--spec-type") + 1] == MTP_KIND
+        assert words[words.index("--spec-draft-n-max") + 1] == str(best["draft_max"])
+        assert "--spec-draft-model" not in words
+
+
+def test_it_is_left_out_where_only_models_are_wanted(
+    spectui: Spectui, options: list[object], folder: Path, tmp_path: Path
+) -> None:
+    drafts = ["-md", folder / "glm4moe.gguf", "--spec-type", "draft-simple"]
+    path = tmp_path / "x.trace.json.gz"
+    assert spectui("trace", *options, *drafts, "--no-costs", "--out", path) == 0, spectui.err
+    assert spectui("replay", path, "--draft-max", 2, "--json", "-") == 0
+    assert {one["draft"] for one in json.loads(spectui.out)["configs"]} == {"glm4moe"}
+
+
+def test_several_layers_are_tuned_up_to_their_number(
+    spectui: Spectui, options: list[object], folder: Path
+) -> None:
+    document = tuned(spectui, "-m", folder / "mimo2.gguf", *options[2:], "--trials", 5)
+    lengths = {
+        one["params"]["draft_max"]
+        for one in (*document["trials"], *document["forecasts"])
+        if one["params"].get("mtp")
+    }
+    assert lengths <= {1, 2, 3}
+    assert 3 in lengths
+
+
+def test_a_replay_counts_what_bench_counts(
+    spectui: Spectui, options: list[object], tmp_path: Path
+) -> None:
+    path = tmp_path / "x.trace.json.gz"
+    assert spectui("trace", *options, "--draft-max", 8, "--out", path, "--quiet") == 0, spectui.err
+    for longest, p_min in ((2, 0.0), (8, 0.44)):
+        setting = ["--draft-max", longest, "--draft-p-min", p_min, "--json", "-"]
+        assert spectui("replay", path, *setting) == 0, spectui.err
+        (replayed,) = json.loads(spectui.out)["configs"]
+        assert replayed["mtp"] is True
+        assert replayed["tokens_per_s"] > 0
+        assert spectui("bench", *options, "--spec-type", MTP_KIND, *setting, "--quiet") == 0
+        measured = json.loads(spectui.out)["speculative"]
+        for name in ("n_rounds", "n_drafted", "n_accepted"):
+            assert replayed[name] == measured[name], name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "refusal"),
+    [
+        (["--spec-type", "draft-mtp"], (3, "cannot draft for itself: it is a llama without MTP")),
+        (["--spec-type", "draft-mtp", "-md", "d.gguf"], (2, "add draft-simple to it")),
+        (["--spec-type", "draft-simple"], (2, "give at least one draft with -md")),
+        (["--spec-type", "draft-mtp", "--dialect", "ik"], (2, "has no flags for draft-mtp")),
+    ],
+    ids=["plain", "draft", "no draft", "dialect"],
+)
+def test_what_cannot_be_tuned_is_refused_in_one_sentence(
+    spectui: Spectui,
+    tiny: TinyPath,
+    prompts: Path,
+    arguments: list[object],
+    refusal: tuple[int, str],
+) -> None:
+    code, sentence = refusal
+    own = ["-m", tiny(OTHER), "-c", 256, "-t", 1, "--prompts", prompts]
+    assert spectui("tune", *own, *arguments, "--quiet") == code
+    assert sentence in spectui.err
+    assert spectui.err.count("\n") == 1
+
+
+def test_layers_that_llama_cpp_does_not_run_are_left_out_with_the_reason(
+    spectui: Spectui, options: list[object], tmp_path: Path
+) -> None:
+    target, path = tmp_path / "two.gguf", tmp_path / "x.trace.json.gz"
+    write_qwen35(Tiny(), target, n_mtp=2)
+    arguments = ["-m", target, *options[2:], "--no-costs", "--out", path]
+    assert spectui("trace", *arguments) == 0, spectui.err
+    assert "left out draft-mtp" in spectui.err
+    assert "has 2 MTP layers, and llama.cpp runs one for qwen35" in spectui.err
+
+
+def test_a_draft_of_that_name_is_told_apart(
+    spectui: Spectui, options: list[object], folder: Path, tmp_path: Path
+) -> None:
+    draft, path = tmp_path / f"{MTP_KIND}.gguf", tmp_path / "x.trace.json.gz"
+    draft.symlink_to(folder / "glm4moe.gguf")
+    assert spectui("trace", *options, "-md", draft, "--no-costs", "--out", path) == 0, spectui.err
+    assert spectui("replay", path, "--draft-max", 2, "--json", "-") == 0
+    found = {one["draft"]: one.get("mtp", False) for one in json.loads(spectui.out)["configs"]}
+    assert found == {f"{MTP_KIND}#1": False, MTP_KIND: True}

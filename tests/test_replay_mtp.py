@@ -1,0 +1,151 @@
+"""Replay of a target's MTP layers, whose chains are no part of each other, against the loop."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spectui.config import MTP_KIND, NgramKind, Schedule, SpeculationConfig, ngram_setting
+from spectui.replay.file import bare
+from spectui.replay.grid import Grid, replay_grid
+from spectui.replay.ngrams import replay_chained
+from spectui.replay.recorder import record_own_chains
+from spectui.replay.totals import replay_trace
+from spectui.replay.trace import Chains, Recording, spread
+from spectui.replay.validity import check_trace
+from spectui.speculative.counters import Round, count
+from spectui.speculative.decoder import Decoder
+from spectui.speculative.drafters import ChainedDrafter
+from spectui.speculative.models import Outputs
+from spectui.speculative.mtp import mtp_drafter
+from spectui.speculative.ngram import ngram_drafter
+from tests.support.replay import COSTS, DEPTH, SCENE, Scene, record, repetitive_scenes, scenes
+from tests.support.replay import trace_of as trace_of_draft
+from tests.support.scripted import N_VOCAB, ScriptedDraft, mix
+
+GRID = Grid(draft_max=(1, 2, 4, DEPTH), draft_min=(0, 2, 3), draft_p_min=(0.0, 0.3, 0.6))
+COUNTS = ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_before_mismatch")
+N_LAYERS = st.sampled_from([1, 3])
+AHEAD = ngram_setting(NgramKind.SIMPLE, {"size_n": 1, "size_m": 3})
+
+
+class ScriptedMtp(ScriptedDraft):
+    """Says something else where it goes on from itself than where the target was before it."""
+
+    n_steps = 0
+
+    def mark(self) -> None:
+        super().mark()
+        self.n_steps = 0
+
+    def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
+        super().decode(tokens, outputs)
+        self.n_steps += outputs is Outputs.LAST
+
+    def top(self) -> tuple[int, float]:
+        token, probability = super().top()
+        if self.n_steps > 1 and mix(self.output(0), "own", self.n_steps) % 3 == 0:
+            return (token + self.n_steps) % N_VOCAB, probability / 2
+        return token, probability
+
+
+def layers_of(scene: Scene) -> ScriptedMtp:
+    return ScriptedMtp(scene.n_ctx, scene.propose)
+
+
+def record_mtp(scene: Scene, n_layers: int) -> tuple[Recording, Chains]:
+    recording, _ = record(scene)
+    target, layers = scene.target(), layers_of(scene)
+    target.decode(scene.prompt, Outputs.LAST)
+    layers.decode(scene.prompt, Outputs.NONE)
+    chains = record_own_chains(target, layers, recording.output, depth=DEPTH, n_layers=n_layers)
+    assert chains is not None
+    assert target.n_past == layers.n_past == len(scene.prompt) + len(recording.output) - 1
+    return replace(recording, chains={MTP_KIND: chains}), chains
+
+
+def run(scene: Scene, config: SpeculationConfig, schedule: Schedule, n_layers: int) -> list[Round]:
+    *ahead, own = config.chain
+    ngrams = [ngram_drafter(one.ngram, one.draft_max) for one in ahead if one.ngram]
+    mtp = mtp_drafter(layers_of(scene), own, schedule, lambda: 0.0, n_layers=n_layers)
+    drafter = ChainedDrafter((*ngrams, mtp))
+    decoder = Decoder(scene.target(), drafter, n_predict=scene.n_predict, clock=lambda: 0.0)
+    return list(decoder.rounds(decoder.start(scene.prompt)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(scene=scenes(), schedule=st.sampled_from(Schedule), n_layers=N_LAYERS)
+def test_every_setting_is_replayed_exactly(scene: Scene, schedule: Schedule, n_layers: int) -> None:
+    recording, chains = record_mtp(scene, n_layers)
+    steps = replay_grid(recording, chains, GRID).n_steps
+    for index, total in enumerate(replay_trace((recording,), MTP_KIND, GRID)):
+        assert total.speculation.mtp
+        counted = count(run(scene, total.speculation, schedule, n_layers))
+        for name in COUNTS:
+            assert getattr(total, name) == getattr(counted, name), (name, total.speculation)
+        assert steps.flat[index] == counted.n_steps
+
+
+@settings(max_examples=40, deadline=None)
+@given(scene=repetitive_scenes(), schedule=st.sampled_from(Schedule), n_layers=N_LAYERS)
+def test_behind_an_ngram_drafter_as_well(scene: Scene, schedule: Schedule, n_layers: int) -> None:
+    recording, _chains = record_mtp(scene, n_layers)
+    own = (SpeculationConfig(draft_max=n, draft_p_min=0.3, mtp=True) for n in (1, DEPTH))
+    for total in replay_chained((recording,), MTP_KIND, [one.after((AHEAD,)) for one in own]):
+        counted = count(run(scene, total.speculation, schedule, n_layers))
+        for name in COUNTS:
+            assert getattr(total, name) == getattr(counted, name), (name, total.speculation)
+
+
+@settings(max_examples=30, deadline=None)
+@given(scene=scenes(), n_layers=N_LAYERS)
+def test_a_setting_alone_takes_the_time_that_it_takes_in_a_grid(
+    scene: Scene, n_layers: int
+) -> None:
+    recording, _chains = record_mtp(scene, n_layers)
+    totals = replay_trace((recording,), MTP_KIND, GRID, COSTS)
+    alone = replay_chained((recording,), MTP_KIND, [one.speculation for one in totals], COSTS)
+    for one, other in zip(totals, alone, strict=True):
+        assert one.seconds == pytest.approx(other.seconds)
+
+
+def test_what_was_accepted_is_read_again_on_the_fast_schedule() -> None:
+    recording, _chains = record_mtp(SCENE, 1)
+    setting = SpeculationConfig(draft_max=2, mtp=True)
+    (free,) = replay_chained((recording,), MTP_KIND, [setting], replace(COSTS, catch_up_s=0.0))
+    (dear,) = replay_chained((recording,), MTP_KIND, [setting], replace(COSTS, catch_up_s=1.0))
+    rounds = run(SCENE, setting, Schedule.FAST, 1)
+    n_caught_up = 0
+    for before, one in pairwise(rounds):
+        n_caught_up += before.n_accepted > 0 and one.n_steps > 0
+    assert n_caught_up
+    assert free.seconds is not None
+    assert dear.seconds is not None
+    assert dear.seconds - free.seconds == pytest.approx(n_caught_up)
+
+
+def test_several_layers_answer_for_longer_drafts_which_they_do_not_make() -> None:
+    _recording, chains = record_mtp(SCENE, 3)
+    assert chains.depth == DEPTH
+    assert chains.longest == 3
+    assert all(len(tail.tokens) == 2 for tail in chains.tails)
+
+
+def test_a_trace_keeps_them_without_text_and_refuses_what_cannot_be() -> None:
+    recording, chains = record_mtp(SCENE, 1)
+    drafts = trace_of_draft().drafts
+    trace = replace(
+        trace_of_draft(recording), drafts={MTP_KIND: drafts["draft"]}, costs={MTP_KIND: COSTS}
+    )
+    kept = bare(trace)
+    check_trace(kept)
+    renumbered = kept.recordings[0]
+    runs = spread(recording.output, chains).runs
+    assert spread(renumbered.output, renumbered.chains[MTP_KIND]).runs == runs
+    for wrong in (replace(chains, tails=chains.tails[1:]), replace(chains, mtp_layers=-1)):
+        broken = replace(recording, chains={MTP_KIND: wrong})
+        with pytest.raises(ValueError, match=r"another output|MTP layers"):
+            check_trace(replace(trace, recordings=(broken,)))
