@@ -1,6 +1,5 @@
 """What fits in memory, on plans that are made up."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,9 +23,9 @@ from spectui.engine.fitting import (
     smallest_n_cpu_moe,
 )
 from spectui.errors import UsageError
-from spectui.llama.buffers import HOST
+from spectui.llama.buffers import HOST, Buffer, BufferKind
 from spectui.llama.planned import Plan, PlanRequest
-from tests.support.plans import BAD, GOOD, HUGE, ODD, OTHER, REQUEST, Script, room
+from tests.support.plans import BAD, GOOD, HUGE, ODD, OTHER, REQUEST, Script, buffer, room
 
 
 def test_demands_are_by_memory_with_the_hosts_last() -> None:

@@ -1,6 +1,5 @@
 """A draft against expert layers, on plans and machines that are made up."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast

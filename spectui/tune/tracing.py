@@ -217,6 +217,14 @@ class Tracer:
             self._costs[name] = costs = fit_costs(probed, others)
             self._on_event(CostsMeasured(draft=name, costs=costs))
 
+    def _beside(self, name: str) -> list[tuple[str, Probed]]:
+        """What was measured with the target where it lies for ``name``."""
+        return [
+            (key, probed)
+            for key, probed in self._probed.items()
+            if not self._loader.moves(_draft(key), _draft(name))
+        ]
+
     def _probe(self, name: str, ngram: NgramConfig | None = None) -> None:
         if self._schedule is None:
             return
