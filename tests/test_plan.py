@@ -326,7 +326,10 @@ def test_no_child_is_left_behind(tiny: TinyPath, number: signal.Signals) -> None
         children = [psutil.Process(int(pid)) for pid in parent.stdout.readline().split()]
         assert len(children) == 2
         os.killpg(parent.pid, number)
-        assert parent.wait(ALIVE_S) == -number
+        try:
+            assert parent.wait(ALIVE_S) == -number
+        finally:
+            parent.kill()
         for child in children:
             child.wait(ALIVE_S)
 

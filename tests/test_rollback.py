@@ -62,6 +62,7 @@ class Opened:
     context: Context
     fresh: Context
     abort: AbortFlag
+    has_window: bool
 
     def expected(self, tokens: tuple[int, ...]) -> np.ndarray:
         """Logits after ``tokens`` of a context that has seen nothing else."""
@@ -85,7 +86,8 @@ def opened(folder: Path, request: pytest.FixtureRequest) -> Iterator[Opened]:
     ):
         assert context.rollback is kind(name, n_snapshots)
         assert context.n_past == 0
-        yield Opened(context=context, fresh=fresh, abort=abort)
+        has_window = name in ("cohere2", "lfm2-window")
+        yield Opened(context=context, fresh=fresh, abort=abort, has_window=has_window)
 
 
 def kind(name: str, n_snapshots: int) -> Rollback:
@@ -112,7 +114,8 @@ def test_what_is_left_is_what_a_fresh_context_would_hold(
 ) -> None:
     context = opened.context
     context.clear()
-    if n_before:
+    # Only a window moves on; and the state of a random recurrent model overflows in a long text.
+    if n_before and opened.has_window:
         context.decode(text_of(n_before), Outputs.NONE)
     for tokens, is_marked, n_forgotten in rounds:
         if is_marked:

@@ -796,7 +796,7 @@ def test_the_targets_own_layers_draft_as_far_as_they_reach(tmp_path: Path) -> No
         seed=0,
     )
     with study:
-        study.begin()
+        begin(study)
         study.enqueue(queued)
         asked = [study.ask().arm for _ in range(60)]
     assert asked[: len(first) + 2] == [*first, *queued]
