@@ -86,7 +86,7 @@ def plan_experts(
     found = ExpertPlan(request=request, drafts=drafts, free=free, placements=placed.placements)
     progress.say(
         f"layers with their experts in RAM{_instead(request.target)}: {found.placements.text}; "
-        "fewer do not fit, more would only be slower"
+        "fewer do not fit, and more are not tried"
     )
     left = {name: path for name, path in models.drafts.items() if name not in placed.refused}
     return replace(models, drafts=left, refused=(*models.refused, *refused)), found
