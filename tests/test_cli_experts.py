@@ -69,7 +69,7 @@ def test_the_draft_and_its_placement_are_searched(
     assert document["placements"] == {"alone": 1, "beside": {draft: 2}}
     assert (
         f"layers with their experts in RAM, instead of --cpu-moe: 1 without a draft, 2 beside "
-        f"{draft}; fewer do not fit, more would only be slower\n"
+        f"{draft}; fewer do not fit, and more are not tried\n"
     ) in spectui.err
     assert document["baseline"]["params"] == {"draft": None, "n_cpu_moe": 1}
     tried = {(one["params"]["draft"], one["params"]["n_cpu_moe"]) for one in document["trials"]}
