@@ -11,7 +11,7 @@ from spectui.config import NgramConfig, NgramKind, SamplingConfig, Schedule, Spe
 from spectui.engine.driver import Engine
 from spectui.replay.ngrams import NGRAM_COSTS
 from spectui.replay.trace import Recording
-from spectui.tune.forecast import Forecast, Forecaster, forecasts, promising
+from spectui.tune.forecast import Forecast, Forecaster, forecasts, in_order, promising
 from spectui.tune.kept import KeptTrace, study_trace
 from spectui.tune.loading import Loader
 from spectui.tune.placements import Placements
@@ -155,6 +155,32 @@ def test_of_forecasts_that_are_equal_within_their_error_the_evenest_is_the_most_
         for n, speedup, spread in ((9, 1.5, 0.3), (7, 1.49, 0.2), (3, 1.47, 0.1), (2, 1.4, 0.05))
     )
     assert promising((long, middle, short, slow)) == (short.arm, middle.arm, long.arm, slow.arm)
+
+
+def test_defaults_follow_the_best_forecast_and_those_that_would_lose_come_last() -> None:
+    fast, fair, slow, other = (
+        one("a", 5, 0.1, 1.9),
+        one("a", 3, 0.0, 1.5),
+        one("b", 3, 0.0, 0.7),
+        one("a", 6, 0.1, 1.4),
+    )
+    unknown = one("c", 3, 0.0, 1.0).arm
+    defaults = (slow.arm, fair.arm, unknown)
+    assert in_order((fast, fair, other), (*defaults, fast.arm)) == (
+        fast.arm,
+        slow.arm,
+        fair.arm,
+        unknown,
+        other.arm,
+    )
+    assert in_order((fast, fair, other, slow), defaults) == (
+        fast.arm,
+        fair.arm,
+        unknown,
+        other.arm,
+        slow.arm,
+    )
+    assert in_order((), defaults) == defaults
 
 
 MODELS = (TARGET, {"draft": DRAFT})

@@ -34,7 +34,7 @@ from spectui.tune.events import (
     TrialStarted,
     TuneEvent,
 )
-from spectui.tune.forecast import Forecast, Forecaster, Outlook
+from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
 from spectui.tune.loading import Loader
 from spectui.tune.measurement import Measurer, Pair
 from spectui.tune.search import Limits, Search, TuneResult
@@ -171,10 +171,10 @@ class ScriptedForecaster:
         return Forecast(arm=arm, speedup=speedup, n_drafted=10, n_accepted=5)
 
 
-def begin(study: TuningStudy, promising: Sequence[Arm] = (), *, chains: bool = True) -> None:
+def begin(study: TuningStudy, forecasts: Sequence[Forecast] = (), *, chains: bool = True) -> None:
     """As a search does, whose recording comes between off and the rest."""
     study.begin()
-    study.follow(promising, chains=chains)
+    study.follow(in_order(forecasts, study.defaults), chains=chains)
 
 
 def run(
@@ -964,7 +964,7 @@ def test_drafters_ahead_are_tried_only_where_a_forecast_says_that_they_gain(
 def test_what_is_both_promising_and_a_default_is_tried_once(tmp_path: Path) -> None:
     default = Arm(draft="good", speculation=SERVER_DEFAULTS)
     with open_study(tmp_path) as study:
-        begin(study, (default,))
+        begin(study, [Forecast(arm=default, speedup=1.5, n_drafted=9, n_accepted=5)])
         asked = [study.ask().arm for _ in range(4)]
     assert asked[:2] == [OFF, default]
     assert asked.count(default) == 1

@@ -170,6 +170,24 @@ def promising(ordered: Sequence[Forecast], n: int = _PROMISING) -> tuple[Arm, ..
     return tuple(one.arm for one in (*even, *best[len(even) :])[:n])
 
 
+def in_order(ordered: Sequence[Forecast], defaults: Sequence[Arm]) -> tuple[Arm, ...]:
+    """Put what is worth a trial in the order in which to try it.
+
+    The most promising setting comes first: where time is short it is worth more than what
+    llama-server would do by default. Defaults that are forecast to lose come last: they would only
+    show that the forecast was right.
+
+    Args:
+        ordered: forecasts, best first.
+        defaults: what the user has or gets without tuning.
+    """
+    best = promising(ordered)
+    losing = {one.arm for one in ordered if one.speedup < 1 - _EVEN}
+    hopeful = [arm for arm in defaults if arm not in losing]
+    hopeless = [arm for arm in defaults if arm in losing]
+    return tuple(dict.fromkeys((*best[:1], *hopeful, *best[1:], *hopeless)))
+
+
 def _best_of_each_length(ordered: Sequence[Forecast]) -> list[Forecast]:
     chosen: dict[tuple[str, int], Forecast] = {}
     for one in ordered:

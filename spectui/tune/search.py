@@ -23,7 +23,7 @@ from spectui.tune.events import (
     TraceProgress,
     TuneEvent,
 )
-from spectui.tune.forecast import Forecast, Forecaster, Outlook, promising
+from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
 from spectui.tune.loading import Loader
 from spectui.tune.lossless import LosslessCheck, check_lossless, differs
 from spectui.tune.measurement import Measurer, Pair
@@ -215,7 +215,7 @@ class Search:
             self._forecasts, self._costs = outlook.forecasts, outlook.costs
             self._on_event(ForecastMade(forecasts=self._forecasts, costs=self._costs))
         chains = any(one.arm.speculation and one.arm.speculation.ahead for one in self._forecasts)
-        self._study.follow(promising(self._forecasts), chains=chains)
+        self._study.follow(in_order(self._forecasts, self._study.defaults), chains=chains)
 
     def _outlook(self, *, goes_on: bool) -> Outlook | None:
         """Record, or take up what an earlier run of this study has recorded."""
@@ -243,13 +243,13 @@ class Search:
         tokens_per_s = self._measurer.anchor()
         left_s = self._pace.left_of(_FORECAST_SHARE)
         for n in range(forecaster.n_prompts, 0, -1):
-            took_s = forecaster.seconds(
+            needs_s = forecaster.seconds(
                 n,
                 tokens_per_s,
                 self._measurer.prompt_token_s,
                 n_written=len(self._trials.outputs),
             )
-            if took_s <= left_s:
+            if needs_s <= left_s:
                 return n if n >= min(_MIN_RECORDED, forecaster.n_prompts) else 0
         return 0
 

@@ -221,23 +221,21 @@ class TuningStudy(Closing):
         self._forget_waiting()
         self.enqueue((self.space.off,))
 
-    def follow(self, promising: Sequence[Arm] = (), *, chains: bool = True) -> None:
-        """Queue what every study tries after off, and what is promising; then the sampler chooses.
+    def follow(self, arms: Sequence[Arm], *, chains: bool = True) -> None:
+        """Queue what is tried after off; then the sampler chooses.
 
-        The most promising one follows off at once: where time is short it is worth more than what
-        llama-server would do by default. Those for which the target lies alike stay together, as
-        moving it may take as long as a trial.
+        Those for which the target lies alike stay together, as moving it may take as long as a
+        trial.
 
         Args:
-            promising: the best forecasts.
+            arms: what is worth a trial, the most urgent first.
             chains: whether the sampler may put n-gram drafters ahead of a draft model. Where no
                 forecast says that this gains, it would only find the same settings once more.
         """
         if not chains:
             self.space = replace(self.space, tuned=self.space.tuned - {Parameter.AHEAD})
-        others = (*promising[:1], *self.defaults, *promising[1:])
-        places = list(dict.fromkeys(arm.n_cpu_moe for arm in others))
-        self.enqueue(sorted(others, key=lambda arm: places.index(arm.n_cpu_moe)))
+        places = list(dict.fromkeys(arm.n_cpu_moe for arm in arms))
+        self.enqueue(sorted(arms, key=lambda arm: places.index(arm.n_cpu_moe)))
 
     @property
     def defaults(self) -> tuple[Arm, ...]:
