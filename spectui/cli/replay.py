@@ -69,16 +69,14 @@ def command(
     Drafted and accepted counts are exact, as long as the output is the recorded one: greedy and
     seeded output does not depend on the draft, but for draws so close that batching moves them.
     """
-    from spectui.cli.run_replay import replay
+    from spectui.cli.run_replay import Wanted, replay
 
-    replay(
-        trace,
+    wanted = Wanted(
         draft_max=draft_max,
         draft_min=draft_min,
         draft_p_min=draft_p_min,
         drafts=drafts,
         ngrams=tuple(replayed_ngrams(ngrams)),
         ahead=tuple(replayed_ahead(ngrams)),
-        costs=costs,
-        json_path=json_path,
     )
+    replay(trace, wanted, costs=costs, json_path=json_path)

@@ -1,0 +1,94 @@
+"""The text of ``spectui replay``: a table of settings, and what follows from it."""
+
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+
+from rich.table import Table
+
+from spectui.cli.drawing import fits, wrapped
+from spectui.models.sizes import counted
+from spectui.replay.totals import Total
+from spectui.tune.explain import Explanation
+
+_NAME = "draft"
+_LEAST = ("accepted", "drafted", "per round", "min", "tokens/s", "rate")
+"""Left out of a narrow table, the first ones first; the document has them all."""
+
+
+def _label(total: Total) -> str:
+    """Who drafts; of n-gram drafters what has no column of its own."""
+    ngrams = [
+        f"{one.kind}, {one.summary}".removesuffix(", ")
+        for one in total.speculation.chain
+        if one.ngram is not None
+    ]
+    return " + ".join([*ngrams, *filter(None, [total.draft])])
+
+
+def replay_table(totals: Sequence[Total], best: Total) -> Table:
+    """As many columns as the terminal is wide."""
+    table = _columns(totals, best, frozenset())
+    for n_hidden in range(1, len(_LEAST) + 1):
+        if fits(table):
+            break
+        table = _columns(totals, best, frozenset(_LEAST[:n_hidden]))
+    return table
+
+
+def _columns(totals: Sequence[Total], best: Total, hidden: AbstractSet[str]) -> Table:
+    table = Table(box=None, header_style="bold")
+    headings = tuple(heading for heading in _CELLS if heading not in hidden)
+    for heading in headings:
+        is_name = heading == _NAME
+        table.add_column(heading, justify="left" if is_name else "right", no_wrap=not is_name)
+    for total in totals:
+        style = "bold green" if total is best and total.speedup else ""
+        table.add_row(*(_CELLS[heading](total) for heading in headings), style=style)
+    return table
+
+
+_CELLS: dict[str, Callable[[Total], str]] = {
+    _NAME: _label,
+    "max": lambda total: str(total.speculation.draft_max),
+    "min": lambda total: str(total.speculation.draft_min),
+    "p_min": lambda total: f"{total.speculation.draft_p_min:g}",
+    "drafted": lambda total: str(total.n_drafted),
+    "accepted": lambda total: str(total.n_accepted),
+    "rate": lambda total: _number(total.acceptance_rate, ".1%"),
+    "per round": lambda total: _number(total.mean_accepted_length, ".2f"),
+    "tokens/s": lambda total: _number(total.tokens_per_s, ".2f"),
+    "speedup": lambda total: _number(total.speedup, ".2f"),
+}
+"""What stands under a heading."""
+
+
+def replay_summary(
+    totals: Sequence[Total], best: Total, n_prompts: int, explanation: Explanation
+) -> str:
+    """What was replayed, the best of it, and why."""
+    n_settings, n_recorded = counted(len(totals), "setting"), counted(n_prompts, "prompt")
+    lines = [wrapped(f"{n_settings} replayed on {n_recorded}. Counts are exact.")]
+    if best.speedup:
+        lines.append(wrapped(_prediction(best, best.speedup)))
+        lines.append(wrapped(explanation.text))
+    return "\n".join(lines)
+
+
+def _prediction(best: Total, speedup: float) -> str:
+    chosen = best.speculation
+    setting = _label(best)
+    if chosen.ngram is None:
+        setting += f", draft_max {chosen.draft_max}, draft_min {chosen.draft_min}"
+        setting += f", draft_p_min {chosen.draft_p_min:g}"
+    if speedup > 1 and best.n_drafted:
+        return (
+            f"Predicted best: {setting}: {speedup:.2f}× the target alone; spectui tune measures it."
+        )
+    return (
+        f"Predicted best: off. None of these is faster than the target alone; the nearest is "
+        f"{setting}, at {speedup:.2f}×."
+    )
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
