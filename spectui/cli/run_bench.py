@@ -1,7 +1,7 @@
 """What ``spectui bench`` does once its options are parsed."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -30,6 +30,19 @@ _SUITE_PROMPTS = 8
 """Of the built-in suite: one per category. The user's own prompts are all taken."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """What was measured, and of what."""
+
+    target: ModelLoaded
+    draft: ModelLoaded | None
+    speculation: SpeculationConfig
+    schedule: Schedule
+    found: Sequence[Benched]
+    is_sweep: bool
+    """Whether several temperatures or lengths were asked for."""
+
+
 def bench(
     parsed: dict[str, Any], *, temps: Sequence[float], lengths: Sequence[int], repeats: int
 ) -> None:
@@ -49,6 +62,7 @@ def bench(
     prompts = read_prompts(options)
     if options.prompts is None:
         prompts = prompts[:_SUITE_PROMPTS]
+    kinds = tuple(product(temps, lengths or (None,)))
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
     try:
         models = find_models(options, progress, needs_draft=speculation.has_model)
@@ -58,8 +72,7 @@ def bench(
             schedule = _schedule(options, target, progress)
             workload = _tokenize(engine, options, prompts, target)
             workloads = [
-                _varied(workload, temp, length, n_ctx=target.n_ctx)
-                for temp, length in product(temps, lengths or (None,))
+                _varied(workload, temp, length, n_ctx=target.n_ctx) for temp, length in kinds
             ]
             found, ended = _measure(
                 engine, workloads, speculation, schedule, progress, repeats=repeats
@@ -67,23 +80,15 @@ def bench(
             interrupts.hold()
     finally:
         progress.close()
-    machine = this_machine()
-    documents = [
-        bench_document(
-            one.result,
-            machine=machine,
-            target=target,
-            draft=draft,
-            workload=one.workload,
-            speculation=speculation,
-            schedule=schedule,
-        )
-        for one in found
-    ]
-    if len(workloads) == 1:
-        write_result(documents[0], summary(found[0].result, target.info), options.json_path)
-    else:
-        write_result(benches_document(documents, machine), table(found), options.json_path)
+    run = _Run(
+        target=target,
+        draft=draft,
+        speculation=speculation,
+        schedule=schedule,
+        found=found,
+        is_sweep=len(kinds) > 1,
+    )
+    _report(run, options.json_path)
     if isinstance(ended, KeyboardInterrupt | CancelledError):
         n_pairs = sum(len(one.result.pairs) for one in found)
         raise CancelledError(
@@ -92,6 +97,26 @@ def bench(
         )
     if ended is not None:
         raise ended
+
+
+def _report(run: _Run, json_path: str | None) -> None:
+    machine = this_machine()
+    documents = [
+        bench_document(
+            one.result,
+            machine=machine,
+            target=run.target,
+            draft=run.draft,
+            workload=one.workload,
+            speculation=run.speculation,
+            schedule=run.schedule,
+        )
+        for one in run.found
+    ]
+    if run.is_sweep:
+        write_result(benches_document(documents, machine), table(run.found), json_path)
+    else:
+        write_result(documents[0], summary(run.found[0].result, run.target.info), json_path)
 
 
 def _check_drafts(options: SharedOptions, models: Models, speculation: SpeculationConfig) -> None:
