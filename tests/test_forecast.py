@@ -183,6 +183,13 @@ def test_defaults_follow_the_best_forecast_and_those_that_would_lose_come_last()
     assert in_order((), defaults) == defaults
 
 
+def test_the_defaults_of_the_best_draft_keep_their_place() -> None:
+    bad, worse = one("a", 3, 0.0, 0.8), one("b", 3, 0.0, 0.7)
+    ngrams = replace(of_ngrams(3, 8, n_drafted=9), speedup=0.96)
+    defaults = (worse.arm, bad.arm, ngrams.arm)
+    assert in_order((ngrams, bad, worse), defaults) == (ngrams.arm, bad.arm, worse.arm)
+
+
 MODELS = (TARGET, {"draft": DRAFT})
 
 

@@ -1,5 +1,6 @@
 """What ``spectui tune`` does once its options are parsed."""
 
+from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -24,14 +25,15 @@ from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.engine.fitting import with_n_cpu_moe
-from spectui.errors import CancelledError, SpectuiError, UsageError
+from spectui.errors import CancelledError, UsageError
 from spectui.export import NGRAM_DIALECTS, Dialect
 from spectui.models.sizes import counted
 from spectui.monitor.machine import this_machine
 from spectui.monitor.thermal import hottest_c
+from spectui.prompts import Prompt
 from spectui.replay.trace import Trace
 from spectui.tune.candidates import Candidate
-from spectui.tune.conditions import conditions
+from spectui.tune.conditions import Conditions, conditions
 from spectui.tune.forecast import Forecaster
 from spectui.tune.kept import KeptTrace, identities, study_trace
 from spectui.tune.loading import Loader
@@ -43,7 +45,7 @@ from spectui.tune.statistics import MIN_PROMPTS
 from spectui.tune.study import Sampler, TuningStudy, own_storage
 from spectui.tune.tracing import Tracing, identity, trace_of
 from spectui.tune.trials import n_measured
-from spectui.tune.workload import Workload, tokenize
+from spectui.tune.workload import tokenize
 
 
 def tune(parsed: dict[str, Any]) -> None:
@@ -68,43 +70,7 @@ def tune(parsed: dict[str, Any]) -> None:
             f"{MIN_PROMPTS} at least"
         )
     try:
-        models = find_candidates(shared, progress)
-        longest = longest_draft(shared.context_options())
-        experts = None
-        if Parameter.N_CPU_MOE in options.parameters():
-            models, experts = plan_experts(shared, models, progress, max_draft=longest)
-        command = _first_load(shared, models, experts, max_draft=longest)
-        with open_engine(shared, progress) as engine:
-            target, candidates = load_models(
-                engine,
-                shared,
-                models,
-                progress,
-                command,
-                takes_mtp=_takes_mtp(shared, options) and experts is None,
-            )
-            workload = tokenize(
-                engine,
-                prompts,
-                n_predict=shared.n_predict,
-                sampling=shared.sampling_config(),
-                n_ctx=target.n_ctx,
-            )
-            run = _prepare(
-                shared,
-                options,
-                target,
-                candidates,
-                workload,
-                models=models,
-                loaded=command,
-                experts=experts,
-            )
-            before = hottest_c()
-            with run.study:
-                result = _search(engine, run, progress)
-                interrupts.hold()
-            met = conditions(result.trials, before, hottest_c())
+        run, result, met = _run(shared, options, prompts, progress)
     finally:
         progress.close()
     report(result, run, met)
@@ -116,6 +82,62 @@ def tune(parsed: dict[str, Any]) -> None:
             f"{counted(n_measured(result.trials), 'trial')}, and the same command goes on from "
             "there"
         )
+
+
+def _run(
+    shared: SharedOptions, options: TuneOptions, prompts: Sequence[Prompt], progress: Progress
+) -> tuple[TuneRun, TuneResult, Conditions]:
+    """Load and search; what was searched, what was found, and how warm the machine was."""
+    models = find_candidates(shared, progress)
+    longest = longest_draft(shared.context_options())
+    experts = None
+    if Parameter.N_CPU_MOE in options.parameters():
+        models, experts = plan_experts(shared, models, progress, max_draft=longest)
+    command = _first_load(shared, models, experts, max_draft=longest)
+    takes_mtp = _takes_mtp(shared, options) and experts is None
+    with open_engine(shared, progress) as engine:
+        target, candidates = load_models(
+            engine, shared, models, progress, command, takes_mtp=takes_mtp
+        )
+        workload = tokenize(
+            engine,
+            prompts,
+            n_predict=shared.n_predict,
+            sampling=shared.sampling_config(),
+            n_ctx=target.n_ctx,
+        )
+        machine = this_machine()
+        spec = study_spec(
+            machine=machine,
+            options=command.options,
+            target=target,
+            candidates=candidates,
+            context=command.context,
+            schedule=shared.schedule_kind(),
+            workload=workload,
+            searches_experts=experts is not None,
+        )
+        space = _space(options, target, candidates, experts, max_draft=longest)
+        run = TuneRun(
+            shared=shared,
+            options=options,
+            models=models,
+            machine=machine,
+            target=target,
+            candidates=candidates,
+            workload=workload,
+            study=_open_study(
+                options, options.study or study_name(target, spec), spec, space, seed=shared.seed
+            ),
+            loaded=command,
+        )
+        before = hottest_c()
+        with run.study:
+            if experts is not None and run.space.placements is not None:
+                experts.check(run.space.placements, run.study.name)
+            result = _search(engine, run, progress)
+            interrupts.hold()
+        return run, result, conditions(result.trials, before, hottest_c())
 
 
 def _first_load(
@@ -149,28 +171,19 @@ def _takes_mtp(shared: SharedOptions, options: TuneOptions) -> bool:
     return has_flags
 
 
-def _prepare(
-    shared: SharedOptions,
+def _space(
     options: TuneOptions,
     target: ModelLoaded,
-    candidates: tuple[Candidate, ...],
-    workload: Workload,
-    *,
-    models: Models,
-    loaded: LoadTarget,
+    candidates: Sequence[Candidate],
     experts: ExpertPlan | None,
-) -> TuneRun:
-    machine = this_machine()
-    spec = study_spec(
-        machine=machine,
-        options=loaded.options,
-        target=target,
-        candidates=candidates,
-        context=loaded.context,
-        schedule=shared.schedule_kind(),
-        workload=workload,
-        searches_experts=experts is not None,
-    )
+    *,
+    max_draft: int,
+) -> SearchSpace:
+    """What is searched.
+
+    Raises:
+        UsageError: there is nothing.
+    """
     usable = tuple(c.name for c in candidates if c.reason is None)
     with_ngrams = Dialect(options.dialect) in NGRAM_DIALECTS
     if not usable and not with_ngrams:
@@ -178,39 +191,27 @@ def _prepare(
             f"there is nothing to try: no draft can be used, and --dialect {options.dialect} has "
             "no n-gram drafters; give -md, or leave out --dialect"
         )
-    space = SearchSpace(
+    return SearchSpace(
         drafts=usable,
         tuned=options.parameters(),
         mtp_layers=target.mtp_layers,
         with_ngrams=with_ngrams,
-        max_draft=loaded.max_draft,
+        max_draft=max_draft,
         placements=None if experts is None else experts.placements,
     )
-    study = TuningStudy(
-        name=options.study or study_name(target, spec),
+
+
+def _open_study(
+    options: TuneOptions, name: str, spec: dict[str, Any], space: SearchSpace, *, seed: int
+) -> TuningStudy:
+    return TuningStudy(
+        name=name,
         storage=options.storage or own_storage(),
         spec=spec,
         space=space,
         sampler=Sampler(options.sampler),
-        seed=shared.seed,
+        seed=seed,
         must_exist=options.resume,
-    )
-    try:
-        if experts is not None and study.space.placements is not None:
-            experts.check(study.space.placements, study.name)
-    except SpectuiError:
-        study.close()
-        raise
-    return TuneRun(
-        shared=shared,
-        options=options,
-        models=models,
-        machine=machine,
-        target=target,
-        candidates=candidates,
-        workload=workload,
-        study=study,
-        loaded=loaded,
     )
 
 

@@ -174,15 +174,18 @@ def in_order(ordered: Sequence[Forecast], defaults: Sequence[Arm]) -> tuple[Arm,
     """Put what is worth a trial in the order in which to try it.
 
     The most promising setting comes first: where time is short it is worth more than what
-    llama-server would do by default. Defaults that are forecast to lose come last: they would only
-    show that the forecast was right.
+    llama-server would do by default. Defaults that are forecast to lose come last, as they would
+    only show that the forecast was right; but those of the best draft model, which the user would
+    otherwise run, keep their place.
 
     Args:
         ordered: forecasts, best first.
         defaults: what the user has or gets without tuning.
     """
     best = promising(ordered)
-    losing = {one.arm for one in ordered if one.speedup < 1 - _EVEN}
+    known = [one for one in ordered if one.arm in defaults]
+    losing = {one.arm for one in known if one.speedup < 1 - _EVEN}
+    losing -= set([one.arm for one in known if one.arm.draft is not None][:1])
     hopeful = [arm for arm in defaults if arm not in losing]
     hopeless = [arm for arm in defaults if arm in losing]
     return tuple(dict.fromkeys((*best[:1], *hopeful, *best[1:], *hopeless)))
