@@ -1,5 +1,7 @@
 """A draft against expert layers, on plans and machines that are made up."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -197,7 +199,9 @@ def study(tmp_path: Path, space: SearchSpace) -> TuningStudy:
     )
 
 
-def loader_of(machine: Machine, drafts: tuple[str, ...]) -> Loader:
+def loader_of(
+    machine: Machine, drafts: tuple[str, ...], *, clock: Callable[[], float] = time.monotonic
+) -> Loader:
     command = LoadTarget(options=TARGET, context=ContextOptions(), max_draft=16)
     return Loader(
         cast("Engine", machine),
@@ -206,6 +210,7 @@ def loader_of(machine: Machine, drafts: tuple[str, ...]) -> Loader:
             for name in drafts
         ],
         movable=MovableTarget(loaded=command, placements=PLACEMENTS),
+        clock=clock,
     )
 
 
@@ -320,6 +325,15 @@ def test_nothing_is_loaded_that_is_there() -> None:
     assert machine.loads[3:] == [6, "big"]
     assert loader.moves("big", None)
     assert not loader.moves("small", None)
+
+
+def test_what_loading_anew_will_take_is_told_from_the_last_time() -> None:
+    machine, times = Machine(), iter((0.0, 30.0))
+    loader = loader_of(machine, ("big", "small"), clock=lambda: next(times))
+    assert loader.moving_s((None, "big")) == 0.0
+    loader.load(None)
+    assert loader.moving_s((None, "small", "big", "small")) == 2 * 30.0
+    assert loader.moving_s(("big", "big")) == 30.0
 
 
 def test_a_load_that_failed_is_made_up_for_by_the_next() -> None:

@@ -268,14 +268,15 @@ class Forecaster:
             prompt_token_s: what it takes per token of a prompt.
             n_written: prompts that the target has continued already.
         """
-        n_drafts, items = len(self._loader.drafts), self._workload.items
+        drafts, items = self._loader.drafts, self._workload.items
+        n_drafts, alone = len(drafts), probes_without_draft(self._loader)
         pass_s = self._workload.n_predict / tokens_per_s
         reading_s = prompt_token_s * sum(len(item.tokens) for item in items) / max(len(items), 1)
         draft_s = _RECORDING_PASSES * pass_s + _DRAFT_READING * reading_s
-        n_probes = n_drafts + probes_without_draft(self._loader)
-        n_probed = min(n_prompts, FEWEST_COST_PROMPTS) * n_probes
+        n_probed = min(n_prompts, FEWEST_COST_PROMPTS) * (n_drafts + alone)
         return (
-            max(0, n_prompts - n_written) * (pass_s + reading_s)
+            self._loader.moving_s([*[None] * alone, *drafts])
+            + max(0, n_prompts - n_written) * (pass_s + reading_s)
             + n_prompts * n_drafts * draft_s
             + n_probed * _PROBING_PASSES * pass_s
         )

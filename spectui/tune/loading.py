@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
@@ -64,6 +65,11 @@ class Loader:
     def moves(self, draft: str | None, other: str | None) -> bool:
         """Whether the target lies otherwise beside ``draft`` than beside ``other``."""
         return self._n_cpu_moe(draft) != self._n_cpu_moe(other)
+
+    def moving_s(self, order: Sequence[str | None]) -> float:
+        """Estimate of what loading the target anew takes for drafts, None for none, in turn."""
+        places = [self.n_cpu_moe, *map(self._n_cpu_moe, order)]
+        return self.move_s * sum(place != other for place, other in pairwise(places))
 
     def is_short(self, draft: str) -> bool:
         """Whether it drafts a few tokens at most, as ``Candidate.is_short``."""
