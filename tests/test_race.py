@@ -39,6 +39,17 @@ class Mild(Wild):
     gains = (0.9, 1.0, 1.15, 1.05)
 
 
+def interrupt_after(n_pairs: int) -> Callable[[Pair], None]:
+    seen = []
+
+    def interrupt(pair: Pair) -> None:
+        seen.append(pair)
+        if len(seen) == n_pairs:
+            raise KeyboardInterrupt
+
+    return interrupt
+
+
 def race(
     measurer: ScriptedMeasurer,
     *arms: Arm,
@@ -120,9 +131,9 @@ def test_time_that_turns_out_to_be_more_is_used_without_a_look_too_many() -> Non
 
 
 def test_an_earlier_look_has_a_wider_interval() -> None:
-    early = race(Wild(gain=0.9), BEST, n_items=24)
+    early = race(Wild(gain=0.9), BEST, n_items=24, on_pair=interrupt_after(9))
     with pytest.raises(KeyboardInterrupt):
-        _interrupted(early, after=9)
+        early.run()
     last = race(Wild(gain=0.9), BEST, n_items=LOOK_EVERY)
     last.run()
     (standing,), (alone,) = early.conclude(), last.conclude()
@@ -131,18 +142,6 @@ def test_an_earlier_look_has_a_wider_interval() -> None:
     assert alone.speedup is not None
     assert standing.speedup.n_looks == 2
     assert alone.speedup.n_looks == 1
-
-
-def _interrupted(one: Race, after: int) -> None:
-    seen = []
-
-    def interrupt(pair: Pair) -> None:
-        seen.append(pair)
-        if len(seen) == after:
-            raise KeyboardInterrupt
-
-    one._on_pair = interrupt
-    one.run()
 
 
 def test_a_rival_that_is_behind_is_dropped() -> None:
@@ -203,9 +202,10 @@ def test_an_interrupt_inside_the_last_look_costs_nothing(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("after", [LOOK_EVERY, LOOK_EVERY + 3])
 def test_an_interrupt_between_two_drafts_still_tells_how_they_stand(after: int) -> None:
     # The rival is faster, but three prompts are no reason to lead.
-    one = race(ScriptedMeasurer(gain=1.4, peak=7), BEST, OTHER)
+    measurer = ScriptedMeasurer(gain=1.4, peak=7)
+    one = race(measurer, BEST, OTHER, on_pair=interrupt_after(after))
     with pytest.raises(KeyboardInterrupt):
-        _interrupted(one, after=after)
+        one.run()
     leader, rival = one.conclude()
     assert leader.arm == BEST
     assert (leader.n_pairs, rival.n_pairs) == (LOOK_EVERY, after - LOOK_EVERY)

@@ -3,19 +3,13 @@
 The search picks the largest of many noisy numbers, so the winner's own number flatters it. The
 verdict therefore rests on measurements that the search has not seen: each prompt is decoded without
 speculation and with every finalist, one right after the other.
-
-Where a finalist's draft takes room from the target's experts, off is not measured beside it but
-where it is fastest, without a draft. Both cannot be loaded at once, so all prompts up to a look are
-decoded in one place of the target after the other, and the order turns round from look to look, so
-that drift cancels.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 
-from spectui.engine.events import GenerationResult
 from spectui.tune.measurement import Measurer, Pair, measurements
+from spectui.tune.race_runs import RaceRuns
 from spectui.tune.sequential import ERROR, Looks
 from spectui.tune.statistics import PairedMeasurement, Speedup, paired_speedup
 from spectui.tune.trials import OFF, Arm
@@ -79,18 +73,12 @@ class Race:
                 before the first look are measured in any case.
             n_resamples: of the bootstrap.
         """
-        self._measurer = measurer
+        self._runs = RaceRuns(measurer, arms, off=off, load=load, on_pair=on_pair)
+        self._arms = tuple(arms)
         self._items = items
         self._min_gain = min_gain
-        self._off = off
-        self._load = load
-        self._on_pair = on_pair
         self._n_affordable = n_affordable
         self._n_resamples = n_resamples
-        self._pairs: dict[Arm, list[Pair]] = {arm: [] for arm in arms}
-        """Each with the target alone as it lies beside the arm's draft."""
-        self._off_runs: list[GenerationResult] = []
-        """Of every prompt, as the target lies without a draft."""
         self._running = list(arms)
         self._speedups: dict[Arm, Speedup] = {}
         self._looks = Looks()
@@ -98,7 +86,6 @@ class Race:
         """Of the planned prompts, at the last look."""
         self._n_seen = 0
         """Pairs at the last look."""
-        self._n_legs = 0
         self.leader = arms[0]
         """Fastest finalist at the last look."""
 
@@ -107,7 +94,7 @@ class Race:
         step = max(LOOK_EVERY, -(-len(self._affordable(0)) // _MAX_LOOKS))
         start, leg = 0, self._items[:step]
         while leg:
-            self._measure(start, leg)
+            self._runs.measure(self._running, start, leg)
             start += len(leg)
             rest = self._affordable(start)
             fraction = start / (start + len(rest))
@@ -126,9 +113,9 @@ class Race:
 
     def conclude(self) -> tuple[Standing, ...]:
         """Return how the finalists stand, the leader first; after an interrupt as well."""
-        if self._n_seen < self._n_pairs:
+        if self._n_seen < self._runs.n_pairs:
             self._look(1.0)
-        arms = sorted(self._pairs, key=lambda arm: arm != self.leader)
+        arms = sorted(self._arms, key=lambda arm: arm != self.leader)
         return tuple(
             Standing(arm=arm, speedup=self._speedups.get(arm), n_pairs=len(self.pairs(arm)))
             for arm in arms
@@ -136,69 +123,19 @@ class Race:
 
     def pairs(self, arm: Arm) -> tuple[Pair, ...]:
         """What was measured of a finalist, against off."""
-        if not self._is_moved(arm):
-            return tuple(self._pairs[arm])
-        # An interrupt may have left one of them behind.
-        both = zip(self._pairs[arm], self._off_runs, strict=False)
-        return tuple(replace(pair, baseline=off) for pair, off in both)
+        return self._runs.pairs(arm)
 
     def in_place(self, arm: Arm) -> tuple[Pair, ...]:
         """The same against the target alone as it lies beside the arm's draft.
 
         Empty where that is no other place.
         """
-        return tuple(self._pairs[arm]) if self._is_moved(arm) else ()
-
-    def _is_moved(self, arm: Arm) -> bool:
-        return arm.n_cpu_moe != self._off.n_cpu_moe
+        return self._runs.in_place(arm)
 
     @property
     def n_left(self) -> int:
         """Prompts that may still be measured."""
-        return len(self._items) - max(len(pairs) for pairs in self._pairs.values())
-
-    @property
-    def _n_pairs(self) -> int:
-        return sum(len(self.pairs(arm)) for arm in self._pairs)
-
-    def _measure(self, start: int, items: Sequence[WorkItem]) -> None:
-        by_draft = list(self._by_draft())
-        # It begins with what the last leg has left loaded.
-        if self._n_legs % 2:
-            by_draft.reverse()
-        self._n_legs += 1
-        for arms in by_draft:
-            self._load(arms[0])
-            for arm in arms:
-                self._measurer.warm_up(arm.speculation)
-            for turn, item in enumerate(items, start):
-                self._measure_item(item, arms, turn)
-
-    def _measure_item(self, item: WorkItem, arms: Sequence[Arm], turn: int) -> None:
-        if arms[0].is_off:
-            self._off_runs.append(self._measurer.decode(item, None))
-            return
-        pairs = self._measurer.block(item, [arm.speculation for arm in arms], turn)
-        if not self._is_moved(arms[0]) and len(self._off_runs) == turn:
-            self._off_runs.append(pairs[0].baseline)
-        for arm, pair in zip(arms, pairs, strict=True):
-            self._pairs[arm].append(pair)
-            self._on_pair(pair)
-
-    def _by_draft(self) -> Iterator[list[Arm]]:
-        """Finalists that one loaded draft serves: they share the runs without speculation.
-
-        Off stands among them where no finalist runs in its place.
-        """
-
-        def place(arm: Arm) -> tuple[int, str]:
-            return arm.n_cpu_moe or 0, arm.draft or ""
-
-        running = list(self._running)
-        if all(map(self._is_moved, running)):
-            running.append(self._off)
-        for _place, arms in groupby(sorted(running, key=place), key=place):
-            yield list(arms)
+        return len(self._items) - self._runs.n_items
 
     def _look(self, fraction: float) -> None:
         self._fraction = fraction
@@ -213,7 +150,7 @@ class Race:
             self.leader = max(running, key=self._rank)
             self._running = [arm for arm in running if not self._is_beaten(arm)]
         # An interrupt before this has the look taken again.
-        self._n_seen = self._n_pairs
+        self._n_seen = self._runs.n_pairs
 
     def _rank(self, arm: Arm) -> tuple[int, float]:
         """The fastest leads, of those that an interrupt has not left behind."""
