@@ -489,6 +489,21 @@ def test_a_verdict_of_the_fast_schedule_says_what_it_is(
     assert "which llama-server does not have" in spectui.out
 
 
+def test_what_a_short_time_budget_cost_is_told(
+    spectui: Spectui, pair: list[object], prompts: Path
+) -> None:
+    options = ["--prompts", prompts, "--trials", 9, "--time-budget", "0.01s"]
+    assert spectui("tune", *pair, *options) == 0
+    assert "NOTE: the time budget had no room for a recording" in spectui.out
+    assert "NOTE: the time budget ended the trials after 1 of 9." in spectui.out
+    assert "in place of 0 s: a verdict takes 8 prompts at least" in spectui.out
+    assert spectui("tune", *pair, *options, "--study", "other", "--json", "-") == 0
+    time = json.loads(spectui.out)["time"]
+    assert time["took_s"] > time["budget_s"] == 0.01
+    assert time["ended_trials"]
+    assert time["left_out_recording"]
+
+
 def test_a_draft_given_twice_is_one_candidate(
     spectui: Spectui, pair: list[object], prompts: Path, tiny: TinyPath
 ) -> None:

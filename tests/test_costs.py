@@ -1,5 +1,6 @@
 """The cost model on rounds whose costs are known."""
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -108,6 +109,31 @@ def test_the_drift_of_the_machine_is_taken_out() -> None:
     assert_costs(costs, 0.06)
     assert costs.off_s == pytest.approx(0.049, rel=0.06)
     assert costs.spread == pytest.approx(0.27, abs=0.1)
+
+
+def test_the_target_alone_takes_no_longer_than_a_round_that_drafts_nothing() -> None:
+    busy = fitted(rounds([1.0] * 5, [100] * 5), dict.fromkeys(range(5), 0.1))
+    round_s = verify_s(0) + TOKEN_S + FIXED_S
+    assert busy.off_s == pytest.approx(round_s)
+    assert busy.spread == pytest.approx(math.log(0.1 / round_s))
+    prices = busy.round_prices(0)
+    assert busy.off_s <= float(prices.batch[0]) + prices.token + prices.fixed + 1e-12
+
+
+def test_generations_that_share_no_length_do_not_tell_how_steady_the_machine_was() -> None:
+    def alike(n_groups: int, *lengths: tuple[int, ...]) -> Costs:
+        found = [
+            observed(n, group=group, n_past=100)
+            for group in range(n_groups)
+            for n in lengths[group % len(lengths)]
+        ]
+        return fitted(found, dict.fromkeys(range(n_groups), 0.049))
+
+    assert alike(3, (0,), (2,), (4,)).spread is None
+    assert alike(4, (0,), (2,)).spread is not None
+    assert alike(2, (0, 2)).spread is None
+    # The third connects the first two.
+    assert alike(3, (0, 1), (2, 4), (1, 2)).spread is not None
 
 
 def test_rounds_without_a_chain_have_no_step() -> None:

@@ -57,10 +57,13 @@ def rounds(draw: st.DrawFn) -> MeanRound:
 
 @st.composite
 def outlooks(draw: st.DrawFn) -> Outlook:
+    own, alpha = draw(rounds()), draw(alphas)
+    known = expected_tokens(alpha, own.drafted)
     return Outlook(
-        draw(rounds()),
+        own,
         draw(st.lists(rounds(), max_size=4)),
-        alpha=draw(alphas),
+        alpha=alpha,
+        emitted=known * ((own.drafted + 1) / known) ** draw(st.floats(-0.5, 0.9)),
         speedup=draw(st.floats(0.2, 4.0)),
     )
 
@@ -112,8 +115,8 @@ def test_no_draft_beats_one_that_is_perfect_and_free(
 
 def test_another_length_counts_only_for_a_better_draft() -> None:
     longer = replace(ROUND, drafted=8.0, chain_s=0.04, verify_s=0.065)
-    alone = Outlook(ROUND, (), alpha=0.8, speedup=0.9)
-    both = Outlook(ROUND, (longer,), alpha=0.8, speedup=0.9)
+    alone = Outlook(ROUND, (), alpha=0.8, emitted=3.0, speedup=0.9)
+    both = Outlook(ROUND, (longer,), alpha=0.8, emitted=3.0, speedup=0.9)
     assert both.speedup() == pytest.approx(0.9)
     assert both.speedup(alpha=0.95) > alone.speedup(alpha=0.95)
     wanted = (both.break_even_alpha(), alone.break_even_alpha())
@@ -123,7 +126,7 @@ def test_another_length_counts_only_for_a_better_draft() -> None:
 
 def test_a_draft_that_costs_nothing_has_no_break_even() -> None:
     free = ROUND.without("chain_s").without("again_s")
-    assert Outlook(free, (), alpha=0.5, speedup=0.9).break_even_draft() is None
+    assert Outlook(free, (), alpha=0.5, emitted=2.0, speedup=0.9).break_even_draft() is None
 
 
 def terms_of(draft_max: int, p_min: float = 0.0) -> RoundTerms:
@@ -201,6 +204,20 @@ def told(speedup: float, terms: RoundTerms | None = None, **changes: bool) -> st
         has_floor=changes.get("has_floor", False),
     )
     return paragraph(found, recommended=speedup > 1)
+
+
+def test_without_rejections_every_drafted_token_counts() -> None:
+    # What is printed has to add up: 4 drafted of which 3.4 are emitted, at the same seconds.
+    found = find(measured(), speedup=0.9, is_measured=True, costs=None, has_floor=False)
+    fewer = replace(SPECULATIVE, n_accepted=2)
+    rejecting = find(measured(fewer), speedup=0.9, is_measured=True, costs=None, has_floor=False)
+    assert rejecting.decides is Term.REJECTIONS
+    seconds = SPECULATIVE.times.total_s / 10
+    more_s = 0.001 * (5 - 1.2)
+    assert rejecting.speedup_without == pytest.approx(0.9 * 5 / 1.2 * seconds / (seconds + more_s))
+    # Each emitted token takes a millisecond to draw, and rejections have their rollback.
+    perfect_s = seconds + 0.0003 * (5 - 3.4) - 0.0016
+    assert found.speedup_if_perfect == pytest.approx(0.9 * 5 / 3.4 * seconds / perfect_s, rel=0.01)
 
 
 def test_the_paragraph_of_a_winner() -> None:

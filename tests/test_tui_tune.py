@@ -33,6 +33,7 @@ from spectui.tui.widgets.tune_setup import DEFAULT_TRIALS, SourceChoice, TuneSet
 from spectui.tune.forecast import Forecast
 from spectui.tune.lossless import Divergence, LosslessCheck
 from spectui.tune.measurement import Pair
+from spectui.tune.pace import Spent
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.search import TuneResult
 from spectui.tune.statistics import Speedup
@@ -131,6 +132,14 @@ def tuned(
         lossless=lossless,
         interrupted=interrupted,
         error=None,
+        spent=Spent(
+            budget_s=None,
+            took_s=60.0,
+            n_trials=50,
+            n_tried=len(records),
+            ended_trials=False,
+            left_out_recording=False,
+        ),
     )
 
 

@@ -261,6 +261,7 @@ def test_a_forecast_records_what_the_time_budget_has_room_for(
     )
     assert forecaster.recorded == recorded
     assert bool(result.forecasts) == bool(recorded)
+    assert result.spent.left_out_recording is not bool(recorded)
 
 
 @pytest.mark.parametrize(("second", "in_time"), [(39.0, True), (41.0, False)])
@@ -332,6 +333,9 @@ def test_where_time_is_too_short_for_a_trial_the_defaults_are_raced(tmp_path: Pa
         clock=lambda: float(next(ticks)),
     )
     assert [record.arm for record in result.trials] == [OFF]
+    assert result.spent.ended_trials
+    assert (result.spent.n_tried, result.spent.n_trials) == (1, 12)
+    assert result.spent.took_s > 30.0
     assert result.best == Arm(draft="good", speculation=SERVER_DEFAULTS)
     assert result.speedup is not None
     assert result.verdict.use_speculation

@@ -26,12 +26,12 @@ SENTENCES = {
     "(95 % interval +14 % to +22 %, 16 prompts).",
     (0.74, 0.78, 0.82): "Turn it off: the best setting found makes decoding 22 % slower "
     "(95 % interval -26 % to -18 %, 16 prompts).",
-    (0.98, 1.01, 1.04): "Turn it off: a gain of at least 2 % was not shown "
+    (0.98, 1.01, 1.04): "Not decided, so leave it off: a gain of at least 2 % was not shown "
     "(the best setting found: +1 %, 95 % interval -2 % to +4 %, 16 prompts); "
     "more prompts may decide it.",
     (0.97, 0.99, 1.01): "Turn it off: a gain of at least 2 % was not shown "
     "(the best setting found: -1 %, 95 % interval -3 % to +1 %, 16 prompts).",
-    (1.01, 1.04, 1.07): "Turn it off: the best setting found gains +4 % "
+    (1.01, 1.04, 1.07): "Not decided, so leave it off: the best setting found gains +4 % "
     "(95 % interval +1 % to +7 %, 16 prompts), but a gain of at least 2 % was not shown; "
     "more prompts may decide it.",
     (1.005, 1.01, 1.015): "Turn it off: the best setting found gains +1.0 % "

@@ -35,6 +35,7 @@ def costs_view(
         if all(draft in recording.chains for recording in recordings):
             yield Text("")
             yield _predictions(draft, measured, recordings)
+            yield from _beyond(draft, measured, recordings)
         yield Text("")
 
 
@@ -90,7 +91,9 @@ def _growth(costs: Costs) -> str:
 
 def _unsteady(costs: Costs) -> str:
     if costs.spread is None:
-        return "Too few prompts were measured to tell how steady the machine was."
+        return (
+            "How steady the machine was is not known: too few generations drafted the same lengths."
+        )
     return f"The machine was unsteady by {100 * costs.spread:.0f} %."
 
 
@@ -120,6 +123,18 @@ def _predictions(draft: str, costs: Costs, recordings: Sequence[Recording]) -> T
         style = "bold green" if rate == largest else "dim" if name == "off" else ""
         table.add_row(name, f"{rate:.2f}", bar(rate, largest), style=style)
     return table
+
+
+def _beyond(draft: str, costs: Costs, recordings: Sequence[Recording]) -> Iterator[Text]:
+    """Tell where the predictions leave what was measured."""
+    longest = min(recording.chains[draft].longest for recording in recordings)
+    if longest > costs.lengths[-1]:
+        yield Text(
+            wrapped(
+                f"Above draft_max {costs.lengths[-1]} nothing was measured: what longer batches "
+                "cost is drawn on along a line."
+            )
+        )
 
 
 def _off_rate(totals: Sequence[Total]) -> float:

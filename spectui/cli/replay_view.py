@@ -1,15 +1,18 @@
 """The text of ``spectui replay``: a table of settings, and what follows from it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from rich.table import Table
 
 from spectui.cli.drawing import fits, wrapped
 from spectui.models.sizes import counted
+from spectui.replay.costs import Costs
 from spectui.replay.totals import Total
 from spectui.tune.explain import Explanation
 
+_UNSTEADY = 0.15
+"""Spread of the machine's speed from which on predictions are rough."""
 _NAME = "draft"
 _LEAST = ("accepted", "drafted", "per round", "min", "tokens/s", "rate")
 """Left out of a narrow table, the first ones first; the document has them all."""
@@ -63,15 +66,20 @@ _CELLS: dict[str, Callable[[Total], str]] = {
 
 
 def replay_summary(
-    totals: Sequence[Total], best: Total, n_prompts: int, explanation: Explanation
+    totals: Sequence[Total],
+    best: Total,
+    n_prompts: int,
+    explanation: Explanation,
+    costs: Costs | None,
 ) -> str:
-    """What was replayed, the best of it, and why."""
+    """What was replayed, the best of it, why, and how far to trust it."""
     n_settings, n_recorded = counted(len(totals), "setting"), counted(n_prompts, "prompt")
-    lines = [wrapped(f"{n_settings} replayed on {n_recorded}. Counts are exact.")]
+    lines = [f"{n_settings} replayed on {n_recorded}. Counts are exact."]
     if best.speedup:
-        lines.append(wrapped(_prediction(best, best.speedup)))
-        lines.append(wrapped(explanation.text))
-    return "\n".join(lines)
+        lines += [_prediction(best, best.speedup), explanation.text]
+    if costs is not None:
+        lines += _doubts(best, costs)
+    return "\n".join(map(wrapped, lines))
 
 
 def _prediction(best: Total, speedup: float) -> str:
@@ -80,7 +88,9 @@ def _prediction(best: Total, speedup: float) -> str:
     if chosen.ngram is None:
         setting += f", draft_max {chosen.draft_max}, draft_min {chosen.draft_min}"
         setting += f", draft_p_min {chosen.draft_p_min:g}"
-    if speedup > 1 and best.n_drafted:
+    if not best.n_drafted:
+        return f"Predicted best: off. The nearest, {setting}, drafts nothing on these prompts."
+    if speedup > 1:
         return (
             f"Predicted best: {setting}: {speedup:.2f}× the target alone; spectui tune measures it."
         )
@@ -88,6 +98,20 @@ def _prediction(best: Total, speedup: float) -> str:
         f"Predicted best: off. None of these is faster than the target alone; the nearest is "
         f"{setting}, at {speedup:.2f}×."
     )
+
+
+def _doubts(best: Total, costs: Costs) -> Iterator[str]:
+    """Yield why the predictions may be wrong."""
+    if costs.spread is not None and costs.spread > _UNSTEADY:
+        yield (
+            f"The machine was unsteady by {100 * costs.spread:.0f} % while costs were measured: "
+            "take tokens/s and speedups as rough, or record again with nothing else running."
+        )
+    if best.speculation.longest > costs.lengths[-1]:
+        yield (
+            f"No round of more than {costs.lengths[-1]} drafted tokens was measured: what longer "
+            "ones cost is drawn on along a line."
+        )
 
 
 def _number(value: float | None, form: str) -> str:

@@ -59,11 +59,12 @@ def replay(path: Path, wanted: Wanted, *, costs: bool, json_path: str | None) ->
         *replay_ngrams(trace.recordings, wanted.ngrams, ngram_costs(trace.costs)),
     ]
     best = max(totals, key=lambda total: total.speedup or 0.0)
-    explanation = explain_replayed(best, _costs_of(trace, best))
+    own = _costs_of(trace, best)
+    explanation = explain_replayed(best, own)
     known = _costs(wanted, trace)
     shown = costs_view(known, trace.recordings) if costs else ()
     text = drawn(*shown, replay_table(totals, best))
-    summary = replay_summary(totals, best, len(trace.recordings), explanation)
+    summary = replay_summary(totals, best, len(trace.recordings), explanation, own)
     write_result(
         replay_document(path, totals, explanation, known), f"{text}\n\n{summary}", json_path
     )

@@ -18,8 +18,13 @@ from spectui.tune.categories import judge_profiles, per_category
 from spectui.tune.conditions import Conditions
 from spectui.tune.explain import explain_result
 from spectui.tune.measurement import measurements
+from spectui.tune.pace import Spent
+from spectui.tune.race import LOOK_EVERY
 from spectui.tune.search import TuneResult
 from spectui.tune.trials import Arm, speedup_estimate
+
+_OVER = 1.1
+"""Of the time budget, from which on it is said that more was taken."""
 
 
 def report(result: TuneResult, run: TuneRun, met: Conditions) -> None:
@@ -92,7 +97,8 @@ def _summary(
             "NOTE: measured on the fast schedule, which llama-server does not have: this is what "
             "would be possible, not what the command gives."
         )
-    lines += [f"NOTE: {note}" for note in findings.conditions.notes]
+    notes = (*findings.conditions.notes, *_time_notes(result.spent, interrupted=result.interrupted))
+    lines += [f"NOTE: {note}" for note in notes]
     if result.lossless is not None and not result.lossless.lossless:
         lines.append("WARNING: speculation changed the output; spectui bench shows where.")
     if result.best is not None and result.speedup is None:
@@ -103,6 +109,24 @@ def _summary(
         table = _categories(findings, _confirmed(result))
         lines += ["", drawn(table), wrapped(findings.profiles.reason), ""]
     return lines
+
+
+def _time_notes(spent: Spent, *, interrupted: bool) -> Iterator[str]:
+    """What the time budget cost."""
+    if spent.budget_s is None or interrupted:
+        return
+    if spent.left_out_recording:
+        yield (
+            "the time budget had no room for a recording, so that no setting was replayed; what "
+            "was tried are mostly defaults."
+        )
+    if spent.ended_trials:
+        yield f"the time budget ended the trials after {spent.n_tried} of {spent.n_trials}."
+    if spent.took_s > _OVER * spent.budget_s:
+        yield (
+            f"it took {words.duration(spent.took_s)} in place of "
+            f"{words.duration(spent.budget_s)}: a verdict takes {LOOK_EVERY} prompts at least."
+        )
 
 
 def _in_trial(result: TuneResult) -> str:

@@ -2,9 +2,11 @@
 
 Tokens per round follow from α as if every drafted token were accepted independently of the others
 (Leviathan et al. 2023, arXiv 2211.17192, eq. 1). What that misses at the setting in question is
-taken off by scaling the estimate to its known speedup.
+taken off by scaling the estimate to its known speedup. Of a draft that is always right it misses
+nothing: as α grows towards 1, what it misses in tokens per round goes.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -75,7 +77,13 @@ class Outlook:
     """What one draft could do for one target if it were faster, or guessed better."""
 
     def __init__(
-        self, own: MeanRound, lengths: Sequence[MeanRound], *, alpha: float, speedup: float
+        self,
+        own: MeanRound,
+        lengths: Sequence[MeanRound],
+        *,
+        alpha: float,
+        emitted: float,
+        speedup: float,
     ) -> None:
         """Scale the model so that it says ``speedup`` of the setting as it is.
 
@@ -84,11 +92,13 @@ class Outlook:
             lengths: rounds of other draft lengths that may be chosen as well. None of them is
                 taken to be better than ``own`` as things are: the setting is the best one found.
             alpha: acceptance per token of the setting.
+            emitted: tokens per round of the setting.
             speedup: of the setting, measured or replayed.
         """
         self.own = own
         self.alpha = alpha
         self.now = speedup
+        self._emitted = emitted
         estimate = own.speedup(alpha)
         self._level = speedup / estimate
         self._rounds = tuple(
@@ -98,11 +108,26 @@ class Outlook:
     def speedup(self, *, alpha: float | None = None, draft_scale: float = 1.0) -> float:
         """Speedup at the best length."""
         tried = self.alpha if alpha is None else alpha
-        return max(level * one.speedup(tried, draft_scale) for one, level in self._rounds)
+        best = max(level * one.speedup(tried, draft_scale) for one, level in self._rounds)
+        return best * self._not_missed(tried)
 
     def changed(self, own: MeanRound, *, alpha: float | None = None) -> float:
         """Speedup of the setting itself if its round were ``own``."""
-        return self._level * own.speedup(self.alpha if alpha is None else alpha)
+        tried = self.alpha if alpha is None else alpha
+        return self._level * own.speedup(tried) * self._not_missed(tried)
+
+    def _not_missed(self, alpha: float) -> float:
+        """Share by which the model misses less in tokens per round at a higher ``alpha``.
+
+        As tokens per round go from those of the setting to all that are drafted, so that more is
+        never worth less.
+        """
+        most, known = self.own.drafted + 1, expected_tokens(self.alpha, self.own.drafted)
+        gained = math.log(expected_tokens(alpha, self.own.drafted) / known)
+        if gained <= 0:
+            return 1.0
+        missed = math.log(self._emitted / known) / math.log(most / known)
+        return math.exp(-missed * gained)
 
     def break_even_draft(self, wanted: float = 1.0) -> float | None:
         """Share of its present seconds that the draft may take for a speedup of ``wanted``.
@@ -132,4 +157,4 @@ class Outlook:
     def limit(self, lengths: Sequence[MeanRound]) -> tuple[float, MeanRound]:
         """Speedup of a perfect draft for nothing, at the best of ``lengths``, and that round."""
         best = max((self.own, *lengths), key=lambda one: one.speedup(1.0, 0.0))
-        return self._level * best.speedup(1.0, 0.0), best
+        return self._level * best.speedup(1.0, 0.0) * self._not_missed(1.0), best

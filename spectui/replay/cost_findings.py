@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 
 from spectui.replay.cost_break_even import Outlook
 from spectui.replay.cost_terms import RoundTerms, rounds_of_lengths
@@ -80,8 +81,9 @@ def find(
     """
     lengths = () if costs is None else rounds_of_lengths(costs, range(1, costs.lengths[-1] + 1))
     own = terms.mean_round()
-    better = Outlook(own, lengths, alpha=terms.alpha, speedup=speedup)
-    faster = Outlook(own, (), alpha=terms.alpha, speedup=speedup) if has_floor else better
+    outlook = partial(Outlook, own, alpha=terms.alpha, emitted=terms.emitted, speedup=speedup)
+    better = outlook(lengths)
+    faster = outlook(()) if has_floor else better
     scale = faster.break_even_draft()
     is_free = own.chain_s + own.again_s < _NOTHING * terms.parts.total_s
     decides, without = _largest_loss(better, terms)

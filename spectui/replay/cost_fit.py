@@ -23,7 +23,8 @@ _POLISH = 10
 """Sweeps of the polish: it has settled long before."""
 _TRIMMED = 8
 """One in so many values is left out at either end of a mean."""
-_MIN_LEVELS = 3
+_MIN_COMPARED = 2
+"""Generations that can be compared with another one; fewer do not tell how steady a machine is."""
 _APART = 256
 """Tokens between two depths, below which comparing them tells nothing of growth."""
 _MAX_COMPARED = 256
@@ -164,7 +165,22 @@ def _with_off(costs: Costs, off: Sequence[ObservedOff], verify: "_Curve") -> Cos
     seconds = [
         (one.token_s - growth_s * (one.n_past - n_past)) / verify.level(one.group) for one in off
     ]
-    return replace(costs, off_s=_mean(seconds))
+    return _at_most_a_round(replace(costs, off_s=_mean(seconds)))
+
+
+def _at_most_a_round(costs: Costs) -> Costs:
+    """Costs whose target alone takes no longer than a round that drafts nothing.
+
+    That does the same and more. Where the machine says otherwise it was busier during the one than
+    during the other, and every speedup would be as much too large.
+    """
+    if costs.lengths[0] > 0:
+        return costs
+    round_s = costs.verify_s[0] + costs.token_s + costs.fixed_s
+    if costs.off_s <= round_s:
+        return costs
+    unsteady = float(np.log(costs.off_s / round_s))
+    return replace(costs, off_s=round_s, spread=max(costs.spread or 0.0, unsteady))
 
 
 def _bounded(costs: Costs) -> Costs:
@@ -244,12 +260,33 @@ class _Curve:
         self.seconds = _floats(rising(means, weights))
         self.growth_s = _floats(growth_s)
         deviation = float(np.median(np.abs(levels))) * 1.4826
-        self.spread = deviation if len(levels) >= _MIN_LEVELS else None
+        self.spread = deviation if _n_compared(row, column) >= _MIN_COMPARED else None
         self._levels = dict(zip(map(int, groups), np.exp(levels), strict=True))
 
     def level(self, group: int) -> float:
         """How slow the machine was in a generation, 1 in the mean."""
         return float(self._levels[group])
+
+
+def _n_compared(row: _Index, column: _Index) -> int:
+    """Generations (columns) whose level follows from that of another one.
+
+    Only those that share a length of drafts with others: levels of generations that have nothing in
+    common cannot be told from what the lengths cost.
+    """
+    groups = column.max() + 1
+    parents = list(range(groups))
+
+    def root(group: int) -> int:
+        while parents[group] != group:
+            group = parents[group]
+        return group
+
+    for length in range(row.max() + 1):
+        first, *others = np.unique(column[row == length])
+        for other in others:
+            parents[root(int(other))] = root(int(first))
+    return groups - len({root(group) for group in range(groups)})
 
 
 def _levels(values: Vector, row: _Index, column: _Index) -> Vector:

@@ -48,7 +48,8 @@ class Costs:
     fixed_s: float
     """Per round."""
     off_s: float
-    """One token of the target alone, without a draft beside it."""
+    """One token of the target alone, without a draft beside it; no more than a round that drafts
+    nothing."""
     off_growth_s: float
     """What that grows by per token of depth."""
     rollback_s: float
@@ -57,8 +58,8 @@ class Costs:
     """More per token that such a round had accepted: after going back to a checkpoint they are
     decoded again. About 0 where a cache just forgets."""
     spread: float | None
-    """Of the generations' levels, as a share: how unsteady the machine was; None for fewer than
-    three, of which the middle one is all there is to compare with."""
+    """Of the generations' levels, as a share: how unsteady the machine was; None where fewer than
+    three share lengths of drafts, so that there is nothing to compare."""
 
     def at(self, n_past: float) -> "Costs":
         """The same costs, seen from another depth."""

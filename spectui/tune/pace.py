@@ -1,6 +1,7 @@
 """What a search has time for: its own clock, and what trials and races take."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from spectui.tune.race import LOOK_EVERY
@@ -10,6 +11,24 @@ from spectui.tune.workload import WorkItem
 RESERVED = 2 * LOOK_EVERY
 """Prompts of the race that trials leave time for. The verdict rests on the race, and prompts
 differ more than the settings that a forecast holds for the best."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What became of a search's time."""
+
+    budget_s: float | None
+    """None for as long as it takes."""
+    took_s: float
+    """Of the search's own work."""
+    n_trials: int
+    """That were asked for."""
+    n_tried: int
+    """Fewer than asked for, where time or the forecasts ended them."""
+    ended_trials: bool
+    """Whether time did."""
+    left_out_recording: bool
+    """Whether there was none for the recording that forecasts rest on."""
 
 
 class PromptCosts(Protocol):
@@ -56,7 +75,17 @@ class Pace:
         """Of the time budget."""
         if self._budget_s is None:
             return float("inf")
-        return self._budget_s - (self._now_s() - self._began_s)
+        return self._budget_s - self.took_s
+
+    @property
+    def took_s(self) -> float:
+        """Since the search began."""
+        return self._now_s() - self._began_s
+
+    @property
+    def budget_s(self) -> float | None:
+        """Seconds that the search may take."""
+        return self._budget_s
 
     @property
     def is_bounded(self) -> bool:

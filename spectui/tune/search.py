@@ -27,7 +27,7 @@ from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
 from spectui.tune.loading import Loader
 from spectui.tune.lossless import LosslessCheck, check_lossless, differs
 from spectui.tune.measurement import Measurer, Pair
-from spectui.tune.pace import RESERVED, Pace
+from spectui.tune.pace import RESERVED, Pace, Spent
 from spectui.tune.race import LOOK_EVERY, Race, Standing
 from spectui.tune.statistics import Speedup
 from spectui.tune.study import TuningStudy
@@ -88,6 +88,7 @@ class TuneResult:
     expected_improvement: float | None = None
     """Why the search ended before ``--trials``: all that one more was expected to add to the
     speedup. None if it did not."""
+    spent: Spent
 
 
 class Search:
@@ -142,6 +143,7 @@ class Search:
             move_s=lambda: loader.move_s,
         )
         self._race: Race | None = None
+        self._left_out_recording = self._ended_trials = False
         self._trials = TrialRunner(
             engine,
             study,
@@ -199,6 +201,14 @@ class Search:
             forecasts=self._forecasts,
             costs=self._costs,
             expected_improvement=self._expected_improvement,
+            spent=Spent(
+                budget_s=self._pace.budget_s,
+                took_s=self._pace.took_s,
+                n_trials=self._limits.n_trials,
+                n_tried=self._trials.n_tried,
+                ended_trials=self._ended_trials,
+                left_out_recording=self._left_out_recording,
+            ),
         )
 
     def _forecast(self) -> None:
@@ -226,6 +236,7 @@ class Search:
             return kept
         n_prompts = self._n_to_record(forecaster)
         if not n_prompts:
+            self._left_out_recording = True
             return None
         n_steps = forecaster.n_steps(n_prompts)
         self._on_event(TraceProgress(step=None, n_steps=n_steps))
@@ -254,7 +265,10 @@ class Search:
         return 0
 
     def _search(self) -> None:
-        while self._trials.n_tried < self._limits.n_trials and self._has_time_for_trial():
+        while self._trials.n_tried < self._limits.n_trials:
+            if not self._has_time_for_trial():
+                self._ended_trials = True
+                return
             if self._is_decided():
                 return
             self._pace.trial(self._trials.run)

@@ -79,10 +79,12 @@ def _decided(speedup: Speedup, low: float, high: float, *, min_gain: float, what
         loss = _percent(-gain, decimals).removeprefix("+")
         return f"Turn it off: {what} makes decoding {loss} slower ({interval})."
     asked = f"a gain of at least {100 * min_gain:g} %" if min_gain else "a gain"
-    more = "; more prompts may decide it" if high > 1 + min_gain else ""
+    is_open = high > 1 + min_gain
+    answer = "Not decided, so leave it off" if is_open else "Turn it off"
+    more = "; more prompts may decide it" if is_open else ""
     if low > 1:
-        return f"Turn it off: {what} gains {value} ({interval}), but {asked} was not shown{more}."
-    return f"Turn it off: {asked} was not shown ({what}: {value}, {interval}){more}."
+        return f"{answer}: {what} gains {value} ({interval}), but {asked} was not shown{more}."
+    return f"{answer}: {asked} was not shown ({what}: {value}, {interval}){more}."
 
 
 def _gain(speedup: float) -> float:

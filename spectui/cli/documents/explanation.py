@@ -75,6 +75,6 @@ def costs_document(costs: Costs) -> Json:
         "per_token_before_rejection_s": costs.rollback_token_s,
         "off_s": costs.off_s,
         "off_growth_s": costs.off_growth_s,
-        **or_reason("spread", costs.spread, "three prompts at least must be measured"),
+        **or_reason("spread", costs.spread, "too few generations drafted the same lengths"),
         "cliffs": list(costs.cliffs),
     }

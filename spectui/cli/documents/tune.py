@@ -26,6 +26,7 @@ from spectui.tune.conditions import Conditions
 from spectui.tune.explain import Explanation
 from spectui.tune.forecast import Forecast
 from spectui.tune.measurement import throughput
+from spectui.tune.pace import Spent
 from spectui.tune.placements import Placements
 from spectui.tune.race import Standing
 from spectui.tune.search import TuneResult
@@ -81,6 +82,7 @@ def tune_document(
         "forecasts": [_forecast(one) for one in result.forecasts[:_FORECASTS]],
         "n_replayed": len(result.forecasts),
         **_or_ended(result),
+        "time": _time(result.spent),
         **or_reason("best", _best(result), "no speculative setting could be measured"),
         **or_reason("best_command", best_command, "no speculative setting could be measured"),
         "finalists": [_standing(one) for one in result.finalists],
@@ -119,8 +121,17 @@ def _conditions(met: Conditions) -> Json:
 
 
 def _or_ended(result: TuneResult) -> Json:
-    reason = "the trials did not end early"
+    reason = "the trials were not ended by forecasts"
     return or_reason("expected_improvement", result.expected_improvement, reason)
+
+
+def _time(spent: Spent) -> Json:
+    return {
+        **or_reason("budget_s", spent.budget_s, "no --time-budget was given"),
+        "took_s": spent.took_s,
+        "ended_trials": spent.ended_trials,
+        "left_out_recording": spent.left_out_recording,
+    }
 
 
 def _standing(one: Standing) -> Json:
