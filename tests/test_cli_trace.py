@@ -5,7 +5,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,9 @@ import pytest
 from spectui.cli.costs_view import cliff_warnings
 from spectui.cli.drawing import wrapped
 from spectui.config import NgramKind
+from spectui.engine.commands import RecordChains
+from spectui.engine.driver import Engine
+from spectui.engine.events import ChainsRecorded
 from spectui.replay.file import read_trace, write_trace
 from tests.support.cli import Spectui
 from tests.support.models import OTHER, ROUGH_DRAFT, Tiny, TinyPath
@@ -374,6 +379,62 @@ def test_a_trace_is_written_where_a_link_points(trace: Path, tmp_path: Path) -> 
     write_trace(read_trace(trace), link)
     assert link.is_symlink()
     assert read_trace(target) == read_trace(trace)
+
+
+def interrupting(n_before: int) -> Callable[..., ChainsRecorded]:
+    """Go along so many outputs, and then be interrupted."""
+    whole, calls = Engine.record_chains, count()
+
+    def record_chains(engine: Engine, command: RecordChains) -> ChainsRecorded:
+        if next(calls) == n_before:
+            raise KeyboardInterrupt
+        return whole(engine, command)
+
+    return record_chains
+
+
+def test_an_interrupted_recording_takes_no_other_traces_place(
+    spectui: Spectui,
+    trace: Path,
+    pair: list[object],
+    prompts: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = trace.read_bytes()
+    arguments = [*pair, "--prompts", prompts, "--no-costs", "--out", trace, "--quiet"]
+    for n_recorded, name in ((2, "x.interrupted"), (3, "x.interrupted-2")):
+        kept = trace.with_name(f"{name}.trace.json.gz")
+        with monkeypatch.context() as patched:
+            patched.setattr(Engine, "record_chains", interrupting(n_recorded))
+            assert spectui("trace", *arguments) == 130
+        assert spectui.err == (
+            f"error: interrupted; {trace} is left as it was, and what is complete was written to "
+            f"{kept}: {n_recorded} prompts with 1 draft; run the command again for all\n"
+        )
+        assert spectui.out.splitlines()[-1] == str(kept)
+        assert len(read_trace(kept).recordings) == n_recorded
+    assert trace.read_bytes() == before
+    assert len(read_trace(trace.with_name("x.interrupted.trace.json.gz")).recordings) == 2
+    assert spectui("trace", *arguments) == 0
+    assert trace.read_bytes() != before
+    assert len(read_trace(trace).recordings) == 6
+
+
+def test_an_interrupted_recording_is_written_where_nothing_is(
+    spectui: Spectui,
+    pair: list[object],
+    prompts: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = tmp_path / "x.gz"
+    monkeypatch.setattr(Engine, "record_chains", interrupting(1))
+    options = ["--prompts", prompts, "--no-costs", "--out", path, "--json", "-", "--quiet"]
+    assert spectui("trace", *pair, *options) == 130
+    assert spectui.err.startswith("error: interrupted; what is complete was written: 1 prompt ")
+    document = json.loads(spectui.out)
+    assert (document["trace"], document["interrupted"]) == (str(path), True)
+    assert len(read_trace(path).recordings) == 1
 
 
 def test_one_file_cannot_be_both(

@@ -1,5 +1,6 @@
 """Trace files: what is written comes back, and nothing else is believed."""
 
+import errno
 import gzip
 import json
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
-from spectui.replay.file import check_pair, read_trace, without_text, write_trace
+from spectui.replay.file import check_pair, read_trace, without_text, write_beside, write_trace
 from spectui.replay.grid import Grid, replay_grid
 from spectui.replay.trace import Chains, Trace
 from spectui.speculative.decoder import Stop
@@ -51,6 +52,39 @@ def test_the_same_trace_gives_the_same_bytes(path: Path, tmp_path: Path) -> None
     again = tmp_path / "again.trace.json.gz"
     write_trace(read_trace(path), again)
     assert again.read_bytes() == path.read_bytes()
+
+
+def test_beside_what_is_there_it_is_written_under_a_name_that_is_free(tmp_path: Path) -> None:
+    trace = trace_of(record(SCENE)[0])
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "real")
+    for asked, name in (
+        ("a.trace.json.gz", "a.trace.json.gz"),
+        ("a.trace.json.gz", "a.interrupted.trace.json.gz"),
+        ("a.trace.json.gz", "a.interrupted-2.trace.json.gz"),
+        ("Tiny-0.6B.gz", "Tiny-0.6B.gz"),
+        ("Tiny-0.6B.gz", "Tiny-0.6B.interrupted.gz"),
+        ("below/bare", "below/bare"),
+        ("below/bare", "below/bare.interrupted"),
+        ("link", "link"),
+        ("link", "real.interrupted"),
+    ):
+        before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        assert write_beside(trace, tmp_path / asked) == tmp_path / name
+        assert read_trace(tmp_path / name) == trace
+        assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_name_that_was_taken_in_vain_is_free_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    with pytest.raises(BadInputError, match="No space left on device"):
+        write_beside(trace_of(record(SCENE)[0]), tmp_path / "x.gz")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.99])

@@ -24,7 +24,7 @@ from spectui.errors import CancelledError, UsageError
 from spectui.models.sizes import counted
 from spectui.monitor.machine import this_machine
 from spectui.paths import data_dir
-from spectui.replay.file import SUFFIX, bare, write_trace
+from spectui.replay.file import SUFFIX, bare, write_beside, write_trace
 from spectui.replay.ngrams import NGRAM_COSTS
 from spectui.replay.trace import Trace
 from spectui.tune.loading import Loader
@@ -118,13 +118,13 @@ def _write(
         raise CancelledError("interrupted before a recording was complete; nothing was written")
     if not keep_text:
         recorded = bare(recorded)
-    write_trace(recorded, path)
+    kept = _kept(recorded, path, interrupted=tracing.interrupted)
     n_prompts = len(recorded.recordings)
     n_tokens = sum(recording.n_decoded for recording in tracing.recordings)
     document = {
         "schema": "spectui.recorded/1",
         "spectui": recorded.spectui,
-        "trace": str(path),
+        "trace": str(kept),
         "n_prompts": n_prompts,
         "n_tokens": n_tokens,
         "drafts": list(recorded.drafts),
@@ -134,16 +134,33 @@ def _write(
         "draft_s": tracing.draft_s,
         "interrupted": tracing.interrupted,
     }
-    text = f"{_summary(tracing, n_tokens)}\n{path}"
+    text = f"{_summary(tracing, n_tokens)}\n{kept}"
     text = "\n".join((*notes, text))
     if tracing.costs:
         text = f"{drawn(*costs_view(tracing.costs, tracing.recordings))}\n{text}"
     write_result(document, text, options.json_path)
     if tracing.interrupted:
-        raise CancelledError(
-            f"interrupted; what is complete was written: {counted(n_prompts, 'prompt')}"
-            f" with {counted(len(recorded.drafts), 'draft')}; run the command again for all"
+        written = f"{counted(n_prompts, 'prompt')} with {counted(len(recorded.drafts), 'draft')}"
+        raise CancelledError(_interrupted(path, kept, written))
+
+
+def _kept(recorded: Trace, path: Path, *, interrupted: bool) -> Path:
+    """Write it; what an interrupt left of it takes no other file's place."""
+    if interrupted:
+        return write_beside(recorded, path)
+    write_trace(recorded, path)
+    return path
+
+
+def _interrupted(path: Path, kept: Path, written: str) -> str:
+    if kept == path:
+        return (
+            f"interrupted; what is complete was written: {written}; run the command again for all"
         )
+    return (
+        f"interrupted; {path} is left as it was, and what is complete was written to {kept}: "
+        f"{written}; run the command again for all"
+    )
 
 
 def _without_costs(recorded: Trace) -> Iterator[str]:

@@ -4,7 +4,9 @@ import gzip
 import hashlib
 import os
 import zlib
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Literal
 
@@ -44,11 +46,55 @@ def write_trace(trace: Trace, path: Path) -> None:
     path = path.resolve()
     if path.exists() and not path.is_file():
         raise BadInputError(f"{path} is no regular file; a trace needs one of its own")
+    ensure_dir(path.parent)
+    _put(trace, path)
+
+
+def write_beside(trace: Trace, path: Path) -> Path:
+    """Write ``trace`` where no file is: to ``path``, or beside it under a name that is free.
+
+    Returns:
+        Where it is now.
+
+    Raises:
+        BadInputError: the folder or the file cannot be written.
+    """
+    real = path.resolve()
+    ensure_dir(real.parent)
+    place = next(place for place in _places(real) if _reserve(place))
+    try:
+        _put(trace, place)
+    except BadInputError:
+        place.unlink(missing_ok=True)
+        raise
+    return path if place == real else place
+
+
+def _places(path: Path) -> Iterator[Path]:
+    """Yield ``path``, and then names beside it without end."""
+    ending = SUFFIX if path.name.endswith(SUFFIX) else path.suffix
+    stem = path.name.removesuffix(ending)
+    yield path
+    yield path.with_name(f"{stem}.interrupted{ending}")
+    yield from (path.with_name(f"{stem}.interrupted-{n}{ending}") for n in count(2))
+
+
+def _reserve(place: Path) -> bool:
+    """Make an empty file of ``place``; False where there is something."""
+    try:
+        place.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise BadInputError(f"{place} cannot be written ({error.strerror})") from error
+    return True
+
+
+def _put(trace: Trace, path: Path) -> None:
     payload = _encoder.encode(trace)
     envelope = _Envelope(
         schema=_SCHEMA, sha256=hashlib.sha256(payload).hexdigest(), trace=msgspec.Raw(payload)
     )
-    ensure_dir(path.parent)
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         # No time stamp: the same trace gives the same bytes.
