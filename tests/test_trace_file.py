@@ -3,7 +3,10 @@
 import errno
 import gzip
 import json
+import os
+import tracemalloc
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -91,8 +94,32 @@ def test_a_name_that_was_taken_in_vain_is_free_again(
 def test_a_file_that_was_cut_off_is_refused(path: Path, share: float) -> None:
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * share)])
-    with pytest.raises(BadInputError, match="cut off or damaged"):
+    with pytest.raises(BadInputError, match="is cut off; record it again with spectui trace"):
         read_trace(path)
+
+
+@pytest.mark.parametrize("at", [0.3, 0.6, -8, -1], ids=["early", "late", "checksum", "size"])
+def test_a_bit_that_flipped_is_damage(path: Path, at: float) -> None:
+    content = bytearray(path.read_bytes())
+    content[at if isinstance(at, int) else int(len(content) * at)] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(BadInputError, match=r"(is damaged|is cut off).*record it again with"):
+        read_trace(path)
+
+
+def test_bytes_that_were_appended_are_damage(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b"and more")
+    with pytest.raises(BadInputError, match="is damaged: bytes of it were changed or appended"):
+        read_trace(path)
+
+
+def test_a_trace_can_come_through_a_pipe(path: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as pool:
+        writing = pool.submit(pipe.write_bytes, path.read_bytes())
+        assert read_trace(pipe) == read_trace(path)
+        writing.result()
 
 
 def test_a_file_that_was_edited_is_refused(path: Path) -> None:
@@ -111,8 +138,12 @@ def test_another_version_is_refused(path: Path, schema: str) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "no trace of spectui's"),
-        (b"GGUF", "cannot be read as a trace"),
+        (b"", "is empty"),
+        (b"GGUF", "it is not gzipped"),
+        (b"{}", "it is not gzipped"),
+        (gzip.compress(b""), "no trace of spectui's"),
+        (gzip.compress(b"{}"), "no trace of spectui's"),
+        (gzip.compress(b'{"schema":"","sha256":"","trace":NaN}'), "no trace of spectui's"),
         (gzip.compress(b"[]"), "no trace of spectui's"),
         (gzip.compress(json.dumps({"schema": "spectui.tune/1"}).encode()), "no trace of spectui's"),
         (
@@ -121,17 +152,27 @@ def test_another_version_is_refused(path: Path, schema: str) -> None:
         ),
     ],
     # Compressed bytes have the time in them, and xdist wants the same names everywhere.
-    ids=["empty", "other magic", "no object", "no envelope", "other document"],
+    ids=[
+        "empty",
+        "other magic",
+        "not packed",
+        "empty inside",
+        "nothing in it",
+        "no number",
+        "no object",
+        "no envelope",
+        "other document",
+    ],
 )
 def test_what_is_no_trace_is_refused(path: Path, content: bytes, reason: str) -> None:
     path.write_bytes(content)
-    with pytest.raises(BadInputError, match=reason):
+    with pytest.raises(BadInputError, match=f"{reason}.*; record it again with spectui trace"):
         read_trace(path)
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
     for path in (tmp_path / "absent", tmp_path):
-        with pytest.raises(BadInputError, match=str(path)):
+        with pytest.raises(BadInputError, match=f"{path} .*; give a file that spectui trace wrote"):
             read_trace(path)
 
 
@@ -222,10 +263,22 @@ def test_a_trace_of_outputs_alone_comes_back(path: Path) -> None:
 def test_a_file_that_unpacks_to_no_end_is_refused(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spectui.replay.file._MAX_BYTES", 1 << 20)
+    monkeypatch.setattr("spectui.replay.unpacking._MAX_BYTES", 1 << 20)
     path.write_bytes(gzip.compress(b" " * (2 << 20)))
     with pytest.raises(BadInputError, match="unpacks to more than 1 MiB"):
         read_trace(path)
+
+
+def test_that_takes_no_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spectui.replay.unpacking._MAX_BYTES", 1 << 26)
+    part = gzip.compress(b" " * (1 << 24))
+    path.write_bytes(part * 8)
+    tracemalloc.start()
+    with pytest.raises(BadInputError, match="unpacks to more than 64 MiB"):
+        read_trace(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 24
 
 
 def test_bytes_that_are_no_text_are_refused(path: Path) -> None:

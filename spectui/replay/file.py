@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import os
-import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
@@ -15,13 +14,13 @@ import msgspec
 from spectui.errors import BadInputError
 from spectui.paths import ensure_dir
 from spectui.replay.trace import Chains, ModelIdentity, Recording, Tail, Trace
+from spectui.replay.unpacking import unpacked
 from spectui.replay.validity import check_trace
 
 SUFFIX = ".trace.json.gz"
 _SCHEMA: Literal["spectui.trace/3"] = "spectui.trace/3"
 _KIND = "spectui.trace/"
-_MAX_BYTES = 1 << 30
-"""A few kilobytes unpack to any size; a million tokens recorded for 32 take half of this."""
+_HINT = "record it again with spectui trace"
 
 
 class _Envelope(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -111,48 +110,29 @@ def read_trace(path: Path) -> Trace:
     Raises:
         BadInputError: missing, cut off, edited, of another version, or no trace at all.
     """
-    try:
-        content = _unpacked(path)
-    except OSError as error:
-        reason = error.strerror or "it is not gzipped"
-        raise BadInputError(f"{path} cannot be read as a trace: {reason}") from error
-    except (EOFError, zlib.error) as error:
-        raise BadInputError(
-            f"{path} is cut off or damaged ({error}); record it again with spectui trace"
-        ) from error
-    return _decode(content, path)
-
-
-def _unpacked(path: Path) -> bytes:
-    with gzip.open(path) as file:
-        content = file.read(_MAX_BYTES + 1)
-    if len(content) > _MAX_BYTES:
-        raise BadInputError(f"{path} unpacks to more than {_MAX_BYTES >> 20} MiB, as no trace does")
-    return content
+    return _decode(unpacked(path), path)
 
 
 def _decode(content: bytes, path: Path) -> Trace:
     try:
         envelope = _envelope_decoder.decode(content)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise BadInputError(f"{path} is no trace of spectui's ({error})") from error
+        raise BadInputError(f"{path} is no trace of spectui's ({error}); {_HINT}") from error
     if envelope.schema != _SCHEMA:
         what = "another version's trace" if envelope.schema.startswith(_KIND) else "no trace"
         raise BadInputError(
-            f"{path} is {what} ({envelope.schema}, but this spectui reads {_SCHEMA}); "
-            "record it again with spectui trace"
+            f"{path} is {what} ({envelope.schema}, but this spectui reads {_SCHEMA}); {_HINT}"
         )
     payload = bytes(envelope.trace)
     if hashlib.sha256(payload).hexdigest() != envelope.sha256:
         raise BadInputError(
-            f"{path} was changed after it was recorded (its digest does not fit); "
-            "record it again with spectui trace"
+            f"{path} was changed after it was recorded (its digest does not fit); {_HINT}"
         )
     try:
         trace = _trace_decoder.decode(payload)
         check_trace(trace)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise BadInputError(f"{path} contradicts itself ({error}); record it again") from error
+        raise BadInputError(f"{path} contradicts itself ({error}); {_HINT}") from error
     return trace
 
 
