@@ -15,7 +15,7 @@ import pytest
 
 from spectui.cli.costs_view import cliff_warnings
 from spectui.cli.drawing import wrapped
-from spectui.config import NgramKind
+from spectui.config import NgramKind, SamplingConfig
 from spectui.engine.commands import RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import ChainsRecorded
@@ -194,6 +194,15 @@ def test_wrong_questions_are_refused(
 ) -> None:
     assert spectui("replay", trace, *arguments) == code
     assert reason in spectui.err
+
+
+def test_a_forged_trace_is_refused(spectui: Spectui, trace: Path) -> None:
+    write_trace(replace(read_trace(trace), has_text=True, sampling=SamplingConfig(temp=-1)), trace)
+    assert spectui("replay", trace) == 3
+    assert spectui.err == (
+        f"error: {trace} contradicts itself (it was sampled with a temperature of -1); record it "
+        "again with spectui trace\n"
+    )
 
 
 def test_wrong_files_are_refused(spectui: Spectui, trace: Path, tmp_path: Path) -> None:

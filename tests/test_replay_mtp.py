@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.config import MTP_KIND, NgramKind, Schedule, SpeculationConfig, ngram_setting
-from spectui.replay.file import bare
 from spectui.replay.grid import Grid, replay_grid
 from spectui.replay.ngrams import replay_chained
 from spectui.replay.recorder import record_own_chains
+from spectui.replay.tokens import bare
 from spectui.replay.totals import replay_trace
 from spectui.replay.trace import Chains, Recording, spread
 from spectui.replay.validity import check_trace

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from spectui.config import NgramConfig, SpeculationConfig
 from spectui.errors import UsageError
-from spectui.replay.file import without_text
 from spectui.replay.ngrams import NGRAM_COSTS, ngram_costs, replay_ngrams
+from spectui.replay.tokens import without_text
 from spectui.replay.totals import Total
 from spectui.replay.trace import Recording
 from spectui.speculative.counters import Round, RoundEnd, count

@@ -15,10 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spectui.config import SamplingConfig
 from spectui.errors import BadInputError
-from spectui.replay.file import check_pair, read_trace, without_text, write_beside, write_trace
+from spectui.replay.file import check_pair, read_trace, write_beside, write_trace
 from spectui.replay.grid import Grid, replay_grid
-from spectui.replay.trace import Chains, Trace
+from spectui.replay.tokens import bare, without_text
+from spectui.replay.trace import Chains, Tail, Trace
 from spectui.speculative.decoder import Stop
 from tests.support.replay import COSTS, DRAFT, SCENE, TARGET, Scene, record, scenes, trace_of
 
@@ -45,9 +47,11 @@ def test_what_is_written_comes_back(
     tmp_path_factory: pytest.TempPathFactory, scenes: list[Scene]
 ) -> None:
     path = tmp_path_factory.mktemp("traces") / "folder" / "x.trace.json.gz"
-    trace = trace_of(*(record(scene)[0] for scene in scenes))
-    write_trace(trace, path)
-    assert read_trace(path) == trace
+    recordings = (replace(record(scene)[0], id=f"x{n}") for n, scene in enumerate(scenes))
+    trace = trace_of(*recordings)
+    for written in (trace, bare(trace)):
+        write_trace(written, path)
+        assert read_trace(path) == written
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
@@ -227,6 +231,62 @@ FORGED: dict[str, Callable[[Trace], Trace]] = {
 }
 
 
+CONTRADICTIONS: dict[str, tuple[Callable[[Trace], Trace], str]] = {
+    "target of nothing": (
+        lambda trace: replace(trace, target=replace(TARGET, n_vocab=0)),
+        "target has a vocabulary of 0 tokens",
+    ),
+    "draft of nothing": (
+        lambda trace: replace(trace, drafts={"draft": replace(DRAFT, n_vocab=0)}),
+        "draft has a vocabulary of 0 tokens",
+    ),
+    "prompt beyond": (
+        lambda trace: recorded(trace, prompt=(1, TARGET.n_vocab)),
+        "recording x has token 24, which a vocabulary of 24 does not have",
+    ),
+    "output beyond": (
+        lambda trace: recorded(trace, output=(*trace.recordings[0].output[:-1], 99)),
+        "recording x has token 99, which a vocabulary of 24",
+    ),
+    "draft beyond": (
+        lambda trace: replace(trace, drafts={"draft": replace(DRAFT, n_vocab=2)}),
+        "draft on x has token",
+    ),
+    "more numbers than tokens": (
+        lambda trace: replace(bare(trace), target=replace(TARGET, n_vocab=2)),
+        "recording x has token 2, which a vocabulary of 2",
+    ),
+    "two of a name": (
+        lambda trace: replace(trace, recordings=trace.recordings * 2),
+        "it has two recordings x",
+    ),
+    "below greedy": (
+        lambda trace: replace(trace, sampling=SamplingConfig(temp=-0.5)),
+        "it was sampled with a temperature of -0.5",
+    ),
+    "text in spite of all": (
+        lambda trace: replace(trace, has_text=False),
+        "recording x has tokens of a vocabulary, and the trace says that it holds no text",
+    ),
+    "a draft's text": (
+        lambda trace: replace(
+            chains(bare(trace), tails=with_a_gap(first(bare(trace)))),
+            drafts={"draft": replace(DRAFT, n_vocab=99)},
+        ),
+        "recording x has tokens of a vocabulary, and",
+    ),
+}
+
+
+def with_a_gap(chains: Chains) -> tuple[Tail, ...]:
+    """Numbers that do not follow each other."""
+    largest = max(token for tail in chains.tails for token in tail.tokens)
+    return tuple(
+        replace(tail, tokens=tuple(token + 5 * (token == largest) for token in tail.tokens))
+        for tail in chains.tails
+    )
+
+
 def first(trace: Trace) -> Chains:
     return trace.recordings[0].chains["draft"]
 
@@ -251,6 +311,14 @@ def test_what_no_recording_leaves_is_refused_whatever_its_digest(path: Path, nam
         read_trace(path)
     write_trace(trace, path)
     assert read_trace(path) == trace
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_a_trace_that_contradicts_itself_is_refused_by_name(path: Path, name: str) -> None:
+    forged, reason = CONTRADICTIONS[name]
+    write_trace(forged(read_trace(path)), path)
+    with pytest.raises(BadInputError, match=rf"contradicts itself \({reason}"):
+        read_trace(path)
 
 
 def test_a_trace_of_outputs_alone_comes_back(path: Path) -> None:

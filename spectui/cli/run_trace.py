@@ -24,8 +24,9 @@ from spectui.errors import CancelledError, UsageError
 from spectui.models.sizes import counted
 from spectui.monitor.machine import this_machine
 from spectui.paths import data_dir
-from spectui.replay.file import SUFFIX, bare, write_beside, write_trace
+from spectui.replay.file import SUFFIX, write_beside, write_trace
 from spectui.replay.ngrams import NGRAM_COSTS
+from spectui.replay.tokens import bare
 from spectui.replay.trace import Trace
 from spectui.tune.loading import Loader
 from spectui.tune.tracing import Tracer, Tracing, trace_of

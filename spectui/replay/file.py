@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Literal
@@ -13,7 +12,7 @@ import msgspec
 
 from spectui.errors import BadInputError
 from spectui.paths import ensure_dir
-from spectui.replay.trace import Chains, ModelIdentity, Recording, Tail, Trace
+from spectui.replay.trace import ModelIdentity, Trace
 from spectui.replay.unpacking import unpacked
 from spectui.replay.validity import check_trace
 
@@ -162,33 +161,3 @@ def _check_same(role: str, recorded: ModelIdentity, given: ModelIdentity) -> Non
 
 def _describe(model: ModelIdentity) -> str:
     return f"{model.file}, {model.n_params} parameters, {model.size_bytes} bytes"
-
-
-def bare(trace: Trace) -> Trace:
-    """The same without text."""
-    return replace(trace, recordings=tuple(map(without_text, trace.recordings)), has_text=False)
-
-
-def without_text(recording: Recording) -> Recording:
-    """Number the tokens by first appearance: what was equal stays equal, and nothing can be read.
-
-    A token that stands for a word becomes a number that stands for nothing but itself.
-    """
-    numbers: dict[int, int] = {}
-
-    def number(tokens: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(numbers.setdefault(token, len(numbers)) for token in tokens)
-
-    def renumber(chains: Chains) -> Chains:
-        tails = tuple(
-            Tail(tokens=number(tail.tokens), probabilities=tail.probabilities)
-            for tail in chains.tails
-        )
-        return replace(chains, tokens=number(chains.tokens), tails=tails)
-
-    return replace(
-        recording,
-        prompt=number(recording.prompt),
-        output=number(recording.output),
-        chains={name: renumber(chains) for name, chains in recording.chains.items()},
-    )

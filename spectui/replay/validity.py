@@ -1,15 +1,17 @@
 """Whether a trace can be what a recording left: a file may have been made by anyone."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from spectui.replay.costs import Costs
 from spectui.replay.grid import MAX_DEPTH
 from spectui.replay.ngrams import NGRAM_COSTS
+from spectui.replay.tokens import check_tokens
 from spectui.replay.trace import Chains, Recording, Tail, Trace, spread
 from spectui.speculative.decoder import Stop
 
-_MAX_TOKEN = 2**31 - 1
+_MAX_VOCAB = _MAX_CTX = 2**31 - 1
 _MAX_SPREAD = 100.0
 _MAX_SECONDS = 3600.0
 """Of any part of a round."""
@@ -21,24 +23,37 @@ def check_trace(trace: Trace) -> None:
         raise ValueError("it has no recordings")
     if not all(name.isprintable() and name.strip() for name in trace.drafts):
         raise ValueError("it has a draft without a name that can be shown")
+    for role, model in (("target", trace.target), *trace.drafts.items()):
+        if not 1 <= model.n_vocab <= _MAX_VOCAB:
+            raise ValueError(f"{role} has a vocabulary of {model.n_vocab} tokens")
+    if trace.sampling.temp < 0:
+        raise ValueError(f"it was sampled with a temperature of {trace.sampling.temp:g}")
+    _check_ids([recording.id for recording in trace.recordings])
     for recording in trace.recordings:
         if set(recording.chains) != set(trace.drafts):
             raise ValueError(f"recording {recording.id} lacks a draft")
+    check_tokens(trace)
+    for recording in trace.recordings:
         _check_recording(recording)
         for name, chains in recording.chains.items():
             _check_chains(recording, chains, f"{name} on {recording.id}")
     _check_all_costs(trace.costs, trace.drafts)
 
 
+def _check_ids(ids: Sequence[str]) -> None:
+    twice = next((one for one, n in Counter(ids).items() if n > 1), None)
+    if twice is not None:
+        raise ValueError(f"it has two recordings {twice}")
+
+
 def _check_recording(recording: Recording) -> None:
     where = f"recording {recording.id}"
-    _check_tokens((*recording.prompt, *recording.output), where)
     if not recording.output:
         raise ValueError(f"{where} has no output")
     asked = recording.n_predict
     if asked < -1 or (asked >= 0 and len(recording.output) > max(1, asked)):
         raise ValueError(f"{where} has more output than was asked for")
-    if not 0 < recording.n_ctx <= _MAX_TOKEN:
+    if not 0 < recording.n_ctx <= _MAX_CTX:
         raise ValueError(f"{where} has a context of {recording.n_ctx} tokens")
     if len(recording.prompt) + recording.n_decoded > recording.n_ctx:
         raise ValueError(f"{where} is longer than its context")
@@ -77,15 +92,9 @@ def _check_chains(recording: Recording, chains: Chains, where: str) -> None:
 
 
 def _check_drafted(drafted: Chains | Tail, where: str) -> None:
-    _check_tokens(drafted.tokens, where)
     # Single precision, and a softmax may exceed 1 by rounding.
     if not all(0.0 <= value <= 1.0 + 1e-6 for value in drafted.probabilities):
         raise ValueError(f"{where} has a probability that is not between 0 and 1")
-
-
-def _check_tokens(tokens: Iterable[int], where: str) -> None:
-    if not all(0 <= token <= _MAX_TOKEN for token in tokens):
-        raise ValueError(f"{where} has a token that no vocabulary has")
 
 
 def _check_all_costs(costs: Mapping[str, Costs], drafts: Mapping[str, object]) -> None:
@@ -99,7 +108,7 @@ def _check_costs(costs: Costs, where: str) -> None:
     lengths = costs.lengths
     if not lengths or lengths[0] < 0 or any(one >= other for one, other in pairwise(lengths)):
         raise ValueError(f"{where} are not of ascending lengths")
-    if lengths[-1] > MAX_DEPTH or not 0 <= costs.n_past <= _MAX_TOKEN:
+    if lengths[-1] > MAX_DEPTH or not 0 <= costs.n_past <= _MAX_CTX:
         raise ValueError(f"{where} are of no draft that fits a context")
     curves = (costs.verify_s, costs.verify_growth_s, costs.again_s, costs.again_growth_s)
     if any(len(curve) != len(lengths) for curve in curves):

@@ -6,7 +6,8 @@ from typing import Any
 
 from spectui.errors import BadInputError
 from spectui.paths import data_dir
-from spectui.replay.file import SUFFIX, bare, check_pair, read_trace, write_trace
+from spectui.replay.file import SUFFIX, check_pair, read_trace, write_trace
+from spectui.replay.tokens import bare
 from spectui.replay.trace import ModelIdentity, Trace
 from spectui.tune.candidates import Candidate
 from spectui.tune.spec import spec_digest
