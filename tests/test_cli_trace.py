@@ -307,13 +307,24 @@ def test_a_number_stays_with_its_unit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert wrapped("verifying takes 68 % of it") == "verifying takes\n68 % of it"
 
 
+HEADINGS = (
+    *("max", "min", "p_min", "drafted", "accepted"),
+    *("rate", "per round", "tokens/s", "speedup"),
+)
+
+
+def missing_of(heading: str) -> set[str]:
+    shown = heading.replace("per round", "per-round").split()
+    return {one for one in HEADINGS if one.replace(" ", "-") not in shown}
+
+
 @pytest.mark.parametrize(
     ("width", "gone"),
     [
         (100, set()),
-        (80, {"accepted"}),
-        (60, {"accepted", "drafted", "per round"}),
-        (40, {"accepted", "drafted", "per round", "min", "tokens/s"}),
+        (80, {"per round"}),
+        (60, {"per round", "rate", "tokens/s"}),
+        (40, {"per round", "rate", "tokens/s", "speedup", "min"}),
     ],
 )
 def test_a_narrow_table_leaves_out_what_matters_least(
@@ -322,10 +333,54 @@ def test_a_narrow_table_leaves_out_what_matters_least(
     monkeypatch.setenv("COLUMNS", str(width))
     assert spectui("replay", trace, "--draft-max", "1,4") == 0
     heading, *_rows = spectui.out.splitlines()
-    all_headings = ("max", "min", "p_min", "drafted", "accepted", "rate", "per round", "tokens/s")
-    shown = heading.replace("per round", "per-round").split()
-    assert {one for one in all_headings if one.replace(" ", "-") not in shown} == gone
+    assert missing_of(heading) == gone
     assert max(map(len, spectui.out.splitlines())) <= width
+    told = " ".join(spectui.out.split())
+    left_out = ", ".join(one for one in HEADINGS if one in gone)
+    assert (f"Left out for want of room: {left_out}; --json has them." in told) == bool(gone)
+
+
+@pytest.mark.parametrize(
+    ("width", "gone"),
+    [
+        (120, set()),
+        (100, set()),
+        (80, {"per round", "rate"}),
+        (60, {"per round", "rate", "tokens/s"}),
+    ],
+)
+def test_long_names_are_folded_and_cost_no_count(
+    spectui: Spectui, trace: Path, monkeypatch: pytest.MonkeyPatch, width: int, gone: set[str]
+) -> None:
+    name = "SmolLM2-135M-Instruct.Q4_1"
+    recorded = read_trace(trace)
+    (draft,) = recorded.drafts
+    renamed = replace(
+        recorded,
+        drafts={name: recorded.drafts[draft]},
+        costs={name: recorded.costs[draft]},
+        recordings=tuple(
+            replace(one, chains={name: one.chains[draft]}) for one in recorded.recordings
+        ),
+    )
+    write_trace(renamed, trace)
+    monkeypatch.setenv("COLUMNS", str(width))
+    sizes = ["--spec-ngram-simple-size-n", 4, "--spec-ngram-simple-size-m", 8]
+    kinds = ["--spec-type", "ngram-simple,draft-simple"]
+    (_, both) = configs(spectui, trace, "--draft-max", 3, *kinds, *sizes)
+    assert spectui("replay", trace, "--draft-max", 3, *kinds, *sizes) == 0
+    heading, *rows = spectui.out.splitlines()
+    assert missing_of(heading) == gone
+    assert max(map(len, (heading, *rows))) <= width
+    # As it is written below the table, and in as many lines as it takes.
+    room = heading.index("max") - 2
+    table = rows[: next(n for n, row in enumerate(rows) if not row.strip() or "Left out" in row)]
+    names = "".join(row[:room].strip() for row in table).replace(" ", "")
+    assert names == f"{name}ngram-simple,n4,m8+{name}"
+    first = next(row for row in table if row.startswith(" ngram-simple"))
+    counts = heading.split().index("drafted") - len(heading.split())
+    assert str(both["n_drafted"]) in first.split()[counts:]
+    assert str(both["n_accepted"]) in first.split()[counts:]
 
 
 def test_where_nothing_pays_the_prediction_is_off(

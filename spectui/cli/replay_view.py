@@ -1,11 +1,13 @@
 """The text of ``spectui replay``: a table of settings, and what follows from it."""
 
-from collections.abc import Callable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Collection, Iterator, Sequence
 
+from rich.cells import cell_len
+from rich.console import Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
-from spectui.cli.drawing import fits, wrapped
+from spectui.cli.drawing import page_width, width_of, wrapped
 from spectui.models.sizes import counted
 from spectui.replay.costs import Costs
 from spectui.replay.totals import Total
@@ -14,8 +16,14 @@ from spectui.tune.explain import Explanation
 _UNSTEADY = 0.15
 """Spread of the machine's speed from which on predictions are rough."""
 _NAME = "draft"
-_LEAST = ("accepted", "drafted", "per round", "min", "tokens/s", "rate")
-"""Left out of a narrow table, the first ones first; the document has them all."""
+_ROOM, _LITTLE_ROOM = 20, 12
+"""Cells for names, which are folded."""
+_LEAST = {
+    **dict.fromkeys(("per round", "rate", "tokens/s"), _ROOM),
+    **dict.fromkeys(("speedup", "min", "p_min", "accepted", "drafted"), _LITTLE_ROOM),
+}
+"""Left out of a narrow table, the first ones first, where names would have less room than this:
+what follows from the other columns before what was set and counted."""
 
 
 def _label(total: Total) -> str:
@@ -28,22 +36,29 @@ def _label(total: Total) -> str:
     return " + ".join([*ngrams, *filter(None, [total.draft])])
 
 
-def replay_table(totals: Sequence[Total], best: Total) -> Table:
-    """As many columns as the terminal is wide."""
-    table = _columns(totals, best, frozenset())
-    for n_hidden in range(1, len(_LEAST) + 1):
-        if fits(table):
-            break
-        table = _columns(totals, best, frozenset(_LEAST[:n_hidden]))
-    return table
+def replay_table(totals: Sequence[Total], best: Total) -> RenderableType:
+    """As many columns as the terminal is wide, and a line on those that were left out."""
+    longest = max(cell_len(name) for name in (_NAME, *map(_label, totals)))
+    hidden: list[str] = []
+    table = _columns(totals, best, hidden)
+    for heading, room in _LEAST.items():
+        if width_of(table) - max(0, longest - room) > page_width():
+            hidden.append(heading)
+            table = _columns(totals, best, hidden)
+    if not hidden:
+        return table
+    left_out = ", ".join(heading for heading in _CELLS if heading in hidden)
+    return Group(table, Text(wrapped(f"Left out for want of room: {left_out}; --json has them.")))
 
 
-def _columns(totals: Sequence[Total], best: Total, hidden: AbstractSet[str]) -> Table:
+def _columns(totals: Sequence[Total], best: Total, hidden: Collection[str]) -> Table:
     table = Table(box=None, header_style="bold")
     headings = tuple(heading for heading in _CELLS if heading not in hidden)
     for heading in headings:
-        is_name = heading == _NAME
-        table.add_column(heading, justify="left" if is_name else "right", no_wrap=not is_name)
+        if heading == _NAME:
+            table.add_column(heading, overflow="fold")
+        else:
+            table.add_column(heading, justify="right", no_wrap=True)
     for total in totals:
         style = "bold green" if total is best and total.speedup else ""
         table.add_row(*(_CELLS[heading](total) for heading in headings), style=style)
