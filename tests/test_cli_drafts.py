@@ -18,7 +18,15 @@ from spectui.errors import BadInputError
 from spectui.llama.devices import gpu_memories
 from spectui.replay.file import read_trace
 from tests.support.cli import Spectui
-from tests.support.models import CLOSE_DRAFT, EMBEDDING, MOE, ROUGH_DRAFT, Tiny, TinyPath
+from tests.support.models import (
+    CLOSE_DRAFT,
+    EMBEDDING,
+    MOE,
+    ROUGH_DRAFT,
+    Tiny,
+    TinyPath,
+    write_tokenizer,
+)
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = pytest.mark.usefixtures("home")
@@ -152,6 +160,51 @@ def test_tune_lists_every_model_of_the_folder(spectui: Spectui, options: list[ob
     assert "candidate close: " in spectui.err
     assert "left out misfit: " in spectui.err
     assert "passed over: " in spectui.err
+
+
+@pytest.fixture
+def companions(folder: Path) -> None:
+    """A vocabulary alone, a link to it, and a folder that is called as a model is."""
+    write_tokenizer(Tiny(), folder / "ggml-vocab-tiny.gguf")
+    (folder / "below" / "ggml-vocab-link.gguf").symlink_to(folder / "ggml-vocab-tiny.gguf")
+    (folder / "model.gguf").mkdir()
+
+
+@pytest.mark.usefixtures("companions")
+def test_what_only_bears_a_models_name_is_listed_with_the_reason(
+    spectui: Spectui, options: list[object]
+) -> None:
+    assert spectui("tune", *options, "--trials", 2, "--json", "-") == 0, spectui.err
+    found = drafts(spectui)
+    assert set(found) == {
+        *("close", "rough", "misfit", "embedding"),
+        *("ggml-vocab-tiny", "model"),
+    }
+    vocabulary, model = found["ggml-vocab-tiny"], found["model"]
+    assert not vocabulary["compatible"]
+    assert vocabulary["reason"].startswith("is a bare vocabulary by its name")
+    assert vocabulary["memory_bytes"] > 0
+    assert (model["compatible"], model["memory_bytes"]) == (False, None)
+    assert model["reason"] == "is a folder; models in it count by themselves"
+    assert "left out ggml-vocab-tiny: is a bare vocabulary by its name" in spectui.err
+    assert "left out model: is a folder" in spectui.err
+
+
+@pytest.mark.usefixtures("companions")
+def test_the_doctor_does_not_stumble_over_them(spectui: Spectui, folder: Path) -> None:
+    options = ["-m", folder / "target.gguf", "-c", 256, "-t", 1, "--draft-dir", folder]
+    assert spectui("doctor", *options, "--quiet") == 0, spectui.err
+    assert "ggml-vocab-tiny" in spectui.out
+
+
+def test_a_folder_of_vocabularies_has_no_draft(
+    spectui: Spectui, options: list[object], tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    write_tokenizer(Tiny(), tmp_path / "empty" / "ggml-vocab-tiny.gguf")
+    assert spectui("trace", *options[:-1], tmp_path / "empty") == 3
+    assert "ggml-vocab-tiny.gguf is a bare vocabulary by its name" in spectui.err
+    assert spectui.err.count("\n") == 1
 
 
 def test_trace_records_what_fits(spectui: Spectui, options: list[object], tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
-from spectui.gguf_names import is_part_of_model
+from spectui.gguf_names import companion_kind, is_part_of_model
 from spectui.models import header
 from spectui.models.discovery import MAX_DEPTH, Scan, is_pseudo, usual_folders
 from spectui.models.files import FoundModel
@@ -104,22 +104,32 @@ class TestFinding:
         assert names(tmp_path / ".cache") == ["a"]
 
     @pytest.mark.parametrize(
-        "name",
+        ("name", "kind"),
         [
-            "mmproj-F16",
-            "Qwen2-VL-mmproj-f16",
-            "imatrix",
-            "Qwen3.imatrix",
-            "ggml-vocab-bert",
-            "a-LoRA",
+            ("mmproj-F16", "a projector"),
+            ("Qwen2-VL-mmproj-f16", "a projector"),
+            ("imatrix", "an importance matrix"),
+            ("Qwen3.imatrix", "an importance matrix"),
+            ("ggml-vocab-bert", "a bare vocabulary"),
+            ("a-LoRA", "an adapter"),
         ],
     )
-    def test_companions_of_models_are_left_out(self, name: str) -> None:
+    def test_companions_of_models_are_left_out_with_a_reason(
+        self, tmp_path: Path, name: str, kind: str
+    ) -> None:
         assert not is_part_of_model(f"{name}.gguf")
+        path = put(tmp_path / f"{name}.gguf")
+        (tmp_path / "mmproj.gguf").symlink_to(tmp_path / "nothing")
+        search = Scan((tmp_path,))
+        assert list(search) == []
+        reason = f"is {kind} by its name, which cannot draft; rename it if it is a model"
+        assert search.left_out == [(FoundModel(path=path, name=name, size_bytes=16), reason)]
+        assert len(search.reasons) == 1
 
     @pytest.mark.parametrize("name", ["Llama-lora-merged-7B", "Q4-imatrix", "vocabulist", "a"])
     def test_names_that_only_sound_like_companions_stay(self, name: str) -> None:
         assert is_part_of_model(f"{name}.gguf")
+        assert companion_kind(f"{name}.gguf") is companion_kind(f"{name}.imatrix") is None
 
 
 class TestShards:
@@ -243,9 +253,13 @@ class TestWhatCannotBeRead:
     ) -> None:
         os.mkfifo(tmp_path / "pipe.gguf")
         put(tmp_path / "folder.gguf" / "inside.gguf")
-        found, reasons = scan(tmp_path)
-        assert [model.name for model in found] == ["inside"]
-        assert reasons == []
+        search = Scan((tmp_path,))
+        assert [model.name for model in search] == ["inside"]
+        assert search.reasons == []
+        assert [(model.path.name, reason) for model, reason in search.left_out] == [
+            ("folder.gguf", "is a folder; models in it count by themselves"),
+            ("pipe.gguf", "is no file"),
+        ]
 
     def test_a_name_that_is_no_utf_8_survives(self, tmp_path: Path) -> None:
         path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9-\xff.gguf"))

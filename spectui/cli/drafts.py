@@ -1,7 +1,7 @@
 """Drafts of ``--draft-dir``: which models of a folder may serve, told before weights are loaded."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -104,29 +104,36 @@ def look_into(
         BadInputError: a folder is missing, cannot be read or holds no other model, or the target
             cannot be read.
     """
-    models, reasons = _models(folders, target)
+    scan = Scan(folders)
+    models = _models(scan, folders, target)
     with Engine() as engine:
         search = DraftSearch(engine, target, n_ctx=n_ctx, free_bytes=free_bytes)
         options = [or_why_not(search.look_at, model) for model in models]
-        ranked = rank(search.target, options)
-    return FolderDrafts(options=ranked, reasons=reasons, doubt=search.doubt)
+        ranked = rank(search.target, (*options, *_left_out(scan, target)))
+    return FolderDrafts(options=ranked, reasons=tuple(scan.reasons), doubt=search.doubt)
 
 
-def _models(
-    folders: Sequence[Path], target: Path
-) -> tuple[tuple[FoundModel, ...], tuple[str, ...]]:
+def _models(scan: Scan, folders: Sequence[Path], target: Path) -> tuple[FoundModel, ...]:
     for folder in folders:
         check_folder(folder, f"--draft-dir {folder}")
-    scan = Scan(folders)
     found = tuple(model for model in scan if not is_same(model, target))
     if not found:
         names = " and ".join(map(str, folders))
-        because = f" ({'; '.join(scan.reasons)})" if scan.reasons else ""
+        reasons = (*scan.reasons, *(f"{model.path} {reason}" for model, reason in scan.left_out))
+        because = f" ({'; '.join(reasons)})" if reasons else ""
         raise BadInputError(
             f"--draft-dir {names}: no GGUF model but the target is in it{because}; give a folder "
             "with drafts"
         )
-    return found, tuple(scan.reasons)
+    return found
+
+
+def _left_out(scan: Scan, target: Path) -> Iterator[DraftOption]:
+    """Yield what bears a model's name and is none, each once however many links lead there."""
+    distinct = {model.path.resolve(): (model, reason) for model, reason in reversed(scan.left_out)}
+    for model, reason in distinct.values():
+        if not is_same(model, target):
+            yield DraftOption(model=model, facts=None, reason=reason, memory_bytes=None)
 
 
 def check_folder(folder: Path, given: str) -> None:

@@ -97,7 +97,9 @@ def _with_folders(
     refused, memory_bytes = [], {}
     for one in found.options:
         name = by_path[one.model.path.resolve()]
-        size_bytes = memory_bytes[name] = one.memory_bytes or one.model.size_bytes
+        size_bytes = one.memory_bytes or one.model.size_bytes
+        if size_bytes:
+            memory_bytes[name] = size_bytes
         if one.reason is None:
             progress.say(f"candidate {name}: {bytes_text(size_bytes)} of memory")
         elif one.model.path.resolve() not in {path.resolve() for path in given}:

@@ -5,7 +5,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from spectui.gguf_names import is_part_of_model
+from spectui.gguf_names import companion_kind, is_part_of_model
 from spectui.models.files import FoundModel, Part, group
 from spectui.models.header import is_cut
 from spectui.paths import cache_dir
@@ -73,8 +73,8 @@ class Scan:
 
     Links are followed, so that a hub's snapshots and a link to another disk are seen; a file or
     folder that is reached twice counts once. Hidden sub-folders are passed over. The shards of a
-    model are one entry. Left out are files that no one can chat with: projectors, importance
-    matrices, bare vocabularies, adapters, and files that only bear the name.
+    model are one entry. Left out is what no one can chat with: projectors, importance matrices,
+    bare vocabularies, adapters, and what only bears the name.
     """
 
     def __init__(
@@ -87,6 +87,8 @@ class Scan:
         """Device and inode of every folder and file: links may lead anywhere, also back."""
         self.reasons: list[str] = []
         """A sentence for everything that could not be looked at."""
+        self.left_out: list[tuple[FoundModel, str]] = []
+        """What bears a model's name and is none, and why: companions, folders, pipes."""
 
     def __iter__(self) -> Iterator[FoundModel]:
         for folder in self._folders:
@@ -128,7 +130,10 @@ class Scan:
         for entry in entries:
             if self._cancelled():
                 return
-            if is_part_of_model(entry.name) and (part := self._part(Path(entry.path))):
+            path, companion = Path(entry.path), companion_kind(entry.name)
+            if companion is not None:
+                self._leave_out_companion(path, companion)
+            elif is_part_of_model(entry.name) and (part := self._part(path)):
                 yield part
 
     def _part(self, path: Path) -> Part | None:
@@ -136,6 +141,11 @@ class Scan:
             status = path.stat()
             # Opening a pipe would wait for its writer.
             if not stat.S_ISREG(status.st_mode):
+                is_folder = stat.S_ISDIR(status.st_mode)
+                told = (
+                    "is a folder; models in it count by themselves" if is_folder else "is no file"
+                )
+                self._leave_out(path, 0, told)
                 return None
             with path.open("rb") as file:
                 magic = file.read(len(_MAGIC))
@@ -148,6 +158,18 @@ class Scan:
             return None
         identity = status.st_dev, status.st_ino
         return Part(path=path, size_bytes=status.st_size, identity=identity, is_cut=cut)
+
+    def _leave_out_companion(self, path: Path, kind: str) -> None:
+        try:
+            size_bytes = path.stat().st_size
+        except OSError as error:
+            self._skip(path, error)
+        else:
+            told = f"is {kind} by its name, which cannot draft; rename it if it is a model"
+            self._leave_out(path, size_bytes, told)
+
+    def _leave_out(self, path: Path, size_bytes: int, reason: str) -> None:
+        self.left_out.append((FoundModel(path=path, name=path.stem, size_bytes=size_bytes), reason))
 
     def _leads_on(self, entry: os.DirEntry[str]) -> bool:
         if entry.name.startswith(".") or entry.name in _PACKAGES or entry.path in _NOT_FILES:
