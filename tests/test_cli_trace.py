@@ -81,8 +81,25 @@ def test_ngrams_are_replayed_where_they_are_asked_for(spectui: Spectui, trace: P
         ),
     ]
     assert all(c["tokens_per_s"] > 0 for c in found)
-    assert spectui("replay", trace, "--spec-ngram-simple-size-m", 6) == 0
-    assert "ngram-simple, n 4" in spectui.out
+    assert spectui("replay", trace, "--spec-ngram-simple-size-m", 16) == 0
+    assert "ngram-simple, n 12, m 16" in spectui.out
+
+
+def test_the_same_options_are_the_same_ngram_drafters_in_bench_and_replay(
+    spectui: Spectui, pair: list[object], prompts: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "text.trace.json.gz"
+    recorded = ["--prompts", prompts, "--no-costs", "--keep-text", "--out", path]
+    assert spectui("trace", *pair, *recorded, "--quiet") == 0, spectui.err
+    for kind in NgramKind:
+        (replayed,) = configs(spectui, path, "--draft-max", 3, "--spec-type", kind)[1:]
+        # Its own options and defaults are llama-server's.
+        options = [*pair[:2], *pair[4:], "--prompts", prompts, "--spec-type", kind]
+        assert spectui("bench", *options, "--json", "-", "--quiet") == 0, spectui.err
+        measured = json.loads(spectui.out)
+        assert measured["config"]["ngram"] == replayed["ngram"]
+        for name in ("n_rounds", "n_drafted", "n_accepted"):
+            assert replayed[name] == measured["speculative"][name], (kind, name)
 
 
 def test_every_kind_of_ngram_drafter_is_replayed_on_text(
@@ -107,8 +124,9 @@ def test_drafters_that_hash_tokens_are_not_replayed_without_text(
 
 
 def test_ngrams_that_draft_nothing_are_refused(spectui: Spectui, trace: Path) -> None:
-    assert spectui("replay", trace, "--spec-ngram-simple-size-n", 9) == 2
-    assert "n 9 with size m 8 would draft nothing; choose n up to m" in spectui.err
+    assert spectui("replay", trace, "--spec-ngram-simple-size-n", 49) == 2
+    told = "-size-n 49 with --spec-ngram-simple-size-m 48 would draft nothing; choose n up to m"
+    assert told in spectui.err
 
 
 def test_people_get_a_table_and_the_predicted_best(spectui: Spectui, trace: Path) -> None:

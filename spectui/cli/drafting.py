@@ -35,8 +35,6 @@ _LONGEST = {
 }
 """Longest drafts by default, as llama-server has them."""
 _SMALLEST = {"n_min": 0}
-_REPLAYED = {"size_n": 4, "size_m": 8, "min_hits": 1, "n_match": 16, "n_min": 0, "n_max": 16}
-"""Llama-server's own lengths are made for long texts: a few answers would never show them draft."""
 _HELP = {
     "size_n": "Tokens that {kind} looks up.",
     "size_m": "Most tokens per draft of {kind}.",
@@ -111,14 +109,14 @@ def _ngram_options() -> Iterator[Decorator]:
 def _replayed_options() -> Iterator[Decorator]:
     """The same as lists, for replays of many settings."""
     for kind in NgramKind:
-        for flag, name in zip(ngram_flags(kind), _defaults(kind), strict=True):
+        for flag, (name, default) in zip(ngram_flags(kind), _defaults(kind).items(), strict=True):
             yield click.option(
                 flag,
                 _parameter(kind, name),
                 type=ListOf(_range(name)),
                 default=(),
                 metavar="N,...",
-                help=f"{_HELP[name].format(kind=kind)[:-1]} (default: {_REPLAYED[name]}).",
+                help=f"{_HELP[name].format(kind=kind)[:-1]} (default: {default}).",
             )
 
 
@@ -229,9 +227,10 @@ def _replayed_kinds(parsed: Mapping[str, Any]) -> list[list[SpeculationConfig]]:
     """Settings of each kind that was named, in llama-server's precedence."""
     found = []
     for kind in NgramKind:
-        given = {name: parsed[_parameter(kind, name)] for name in _defaults(kind)}
+        defaults = _defaults(kind)
+        given = {name: parsed[_parameter(kind, name)] for name in defaults}
         if kind in parsed["spec_type"] or any(given.values()):
-            lists = [values or (_REPLAYED[name],) for name, values in given.items()]
+            lists = [values or (defaults[name],) for name, values in given.items()]
             options = [dict(zip(given, values, strict=True)) for values in product(*lists)]
             found.append([_checked(kind, one) for one in options])
     return found
@@ -240,8 +239,8 @@ def _replayed_kinds(parsed: Mapping[str, Any]) -> list[list[SpeculationConfig]]:
 def _checked(kind: NgramKind, given: Mapping[str, int]) -> SpeculationConfig:
     if kind is NgramKind.SIMPLE and given["size_n"] > given["size_m"]:
         raise UsageError(
-            f"--spec-{kind}-size-n {given['size_n']} with size m {given['size_m']} would draft "
-            "nothing; choose n up to m"
+            f"--spec-{kind}-size-n {given['size_n']} with --spec-{kind}-size-m {given['size_m']} "
+            "would draft nothing; choose n up to m"
         )
     return ngram_setting(kind, given)
 
