@@ -202,7 +202,20 @@ def test_drafts_that_do_not_fit_are_left_out(
         (["--draft-max", "2000000000"], 2, "longer than the 8 tokens"),
         (["--spec-ngram-simple-size-m", "2000000000"], 2, "is not in the range"),
         (["--draft-max", "0"], 2, "0 is not in the range"),
-        (["--draft-max", "1,,2"], 2, "empty place"),
+        (["--draft-max", "1,,2"], 2, "'1,,2' has an empty place; write numbers with commas"),
+        (["--draft-max", ""], 2, "'' is empty; write numbers with commas between them, such as 1"),
+        (["--draft-max", "1.5"], 2, "'1.5' is no whole number; write one of at least 1"),
+        (["--draft-max", "2,many"], 2, "'many' is no whole number; write one of at least 1"),
+        (["--spec-ngram-mod-n-match", "x"], 2, "'x' is no whole number; write one from 1 to 1024"),
+        (["--spec-type", ""], 2, "'' is empty; write one or more of draft-simple, ngram-simple,"),
+        (["--spec-type", "ngram-simple,"], 2, "'ngram-simple,' has an empty place; write one or"),
+        (
+            ["--draft-p-min", ""],
+            2,
+            "'' is empty; write numbers with commas between them, such as 0",
+        ),
+        (["--draft-p-min", "some"], 2, "'some' is no finite number; write one from 0 to 1"),
+        (["--draft-p-min", "nan"], 2, "'nan' is no finite number"),
         (["--draft-p-min", "1.5"], 2, "1.5 is not in the range"),
         (["-md", "nobody"], 2, "the trace knows"),
     ],
@@ -211,6 +224,24 @@ def test_wrong_questions_are_refused(
     spectui: Spectui, trace: Path, arguments: list[object], code: int, reason: str
 ) -> None:
     assert spectui("replay", trace, *arguments) == code
+    assert reason in spectui.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["bench", "--draft-max", "1.5"], "'1.5' is no whole number; write one of at least 1"),
+        (["bench", "--top-p", "high"], "'high' is no finite number; write one from 0 to 1"),
+        (["bench", "--temp", "0,"], "write numbers with commas between them, such as 0,0.5"),
+        (["trace", "--draft-max", "1e1"], "'1e1' is no whole number; write one from 1 to 254"),
+        (["tune", "--trials", "few"], "'few' is no whole number; write one of at least 1"),
+        (["tune", "--spec-type", ""], "write one or more of draft-simple, draft-mtp, with commas"),
+    ],
+)
+def test_values_that_are_none_are_refused_in_words(
+    spectui: Spectui, arguments: list[str], reason: str
+) -> None:
+    assert spectui(*arguments) == 2
     assert reason in spectui.err
 
 

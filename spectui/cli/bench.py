@@ -6,7 +6,7 @@ import click
 
 from spectui.cli.drafting import DRAFTING
 from spectui.cli.options import add_options, sweep_options
-from spectui.cli.values import INT_MAX, Fraction, ListOf
+from spectui.cli.values import INT_MAX, Fraction, ListOf, WholeNumber
 
 
 @click.command(name="bench")
@@ -22,14 +22,14 @@ from spectui.cli.values import INT_MAX, Fraction, ListOf
 @click.option(
     "--prompt-length",
     "lengths",
-    type=ListOf(click.IntRange(1, INT_MAX)),
+    type=ListOf(WholeNumber(1, INT_MAX)),
     default=(),
     metavar="N,...",
     help="Lengths of prompt to measure one after the other: each prompt with others before it.",
 )
 @click.option(
     "--repeats",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     default=1,
     show_default=True,
     metavar="N",

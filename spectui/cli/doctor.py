@@ -5,14 +5,14 @@ from typing import Any
 import click
 
 from spectui.cli.options import add_options, candidate_options
-from spectui.cli.values import INT_MAX
+from spectui.cli.values import INT_MAX, WholeNumber
 
 _BRING_DRAFTS = ("model_draft", "draft_dirs", "preset", "demo")
 _LONGEST = click.option(
     "--draft-max",
     "--spec-draft-n-max",
     "draft_max",
-    type=click.IntRange(1, INT_MAX),
+    type=WholeNumber(1, INT_MAX),
     default=16,
     show_default=True,
     metavar="N",

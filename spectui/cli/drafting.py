@@ -9,7 +9,7 @@ import click
 
 from spectui.cli.options_placement import Decorator
 from spectui.cli.request import SharedOptions
-from spectui.cli.values import INT_MAX, Fraction, ListOf
+from spectui.cli.values import INT_MAX, Fraction, ListOf, WholeNumber
 from spectui.config import (
     CACHE_LONGEST,
     MODEL_KIND,
@@ -51,7 +51,7 @@ _MODEL: tuple[Decorator, ...] = (
         "--draft-n",
         "--spec-draft-n-max",
         "draft_max",
-        type=click.IntRange(1, INT_MAX),
+        type=WholeNumber(1, INT_MAX),
         default=3,
         show_default=True,
         metavar="N",
@@ -62,7 +62,7 @@ _MODEL: tuple[Decorator, ...] = (
         "--draft-n-min",
         "--spec-draft-n-min",
         "draft_min",
-        type=click.IntRange(0, INT_MAX),
+        type=WholeNumber(0, INT_MAX),
         default=0,
         show_default=True,
         metavar="N",
@@ -124,8 +124,8 @@ def _defaults(kind: NgramKind) -> dict[str, int]:
     return NgramConfig(kind=kind).options(_LONGEST[kind])
 
 
-def _range(name: str) -> click.IntRange:
-    return click.IntRange(_SMALLEST.get(name, 1), _LARGEST)
+def _range(name: str) -> WholeNumber:
+    return WholeNumber(_SMALLEST.get(name, 1), _LARGEST)
 
 
 def _parameter(kind: NgramKind, name: str) -> str:

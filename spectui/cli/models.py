@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from spectui.cli.values import INT_MAX, FileGlob
+from spectui.cli.values import INT_MAX, FileGlob, WholeNumber
 
 
 @click.group(name="models")
@@ -22,7 +22,7 @@ def command() -> None:
     "-c",
     "--ctx-size",
     "n_ctx",
-    type=click.IntRange(1, INT_MAX),
+    type=WholeNumber(1, INT_MAX),
     default=4096,
     show_default=True,
     metavar="N",
@@ -55,7 +55,7 @@ def scan(
 
 
 @command.command(name="demo")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--seed", type=WholeNumber(min=0), default=0, show_default=True)
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def demo(*, seed: int, quiet: bool) -> None:
     """Build the demo models and print their paths.

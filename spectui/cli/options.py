@@ -9,7 +9,7 @@ import click
 
 from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
 from spectui.cli.options_placement import CONTEXT, PLACEMENT, Decorator
-from spectui.cli.values import INT_MAX, Fraction, ListOf
+from spectui.cli.values import INT_MAX, Fraction, ListOf, WholeNumber
 from spectui.config import MODEL_KIND, MTP_KIND, Schedule
 
 _MODELS: tuple[Decorator, ...] = (
@@ -55,12 +55,12 @@ _TEMPERATURE: Decorator = click.option(
 )
 
 _SAMPLING: tuple[Decorator, ...] = (
-    click.option("--top-k", type=click.IntRange(0, INT_MAX), default=40, show_default=True),
+    click.option("--top-k", type=WholeNumber(0, INT_MAX), default=40, show_default=True),
     click.option("--top-p", type=Fraction(0, 1), default=0.95, show_default=True),
     click.option("--min-p", type=Fraction(0, 1), default=0.05, show_default=True),
     click.option(
         "--seed",
-        type=click.IntRange(0, 2**32 - 1),
+        type=WholeNumber(0, 2**32 - 1),
         default=0,
         show_default=True,
         help="Of sampling, and of the search.",
@@ -92,7 +92,7 @@ _DRAFTERS: Decorator = click.option(
 _LENGTH: Decorator = click.option(
     "-n",
     "--n-predict",
-    type=click.IntRange(2, INT_MAX),
+    type=WholeNumber(2, INT_MAX),
     default=64,
     show_default=True,
     metavar="N",
@@ -135,7 +135,7 @@ COCKPIT: tuple[Decorator, ...] = (
         "-n",
         "--n-predict",
         cls=FromUserOnly,
-        type=click.IntRange(-1, INT_MAX),
+        type=WholeNumber(-1, INT_MAX),
         default=-1,
         metavar="N",
         help="Most tokens per answer (default: as many as the context holds).",

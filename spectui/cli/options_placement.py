@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from spectui.cli.values import INT_MAX, GpuLayers
+from spectui.cli.values import INT_MAX, GpuLayers, WholeNumber
 from spectui.config import FlashAttention
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -46,7 +46,7 @@ PLACEMENT: tuple[Decorator, ...] = (
     click.option(
         "--n-cpu-moe",
         "-ncmoe",
-        type=click.IntRange(0, _MAX_LAYERS),
+        type=WholeNumber(0, _MAX_LAYERS),
         default=0,
         metavar="N",
         help="Keep the expert weights of the first N layers in RAM.",
@@ -84,7 +84,7 @@ CONTEXT: tuple[Decorator, ...] = (
     click.option(
         "-c",
         "--ctx-size",
-        type=click.IntRange(1, INT_MAX),
+        type=WholeNumber(1, INT_MAX),
         default=4096,
         show_default=True,
         metavar="N",
@@ -93,7 +93,7 @@ CONTEXT: tuple[Decorator, ...] = (
     click.option(
         "-b",
         "--batch-size",
-        type=click.IntRange(1, INT_MAX),
+        type=WholeNumber(1, INT_MAX),
         default=2048,
         show_default=True,
         metavar="N",
@@ -102,7 +102,7 @@ CONTEXT: tuple[Decorator, ...] = (
     click.option(
         "-ub",
         "--ubatch-size",
-        type=click.IntRange(1, INT_MAX),
+        type=WholeNumber(1, INT_MAX),
         default=512,
         show_default=True,
         metavar="N",
@@ -119,7 +119,7 @@ CONTEXT: tuple[Decorator, ...] = (
     click.option(
         "-t",
         "--threads",
-        type=click.IntRange(0, _MAX_THREADS),
+        type=WholeNumber(0, _MAX_THREADS),
         default=0,
         metavar="N",
         help="Compute threads (default: one per physical core).",
@@ -127,7 +127,7 @@ CONTEXT: tuple[Decorator, ...] = (
     click.option(
         "-tb",
         "--threads-batch",
-        type=click.IntRange(0, _MAX_THREADS),
+        type=WholeNumber(0, _MAX_THREADS),
         default=0,
         metavar="N",
         help="Compute threads for batches (default: as -t).",

@@ -7,20 +7,20 @@ import click
 
 from spectui.cli.drafting import REPLAYED_NGRAMS, replayed_ahead, replayed_ngrams
 from spectui.cli.options import add_options
-from spectui.cli.values import INT_MAX, Fraction, ListOf
+from spectui.cli.values import INT_MAX, Fraction, ListOf, WholeNumber
 
 
 @click.command(name="replay")
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option(
     "--draft-max",
-    type=ListOf(click.IntRange(1, INT_MAX)),
+    type=ListOf(WholeNumber(1, INT_MAX)),
     metavar="N,...",
     help="Most tokens per draft (default: 1 to the longest that the trace knows).",
 )
 @click.option(
     "--draft-min",
-    type=ListOf(click.IntRange(0, INT_MAX)),
+    type=ListOf(WholeNumber(0, INT_MAX)),
     default=(0,),
     metavar="N,...",
     help="Drop drafts shorter than this (default: 0).",

@@ -6,13 +6,14 @@ from typing import Any
 import click
 
 from spectui.cli.options import add_options, candidate_options
+from spectui.cli.values import WholeNumber
 
 _TRACE = (
     click.option(
         "--draft-max",
         "--spec-draft-n-max",
         "depth",
-        type=click.IntRange(1, 254),
+        type=WholeNumber(1, 254),
         default=16,
         show_default=True,
         metavar="N",

@@ -6,12 +6,12 @@ import click
 
 from spectui.cli.duration import DURATION
 from spectui.cli.options import add_options, candidate_options
-from spectui.cli.values import Fraction
+from spectui.cli.values import Fraction, WholeNumber
 
 _TUNE = (
     click.option(
         "--trials",
-        type=click.IntRange(min=1),
+        type=WholeNumber(min=1),
         default=50,
         show_default=True,
         metavar="N",
@@ -31,7 +31,7 @@ _TUNE = (
     ),
     click.option(
         "--repeats",
-        type=click.IntRange(min=1),
+        type=WholeNumber(min=1),
         default=1,
         show_default=True,
         metavar="N",

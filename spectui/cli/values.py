@@ -45,6 +45,20 @@ class FileGlob(click.ParamType[str]):
         return glob
 
 
+class WholeNumber(click.IntRange):
+    """A whole number in a range: click calls anything else no valid integer range."""
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Parse, or fail with what is accepted."""
+        try:
+            int(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is no whole number; write one {_between(self)}", param, ctx)
+        return int(super().convert(value, param, ctx))  # type: ignore[arg-type]
+
+
 class Fraction(click.FloatRange):
     """A finite number in a range: click lets ``nan`` and ``inf`` through."""
 
@@ -52,10 +66,19 @@ class Fraction(click.FloatRange):
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Parse, or fail with what is accepted."""
-        number = float(super().convert(value, param, ctx))  # type: ignore[arg-type]
+        try:
+            number = float(str(value))
+        except ValueError:
+            number = math.nan
         if not math.isfinite(number):
-            self.fail(f"{value!r} is not a finite number", param, ctx)
-        return number
+            self.fail(f"{value!r} is no finite number; write one {_between(self)}", param, ctx)
+        return float(super().convert(value, param, ctx))  # type: ignore[arg-type]
+
+
+def _between(numbers: click.IntRange | click.FloatRange) -> str:
+    if numbers.max is None or numbers.max >= INT_MAX:
+        return f"of at least {numbers.min}"
+    return f"from {numbers.min} to {numbers.max}"
 
 
 class ListOf(click.ParamType[tuple[Any, ...]]):
@@ -73,5 +96,12 @@ class ListOf(click.ParamType[tuple[Any, ...]]):
             return value
         parts = [part.strip() for part in str(value).split(",")]
         if not all(parts):
-            self.fail(f"{value!r} has an empty place; write 1,2,3", param, ctx)
+            told = "is empty" if len(parts) == 1 else "has an empty place"
+            self.fail(f"{value!r} {told}; write {self._wanted()}", param, ctx)
         return tuple(dict.fromkeys(self._item.convert(part, param, ctx) for part in parts))
+
+    def _wanted(self) -> str:
+        if isinstance(self._item, click.Choice):
+            return f"one or more of {', '.join(self._item.choices)}, with commas between them"
+        example = "0,0.5" if isinstance(self._item, Fraction) else "1,2,3"
+        return f"numbers with commas between them, such as {example}"
