@@ -13,14 +13,14 @@ from textual.app import App
 from spectui.cli.cockpit import command as cockpit_command
 from spectui.cli.run_cockpit import make_launch
 from spectui.config import ModelOptions, NgramConfig, Schedule, SpeculationConfig
-from spectui.engine.commands import ComparePair, Generate
+from spectui.engine.commands import ComparePair, Generate, RecordChains
 from spectui.engine.driver import Engine
+from spectui.engine.events import Event, RoundFinished
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, UsageError
 from spectui.export import Dialect, server_arguments
 from spectui.live.launch import Launch, Pair
 from spectui.live.setup import LiveSetup
-from spectui.live.whatif import by_model
 from spectui.llama.buffers import BufferKind
 from spectui.llama.context import AbortFlag
 from spectui.llama.draft_files import check_is_target
@@ -272,6 +272,33 @@ def test_a_chat_may_switch_drafting_on_and_off(engine: Engine, schedule: Schedul
         text = (*text, *said.tokens, 90, 91, 92)
 
 
+@pytest.mark.parametrize("schedule", Schedule)
+def test_a_chat_that_is_cut_back_drafts_as_a_new_one_does(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, schedule: Schedule
+) -> None:
+    found: list[float] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, RoundFinished):
+            found.extend(event.round.probabilities)
+
+    monkeypatch.setattr(engine, "on_event", listen)
+    # Longer than the window of those that have one.
+    fresh = Generate(
+        prompt=PROMPTS[0], n_predict=40, sampling=ENDLESS, schedule=schedule, speculation=mtp(3)
+    )
+    engine.generate(fresh)
+    expected = found.copy()
+    turn = replace(fresh, conversation=True)
+    engine.generate(turn)
+    for is_put_aside in (False, True):
+        if is_put_aside:
+            engine.record_chains(RecordChains(prompt=(77,), output=(1, 2), depth=2, mtp=True))
+        found.clear()
+        engine.generate(turn)
+        assert found == pytest.approx(expected, abs=0.004), is_put_aside
+
+
 def test_what_cannot_draft_for_itself_is_refused(tmp_path: Path, tiny: TinyPath) -> None:
     write_lfm2(Tiny(), tmp_path / "plain.gguf")
     write_qwen35(Tiny(), tmp_path / "two.gguf", n_mtp=2)
@@ -361,7 +388,7 @@ def test_its_flags_are_those_of_llama_server(tmp_path: Path) -> None:
         server_arguments(target, None, context, mtp(2), dialect=Dialect.IK)
 
 
-def test_the_screen_keeps_it_and_replays_nothing_of_it(tmp_path: Path) -> None:
+def test_the_screen_keeps_it(tmp_path: Path) -> None:
     setup = LiveSetup(
         target=ModelOptions(path=tmp_path / "t.gguf"),
         draft=None,
@@ -370,7 +397,6 @@ def test_the_screen_keeps_it_and_replays_nothing_of_it(tmp_path: Path) -> None:
     )
     assert setup.drafting == mtp(2)
     assert speculation_of(settings_of(mtp(2))) == mtp(2)
-    assert by_model(mtp(2)) is None
 
 
 @pytest.mark.parametrize(

@@ -238,7 +238,7 @@ class Generation:
         if self._mtp is not None:
             self._mtp.keep_prefix(prompt)
             # What the MTP layers have not followed has to be shown to them again.
-            prompt = prompt[: self._mtp.n_past + 1]
+            prompt = prompt[: self._mtp.n_followed + 1]
         models.target.keep_prefix(prompt)
 
     def _keep_prompt(self) -> None:
