@@ -299,6 +299,27 @@ def test_a_chat_that_is_cut_back_drafts_as_a_new_one_does(
         assert found == pytest.approx(expected, abs=0.004), is_put_aside
 
 
+def test_recording_a_chats_answer_reads_no_more_than_that(
+    engine: Engine, decoded: list[int], request: pytest.FixtureRequest
+) -> None:
+    turn = Generate(
+        prompt=PROMPTS[0], n_predict=12, sampling=ENDLESS, speculation=mtp(3), conversation=True
+    )
+    said = engine.generate(turn).tokens
+    decoded.clear()
+    command = RecordChains(prompt=PROMPTS[0], output=said, depth=4, mtp=True)
+    chains = engine.record_chains(command).chains
+    # The last two of the prompt, for the state and the logits, and all that was said but its end.
+    n_read = 2 + len(said) - 1
+    if ROLLBACKS[request.node.callspec.params["engine"]] is not Rollback.TRUNCATE:
+        # A recurrent state cannot go back to before the answer.
+        n_read += len(PROMPTS[0]) - 2
+    assert sum(decoded) == n_read
+    fresh = engine.record_chains(replace(command, reuse_prompt=True)).chains
+    assert chains.tokens == fresh.tokens
+    assert chains.probabilities == pytest.approx(fresh.probabilities, abs=0.004)
+
+
 def test_what_cannot_draft_for_itself_is_refused(tmp_path: Path, tiny: TinyPath) -> None:
     write_lfm2(Tiny(), tmp_path / "plain.gguf")
     write_qwen35(Tiny(), tmp_path / "two.gguf", n_mtp=2)

@@ -85,6 +85,11 @@ class MtpContext(Context):
         EXT.llama_set_embeddings_nextn(self.c, True, True)
         super()._find_rollback()
 
+    def keep_prefix_of_both(self, prompt: Sequence[int]) -> None:
+        """``keep_prefix`` of these layers and of the target, which shows again what they lack."""
+        self.keep_prefix(prompt)
+        self._target.keep_prefix(prompt[: self._n_followed + 1])
+
     def saw(self, position: int, states: HiddenStates) -> None:
         """Take the hidden states of what the target has just decoded from ``position`` on.
 
@@ -103,7 +108,7 @@ class MtpContext(Context):
             self._forget(n_past)
 
     @property
-    def n_followed(self) -> int:
+    def _n_followed(self) -> int:
         """Tokens of the target's that it needs to see no more.
 
         One less than it holds where it was cut back: to read the next one it takes the hidden state
