@@ -519,7 +519,7 @@ def trace_of_chat(chat: ChatRecording) -> Trace:
     return chat_trace(
         chat,
         target=loaded(Role.TARGET),
-        draft=loaded(Role.DRAFT),
+        drafter=loaded(Role.DRAFT),
         schedule=Schedule.FAST,
         costs=COSTS,
     )

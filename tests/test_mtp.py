@@ -13,14 +13,14 @@ from textual.app import App
 from spectui.cli.cockpit import command as cockpit_command
 from spectui.cli.run_cockpit import make_launch
 from spectui.config import ModelOptions, NgramConfig, Schedule, SpeculationConfig
-from spectui.engine.commands import ComparePair, Generate
+from spectui.engine.commands import ComparePair, Generate, RecordChains
 from spectui.engine.driver import Engine
+from spectui.engine.events import Event, RoundFinished
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, UsageError
 from spectui.export import Dialect, server_arguments
 from spectui.live.launch import Launch, Pair
 from spectui.live.setup import LiveSetup
-from spectui.live.whatif import by_model
 from spectui.llama.buffers import BufferKind
 from spectui.llama.context import AbortFlag
 from spectui.llama.draft_files import check_is_target
@@ -272,6 +272,54 @@ def test_a_chat_may_switch_drafting_on_and_off(engine: Engine, schedule: Schedul
         text = (*text, *said.tokens, 90, 91, 92)
 
 
+@pytest.mark.parametrize("schedule", Schedule)
+def test_a_chat_that_is_cut_back_drafts_as_a_new_one_does(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, schedule: Schedule
+) -> None:
+    found: list[float] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, RoundFinished):
+            found.extend(event.round.probabilities)
+
+    monkeypatch.setattr(engine, "on_event", listen)
+    # Longer than the window of those that have one.
+    fresh = Generate(
+        prompt=PROMPTS[0], n_predict=40, sampling=ENDLESS, schedule=schedule, speculation=mtp(3)
+    )
+    engine.generate(fresh)
+    expected = found.copy()
+    turn = replace(fresh, conversation=True)
+    engine.generate(turn)
+    for is_put_aside in (False, True):
+        if is_put_aside:
+            engine.record_chains(RecordChains(prompt=(77,), output=(1, 2), depth=2, mtp=True))
+        found.clear()
+        engine.generate(turn)
+        assert found == pytest.approx(expected, abs=0.004), is_put_aside
+
+
+def test_recording_a_chats_answer_reads_no_more_than_that(
+    engine: Engine, decoded: list[int], request: pytest.FixtureRequest
+) -> None:
+    turn = Generate(
+        prompt=PROMPTS[0], n_predict=12, sampling=ENDLESS, speculation=mtp(3), conversation=True
+    )
+    said = engine.generate(turn).tokens
+    decoded.clear()
+    command = RecordChains(prompt=PROMPTS[0], output=said, depth=4, mtp=True)
+    chains = engine.record_chains(command).chains
+    # The last two of the prompt, for the state and the logits, and all that was said but its end.
+    n_read = 2 + len(said) - 1
+    if ROLLBACKS[request.node.callspec.params["engine"]] is not Rollback.TRUNCATE:
+        # A recurrent state cannot go back to before the answer.
+        n_read += len(PROMPTS[0]) - 2
+    assert sum(decoded) == n_read
+    fresh = engine.record_chains(replace(command, reuse_prompt=True)).chains
+    assert chains.tokens == fresh.tokens
+    assert chains.probabilities == pytest.approx(fresh.probabilities, abs=0.004)
+
+
 def test_what_cannot_draft_for_itself_is_refused(tmp_path: Path, tiny: TinyPath) -> None:
     write_lfm2(Tiny(), tmp_path / "plain.gguf")
     write_qwen35(Tiny(), tmp_path / "two.gguf", n_mtp=2)
@@ -361,7 +409,7 @@ def test_its_flags_are_those_of_llama_server(tmp_path: Path) -> None:
         server_arguments(target, None, context, mtp(2), dialect=Dialect.IK)
 
 
-def test_the_screen_keeps_it_and_replays_nothing_of_it(tmp_path: Path) -> None:
+def test_the_screen_keeps_it(tmp_path: Path) -> None:
     setup = LiveSetup(
         target=ModelOptions(path=tmp_path / "t.gguf"),
         draft=None,
@@ -370,7 +418,6 @@ def test_the_screen_keeps_it_and_replays_nothing_of_it(tmp_path: Path) -> None:
     )
     assert setup.drafting == mtp(2)
     assert speculation_of(settings_of(mtp(2))) == mtp(2)
-    assert by_model(mtp(2)) is None
 
 
 @pytest.mark.parametrize(

@@ -685,7 +685,7 @@ def test_a_trace_is_saved_where_the_app_says(
         return make_trace(
             recording,
             target=loaded(Role.TARGET),
-            draft=loaded(Role.DRAFT),
+            drafter=loaded(Role.DRAFT),
             schedule=schedule,
             costs=costs,
         )

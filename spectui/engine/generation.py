@@ -236,10 +236,9 @@ class Generation:
         if self._draft is not None:
             self._draft.keep_prefix(prompt)
         if self._mtp is not None:
-            self._mtp.keep_prefix(prompt)
-            # What the MTP layers have not followed has to be shown to them again.
-            prompt = prompt[: self._mtp.n_past + 1]
-        models.target.keep_prefix(prompt)
+            self._mtp.keep_prefix_of_both(prompt)
+        else:
+            models.target.keep_prefix(prompt)
 
     def _keep_prompt(self) -> None:
         models, prompt = self._models, self._command.prompt

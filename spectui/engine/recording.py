@@ -56,8 +56,6 @@ def _of_mtp(
     target, mtp = models.target, models.mtp
     _check(command, mtp.n_ctx)
     models.conversation.put_aside(models.contexts)
-    for context in (target, mtp):
-        context.clear()
     target.show_states_to(mtp)
     try:
         _read_prompt(models, command)
@@ -78,7 +76,12 @@ def _of_mtp(
 def _read_prompt(models: LoadedModels, command: RecordChains) -> None:
     target, mtp, prompts, prompt = models.target, models.mtp, models.prompts, command.prompt
     if command.reuse_prompt:
+        for context in (target, mtp):
+            context.clear()
         prompts.restore_pair(target, mtp, prompt)
+    else:
+        # A chat's text is still there, and mostly it is its last answer that is recorded.
+        mtp.keep_prefix_of_both(prompt)
     if target.n_past < len(prompt):
         target.decode(prompt[target.n_past :], Outputs.LAST)
         if command.reuse_prompt:

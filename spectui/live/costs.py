@@ -29,7 +29,12 @@ class KnownCosts:
 
 
 def known_costs(
-    runs: Sequence[Run], baseline: Run | None, schedule: Schedule, tuned: Costs | None
+    runs: Sequence[Run],
+    baseline: Run | None,
+    schedule: Schedule,
+    tuned: Costs | None,
+    *,
+    mtp: bool = False,
 ) -> KnownCosts:
     """Return the best costs that there are.
 
@@ -38,12 +43,15 @@ def known_costs(
         baseline: the target alone.
         schedule: the work per round of the answers to come.
         tuned: what tuning measured of this pair, on the ``server`` schedule.
+        mtp: the target's own MTP layers draft, not a draft model.
     """
+    drafting = [run for run in runs if _drafts_as(run, schedule, mtp=mtp)]
     if tuned is not None:
-        return KnownCosts(costs=on_schedule(tuned, schedule), source="as tuning measured them")
-    drafting = [run for run in runs if _drafts_as(run, schedule)]
+        lacking = _lacking(drafting) if mtp else 1.0
+        costs = on_schedule(tuned, schedule, n_lacking=lacking)
+        return KnownCosts(costs=costs, source="as tuning measured them")
     alone = [run for run in (*runs, baseline) if run is not None and run.speculation is None]
-    chat = _frequent(_observed(drafting, schedule))
+    chat = _frequent(_observed(drafting, schedule, mtp=mtp))
     # The target alone tells what verifying one token takes, and nothing of a draft.
     single = _frequent(_observed(alone, schedule))
     lengths = sorted({one.round.n_drafted for one in (*chat, *single)})
@@ -62,32 +70,44 @@ def known_costs(
     )
 
 
-def _observed(runs: Sequence[Run], schedule: Schedule) -> list[Observed]:
+def _observed(runs: Sequence[Run], schedule: Schedule, *, mtp: bool = False) -> list[Observed]:
     return [
         one
         for group, run in enumerate(runs)
         # The first round after a prompt is slower than the rest.
-        for one in observed_rounds(run.rounds, run.n_prompt, group, schedule)[1:]
+        for one in observed_rounds(run.rounds, run.n_prompt, group, schedule, mtp=mtp)[1:]
     ]
 
 
-def on_schedule(costs: Costs, schedule: Schedule) -> Costs:
+def on_schedule(costs: Costs, schedule: Schedule, *, n_lacking: float = 1.0) -> Costs:
     """Return costs on the ``server`` schedule as they are on ``schedule``.
 
-    ``fast`` does not evaluate the batch on the draft again; instead a chain begins with two tokens
-    where the last draft was right to its end.
+    ``fast`` does not evaluate the batch on the draft again; instead a chain begins with more than
+    one token where the last draft was right to its end, or for MTP layers at all.
+
+    Args:
+        costs: as measured.
+        schedule: the wanted one.
+        n_lacking: tokens that such a chain begins with beside the last one, in the mean.
     """
     if schedule is Schedule.SERVER:
         return costs
-    one, two = costs.drafting_again(np.array([0.0, 1.0]))
+    one, more = costs.drafting_again(np.array([0.0, n_lacking]))
     free = (0.0,) * len(costs.lengths)
-    return replace(costs, again_s=free, again_growth_s=free, catch_up_s=max(0.0, float(two - one)))
+    catch_up_s = max(0.0, float(more - one))
+    return replace(costs, again_s=free, again_growth_s=free, catch_up_s=catch_up_s)
 
 
-def _drafts_as(run: Run, schedule: Schedule) -> bool:
-    """Whether its rounds did the work that rounds with the draft model do."""
+def _lacking(runs: Sequence[Run]) -> float:
+    """What MTP layers read again after a round that accepted anything, in the mean; at least 1."""
+    accepted = [one.n_accepted for run in runs for one in run.rounds if one.n_accepted]
+    return sum(accepted) / len(accepted) if accepted else 1.0
+
+
+def _drafts_as(run: Run, schedule: Schedule, *, mtp: bool) -> bool:
+    """Whether its rounds did the work that rounds do in which who is meant drafts alone."""
     speculation = run.speculation
-    if speculation is None or speculation.ngrams or not speculation.has_model:
+    if speculation is None or speculation.ngrams or speculation.mtp is not mtp:
         return False
     return run.schedule is schedule
 

@@ -27,6 +27,6 @@ class TuningChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRecorded:
-    """More is known of the session's answers, or another pair is being loaded."""
+    """Recording has begun, more is known of the answers, or another pair is being loaded."""
 
     recording: "ChatRecording | None"

@@ -1,4 +1,4 @@
-"""The user's own answers, recorded for replay: the draft goes along each when nobody waits.
+"""The user's own answers, recorded for replay: who drafts goes along each when nobody waits.
 
 Everything stays in memory, and no more of it than the newest answers.
 """
@@ -6,7 +6,7 @@ Everything stays in memory, and no more of it than the newest answers.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from spectui.config import SamplingConfig
+from spectui.config import SamplingConfig, SpeculationConfig
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.events import (
     ChainsRecorded,
@@ -19,6 +19,7 @@ from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError
 from spectui.live.runs import Run, RunMeter, newest
 from spectui.replay.trace import Chains, Recording
+from spectui.speculative.mtp import longest_draft
 
 _ALONE = Generate(prompt=())
 """How the baseline is drafted: not at all."""
@@ -31,7 +32,7 @@ class ChatText:
     """One answer."""
 
     recording: Recording
-    """Without chains until the draft has gone along it."""
+    """Without chains until it has been gone along."""
     sampling: SamplingConfig
 
     @property
@@ -45,9 +46,11 @@ class ChatRecording:
     """What is known of a session's answers at one moment."""
 
     draft: str
-    """Name of the draft."""
+    """Name of the draft; ``MTP_KIND`` for the target's own MTP layers."""
     depth: int
-    """Longest draft that the recordings answer for."""
+    """Longest draft that the recordings are made for."""
+    mtp_layers: int = 0
+    """Those of the target's own that are asked, 0 for a draft model."""
     texts: tuple[ChatText, ...] = ()
     """Different answers, oldest first."""
     runs: tuple[Run, ...] = ()
@@ -58,13 +61,30 @@ class ChatRecording:
     """Why the last answer could not be recorded."""
 
     @property
+    def is_mtp(self) -> bool:
+        """Whether the target drafts for itself."""
+        return self.mtp_layers > 0
+
+    @property
+    def longest(self) -> int:
+        """Longest draft that there can be."""
+        return longest_draft(self.depth, self.mtp_layers)
+
+    def alone(self, speculation: SpeculationConfig | None) -> SpeculationConfig | None:
+        """The setting, as it is run, if nobody but who is recorded drafts; None otherwise."""
+        if speculation is None or speculation.ngrams or speculation.mtp is not self.is_mtp:
+            return None
+        longest = longest_draft(speculation.draft_max, self.mtp_layers)
+        return replace(speculation, draft_max=longest)
+
+    @property
     def recordings(self) -> tuple[Recording, ...]:
         """Those that can be replayed."""
         return tuple(text.recording for text in self.texts if text.is_recorded)
 
     @property
     def n_waiting(self) -> int:
-        """Answers that the draft has still to go along."""
+        """Answers that have still to be gone along."""
         return sum(not text.is_recorded for text in self.texts)
 
 
@@ -79,6 +99,7 @@ class ChatRecorder:
         draft: str,
         depth: int,
         n_ctx: int,
+        mtp_layers: int = 0,
         max_tokens: int = MAX_TOKENS,
     ) -> None:
         """Listen; nothing is recorded yet.
@@ -86,9 +107,10 @@ class ChatRecorder:
         Args:
             engine: has loaded the pair.
             sink: called with every change, on the engine's thread.
-            draft: its name.
+            draft: name of who drafts.
             depth: longest draft that recordings shall answer for.
             n_ctx: of the target.
+            mtp_layers: those of the target's own that are to be asked, 0 for the draft model.
             max_tokens: of the answers that are kept.
         """
         self._sink = sink
@@ -98,8 +120,8 @@ class ChatRecorder:
         self._turn: Generate | None = None
         self._n_texts = 0
         self._under_way: str | None = None
-        """Id of the answer that the draft goes along."""
-        self.state = ChatRecording(draft=draft, depth=depth)
+        """Id of the answer that is gone along."""
+        self.state = ChatRecording(draft=draft, depth=depth, mtp_layers=mtp_layers)
         self._engine = engine
         self._client = engine.connect(self._on_event, Priority.BACKGROUND)
 
@@ -158,7 +180,12 @@ class ChatRecorder:
         recording = waiting.recording
         self._under_way = recording.id
         self._client.submit(
-            RecordChains(prompt=recording.prompt, output=recording.output, depth=self.state.depth)
+            RecordChains(
+                prompt=recording.prompt,
+                output=recording.output,
+                depth=self.state.depth,
+                mtp=self.state.is_mtp,
+            )
         )
 
     def _on_event(self, event: Event) -> None:

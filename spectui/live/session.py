@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from spectui.config import MTP_KIND, ModelOptions, SamplingConfig, Schedule, SpeculationConfig
+from spectui.config import ModelOptions, SamplingConfig, Schedule, SpeculationConfig
 from spectui.engine.commands import (
     ComparePair,
     Generate,
@@ -39,7 +39,7 @@ from spectui.replay.costs import Costs
 from spectui.replay.grid import MAX_DEPTH
 from spectui.replay.trace import Trace
 from spectui.tune.background import BackgroundTuning, TuningRequest
-from spectui.tune.candidates import Candidate, draft_name
+from spectui.tune.candidates import Candidate, drafter_name
 from spectui.tune.progress import TuningState
 from spectui.tune.space import longest_draft
 
@@ -90,8 +90,6 @@ class LiveSession:
         self._recorder: ChatRecorder | None = None
         self.records_chats = True
         """Whether answers are recorded; to be told before a pair is loaded."""
-        self._has_mtp = False
-        """Whether the target was loaded to draft for itself."""
         self._is_warm = False
         """Whether the target has decoded something since it was loaded."""
         self.max_draft = 0
@@ -119,7 +117,6 @@ class LiveSession:
             UsageError: the batch has no room for a draft.
         """
         self.max_draft = max_draft = _max_draft(setup)
-        has_mtp = setup.speculation is not None and setup.speculation.mtp
         # Outside the lock: a search holds its own while it tells of a change, which waits for ours.
         self.end_tuning()
         with self._lock:
@@ -131,7 +128,7 @@ class LiveSession:
             self._inspection.stop()
             self._end_recording()
             self._tuning = self._turn = self._target = self._draft = None
-            self._is_warm, self._has_mtp = False, has_mtp
+            self._is_warm = False
             self._connect()
             self._post(TuningChanged(state=TuningState()))
             self._post(ChatRecorded(recording=None))
@@ -140,7 +137,7 @@ class LiveSession:
                     options=setup.target,
                     context=setup.context,
                     max_draft=max_draft,
-                    mtp=has_mtp,
+                    mtp=setup.speculation is not None and setup.speculation.mtp,
                 )
             )
 
@@ -172,7 +169,15 @@ class LiveSession:
         """The same if what it drafts with is loaded, else None."""
         if speculation is None or (speculation.has_model and self._draft is None):
             return None
-        return None if speculation.mtp and not self._has_mtp else speculation
+        drafts_itself = self._target is not None and self._target.mtp_layers > 0
+        return None if speculation.mtp and not drafts_itself else speculation
+
+    @property
+    def _drafter(self) -> ModelLoaded | None:
+        """Who drafts: the draft or, without one, the target if it was loaded with MTP layers."""
+        if self._draft is not None:
+            return self._draft
+        return self._target if self._target is not None and self._target.mtp_layers else None
 
     def stop(self) -> None:
         """Cancel what the chat has under way: a load or an answer."""
@@ -223,13 +228,14 @@ class LiveSession:
         self._tuning = BackgroundTuning(self._engine, request, on_change)
 
     def _candidate(self, setup: LiveSetup) -> Candidate | None:
-        """Who drafts: the draft or, without one, the target's own MTP layers."""
-        if setup.draft is not None and self._draft is not None:
-            name = draft_name(setup.draft.path.stem)
-            return Candidate(name=name, options=setup.draft, loaded=self._draft)
-        if setup.draft is None and self._target is not None and self._target.mtp_layers:
-            return Candidate(name=MTP_KIND, options=setup.target, loaded=self._target)
-        return None
+        """Who drafts, as a search knows it."""
+        drafter = self._drafter
+        if drafter is None:
+            return None
+        options = setup.target if drafter is self._target else setup.draft
+        if options is None:
+            return None
+        return Candidate(name=drafter_name(drafter), options=options, loaded=drafter)
 
     def pause_tuning(self) -> None:
         """Let the search wait until ``resume_tuning``."""
@@ -263,18 +269,21 @@ class LiveSession:
                 return
             case ModelLoaded(role=Role.TARGET):
                 self._target = event
+                self._begin_recording()
             case ModelLoaded(role=Role.DRAFT):
                 self._draft = event
-                self._begin_recording(event)
+                self._begin_recording()
             case _:
                 pass
         self._post(event)
         if self._recorder is not None:
             self._recorder.hear(event)
 
-    def _begin_recording(self, draft: ModelLoaded) -> None:
+    def _begin_recording(self) -> None:
+        """Record answers with who drafts now, if anybody does: each load may change that."""
         self._end_recording()
-        if not self.records_chats or self._target is None:
+        drafter, target = self._drafter, self._target
+        if not self.records_chats or drafter is None or target is None:
             return
 
         def on_change(recording: ChatRecording) -> None:
@@ -285,10 +294,12 @@ class LiveSession:
         self._recorder = recorder = ChatRecorder(
             self._engine,
             on_change,
-            draft=draft.info.path.stem,
+            draft=drafter_name(drafter),
             depth=min(self.max_draft, MAX_DEPTH),
-            n_ctx=self._target.n_ctx,
+            n_ctx=target.n_ctx,
+            mtp_layers=drafter.mtp_layers,
         )
+        self._post(ChatRecorded(recording=recorder.state))
 
     def _end_recording(self) -> None:
         if self._recorder is not None:
@@ -303,10 +314,10 @@ class LiveSession:
         Raises:
             UsageError: nothing is recorded, or the pair is gone.
         """
-        target, draft = self._target, self._draft
-        if target is None or draft is None:
+        target, drafter = self._target, self._drafter
+        if target is None or drafter is None or drafter_name(drafter) != recording.draft:
             raise UsageError("the pair that this was recorded with is no longer loaded")
-        return chat_trace(recording, target=target, draft=draft, schedule=schedule, costs=costs)
+        return chat_trace(recording, target=target, drafter=drafter, schedule=schedule, costs=costs)
 
     def _generate(self, prompt: tuple[int, ...]) -> None:
         # From the engine's thread: the screen's next look may be a tenth of a second away.

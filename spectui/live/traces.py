@@ -35,11 +35,18 @@ def chat_trace(
     recording: ChatRecording,
     *,
     target: ModelLoaded,
-    draft: ModelLoaded,
+    drafter: ModelLoaded,
     schedule: Schedule,
     costs: Costs | None,
 ) -> Trace:
     """Return the recorded answers that were sampled as the last one was; with text.
+
+    Args:
+        recording: of the answers.
+        target: that wrote them.
+        drafter: who went along them: the draft, or the target for its own MTP layers.
+        schedule: the work per round that ``costs`` are of.
+        costs: what rounds cost; None if that is not known.
 
     Raises:
         UsageError: nothing is recorded yet.
@@ -54,7 +61,7 @@ def chat_trace(
         machine=this_machine().fingerprint,
         llama_cpp=(binding_version(), llama_cpp_version()),
         target=identity(target),
-        drafts={recording.draft: identity(draft)},
+        drafts={recording.draft: identity(drafter)},
         sampling=sampling,
         schedule=schedule,
         # Without the target alone beside them they predict nothing.

@@ -67,23 +67,25 @@ def whatif_state(
         recording: of the session's answers.
         schedule: the work per round of the answers to come.
         applied: how they will be drafted.
-        tuned: costs that tuning measured of this pair.
+        tuned: costs that tuning measured of this pair with who is recorded.
         trials: of the search.
     """
     return WhatIfState(
         recording=recording,
         schedule=schedule,
-        known=known_costs(recording.runs, recording.baseline, schedule, tuned),
-        measured=(*chat_points(recording.runs, schedule), *trial_points(trials)),
-        applied=by_model(applied),
+        known=known_costs(
+            recording.runs, recording.baseline, schedule, tuned, mtp=recording.is_mtp
+        ),
+        measured=(*chat_points(recording, schedule), *trial_points(recording, trials)),
+        applied=recording.alone(applied),
     )
 
 
-def chat_points(runs: Sequence[Run], schedule: Schedule) -> tuple[Measured, ...]:
+def chat_points(recording: ChatRecording, schedule: Schedule) -> tuple[Measured, ...]:
     """Return the throughput of every setting that answers ran with."""
     by_setting: dict[SpeculationConfig, list[Run]] = {}
-    for run in runs:
-        speculation = by_model(run.speculation)
+    for run in recording.runs:
+        speculation = recording.alone(run.speculation)
         if speculation is not None and run.schedule is schedule:
             by_setting.setdefault(speculation, []).append(run)
     return tuple(
@@ -97,21 +99,14 @@ def chat_points(runs: Sequence[Run], schedule: Schedule) -> tuple[Measured, ...]
     )
 
 
-def trial_points(trials: Sequence[TrialRecord]) -> tuple[Measured, ...]:
-    """Return the throughput of every trial that completed with a draft model."""
+def trial_points(recording: ChatRecording, trials: Sequence[TrialRecord]) -> tuple[Measured, ...]:
+    """Return the throughput of every trial that completed with who is recorded, alone."""
     found = []
     for trial in trials:
-        speculation, speed = by_model(trial.arm.speculation), trial.tokens_per_s
+        speculation, speed = recording.alone(trial.arm.speculation), trial.tokens_per_s
         if trial.state is TrialState.COMPLETE and speculation is not None and speed is not None:
             found.append(Measured(source=Source.TRIAL, speculation=speculation, tokens_per_s=speed))
     return tuple(found)
-
-
-def by_model(speculation: SpeculationConfig | None) -> SpeculationConfig | None:
-    """Return the setting if a draft model drafts alone; others are not recorded."""
-    if speculation is None or speculation.ngrams or not speculation.has_model:
-        return None
-    return speculation
 
 
 class WhatIf:
@@ -124,7 +119,7 @@ class WhatIf:
 
         Args:
             recordings: at least one, all with the draft's chains.
-            draft: its name.
+            draft: name of who drafts in them.
             longest: largest ``draft_max`` to answer for.
             costs: what rounds cost; None for counts only.
         """
@@ -142,6 +137,11 @@ class WhatIf:
             other.longest,
             other.costs,
         )
+
+    @property
+    def is_mtp(self) -> bool:
+        """Whether the target's own MTP layers draft."""
+        return any(recording.chains[self.draft].mtp_layers for recording in self.recordings)
 
     @property
     def n_tokens(self) -> int:

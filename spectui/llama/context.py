@@ -286,12 +286,17 @@ class Context(Closing):
             # llama.cpp would find nothing to forget and be content.
             raise ValueError(f"cannot keep {n_past} of {self.n_past} tokens")
         kept = self.tokens[:n_past]
-        n_held = self._memory.forget(n_past, self.n_past, self._n_last)
-        del self.tokens[n_held:]
-        self._n_last = self._n_outputs = 0
+        self._forget(n_past)
+        n_held = self.n_past
         for offset in range(n_held, n_past, self.n_batch):
             piece = kept[offset : offset + self.n_batch]
             self._decode_piece(piece, Outputs.NONE, n_held)
+
+    def _forget(self, n_past: int) -> None:
+        """Hold the first ``n_past`` tokens or, where that cannot be, fewer."""
+        n_held = self._memory.forget(n_past, self.n_past, self._n_last)
+        del self.tokens[n_held:]
+        self._n_last = self._n_outputs = 0
 
     def mark(self) -> None:
         """Make it cheap to come back to what is held now: it may soon be truncated to that."""
@@ -302,9 +307,12 @@ class Context(Closing):
 
         The last token has to be decoded in any case, for its logits.
         """
+        self.truncate(self._n_common(prompt))
+
+    def _n_common(self, prompt: Sequence[int]) -> int:
         pairs = zip(self.tokens, prompt[:-1], strict=False)
         differing = (index for index, (ours, theirs) in enumerate(pairs) if ours != theirs)
-        self.truncate(next(differing, min(len(self.tokens), len(prompt) - 1)))
+        return next(differing, min(len(self.tokens), len(prompt) - 1))
 
     def clear(self) -> None:
         """Forget everything."""

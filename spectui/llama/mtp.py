@@ -85,6 +85,11 @@ class MtpContext(Context):
         EXT.llama_set_embeddings_nextn(self.c, True, True)
         super()._find_rollback()
 
+    def keep_prefix_of_both(self, prompt: Sequence[int]) -> None:
+        """``keep_prefix`` of these layers and of the target, which shows again what they lack."""
+        self.keep_prefix(prompt)
+        self._target.keep_prefix(prompt[: self._n_followed + 1])
+
     def saw(self, position: int, states: HiddenStates) -> None:
         """Take the hidden states of what the target has just decoded from ``position`` on.
 
@@ -92,6 +97,24 @@ class MtpContext(Context):
         """
         n_past = max(self.n_past - 1 - position, 0)
         self._states.update(enumerate(states[n_past:].copy(), start=position + n_past))
+
+    def keep_prefix(self, prompt: Sequence[int]) -> None:
+        """As ``Context.keep_prefix``, but without decoding again what cannot be kept.
+
+        The hidden states for that are lost: the target has to show it once more.
+        """
+        n_past = self._n_common(prompt)
+        if n_past < self.n_past:
+            self._forget(n_past)
+
+    @property
+    def _n_followed(self) -> int:
+        """Tokens of the target's that it needs to see no more.
+
+        One less than it holds where it was cut back: to read the next one it takes the hidden state
+        of the last one, which is lost then.
+        """
+        return self.n_past if self.n_past - 1 in self._states else max(self.n_past - 1, 0)
 
     def make_room(self, n: int) -> None:
         """Decode what gathered while the target reads a prompt, if ``n`` more were too many."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError
 from spectui.models.sizes import counted
+from spectui.tui.screens.live import Activity
 
 if TYPE_CHECKING:
     from spectui.config import SpeculationConfig
@@ -22,7 +23,12 @@ if TYPE_CHECKING:
 
 _LOOKING = "What was answered is being looked at."
 _NO_PAIR = "No pair is loaded yet: choose one, and ask it something."
-_NO_DRAFT = "No draft is loaded, so there is nothing to ask about; choose a pair with one."
+_LOADING = "The models are being loaded; what they answer then can be replayed."
+_NO_DRAFT = (
+    "No draft is loaded, and the target was not loaded to draft for itself, so there is nothing to "
+    "ask about; choose a pair with a draft or, where the target has MTP layers, start with "
+    "--spec-type draft-mtp."
+)
 _OFF = (
     "Answers are not recorded, since config.toml says record_chats = false; without it they are, "
     "in memory, and nothing is written."
@@ -39,8 +45,8 @@ class WhatIfs:
         self._recording: ChatRecording | None = None
         self._trials: Sequence[TrialRecord] = ()
         self._costs: Mapping[str, Costs] = {}
-        self._is_answering = False
-        """Whether an answer was being written when the screen was last told."""
+        self._seen: tuple[Activity, bool] | None = None
+        """What the session was doing when the screen was last told."""
 
     @property
     def is_open(self) -> bool:
@@ -50,15 +56,19 @@ class WhatIfs:
     def open(self) -> None:
         """Show the screen."""
         # Imported here: plots and numpy are not needed to start.
-        from spectui.live.whatif import WhatIfState, by_model  # noqa: PLC0415
+        from spectui.live.whatif import WhatIfState  # noqa: PLC0415
         from spectui.tui.screens.whatif import WhatIfScreen  # noqa: PLC0415
 
         if self._screen is None:
-            setup = self._app.director.setup
-            applied = None if setup is None else by_model(setup.speculation)
-            self._screen = WhatIfScreen(WhatIfState(reason=_LOOKING, applied=applied))
+            self._screen = WhatIfScreen(WhatIfState(reason=_LOOKING, applied=self._applied()))
             self._app.push_screen(self._screen, self._closed)
             self.refresh()
+
+    def _applied(self) -> "SpeculationConfig | None":
+        """Return how the next answer is drafted, if not by n-gram drafters."""
+        setup = self._app.director.setup
+        speculation = None if setup is None else setup.speculation
+        return None if speculation is None or speculation.ngrams else speculation
 
     def _closed(self, _result: None) -> None:
         self._screen = None
@@ -75,41 +85,48 @@ class WhatIfs:
             self.refresh()
 
     def look_at_chat(self) -> None:
-        """Follow whether an answer is being written."""
-        if self._app.director.talk.is_answering is not self._is_answering:
+        """Follow what the session is doing."""
+        if self._doing() != self._seen:
             self.refresh()
+
+    def _doing(self) -> tuple[Activity, bool]:
+        return self._app.live.activity, self._app.director.talk.is_answering
 
     def refresh(self) -> None:
         """Show what there is, if somebody looks. Costs are fitted aside."""
-        self._is_answering = self._app.director.talk.is_answering
+        self._seen = self._doing()
         if self._screen is not None:
             self._screen.show_made(self._maker())
 
     def _maker(self) -> "Callable[[], WhatIfState]":
         """Return what makes the state that holds now, on any thread."""
-        from spectui.live.recording import ChatRecording  # noqa: PLC0415 - as above
-        from spectui.live.whatif import WhatIfState, whatif_state  # noqa: PLC0415
+        from spectui.live.whatif import WhatIfState, whatif_state  # noqa: PLC0415 - as above
         from spectui.tui.widgets.whatif_words import nothing_recorded  # noqa: PLC0415
 
-        director = self._app.director
-        setup = director.setup
-        if setup is None:
-            return partial(WhatIfState, reason=_NO_PAIR)
-        if setup.draft is None:
-            return partial(WhatIfState, reason=_NO_DRAFT)
-        if not self._app.launch.settings.record_chats:
-            return partial(WhatIfState, reason=_OFF)
+        setup, recording = self._app.director.setup, self._recording
+        if setup is None or recording is None:
+            return partial(WhatIfState, reason=self._no_recording())
         make = partial(
             whatif_state,
-            self._recording or ChatRecording(draft=setup.draft.path.stem, depth=1),
+            recording,
             schedule=setup.schedule,
             applied=setup.speculation,
-            tuned=self._costs.get(setup.draft.path.stem),
+            tuned=self._costs.get(recording.draft),
             trials=self._trials,
         )
-        talk = director.talk
-        reason = nothing_recorded(is_answering=talk.is_answering, n_turns=talk.chat.n_turns)
+        talk = self._app.director.talk
+        reason = nothing_recorded(
+            recording, is_answering=talk.is_answering, n_turns=talk.chat.n_turns
+        )
         return lambda: replace(make(), reason=reason)
+
+    def _no_recording(self) -> str:
+        """Return why nothing will be recorded as things are."""
+        if self._app.director.setup is None:
+            return _NO_PAIR
+        if not self._app.launch.settings.record_chats:
+            return _OFF
+        return _LOADING if self._app.live.activity is Activity.LOADING else _NO_DRAFT
 
     def apply(self, speculation: "SpeculationConfig") -> None:
         """Use a setting in the chat from the next answer on; the screen has said so."""

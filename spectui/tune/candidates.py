@@ -3,13 +3,18 @@
 from dataclasses import dataclass
 
 from spectui.config import MTP_KIND, ModelOptions
-from spectui.engine.events import ModelLoaded
+from spectui.engine.events import ModelLoaded, Role
 from spectui.errors import SpectuiError
 
 
 def draft_name(stem: str) -> str:
     """What a draft model is called whose file is named ``stem``: not as the MTP layers are."""
     return f"{stem}#1" if stem == MTP_KIND else stem
+
+
+def drafter_name(loaded: ModelLoaded) -> str:
+    """What drafts is called: a loaded draft, or a target that was loaded to draft for itself."""
+    return MTP_KIND if loaded.role is Role.TARGET else draft_name(loaded.info.path.stem)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

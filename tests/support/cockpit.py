@@ -24,8 +24,9 @@ from spectui.engine.events import (
     TokenEmitted,
 )
 from spectui.errors import CancelledError
-from spectui.live.events import BaselineMeasured, TuningChanged
+from spectui.live.events import BaselineMeasured, ChatRecorded, TuningChanged
 from spectui.live.launch import Launch, Pair
+from spectui.live.recording import ChatRecording
 from spectui.live.session import LiveSession
 from spectui.live.setup import LiveSetup
 from spectui.llama.buffers import Buffer, BufferKind
@@ -204,7 +205,11 @@ class ScriptedSession:
 
     def load_draft(self, options: ModelOptions) -> None:
         self._note("load_draft", options)
-        self._post_all(self.load_events[1])
+        events = self.load_events[1]
+        if self.records_chats and any(isinstance(event, ModelLoaded) for event in events):
+            recording = ChatRecording(draft=options.path.stem, depth=self.max_draft)
+            self._post(ChatRecorded(recording=recording))
+        self._post_all(events)
 
     def measure_baseline(self) -> None:
         self._note("measure_baseline")

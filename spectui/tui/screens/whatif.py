@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import work
@@ -116,8 +117,9 @@ class WhatIfScreen(Screen[None]):
 
     @property
     def setting(self) -> SpeculationConfig:
-        """What the steppers say."""
-        return self.query_one(Steppers).setting
+        """What the steppers say, for who is replayed."""
+        is_mtp = self._whatif is not None and self._whatif.is_mtp
+        return replace(self.query_one(Steppers).setting, mtp=is_mtp)
 
     def show(self, state: WhatIfState) -> None:
         """Show a state. To be called on the app's thread."""
@@ -235,6 +237,6 @@ def _whatif_of(state: WhatIfState) -> WhatIf | None:
     return WhatIf(
         recording.recordings,
         recording.draft,
-        longest=recording.depth,
+        longest=recording.longest,
         costs=state.known.costs,
     )

@@ -1,6 +1,6 @@
 """Sentences of the what-if screen."""
 
-from spectui.config import SpeculationConfig
+from spectui.config import MTP_KIND, SpeculationConfig
 from spectui.live.recording import ChatRecording
 from spectui.live.whatif import Source, WhatIf, WhatIfState
 from spectui.models.sizes import counted
@@ -8,40 +8,48 @@ from spectui.replay.totals import Total
 from spectui.tui import units
 from spectui.tui.glyphs import Glyphs
 
+_DRAFT_GOES = "the draft goes along it"
+_TARGET_GOES = "the target goes along it once more with its MTP layers"
 _NOTHING_SAID = (
-    "Nothing has been said yet: ask something; when the answer is there and nobody waits, the "
-    "draft goes along it, and every setting can be replayed on it."
+    "Nothing has been said yet: ask something; when the answer is there and nobody waits, {goes}, "
+    "and every setting can be replayed on it."
 )
 _TAKEN_UP = (
     "What was answered so far is not recorded, as answers of earlier sessions never are: ask "
     "something; when the answer is there and nobody waits, every setting can be replayed on it."
 )
 _ANSWERING = (
-    "An answer is being written; when it is there and nobody waits, the draft goes along it, and "
-    "every setting can be replayed on it."
+    "An answer is being written; when it is there and nobody waits, {goes}, and every setting can "
+    "be replayed on it."
 )
-_WAITING = "The draft is going along what was answered; a moment of rest is all it needs."
+_DRAFT_IS_GOING = "The draft is going along what was answered; a moment of rest is all it needs."
+_TARGET_IS_GOING = (
+    "The target is going along what was answered once more, with its MTP layers: while nobody "
+    "waits, and about as long as it takes to write that without a draft."
+)
 
 _REPLAYING = "Every setting is being replayed on what was answered."
 
 
-def nothing_recorded(*, is_answering: bool, n_turns: int) -> str:
+def nothing_recorded(recording: ChatRecording, *, is_answering: bool, n_turns: int) -> str:
     """Return why there is no answer to replay in a chat of ``n_turns`` questions."""
-    if is_answering:
-        return _ANSWERING
-    return _TAKEN_UP if n_turns else _NOTHING_SAID
+    said = _TAKEN_UP if n_turns else _NOTHING_SAID
+    return (_ANSWERING if is_answering else said).format(
+        goes=_TARGET_GOES if recording.is_mtp else _DRAFT_GOES
+    )
 
 
 def empty(state: WhatIfState) -> str:
     """Return why nothing is shown."""
     recording = state.recording
     if recording is None:
-        return state.reason or _NOTHING_SAID
+        return state.reason or ""
     if recording.recordings:
         return _REPLAYING
     if recording.n_waiting:
-        return _WAITING
-    return _failure(recording) or state.reason or _NOTHING_SAID
+        return _TARGET_IS_GOING if recording.is_mtp else _DRAFT_IS_GOING
+    nothing = state.reason or nothing_recorded(recording, is_answering=False, n_turns=0)
+    return _failure(recording) or nothing
 
 
 def _failure(recording: ChatRecording) -> str | None:
@@ -55,7 +63,11 @@ def basis(state: WhatIfState, whatif: WhatIf) -> str:
     recording, source = state.recording, state.known.source
     tokens = counted(whatif.n_tokens, "token")
     answers = counted(len(whatif.recordings), "answer")
-    parts = [f"What if: {tokens} of {answers}, replayed exactly."]
+    asked = f"What if {MTP_KIND} drafts" if whatif.is_mtp else "What if"
+    parts = [f"{asked}: {tokens} of {answers}, replayed exactly."]
+    if recording is not None and recording.mtp_layers > 1:
+        layers = f"{recording.mtp_layers} MTP layers draft one token each"
+        parts.append(f"{layers}: draft_max goes up to {whatif.longest}.")
     if recording is not None and recording.n_waiting:
         parts.append(f"{counted(recording.n_waiting, 'answer')} more to be recorded.")
     if recording is not None and (failure := _failure(recording)) is not None:
@@ -68,9 +80,8 @@ def basis(state: WhatIfState, whatif: WhatIf) -> str:
 
 
 def setting(speculation: SpeculationConfig) -> str:
-    """Return a setting as tables of trials write it."""
-    longest, shortest = speculation.draft_max, speculation.draft_min
-    return f"max {longest}, min {shortest}, p_min {speculation.draft_p_min:.2f}"
+    """Return a setting as the status bar writes it."""
+    return f"{MTP_KIND} {speculation.summary}" if speculation.mtp else speculation.summary
 
 
 def counts(total: Total, state: WhatIfState, glyphs: Glyphs) -> str:
