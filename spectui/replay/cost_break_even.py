@@ -37,18 +37,21 @@ class MeanRound:
     off_s: float
     """One token of the target alone."""
 
-    def speedup(self, alpha: float, draft_scale: float = 1.0) -> float:
+    def speedup(
+        self, alpha: float, draft_scale: float = 1.0, *, emitted: float | None = None
+    ) -> float:
         """Throughput over the target's alone.
 
         Args:
             alpha: acceptance per token.
             draft_scale: share of its seconds that the draft would take.
+            emitted: tokens per round; None for those that follow from ``alpha``.
         """
+        emitted = expected_tokens(alpha, self.drafted) if emitted is None else emitted
         draft_s = draft_scale * (self.chain_s + self.again_s)
-        seconds = draft_s + self._other_s(alpha)
-        return self.off_s * expected_tokens(alpha, self.drafted) / seconds
+        return self.off_s * emitted / (draft_s + self._other_s(alpha, emitted))
 
-    def draft_scale(self, alpha: float, wanted: float) -> float | None:
+    def draft_scale(self, alpha: float, wanted: float, *, emitted: float) -> float | None:
         """Share of the draft's seconds at which the speedup is ``wanted``.
 
         Negative where even a draft for nothing would not do; None for one that costs nothing.
@@ -56,13 +59,12 @@ class MeanRound:
         draft_s = self.chain_s + self.again_s
         if draft_s <= 0:
             return None
-        allowed_s = self.off_s * expected_tokens(alpha, self.drafted) / wanted
-        return (allowed_s - self._other_s(alpha)) / draft_s
+        allowed_s = self.off_s * emitted / wanted
+        return (allowed_s - self._other_s(alpha, emitted)) / draft_s
 
-    def _other_s(self, alpha: float) -> float:
+    def _other_s(self, alpha: float, emitted: float) -> float:
         """Seconds besides the draft's."""
         p_full: float = alpha**self.drafted
-        emitted = expected_tokens(alpha, self.drafted)
         # Of the accepted tokens those of the rounds that accepted all are never decoded again.
         redone = max(0.0, emitted - 1 - self.drafted * p_full)
         rollback_s = self.rejection_s * (1 - p_full) + self.redone_s * redone
@@ -98,36 +100,34 @@ class Outlook:
         self.own = own
         self.alpha = alpha
         self.now = speedup
-        self._emitted = emitted
-        estimate = own.speedup(alpha)
+        self._known = emitted
+        estimate = self._estimate(own, alpha)
         self._level = speedup / estimate
         self._rounds = tuple(
-            (one, speedup / max(estimate, one.speedup(alpha))) for one in (own, *lengths)
+            (one, speedup / max(estimate, self._estimate(one, alpha))) for one in (own, *lengths)
         )
 
     def speedup(self, *, alpha: float | None = None, draft_scale: float = 1.0) -> float:
         """Speedup at the best length."""
         tried = self.alpha if alpha is None else alpha
-        best = max(level * one.speedup(tried, draft_scale) for one, level in self._rounds)
-        return best * self._not_missed(tried)
+        return max(level * self._estimate(one, tried, draft_scale) for one, level in self._rounds)
 
     def changed(self, own: MeanRound, *, alpha: float | None = None) -> float:
         """Speedup of the setting itself if its round were ``own``."""
-        tried = self.alpha if alpha is None else alpha
-        return self._level * own.speedup(tried) * self._not_missed(tried)
+        return self._level * self._estimate(own, self.alpha if alpha is None else alpha)
 
-    def _not_missed(self, alpha: float) -> float:
-        """Share by which the model misses less in tokens per round at a higher ``alpha``.
+    def _estimate(self, one: MeanRound, alpha: float, draft_scale: float = 1.0) -> float:
+        return one.speedup(alpha, draft_scale, emitted=self._emitted(one, alpha))
 
-        As tokens per round go from those of the setting to all that are drafted, so that more is
-        never worth less.
-        """
-        most, known = self.own.drafted + 1, expected_tokens(self.alpha, self.own.drafted)
-        gained = math.log(expected_tokens(alpha, self.own.drafted) / known)
-        if gained <= 0:
-            return 1.0
-        missed = math.log(self._emitted / known) / math.log(most / known)
-        return math.exp(-missed * gained)
+    def _emitted(self, one: MeanRound, alpha: float) -> float:
+        """Tokens per round: at the setting's own acceptance what they are, at 1 all of them."""
+        own, drafted = expected_tokens(self.alpha, self.own.drafted), self.own.drafted
+        share = self._known / own
+        if alpha > self.alpha:
+            # In step with what is gained on the way to all, so that more is never worth less.
+            way = math.log(expected_tokens(alpha, drafted) / own) / math.log((drafted + 1) / own)
+            share **= 1 - way
+        return min(share * expected_tokens(alpha, one.drafted), one.drafted + 1)
 
     def break_even_draft(self, wanted: float = 1.0) -> float | None:
         """Share of its present seconds that the draft may take for a speedup of ``wanted``.
@@ -136,7 +136,10 @@ class Outlook:
             More than 1 where it may be slower than it is; None where even a draft for nothing
             would not do, or where the draft costs nothing.
         """
-        found = [one.draft_scale(self.alpha, wanted / level) for one, level in self._rounds]
+        found = [
+            one.draft_scale(self.alpha, wanted / level, emitted=self._emitted(one, self.alpha))
+            for one, level in self._rounds
+        ]
         best = max((scale for scale in found if scale is not None), default=-1.0)
         return best if best > 0 else None
 
@@ -157,4 +160,4 @@ class Outlook:
     def limit(self, lengths: Sequence[MeanRound]) -> tuple[float, MeanRound]:
         """Speedup of a perfect draft for nothing, at the best of ``lengths``, and that round."""
         best = max((self.own, *lengths), key=lambda one: one.speedup(1.0, 0.0))
-        return self._level * best.speedup(1.0, 0.0) * self._not_missed(1.0), best
+        return self._level * best.speedup(1.0, 0.0), best

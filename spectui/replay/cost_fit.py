@@ -274,7 +274,7 @@ def _n_compared(row: _Index, column: _Index) -> int:
     Only those that share a length of drafts with others: levels of generations that have nothing in
     common cannot be told from what the lengths cost.
     """
-    groups = column.max() + 1
+    groups = int(column.max()) + 1
     parents = list(range(groups))
 
     def root(group: int) -> int:
