@@ -3,13 +3,17 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from textual.app import App
+from textual.events import MouseScrollDown
 from textual.message import Message
 from textual.pilot import Pilot
+from textual.widget import Widget
 from textual.widgets import Digits
+from textual.widgets._toast import Toast
 
 from spectui.config import SamplingConfig, Schedule, SpeculationConfig
 from spectui.engine.events import Role
@@ -29,8 +33,11 @@ from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.screens.live import Activity
 from spectui.tui.screens.whatif import WhatIfScreen
 from spectui.tui.theme import THEMES
+from spectui.tui.widgets.key_bar import KeyBar
+from spectui.tui.widgets.whatif_axis import axis
 from spectui.tui.widgets.whatif_curve import Mark, ascii_chart, curve, legend
-from spectui.tui.widgets.whatif_numbers import BigNumber
+from spectui.tui.widgets.whatif_numbers import BigNumber, Numbers
+from spectui.tui.widgets.whatif_plot import WhatIfPlot
 from spectui.tui.widgets.whatif_stepper import Stepper
 from spectui.tui.widgets.whatif_steppers import Steppers
 from spectui.tune.progress import TuningState
@@ -42,6 +49,7 @@ from tests.support.cockpit import (
     loaded,
     press_keys,
     ready,
+    resize,
     settled,
     setup_of,
 )
@@ -53,6 +61,7 @@ from tests.test_tui_tune import arm, trial
 
 DEPTH = 16
 SIZES = [(80, 24), (120, 40)]
+SMALL = [(40, 12), (63, 40), (80, 21), (120, 12)]
 KNOWN = KnownCosts(
     costs=COSTS, source="fitted to 210 rounds of up to 6 drafted, beyond along a line"
 )
@@ -155,12 +164,13 @@ def drive(
     *,
     size: tuple[int, int] = (120, 40),
     glyphs: Glyphs = UNICODE,
+    notifications: bool = False,
 ) -> Host:
-    """Run ``scenario`` on the screen in ``state``."""
+    """Run ``scenario`` on the screen in ``state``, with toasts if asked for."""
 
     async def run() -> Host:
         app = Host(state, glyphs)
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size, notifications=notifications) as pilot:
             await idle(app, pilot)
             await scenario(app, pilot)
         return app
@@ -271,6 +281,30 @@ def test_draft_min_is_never_above_draft_max() -> None:
     drive(press)
 
 
+def test_the_draft_min_that_was_chosen_returns_with_draft_max() -> None:
+    async def press(app: Host, pilot: Pilot[None]) -> None:
+        await press_keys(pilot, "down", "3", "enter", "up", "left", "left", "left")
+        assert app.whatif.setting == speculation(1, 1)
+        await press_keys(pilot, "right")
+        assert app.whatif.setting == speculation(2, 2)
+        await press_keys(pilot, "right", "right", "right")
+        assert app.whatif.setting == speculation(5, 3)
+        assert app.numbers == expected(speculation(5, 3))
+        # A step that is not possible changes nothing; one that is, and a typed value, do.
+        await press_keys(pilot, "2", "enter", "down", "right", "up", "end")
+        assert app.whatif.setting == speculation(16, 3)
+        await press_keys(pilot, "2", "enter", "down", "left", "up", "end")
+        assert app.whatif.setting == speculation(16, 1)
+        await press_keys(pilot, "down", "4", "up", "2", "enter", "down", "2", "up", "end")
+        assert app.whatif.setting == speculation(16, 2)
+        # The best setting is a choice as well.
+        assert REPLAYED.best is not None
+        await press_keys(pilot, "1", "b", "end")
+        assert app.whatif.setting.draft_min == REPLAYED.best.speculation.draft_min
+
+    drive(press)
+
+
 def test_the_mouse_sets_a_value() -> None:
     async def click(app: Host, pilot: Pilot[None]) -> None:
         line = str(app.whatif.query_one("#draft_max", Stepper).render())
@@ -369,6 +403,11 @@ def test_what_was_measured_with_this_setting_is_told_beside_it() -> None:
     assert "measured in this chat: 31.0 tokens/s" in seen()
     assert "in a trial of tuning: 27.5 tokens/s" in seen("8", "enter")
     assert "31.0" not in seen("right")
+
+
+@pytest.mark.parametrize("size", [(40, 12), *SIZES])
+def test_what_the_chat_measured_is_whole_and_says_of_which_answers(size: tuple[int, int]) -> None:
+    assert "measured in this chat: 31.0 tokens/s (answers that ran so)" in seen(size=size)
 
 
 def test_without_costs_it_shows_counts_and_why_there_is_no_speed() -> None:
@@ -484,7 +523,98 @@ def test_escape_closes_it() -> None:
     drive(leave)
 
 
-@pytest.mark.parametrize("size", SIZES)
+def is_in_view(widget: Widget) -> bool:
+    """Whether the whole widget is on the screen, and in no part that is scrolled away."""
+    region = widget.region
+    shown = widget.screen.find_widget(widget).visible_region
+    return bool(region) and region == shown and widget.screen.region.contains_region(region)
+
+
+@pytest.mark.parametrize("size", [*SMALL, *SIZES])
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+def test_at_every_size_what_matters_is_in_view(size: tuple[int, int], glyphs: Glyphs) -> None:
+    async def look(app: Host, pilot: Pilot[None]) -> None:
+        for other in (size, (120, 40), size):
+            await resize(pilot, *other)
+            for widget in (*app.whatif.query(Stepper), *app.whatif.query(Numbers)):
+                assert is_in_view(widget)
+            assert is_in_view(app.whatif.query_one("#counts"))
+            assert is_in_view(app.whatif.query_one(KeyBar))
+            assert "What if: 148 tokens of 2 answers" in app.text()
+            assert "esc Back" in app.text()
+
+    drive(look, size=size, glyphs=glyphs)
+
+
+@pytest.mark.parametrize("size", SMALL)
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+def test_where_room_is_short_the_numbers_are_plain(size: tuple[int, int], glyphs: Glyphs) -> None:
+    speed, factor, rate, length = expected(speculation(4))
+    shown = seen(size=size, glyphs=glyphs)
+    for words in (
+        f"{speed} tokens/s",
+        f"{factor} of off",
+        f"{rate} acceptance",
+        f"{length} tokens/round",
+    ):
+        assert words in shown
+
+
+def test_what_has_no_room_can_be_scrolled_to() -> None:
+    async def look(app: Host, pilot: Pilot[None]) -> None:
+        shown, before = app.text(), app.lines()
+        assert "tokens/s by draft_max" not in shown
+        assert "costs fitted to" not in shown
+        seen_on_the_way = shown
+        for _ in range(3):
+            await press_keys(pilot, "pagedown")
+            seen_on_the_way += app.text()
+        assert "Best predicted: max" in seen_on_the_way
+        assert "tokens/s by draft_max" in seen_on_the_way
+        assert app.text().count("costs fitted to 210 rounds") == 1
+        # How to leave stays; the parameter that has the keys still has them.
+        assert "esc Back" in app.text()
+        await press_keys(pilot, "right")
+        assert app.whatif.setting == speculation(5)
+        await press_keys(pilot, "left", "pageup", "pageup", "pageup")
+        assert app.lines() == before
+        await pilot._post_mouse_events([MouseScrollDown], app.whatif.query_one(Steppers), button=0)
+        await handled(pilot)
+        await pilot.wait_for_animation()
+        assert app.lines() != before
+        # Going to a parameter shows it.
+        await press_keys(pilot, "pagedown", "pagedown", "down")
+        assert is_in_view(app.whatif.query_one("#draft_min"))
+
+    drive(look, size=(40, 12))
+
+
+def test_the_whole_plot_can_be_seen_on_a_small_screen() -> None:
+    async def look(app: Host, pilot: Pilot[None]) -> None:
+        app.whatif.query_one(WhatIfPlot).scroll_visible(animate=False)
+        await handled(pilot)
+        assert is_in_view(app.whatif.query_one(WhatIfPlot))
+        assert app.lines().count("◆") == 2
+
+    drive(look, size=(40, 12))
+
+
+def test_notices_leave_setting_and_throughput_in_view() -> None:
+    async def press(app: Host, pilot: Pilot[None]) -> None:
+        for told in ("a" * 300, "Saved"):
+            app.notify(told, timeout=60)
+            await handled(pilot)
+            (toast,) = [toast for toast in app.whatif.query(Toast) if toast.region]
+            for widget in (*app.whatif.query(Stepper), app.whatif.query_one(BigNumber)):
+                assert not toast.region.overlaps(widget.region)
+            assert told[:30] in app.text()
+        await press_keys(pilot, "t", "a")
+        assert "From the next answer on: max 4" in app.text()
+
+    drive(press, size=(40, 12), notifications=True)
+
+
+@pytest.mark.parametrize("size", [(40, 12), *SIZES])
 @pytest.mark.parametrize("state", [FOUND, WITHOUT_COSTS, WhatIfState(reason="No draft: none.")])
 def test_in_ascii_there_is_nothing_else(state: WhatIfState, size: tuple[int, int]) -> None:
     async def look(app: Host, pilot: Pilot[None]) -> None:
@@ -515,9 +645,81 @@ def test_marks_tell_by_shape_what_was_measured_where() -> None:
     alone = COSTS.at(REPLAYED.at(speculation(4)).mean_past)
     assert drawn.off == pytest.approx(1 / alone.off_s)
     words = "tokens/s by draft_max:  ◆ shown  ■ measured  × trial  · other line  ─ off"
-    assert legend(drawn, UNICODE) == f"{words} {drawn.off:.1f}"
+    assert legend(drawn, UNICODE, 80) == f"{words} {drawn.off:.1f}"
     on_the_other = curve(REPLAYED.line(speculation(4, 0, 0.3)), speculation(4, 0, 0.3), MEASURED)
     assert [kind for kind, _x, _y in on_the_other.points] == [Mark.OTHER, Mark.OTHER, Mark.TRIAL]
+
+
+def test_the_legend_says_of_which_answers_curve_and_points_are_where_there_is_room() -> None:
+    drawn = curve(REPLAYED.line(speculation(4)), speculation(4), MEASURED[:1])
+    off = f"─ off {drawn.off:.1f}"
+    plain = f"tokens/s by draft_max:  ◆ shown  ■ measured  {off}"
+    short = f"tokens/s by draft_max:  ◆ shown  ■ measured: answers that ran so  {off}"
+    full = f"tokens/s by draft_max, all answers:  ◆ shown  ■ measured: answers that ran so  {off}"
+    for words, shorter in ((full, short), (short, plain)):
+        assert legend(drawn, UNICODE, len(words)) == words
+        assert legend(drawn, UNICODE, len(words) - 1) == shorter
+    assert legend(drawn, UNICODE, 0) == plain
+    # Trials are of the prompts of tuning.
+    tuned = curve(REPLAYED.line(speculation(4)), speculation(4), MEASURED[1:2])
+    assert "answers" not in legend(tuned, UNICODE, 200)
+
+
+RANGES = [(4.9, 8.1), (14.0, 31.0), (0.05, 0.09), (90.0, 1200.0), (7.0, 7.0), (0.0, 3.5)]
+
+
+@pytest.mark.parametrize(("low", "high"), RANGES)
+def test_every_tick_of_the_axis_is_in_the_middle_of_a_row_of_its_own(
+    low: float, high: float
+) -> None:
+    for n_rows in range(2, 50):
+        scale = axis(low, high, n_rows)
+        assert scale.low <= low <= high <= scale.high
+        rows = [scale.row(value) for value, _label in scale.ticks]
+        assert 2 <= len(rows) <= 8
+        # None is left out: they are as far apart as their values.
+        assert rows == sorted(set(rows))
+        assert len({after - before for before, after in pairwise(rows)}) <= 1
+        per_row = (scale.high - scale.low) / n_rows
+        for (value, label), row in zip(scale.ticks, rows, strict=True):
+            assert float(label) == value
+            assert scale.low + (row + 0.5) * per_row == pytest.approx(value, abs=per_row / 1e3)
+        assert scale.row(low) < scale.row(high) or high == low
+
+
+@pytest.mark.parametrize("height", [22, 23, 24, 26, 31, 40])
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+def test_a_measured_point_stands_in_the_row_of_its_label(height: int, glyphs: Glyphs) -> None:
+    sign = "■" if glyphs is UNICODE else "o"
+
+    async def look(app: Host, pilot: Pilot[None]) -> None:
+        chart = app.whatif.query_one("PlotWidget" if glyphs is UNICODE else "#chart").region
+
+        def rows() -> list[str]:
+            shown = app.lines().split("\n")[chart.y : chart.bottom - 1]
+            return [line[:79] for line in shown if line.split()]
+
+        labels = [line.split()[0] for line in rows() if line.split()[0].isdigit()]
+        assert len(labels) > 1
+        for label in labels:
+            one = replace(MEASURED[0], speculation=speculation(15), tokens_per_s=float(label))
+            app.whatif.show(replace(FOUND, measured=(one,)))
+            await idle(app, pilot)
+            (row,) = [line for line in rows() if sign in line]
+            assert row.split()[0] == label
+
+    drive(look, size=(80, height), glyphs=glyphs)
+
+
+@pytest.mark.parametrize("draft_max", [1, DEPTH])
+def test_marks_at_the_ends_are_drawn(draft_max: int) -> None:
+    one = replace(MEASURED[0], speculation=speculation(draft_max), tokens_per_s=40.0)
+
+    async def look(app: Host, _pilot: Pilot[None]) -> None:
+        # In the plot, and in the legend.
+        assert app.lines().count("■") == 2 + len(app.whatif.query(Stepper))
+
+    drive(look, replace(FOUND, measured=(one,)))
 
 
 def test_what_is_beyond_the_line_is_not_drawn() -> None:
@@ -541,8 +743,17 @@ def test_the_ascii_chart_has_the_curve_the_level_and_the_marks() -> None:
     assert lines[-1].split() == [str(x) for x in range(1, DEPTH + 1)]
     # The larger value stands above the smaller one.
     column = 7 + 4 * (10 - 1) + 2
-    assert lines[0].startswith(f"{drawn.limits[1]:5.1f}")
+    labels = [float(line[:5]) for line in lines[:-1] if line[:5].strip()]
+    assert len(labels) > 1
+    assert labels == sorted(labels, reverse=True)
     assert [line[column : column + 1] for line in lines[:-1]].count(".") == 1
+
+
+def test_lengths_that_have_no_room_under_the_ascii_chart_are_left_out() -> None:
+    drawn = curve(REPLAYED.line(speculation(4)), speculation(4), ())
+    lines = ascii_chart(drawn, 7 + DEPTH, 8)
+    assert lines[-1] == "       1   5   9   13"
+    assert lines[-1].index("9") - 7 == 9 - 1
 
 
 def test_one_value_alone_can_be_drawn() -> None:
@@ -581,7 +792,7 @@ def test_a_key_opens_it_on_what_the_session_recorded() -> None:
         assert "What if: 148 tokens of 2 answers, replayed exactly." in shown
         # Four are drafted in the chat.
         assert screen_of(cockpit).setting == speculation(4)
-        assert "in use • in a trial of tuning: 12.0 tokens/s" in shown
+        assert "in use in a trial of tuning: 12.0 tokens/s" in shown
         post(cockpit, replace(CHAT, texts=CHAT.texts[:1]))
         await settled(pilot)
         assert "What if: 59 tokens of 1 answer, replayed" in await looked(cockpit, pilot)
@@ -715,7 +926,7 @@ def test_a_trace_is_saved_where_the_app_says(
     cockpit.run(scenario)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [*SIZES, (40, 12)])
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 def test_pictures(
     snap_compare: SnapCompare,

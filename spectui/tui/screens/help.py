@@ -21,6 +21,7 @@ _PLACES = {
     "live": "Live screen",
     "prompt": "Prompt",
     "tune": "Tune screen",
+    "whatif": "What-if screen",
     "export": "Export screen",
     "picker": "Choosing models",
     "folder": "Opening a folder",

@@ -24,29 +24,16 @@ from spectui.tui.widgets.whatif_numbers import Numbers
 from spectui.tui.widgets.whatif_plot import WhatIfPlot
 from spectui.tui.widgets.whatif_stepper import Stepper
 from spectui.tui.widgets.whatif_steppers import Steppers
+from spectui.tui.widgets.whatif_style import CSS
 
-_WIDTHS: list[tuple[int, str]] | None = [(0, "-narrow"), (110, "-wide")]
+_WIDTHS: list[tuple[int, str]] | None = [(0, "-tiny"), (64, "-narrow"), (110, "-wide")]
+_HEIGHTS: list[tuple[int, str]] | None = [(0, "-short"), (22, "-tall")]
 
 
 class WhatIfScreen(Screen[None]):
     """Give it states with ``show``, and handle what it posts."""
 
-    DEFAULT_CSS = """
-    WhatIfScreen {
-        #basis { height: auto; padding: 0 1; color: $text-muted; }
-        #counts, #best { height: 1; padding: 0 1; }
-        #best { color: $text-success; }
-        #empty { height: 1fr; padding: 1 2; }
-        #found { height: 1fr; }
-        #top { height: auto; padding: 0 1; layout: vertical; }
-        Steppers { height: 3; width: 1fr; }
-        Numbers { width: 1fr; }
-        &.-wide #top { layout: horizontal; padding: 1 1 0 1; }
-        &.-wide Numbers { padding-left: 4; }
-        &.-empty #found { display: none; }
-        &.-found #empty { display: none; }
-    }
-    """
+    DEFAULT_CSS = CSS
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -68,8 +55,11 @@ class WhatIfScreen(Screen[None]):
             tooltip="Whether a saved trace holds the text",
         ),
         Binding("escape", "back", "Back", id="whatif.back", tooltip="Close the screen"),
+        Binding("pageup", "move_page(-1)", "Page up", show=False, id="whatif.page_up"),
+        Binding("pagedown", "move_page(1)", "Page down", show=False, id="whatif.page_down"),
     ]
     HORIZONTAL_BREAKPOINTS = _WIDTHS
+    VERTICAL_BREAKPOINTS = _HEIGHTS
     AUTO_FOCUS = "Stepper"
 
     class Applied(Message):
@@ -98,8 +88,13 @@ class WhatIfScreen(Screen[None]):
         """Whether a saved trace holds the text."""
 
     def compose(self) -> ComposeResult:
-        """What it rests on; the setting and its numbers; the curve."""
-        yield Static(id="basis", markup=False)
+        """What it rests on; the setting and its numbers; the curve.
+
+        Where room is short, a line says what it rests on, and the whole of it is the last to be
+        scrolled to.
+        """
+        yield Static(id="heading", markup=False)
+        yield Static(id="basis", classes="basis", markup=False)
         with Vertical(id="found"):
             with Horizontal(id="top"):
                 yield Steppers(self._state.applied or SpeculationConfig())
@@ -107,6 +102,7 @@ class WhatIfScreen(Screen[None]):
             yield Static(id="counts", markup=False)
             yield Static(id="best", markup=False)
             yield WhatIfPlot()
+            yield Static(id="whole", classes="basis", markup=False)
         yield Static(id="empty", markup=False)
         yield KeyBar()
 
@@ -162,9 +158,10 @@ class WhatIfScreen(Screen[None]):
         self.set_class(whatif is None, "-empty")
         self.set_class(whatif is not None, "-found")
         self.query_one("#empty", Static).update(f"What if\n\n{reason}")
-        self.query_one("#basis").display = whatif is not None
         if whatif is not None:
-            self.query_one("#basis", Static).update(own(words.basis(self._state, whatif), glyphs))
+            self.query_one("#heading", Static).update(words.heading(whatif))
+            for basis in self.query(".basis").results(Static):
+                basis.update(own(words.basis(self._state, whatif), glyphs))
             best = self.query_one("#best", Static)
             best.update(own(words.best(whatif, glyphs), glyphs))
             best.display = whatif.best is not None
@@ -223,6 +220,14 @@ class WhatIfScreen(Screen[None]):
         """Store the text, or do not."""
         self._keep_text = not self._keep_text
         self.notify(words.saving(keep_text=self._keep_text), markup=False)
+
+    def action_move_page(self, direction: int) -> None:
+        """Scroll to what has no room."""
+        found = self.query_one("#found")
+        if direction < 0:
+            found.scroll_page_up()
+        else:
+            found.scroll_page_down()
 
     def action_back(self) -> None:
         """Close."""

@@ -28,9 +28,12 @@ class KeyBar(Footer):
         self._fit()
 
     def _fit(self) -> None:
-        """Leave out keys from the end rather than cut one; the help and the palette have all."""
+        """Leave out keys from the end rather than cut one; the help and the palette have all.
+
+        The way out is the last to go.
+        """
         room = self.size.width
-        for key in self.query(FooterKey):
+        for key in sorted(self.query(FooterKey), key=lambda key: key.key != "escape"):
             room -= cell_len(key.render().plain)
             key.display = room >= 0
             room -= 1

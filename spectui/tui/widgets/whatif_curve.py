@@ -8,6 +8,7 @@ from spectui.config import SpeculationConfig
 from spectui.live.whatif import Line, Measured, Source
 from spectui.replay.totals import Total
 from spectui.tui.glyphs import ASCII, Glyphs
+from spectui.tui.widgets.whatif_axis import Axis, axis
 
 
 class Mark(Enum):
@@ -27,8 +28,9 @@ _UNICODE_MARKS = {Mark.OTHER: "·", Mark.TRIAL: "×", Mark.CHAT: "■", Mark.SHO
 _ASCII_MARKS = {Mark.OTHER: ".", Mark.TRIAL: "x", Mark.CHAT: "o", Mark.SHOWN: "#"}
 _ASCII_CURVE = "*"
 _LABELS = len("000.0 |")
-_MARGIN = 0.05
-"""Room above and below, as a share of what the values span."""
+_MEASURED_ON = ": answers that ran so"
+_CURVE_ON = ", all answers"
+"""A point of the chat and the curve are of different answers: said where there is room."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +48,11 @@ class Curve:
     points: tuple[tuple[Mark, int, float], ...]
     """(kind, ``draft_max``, value) of what was measured, in the order of drawing."""
 
-    @property
-    def limits(self) -> tuple[float, float]:
-        """Least and most, with some room."""
+    def axis(self, n_rows: int) -> Axis:
+        """Return a scale of ``n_rows`` rows for everything that is drawn."""
         values = [*self.values, *(value for _, _, value in self.points)]
         values += [] if self.off is None else [self.off]
-        low, high = min(values), max(values)
-        room = _MARGIN * (high - low) or _MARGIN
-        return low - room, high + room
+        return axis(min(values), max(values), n_rows)
 
 
 def curve(line: Line, shown: SpeculationConfig, measured: Sequence[Measured]) -> Curve:
@@ -98,39 +97,57 @@ def mark(kind: Mark, glyphs: Glyphs) -> str:
     return (_ASCII_MARKS if glyphs is ASCII else _UNICODE_MARKS)[kind]
 
 
-def legend(drawn: Curve, glyphs: Glyphs) -> str:
-    """Return what the marks mean that are there."""
+def legend(drawn: Curve, glyphs: Glyphs, width: int) -> str:
+    """Return what the marks mean that are there, in as many words as ``width`` has room for."""
+    plain = _legend(drawn, glyphs)
+    if Mark.CHAT not in (kind for kind, _, _ in drawn.points):
+        return plain
+    fuller = (
+        _legend(drawn, glyphs, curve_on=_CURVE_ON, measured_on=_MEASURED_ON),
+        _legend(drawn, glyphs, measured_on=_MEASURED_ON),
+    )
+    return next((words for words in fuller if len(words) <= width), plain)
+
+
+def _legend(drawn: Curve, glyphs: Glyphs, *, curve_on: str = "", measured_on: str = "") -> str:
     present = {Mark.SHOWN, *(kind for kind, _, _ in drawn.points)}
     kinds = [kind for kind in reversed(Mark) if kind in present]
-    parts = [f"{mark(kind, glyphs)} {kind.value}" for kind in kinds]
+    notes = {Mark.CHAT: measured_on}
+    parts = [f"{mark(kind, glyphs)} {kind.value}{notes.get(kind, '')}" for kind in kinds]
     line = "-" if glyphs is ASCII else "─"
     parts += [] if drawn.off is None else [f"{line} off {drawn.off:.1f}"]
-    return "  ".join([f"{drawn.name} by draft_max:", *parts])
+    return "  ".join([f"{drawn.name} by draft_max{curve_on}:", *parts])
 
 
 def ascii_chart(drawn: Curve, width: int, height: int) -> list[str]:
     """Return ``height`` lines: the values as stars, the off level as dashes, and the axis."""
-    room, (low, high) = max(1, width - _LABELS), drawn.limits
-    n_rows, n_values = max(2, height - 1), len(drawn.values)
+    room, n_values = max(1, width - _LABELS), len(drawn.values)
     per_value = max(1, room // n_values)
-    rows = [[" "] * (per_value * n_values) for _ in range(n_rows)]
-
-    def row_of(value: float) -> int:
-        return round((high - value) / (high - low) * (n_rows - 1))
-
+    scale = drawn.axis(max(2, height - 1))
+    rows = [[" "] * (per_value * n_values) for _ in range(scale.n_rows)]
     if drawn.off is not None:
-        rows[row_of(drawn.off)] = ["-"] * (per_value * n_values)
+        rows[scale.row(drawn.off)] = ["-"] * (per_value * n_values)
     at_shown = drawn.values[drawn.shown - 1]
     for x, y, sign in (
         *((x, y, _ASCII_CURVE) for x, y in enumerate(drawn.values, start=1)),
         (drawn.shown, at_shown, mark(Mark.SHOWN, ASCII)),
         *((x, y, mark(kind, ASCII)) for kind, x, y in drawn.points),
     ):
-        rows[row_of(y)][(x - 1) * per_value + per_value // 2] = sign
-    labels = {0: high, n_rows - 1: low}
+        rows[scale.row(y)][(x - 1) * per_value + per_value // 2] = sign
+    labels = {scale.row(value): label for value, label in scale.ticks}
     lines = [
-        (f"{labels[index]:5.1f} |" if index in labels else "      |") + "".join(row)
-        for index, row in enumerate(rows)
+        f"{labels.get(index, ''):>{_LABELS - 2}} |" + "".join(row) for index, row in enumerate(rows)
     ]
-    names = "".join(str(x).center(per_value)[:per_value] for x in range(1, n_values + 1))
-    return [*lines, " " * _LABELS + names]
+    return [*reversed(lines), " " * _LABELS + _lengths(n_values, per_value)]
+
+
+def _lengths(n_values: int, per_value: int) -> str:
+    """Return the numbers under the columns: every one, or every other, or fourth, with room."""
+    step = 1
+    while step * per_value <= len(str(n_values)):
+        step *= 2
+    line = ""
+    for x in range(1, n_values + 1, step):
+        start = (x - 1) * per_value + per_value // 2 - (len(str(x)) - 1) // 2
+        line = line.ljust(start) + str(x)
+    return line

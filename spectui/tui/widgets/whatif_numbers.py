@@ -13,13 +13,17 @@ _NAMES = ("tokens/s", "of off", "acceptance", "tokens/round")
 
 
 class BigNumber(Vertical):
-    """A number with its name under it; in ASCII it is bold, for want of large digits."""
+    """A number with its name under it; bold where there are no large digits.
+
+    There are none in ASCII. In Unicode the style of a screen chooses between both.
+    """
 
     DEFAULT_CSS = """
     BigNumber {
         width: 1fr; height: auto;
         & Digits { width: auto; color: $text-primary; }
         & .plain { text-style: bold; }
+        &.-digits .plain { display: none; }
         & .name { color: $text-muted; }
     }
     """
@@ -31,15 +35,17 @@ class BigNumber(Vertical):
 
     def compose(self) -> ComposeResult:
         """The number, then its name."""
-        yield Static(classes="plain") if glyphs_of(self) is ASCII else Digits()
+        if glyphs_of(self) is not ASCII:
+            self.add_class("-digits")
+            yield Digits()
+        yield Static(classes="plain", markup=False)
         yield Static(self._label, classes="name", markup=False)
 
     def show(self, number: str) -> None:
         """Show ``number``, which has characters that large digits have."""
-        if glyphs_of(self) is ASCII:
-            self.query_one(".plain", Static).update(number)
-        else:
-            self.query_one(Digits).update(number)
+        self.query_one(".plain", Static).update(number)
+        for digits in self.query(Digits):
+            digits.update(number)
 
 
 class Numbers(Horizontal):

@@ -1,5 +1,7 @@
 """The what-if plot."""
 
+from collections.abc import Sequence
+from math import ceil, floor
 from typing import ClassVar
 
 from rich.text import Text
@@ -7,10 +9,16 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.events import Resize
 from textual.widgets import Static
-from textual_plot import HiResMode, NumericAxisFormatter, PlotWidget
+from textual_plot import AxisFormatter, HiResMode, NumericAxisFormatter, PlotWidget
 
 from spectui.tui.glyphs import ASCII, glyphs_of
+from spectui.tui.widgets.whatif_axis import Axis
 from spectui.tui.widgets.whatif_curve import Curve, Mark, ascii_chart, legend, mark
+
+_FRAME = 2
+"""Rows above and below what is plotted."""
+_SIDE = 0.5
+"""Between the first and the last length and the frame, in lengths."""
 
 
 class WhatIfPlot(Vertical):
@@ -80,13 +88,17 @@ class WhatIfPlot(Vertical):
             chart.update(Text("\n".join(lines), no_wrap=True))
         else:
             self._plot(self.query_one(PlotWidget), drawn)
-        self.query_one("#legend", Static).update(legend(drawn, glyphs))
+        words = self.query_one("#legend", Static)
+        words.update(legend(drawn, glyphs, words.content_size.width))
 
     def _plot(self, plot: PlotWidget, drawn: Curve) -> None:
         glyphs, last = glyphs_of(self), len(drawn.values)
+        scale = drawn.axis(plot.size.height - plot.margin_bottom - _FRAME)
         plot.clear()
-        plot.set_xlimits(1, max(last, 2))
-        plot.set_ylimits(*drawn.limits)
+        # What lies on the last column is not drawn.
+        plot.set_xlimits(1 - _SIDE, last + _SIDE)
+        plot.set_ylimits(scale.low, scale.high)
+        plot.set_y_formatter(_Ticks(scale))
         if drawn.off is not None:
             plot.plot((1, last), (drawn.off, drawn.off), self._color("off"), HiResMode.BRAILLE)
         lengths = range(1, last + 1)
@@ -105,7 +117,24 @@ class _Lengths(NumericAxisFormatter):
     """There is no draft of 1.5 tokens."""
 
     def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
-        """Return every length, or every other where there are many."""
-        step = 1 if max_ - min_ <= max_ticks else 2
-        del max_ticks
-        return [float(x) for x in range(round(min_), round(max_) + 1, step)]
+        """Return every length, or every other one, or fourth, where there are many."""
+        step = 1
+        while (max_ - min_) / step > max_ticks:
+            step *= 2
+        return [float(x) for x in range(ceil(min_), floor(max_) + 1, step)]
+
+
+class _Ticks(AxisFormatter):
+    """Those of a scale."""
+
+    def __init__(self, scale: Axis) -> None:
+        self._labels = dict(scale.ticks)
+
+    def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
+        """Return all of them: there are only as many as have room."""
+        del min_, max_, max_ticks
+        return list(self._labels)
+
+    def get_labels_for_ticks(self, ticks: Sequence[float]) -> list[str]:
+        """Return theirs."""
+        return [self._labels[tick] for tick in ticks]

@@ -59,8 +59,20 @@ class Stepper(Widget, can_focus=True):
         self._label = name
         self._low = low
         self._step = step
+        self._chosen = low
+        """What was asked for; ``value`` is as much of it as ``high`` allows."""
         self.set_reactive(Stepper.value, low)
         self.set_reactive(Stepper.high, high)
+
+    def choose(self, value: float) -> None:
+        """Show ``value``, or as much of it as there may be."""
+        self._chosen = value
+        self.value = min(value, self.high)
+
+    def bound(self, high: float) -> None:
+        """Let there be no more than ``high``; what was chosen returns when there may be more."""
+        self.high = high
+        self.value = min(self._chosen, high)
 
     def render(self) -> Text:
         """Label, value, and where it stands between least and most."""
@@ -98,7 +110,10 @@ class Stepper(Widget, can_focus=True):
         nearest = round(steps)
         if abs(steps - nearest) > 1e-9:  # noqa: PLR2004 - rounding of the division
             nearest = int(steps) + (n < 0)
-        self._want(round(self._low + (nearest + n) * self._step, 2))
+        value = self._within(self._low + (nearest + n) * self._step)
+        # A step that leads nowhere chooses nothing.
+        if value != self.value:
+            self._want(value)
 
     def _value_now(self) -> float:
         value, self.typed = self._parsed(), ""
@@ -151,8 +166,11 @@ class Stepper(Widget, can_focus=True):
             steps = round(share * (self.high - self._low) / self._step)
             self._want(round(self._low + steps * self._step, 2))
 
+    def _within(self, value: float) -> float:
+        return min(max(round(value, 2), self._low), self.high)
+
     def _want(self, value: float) -> None:
-        value = min(max(value, self._low), self.high)
-        if value != self.value:
-            self.value = value
-            self.post_message(self.Changed(self, value))
+        before = self.value
+        self.choose(min(max(value, self._low), self.high))
+        if self.value != before:
+            self.post_message(self.Changed(self, self.value))

@@ -37,8 +37,7 @@ class Steppers(Vertical):
 
     @longest.setter
     def longest(self, longest: int) -> None:
-        self._max.high = longest
-        self._max.value = min(self._max.value, longest)
+        self._max.bound(longest)
         self._bound_min()
 
     @property
@@ -62,10 +61,10 @@ class Steppers(Vertical):
         self._bound_min()
 
     def _show(self, setting: SpeculationConfig) -> None:
-        self._max.value = setting.draft_max
+        self._max.choose(setting.draft_max)
         self._bound_min()
-        self._min.value = min(setting.draft_min, setting.draft_max)
-        self._p_min.value = setting.draft_p_min
+        self._min.choose(setting.draft_min)
+        self._p_min.choose(setting.draft_p_min)
 
     @on(Stepper.Changed)
     def _on_step(self, event: Stepper.Changed) -> None:
@@ -74,6 +73,5 @@ class Steppers(Vertical):
         self.post_message(self.Changed())
 
     def _bound_min(self) -> None:
-        """A least length above the largest would drop every draft."""
-        self._min.high = self._max.value
-        self._min.value = min(self._min.value, self._max.value)
+        """A least length above the largest would drop every draft; it returns with the largest."""
+        self._min.bound(self._max.value)

@@ -58,13 +58,17 @@ def _failure(recording: ChatRecording) -> str | None:
     return f"An answer could not be recorded: {recording.failure}."
 
 
+def heading(whatif: WhatIf) -> str:
+    """Return what is replayed, for a line that has room for nothing else."""
+    answers = counted(len(whatif.recordings), "answer")
+    asked = f"What if {MTP_KIND} drafts" if whatif.is_mtp else "What if"
+    return f"{asked}: {counted(whatif.n_tokens, 'token')} of {answers}"
+
+
 def basis(state: WhatIfState, whatif: WhatIf) -> str:
     """Return what is replayed, on how much text, and where the speed comes from."""
     recording, source = state.recording, state.known.source
-    tokens = counted(whatif.n_tokens, "token")
-    answers = counted(len(whatif.recordings), "answer")
-    asked = f"What if {MTP_KIND} drafts" if whatif.is_mtp else "What if"
-    parts = [f"{asked}: {tokens} of {answers}, replayed exactly."]
+    parts = [f"{heading(whatif)}, replayed exactly."]
     if recording is not None and recording.mtp_layers > 1:
         layers = f"{recording.mtp_layers} MTP layers draft one token each"
         parts.append(f"{layers}: draft_max goes up to {whatif.longest}.")
@@ -85,18 +89,23 @@ def setting(speculation: SpeculationConfig) -> str:
 
 
 def counts(total: Total, state: WhatIfState, glyphs: Glyphs) -> str:
-    """Return the counts of the setting, and what was measured with it."""
+    """Return the counts of the setting, and in a line of its own what was measured with it.
+
+    What the chat measured is of the answers that ran with the setting, and of no others.
+    """
     rounds = counted(total.n_rounds, "round")
     parts = [f"{rounds}, {total.n_drafted} drafted, {total.n_accepted} accepted"]
     if total.speculation == state.applied:
         parts.append("in use")
     names = {Source.CHAT: "measured in this chat", Source.TRIAL: "in a trial of tuning"}
-    parts += [
-        f"{names[one.source]}: {units.tokens_per_s(one.tokens_per_s, glyphs)}"
+    notes = {Source.CHAT: " (answers that ran so)", Source.TRIAL: ""}
+    measured = [
+        f"{names[one.source]}: {units.tokens_per_s(one.tokens_per_s, glyphs)}{notes[one.source]}"
         for one in state.measured
         if one.speculation == total.speculation
     ]
-    return f" {glyphs.bullet} ".join(parts)
+    lines = (parts, measured) if measured else (parts,)
+    return "\n".join(f" {glyphs.bullet} ".join(line) for line in lines)
 
 
 def best(whatif: WhatIf, glyphs: Glyphs) -> str:
