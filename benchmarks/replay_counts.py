@@ -76,9 +76,14 @@ def main() -> None:
     parser.add_argument("--target", type=DemoModel, default=DemoModel.DENSE)
     parser.add_argument("--configs", type=int, default=24, help="settings per draft model")
     parser.add_argument("--prompts", type=int, default=24)
+    parser.add_argument("--seeded-prompts", type=int, help="of these, at the temperature (all)")
     parser.add_argument("--n-predict", type=int, default=24)
     parser.add_argument("--rows", type=Path, help="JSON lines: what is there is not run again")
     arguments = parser.parse_args()
+    n_prompts = {
+        "greedy": arguments.prompts,
+        "seeded": arguments.seeded_prompts or arguments.prompts,
+    }
     dice = random.Random(1)  # noqa: S311 - a choice of settings needs no secrets
     configs = dice.sample(list(SPACE.settings), arguments.configs)
     with Engine() as engine:
@@ -93,12 +98,12 @@ def main() -> None:
         workloads = [
             tokenize(
                 engine,
-                builtin_suite()[: arguments.prompts],
+                builtin_suite()[: n_prompts[name]],
                 n_predict=arguments.n_predict,
                 sampling=sampling,
                 n_ctx=loaded.n_ctx,
             )
-            for sampling in SAMPLING.values()
+            for name, sampling in SAMPLING.items()
         ]
         found = (cases(engine, one, candidates, configs, loaded.n_ctx) for one in workloads)
         rows = compare_all(engine, chain.from_iterable(found), arguments.rows)
@@ -107,7 +112,7 @@ def main() -> None:
         {
             "target": str(arguments.target),
             "n_settings": (len(configs) + _CHAINED * len(AHEAD)) * len(DRAFTS) + len(NGRAMS),
-            "n_prompts": arguments.prompts,
+            "n_prompts": n_prompts,
             "n_predict": arguments.n_predict,
             "totals": {name: totals(rows, name) for name in SAMPLING},
             "different": [row for row in rows if not row["equal"]],
