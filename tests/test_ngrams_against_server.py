@@ -78,7 +78,9 @@ def test_ngram_drafts_and_output_equal_the_servers(
     config: SpeculationConfig,
 ) -> None:
     with start(config) as server:
-        n_drafted = [n_drafted_alike(served_engine, server, prompt, config) for prompt in prompts]
+        n_drafted = [
+            n_drafted_alike(served_engine, server, prompt, config) for prompt in prompts[:3]
+        ]
     assert sum(n_drafted) > 0
 
 
@@ -102,7 +104,7 @@ def test_drafters_that_remember_equal_those_of_a_fresh_server(
     prompts: list[tuple[int, ...]],
     config: SpeculationConfig,
 ) -> None:
-    assert n_drafted_beside_fresh_servers(served_engine, start, prompts[:3], config) > 0
+    assert n_drafted_beside_fresh_servers(served_engine, start, prompts[:2], config) > 0
 
 
 def ngram(kind: NgramKind, **options: int) -> SpeculationConfig:
@@ -133,7 +135,7 @@ def test_drafters_in_a_row_take_turns_as_the_servers_do(
     prompts: list[tuple[int, ...]],
     config: SpeculationConfig,
 ) -> None:
-    assert n_drafted_beside_fresh_servers(served_engine, start, prompts[:3], config) > 0
+    assert n_drafted_beside_fresh_servers(served_engine, start, prompts[:2], config) > 0
 
 
 @pytest.mark.parametrize("config", [MAP_K, MOD, CACHE], ids=lambda config: config.kind)

@@ -142,7 +142,7 @@ def test_a_key_opens_it_and_what_is_applied_drafts_with_its_layers() -> None:
         shown = await looked(cockpit, pilot)
         assert "costs as tuning measured them" in shown
         # What a draft model did is no setting of the layers.
-        assert "in use • in a trial of tuning: 12.0 tokens/s" in shown
+        assert "accepted • in use in a trial of tuning: 12.0 tokens/s" in shown
         assert screen_of(cockpit).setting == mtp(2)
         await press_keys(pilot, "right", "a")
         assert setup_of(cockpit).speculation == mtp(3)
