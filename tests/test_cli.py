@@ -563,7 +563,7 @@ def spawn(arguments: list[object], home: Path) -> "pexpect.spawn[str]":
 def test_an_interrupted_search_prints_its_best_and_can_be_resumed(
     pair: list[object], prompts: Path, home: Path, stop: signal.Signals
 ) -> None:
-    arguments = ["tune", *pair, "-n", 200, "--prompts", prompts, "--min-gain", 0, "--trials", 500]
+    arguments = ["tune", *pair, "-n", 60, "--prompts", prompts, "--min-gain", 0, "--trials", 500]
     child = spawn(arguments, home)
     child.expect("trial 4: ")
     child.kill(stop)
@@ -587,7 +587,7 @@ def test_a_terminal_that_is_closed_costs_no_result(
     pair: list[object], prompts: Path, home: Path
 ) -> None:
     result = prompts.with_name("result.json")
-    arguments = ["tune", *pair, "-n", 200, "--prompts", prompts, "--min-gain", 0, "--trials", 500]
+    arguments = ["tune", *pair, "-n", 60, "--prompts", prompts, "--min-gain", 0, "--trials", 500]
     arguments += ["--json", result]
     child: Any = spawn(arguments, home)
     child.expect("trial 3: ")

@@ -322,8 +322,11 @@ def test_the_source_key_goes_through_the_sources() -> None:
     drive(cycle)
 
 
-def test_a_path_can_be_typed_as_soon_as_files_are_chosen(tmp_path: Path) -> None:
-    prompts = tmp_path / "p.txt"
+def test_a_path_can_be_typed_as_soon_as_files_are_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    prompts = Path("p.txt")
     prompts.write_text("Say something.")
 
     async def fill(app: Host, pilot: Pilot[None]) -> None:
