@@ -69,6 +69,20 @@ def test_a_grid_has_every_combination(spectui: Spectui, trace: Path) -> None:
     assert [c["draft_max"] for c in configs(spectui, trace)] == list(range(1, 9))
 
 
+def test_of_a_large_grid_people_see_the_fastest(spectui: Spectui, trace: Path) -> None:
+    floors = ",".join(f"0.{n:03d}" for n in range(300))
+    grid = ["--draft-max", "1,2,3", "--draft-p-min", floors]
+    found = configs(spectui, trace, *grid)
+    assert len(found) == 900
+    assert spectui("replay", trace, *grid) == 0
+    assert "These are the 200 fastest of 900 settings; --json has all." in spectui.out
+    best = max(one["speedup"] for one in found)
+    rows = [line.split() for line in spectui.out.splitlines()[1:201]]
+    speedups = [float(row[-1]) for row in rows]
+    assert max(speedups) == pytest.approx(best, abs=0.006)
+    assert min(speedups) >= sorted(one["speedup"] for one in found)[-200] - 0.006
+
+
 def test_ngrams_are_replayed_where_they_are_asked_for(spectui: Spectui, trace: Path) -> None:
     sizes = ["--spec-ngram-simple-size-n", "1,2", "--spec-ngram-simple-size-m", "2,4"]
     found = configs(spectui, trace, "--draft-max", 3, *sizes)

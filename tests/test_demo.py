@@ -1,5 +1,6 @@
 """The demo models: same bytes for the same seed, and never a half-built file under a final name."""
 
+import functools
 import hashlib
 import importlib.util
 import re
@@ -33,6 +34,15 @@ SHA256 = {
     DemoModel.MOE: "7eb7a1b168a687755db27f4b111a7f55bddb3de474cc8587a5efbc00d89653f4",
     DemoModel.DRAFT_THIN: "3e975a1d4b2d0a8253154505044a941c160de73a672e8809efbbc48678169613",
 }
+
+
+_the_source = functools.cache(open_source)
+
+
+@pytest.fixture(autouse=True)
+def _source_that_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading it takes seconds, and every build reads the same one."""
+    monkeypatch.setattr("spectui.demo.build.open_source", _the_source)
 
 
 def sha256(path: Path) -> str:
@@ -251,6 +261,7 @@ def test_disk_full_while_writing(tmp_path: Path) -> None:
 def test_missing_package_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
+    monkeypatch.setattr("spectui.demo.build.open_source", open_source)
     find_spec: Callable[..., object] = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util,

@@ -46,7 +46,7 @@ def n_drafted_alike(
     engine: Engine, server: LlamaServer, prompt: tuple[int, ...], config: SpeculationConfig
 ) -> int:
     """Output and counts are the same; return how many tokens were drafted."""
-    command = Generate(prompt=prompt, n_predict=2 * N_PREDICT, speculation=config)
+    command = Generate(prompt=prompt, n_predict=3 * N_PREDICT // 2, speculation=config)
     ours, theirs = run_both(engine, server, command)
     assert ours == theirs
     return theirs.n_drafted

@@ -15,6 +15,8 @@ from spectui.tune.explain import Explanation
 
 _UNSTEADY = 0.15
 """Spread of the machine's speed from which on predictions are rough."""
+_MOST = 200
+"""Rows of a table that somebody may read."""
 _NAME = "draft"
 _ROOM, _LITTLE_ROOM = 20, 12
 """Cells for names, which are folded."""
@@ -37,18 +39,30 @@ def _label(total: Total) -> str:
 
 
 def replay_table(totals: Sequence[Total], best: Total) -> RenderableType:
-    """As many columns as the terminal is wide, and a line on those that were left out."""
-    longest = max(cell_len(name) for name in (_NAME, *map(_label, totals)))
+    """As many rows and columns as there is room for, and lines on what was left out."""
+    shown = _fastest(totals)
+    longest = max(cell_len(name) for name in (_NAME, *map(_label, shown)))
     hidden: list[str] = []
-    table = _columns(totals, best, hidden)
+    table = _columns(shown, best, hidden)
     for heading, room in _LEAST.items():
         if width_of(table) - max(0, longest - room) > page_width():
             hidden.append(heading)
-            table = _columns(totals, best, hidden)
-    if not hidden:
-        return table
+            table = _columns(shown, best, hidden)
     left_out = ", ".join(heading for heading in _CELLS if heading in hidden)
-    return Group(table, Text(wrapped(f"Left out for want of room: {left_out}; --json has them.")))
+    notes = [f"Left out for want of room: {left_out}; --json has them."] * bool(hidden)
+    if len(shown) < len(totals):
+        which = "first" if best.speedup is None else "fastest"
+        n_settings = counted(len(totals), "setting")
+        notes.append(f"These are the {len(shown)} {which} of {n_settings}; --json has all.")
+    return Group(table, *(Text(wrapped(note)) for note in notes))
+
+
+def _fastest(totals: Sequence[Total]) -> Sequence[Total]:
+    """What a table has room for, in their order; the first ones where speeds are not known."""
+    if len(totals) <= _MOST:
+        return totals
+    order = sorted(range(len(totals)), key=lambda index: -(totals[index].speedup or 0.0))
+    return [totals[index] for index in sorted(order[:_MOST])]
 
 
 def _columns(totals: Sequence[Total], best: Total, hidden: Collection[str]) -> Table:
