@@ -125,7 +125,8 @@ def _time_notes(spent: Spent, *, interrupted: bool) -> Iterator[str]:
     if spent.took_s > _OVER * spent.budget_s:
         yield (
             f"it took {words.duration(spent.took_s)} in place of "
-            f"{words.duration(spent.budget_s)}: a verdict takes {LOOK_EVERY} prompts at least."
+            f"{words.duration(spent.budget_s)}: what has begun is ended, and a verdict takes "
+            f"{LOOK_EVERY} prompts at least."
         )
 
 
