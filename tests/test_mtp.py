@@ -110,6 +110,20 @@ def test_states_of_what_was_read_are_not_kept(echoing: Opened) -> None:
     assert sorted(mtp._states) == list(range(4, MAX_DRAFT))
 
 
+def test_what_a_stopped_chain_read_with_its_own_states_is_not_kept(echoing: Opened) -> None:
+    target, mtp = echoing.target, echoing.mtp
+    tokens, chain = PROMPTS[1][:MAX_DRAFT], (99, 98)
+    target.decode(tokens, Outputs.LAST)
+    mtp.decode(tokens, Outputs.NONE)
+    mtp.mark()
+    for token in chain:
+        mtp.decode((token,), Outputs.LAST)
+    # The draft was right, as it happens, and the target is told so by the next prompt alone.
+    mtp.keep_prefix_of_both((*tokens, *chain, 97))
+    assert target.n_past == len(tokens)
+    assert mtp.tokens == list(tokens)
+
+
 def test_a_batch_and_one_token_after_the_other_say_the_same(folder: Path) -> None:
     context, tokens = small_context(), PROMPTS[1]
     model = Model(ModelOptions(path=folder / "qwen35.gguf"), load_mtp=True)

@@ -101,9 +101,11 @@ class MtpContext(Context):
     def keep_prefix(self, prompt: Sequence[int]) -> None:
         """As ``Context.keep_prefix``, but without decoding again what cannot be kept.
 
-        The hidden states for that are lost: the target has to show it once more.
+        The hidden states for that are lost: the target has to show it once more. Nor is kept what
+        the target has not decoded: a draft that was stopped in mid-chain read it with states of its
+        own.
         """
-        n_past = self._n_common(prompt)
+        n_past = min(self._n_common(prompt), self._target.n_past)
         if n_past < self.n_past:
             self._forget(n_past)
 

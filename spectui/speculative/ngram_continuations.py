@@ -1,6 +1,7 @@
 """What follows every n-gram of a growing text."""
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -30,7 +31,7 @@ class Continuations:
         """Take n-grams of ``size_n`` tokens and continuations of ``size_m``."""
         self._size_n = size_n
         self._codes = RollingHash(size_m, _FACTOR, _N_CODES)
-        self._known: dict[tuple[int, ...], Occurrences] = {}
+        self._known: defaultdict[tuple[int, ...], Occurrences] = defaultdict(_none)
         self._n_known = 0
 
     def grow(self, tokens: Sequence[int]) -> None:
@@ -39,13 +40,10 @@ class Continuations:
         n, known, first = self._size_n, self._known, self._n_known
         codes = self._codes.slots[first + n :]
         for place, code in enumerate(codes, first):
-            ngram = tuple(tokens[place : place + n])
-            if ngram in known:
-                places, others = known[ngram]
-                places.append(place)
-                others.append(code)
-            else:
-                known[ngram] = Occurrences([place], [code])
+            # One look at the dictionary: to hash an n-gram takes half of a turn.
+            places, others = known[tuple(tokens[place : place + n])]
+            places.append(place)
+            others.append(code)
         self._n_known = first + len(codes)
 
     def code(self, start: int) -> int | None:
@@ -58,3 +56,7 @@ class Continuations:
         places, codes = self._known[ngram]
         part = slice(bisect_left(places, first), bisect_right(places, last))
         return Occurrences(places[part], codes[part])
+
+
+def _none() -> Occurrences:
+    return Occurrences([], [])
