@@ -1,7 +1,8 @@
 """Wall time of ``spectui doctor`` as a whole process, on headers with the shapes of a large pair.
 
-Beside it the same command without models, which looks at the machine alone; and what does not
-depend on the machine's mood: how many plans are made for the pair, and by how many processes.
+Beside it the same command for the target alone, and without models, which looks at the machine
+alone; and what does not depend on the machine's mood: how many plans are made for the pair, and by
+how many processes.
 """
 
 import statistics
@@ -52,7 +53,8 @@ def main() -> None:
         target, draft = Path(name) / "Qwen3-Next-80B-A3B.gguf", Path(name) / "Qwen3-0.6B.gguf"
         write_header(QWEN3_NEXT_80B_A3B, target)
         write_header(QWEN3_0_6B, draft)
-        ways = {"pair": [*doctor, "-m", str(target), "-md", str(draft)], "machine": doctor}
+        alone = [*doctor, "-m", str(target)]
+        ways = {"pair": [*alone, "-md", str(draft)], "target": alone, "machine": doctor}
         seconds: dict[str, list[float]] = {way: [] for way in ways}
         for _run in range(RUNS):
             for way, command in ways.items():

@@ -223,9 +223,16 @@ def case_of(pair: Pair, number: int, n_before: int, n_predict: int) -> Case:
     before = (dice.randrange(N_SPECIAL, N_VOCAB) for _ in range(n_before))
     prompt = (*before, *prompt)
     n_own = N_OWN * (number % 2)
+    own = alone(pair, prompt, n_own) if n_own else ()
+    # From the whole prompt in one batch, as those who draft begin: rounding depends on it.
+    prompt = (*prompt, *own)
+    return Case(number=number, prompt=prompt, expected=alone(pair, prompt, n_predict))
+
+
+def alone(pair: Pair, prompt: Sequence[int], n_predict: int) -> tuple[int, ...]:
+    """What the target says without a draft."""
     pair.forget()
-    said = pair.generate(prompt, NoDrafter(), n_own + n_predict).tokens
-    return Case(number=number, prompt=(*prompt, *said[:n_own]), expected=said[n_own:])
+    return pair.generate(prompt, NoDrafter(), n_predict).tokens
 
 
 def compare(pair: Pair, way: Way, cases: Sequence[Case]) -> dict[str, Any]:
