@@ -9,8 +9,9 @@ import argparse
 import statistics
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,16 +23,18 @@ from spectui.engine.demand import FreeMemory
 from spectui.engine.fitting import largest_context
 from spectui.engine.planning import Planner
 from spectui.llama.buffers import HOST
-from spectui.llama.planned import ModelPlan, PlanRequest
+from spectui.llama.planned import PlanRequest
 from spectui.models.header import check_header
 from tests.support.allocation import (
     KINDS,
     LOG_STEP_BYTES,
-    Allocated,
+    Bytes,
     allocate,
     log_gaps_bytes,
     planned_bytes,
 )
+from tests.support.models import Tiny
+from tests.support.mtp import WRITERS
 from tests.support.shapes import QWEN3_0_6B, QWEN3_30B_A3B, QWEN3_NEXT_80B_A3B, write_header
 
 CONTEXTS = (512, 4096, 8192)
@@ -95,6 +98,10 @@ def _models(folder: Path, *, with_demo: bool) -> Iterator[tuple[str, Path]]:
         path = folder / f"{kind}.gguf"
         write(path)
         yield f"tiny {kind}", path
+    for arch, write_mtp in WRITERS.items():
+        path = folder / f"{arch}-mtp.gguf"
+        write_mtp(Tiny(), path)
+        yield f"tiny {arch} with MTP layers", path
     demo = tuple(DemoModel) if with_demo else (DemoModel.DRAFT,)
     for model, path in ensure_demo_models(demo).items():
         yield f"demo {model}", path
@@ -111,21 +118,25 @@ def compare(models: Mapping[str, Path], contexts: Sequence[int]) -> list[Compari
                     options = ModelOptions(path=path, cache_type_k=key, cache_type_v=value)
                     context = ContextOptions(ctx_size=ctx_size)
                     request = PlanRequest(target=options, context=context, max_draft=MAX_DRAFT)
-                    real, _ = allocate(request)
-                    found.append(_comparison(title, request, planner.plan(request).target, real))
+                    with_layers = planner.plan(request).target.mtp_layers > 0
+                    found.append(_comparison(title, planner, replace(request, mtp=with_layers)))
     return found
 
 
-def _comparison(title: str, request: PlanRequest, plan: ModelPlan, real: Allocated) -> Comparison:
+def _comparison(title: str, planner: Planner, request: PlanRequest) -> Comparison:
+    plan = planner.plan(request)
+    contexts = [one for one in allocate(request) if one is not None]
+    real: Bytes = sum((one.exact for one in contexts), Counter())
     planned = planned_bytes(plan.buffers)
-    gaps = log_gaps_bytes(plan.buffers, real.logged)
+    logged = [buffer for one in contexts for buffer in one.logged]
+    gaps = log_gaps_bytes(plan.buffers, logged)
     return Comparison(
         model=title,
         ctx_size=request.context.ctx_size,
         cache_types=f"{request.target.cache_type_k}, {request.target.cache_type_v}",
         planned_bytes=planned.total(),
-        allocated_bytes=real.exact.total(),
-        is_equal=planned == real.exact,
+        allocated_bytes=real.total(),
+        is_equal=planned == real,
         largest_log_gap_bytes=max(abs(gap) for gap in gaps.values()),
     )
 
@@ -138,6 +149,8 @@ def time_plans(title: str, folder: Path, n_runs: int) -> dict[str, Any]:
     path = folder / f"{title}.gguf"
     write_header(SHAPES[title], path)
     request = PlanRequest(target=ModelOptions(path=path), max_draft=MAX_DRAFT)
+    # Equal plans are remembered.
+    another = replace(request, context=replace(request.context, ctx_size=8192))
     cold, warm, checks = [], [], []
     for _run in range(n_runs):
         began_s = time.perf_counter()
@@ -145,7 +158,7 @@ def time_plans(title: str, folder: Path, n_runs: int) -> dict[str, Any]:
             planner.plan(request)
             cold.append(time.perf_counter() - began_s)
             began_s = time.perf_counter()
-            planner.plan(request)
+            planner.plan(another)
             warm.append(time.perf_counter() - began_s)
         began_s = time.perf_counter()
         check_header(path)

@@ -21,6 +21,7 @@ from spectui.monitor.bandwidth import gpu_bytes_per_s
 from spectui.presets import find_preset
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, MOE, N_CTX_TRAIN, TARGET, Tiny, TinyPath
+from tests.support.mtp import write_glm4moe, write_qwen35
 from tests.support.nvml import StandIn
 from tests.support.recurrent import write_mamba
 from tests.support.shapes import QWEN3_0_6B, QWEN3_NEXT_80B_A3B, write_header
@@ -274,6 +275,51 @@ def test_a_pair_that_works(spectui: Spectui, tiny: TinyPath) -> None:
     wanted = memory["allocated_bytes"] + memory["mapped_bytes"]
     assert wanted == sum(buffer["size_bytes"] for buffer in found["buffers"])
     assert texts(found, "error") == []
+
+
+def test_mtp_layers_are_a_draft_that_a_target_brings(spectui: Spectui, tmp_path: Path) -> None:
+    target = tmp_path / "target.gguf"
+    write_glm4moe(Tiny(), target)
+    found = document(spectui, "-m", target, "-c", 256)
+    (draft,) = found["drafts"]
+    assert (draft["name"], draft["path"]) == ("draft-mtp", str(target))
+    assert (draft["compatible"], draft["fits"]) == (True, True)
+    assert draft["comparison"] is None
+    assert found["draft"] == "draft-mtp"
+    assert found["target"]["mtp_layers"] == 1
+    own = {one["kind"] for one in found["buffers"] if one["model"] == "draft"}
+    assert {"kv", "compute"} <= own
+    assert "weights" not in own
+    (memory,) = found["memory"]
+    alone = document(spectui, "-m", target, "-c", 256, "--spec-type", "draft-simple")
+    assert alone["drafts"] == []
+    assert alone["memory"][0]["allocated_bytes"] < memory["allocated_bytes"]
+    assert spectui("doctor", "-m", target, "-c", 256) == 0
+    assert "the target's own layer for multi-token prediction" in spectui.out
+
+
+def test_mtp_layers_that_cannot_draft_matter_where_they_were_asked_for(
+    spectui: Spectui, tiny: TinyPath, tmp_path: Path
+) -> None:
+    two = tmp_path / "two.gguf"
+    write_qwen35(Tiny(), two, n_mtp=2)
+    unasked = document(spectui, "-m", two, "-c", 256)
+    assert texts(unasked, "error") == []
+    (note,) = (text for text in texts(unasked, "note") if "draft-mtp" in text)
+    assert "has 2 MTP layers" in note
+    for target in (two, tiny(TARGET)):
+        asked = ("-m", target, "-c", 256, "--spec-type", "draft-mtp")
+        found = document(spectui, *asked, code=3)
+        assert [one["compatible"] for one in found["drafts"]] == [None]
+        (error,) = texts(found, "error")
+        assert "cannot draft for itself" in error
+        assert "cannot draft for itself" in spectui.err
+
+
+def test_a_draft_that_spec_type_leaves_out_is_refused(spectui: Spectui, tiny: TinyPath) -> None:
+    pair = ("-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT))
+    assert spectui("doctor", *pair, "--spec-type", "draft-mtp") == 2
+    assert "leave out -md" in spectui.err
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])

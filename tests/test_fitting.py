@@ -1,5 +1,6 @@
 """What fits in memory, on plans that are made up."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -161,7 +162,9 @@ def test_what_the_request_says_of_experts_does_not_bind_the_search() -> None:
 
 def test_drafts_are_tried_beside_the_target() -> None:
     drafts = (GOOD, HUGE, BAD, OTHER, ODD)
-    found = [draft_fit(Script(), REQUEST, draft, room(CUDA0=6000)) for draft in drafts]
+    found = [
+        draft_fit(Script(), replace(REQUEST, draft=draft), room(CUDA0=6000)) for draft in drafts
+    ]
     assert [one.reason for one in found] == [
         None,
         "beside the target, CUDA0 has no room: 1 MB are needed, 6 kB are free",
@@ -172,7 +175,7 @@ def test_drafts_are_tried_beside_the_target() -> None:
     assert [one.plan is None for one in found] == [False, False, True, False, True]
     assert [one.is_compatible for one in found] == [True, True, None, False, None]
     assert [one.fits for one in found] == [True, False, None, True, None]
-    assert [one.draft for one in found] == [GOOD, HUGE, BAD, OTHER, ODD]
+    assert [one.options for one in found] == [GOOD, HUGE, BAD, OTHER, ODD]
 
 
 def test_what_is_wrong_with_the_target_is_no_drafts_fault() -> None:
@@ -180,7 +183,7 @@ def test_what_is_wrong_with_the_target_is_no_drafts_fault() -> None:
         raise UsageError("-ctk q9: unknown")
 
     with pytest.raises(UsageError, match="-ctk q9"):
-        draft_fit(refuse, REQUEST, GOOD, FreeMemory())
+        draft_fit(refuse, replace(REQUEST, draft=GOOD), FreeMemory())
 
 
 # Several GPUs, and those that compute in RAM

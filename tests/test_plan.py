@@ -27,6 +27,7 @@ from tests.support.allocation import (
     planned_bytes,
 )
 from tests.support.models import EMBEDDING, MOE, TARGET, Tiny, TinyPath
+from tests.support.mtp import WRITERS
 from tests.support.shapes import QWEN3_0_6B, QWEN3_30B_A3B, QWEN3_NEXT_80B_A3B, Shape, write_header
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -74,6 +75,28 @@ def test_a_plan_is_what_a_load_allocates(
     plan = planner.plan(request)
     assert_equal(plan.target, real)
     assert plan.draft is None
+
+
+@pytest.mark.parametrize("context", CONTEXTS.values(), ids=CONTEXTS)
+@pytest.mark.parametrize("arch", WRITERS)
+def test_a_plan_with_mtp_layers_is_what_they_allocate(
+    planner: Planner, tmp_path: Path, arch: str, context: ContextOptions
+) -> None:
+    path = tmp_path / "target.gguf"
+    WRITERS[arch](Tiny(), path)
+    request = PlanRequest(target=ModelOptions(path=path), context=context, max_draft=8, mtp=True)
+    real_target, real_layers = allocate(request)
+    plan = planner.plan(request)
+    assert plan.draft is not None
+    assert real_layers is not None
+    assert_equal(plan.target, real_target)
+    assert_equal(plan.draft, real_layers)
+    without = planner.plan(replace(request, mtp=False))
+    assert without.draft is None
+    assert sum(one.size_bytes for one in without.buffers) < sum(
+        one.size_bytes for one in plan.buffers
+    )
+    assert without.target.mtp_layers == plan.target.mtp_layers > 0
 
 
 @pytest.mark.parametrize(

@@ -54,13 +54,21 @@ def _batches(bound: SpeedBound) -> str:
 
 def draft_lines(draft: ExaminedDraft, *, has_experts: bool) -> Iterator[str]:
     """Yield what a draft is beside a target, which may have experts."""
-    own = None if draft.fit.plan is None else draft.fit.plan.draft
-    if own is not None:
-        yield _model(own)
+    plan = draft.fit.plan
+    if plan is not None and plan.draft is not None:
+        yield _mtp(plan.target) if draft.is_mtp else _model(plan.draft)
     if draft.report is not None:
         yield from _compared(draft.report)
     if draft.bound is not None and draft.bound.can_pay:
         yield _payment(draft.bound, has_experts=has_experts)
+
+
+def _mtp(target: ModelPlan) -> str:
+    n = target.mtp_layers
+    layers = "layer for multi-token prediction"
+    if n > 1:
+        layers = f"{n} {layers.replace('layer', 'layers')}, each for one token of a draft"
+    return f"the target's own {layers}; its weights are counted with the target"
 
 
 def _payment(bound: DraftBound, *, has_experts: bool) -> str:

@@ -184,7 +184,7 @@ def _what_fits(examination: Examination) -> Iterator[str]:
         )
     if examination.smallest_n_cpu_moe is not None:
         yield f"As few experts in RAM as fit: {n_cpu_moe_text(examination)}."
-    if request.draft is not None and examination.fits_alone and not examination.fits:
+    if examination.chosen is not None and examination.fits_alone and not examination.fits:
         yield "Without a draft the target fits."
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spectui.config import (
+    MODEL_KIND,
+    MTP_KIND,
     ContextOptions,
     FlashAttention,
     KvOverride,
@@ -60,6 +62,33 @@ class SharedOptions:
     """Of the commands that take several drafts."""
     spec_type: tuple[str, ...] = ()
     """Of the same: who may draft, by llama-server's names; empty for all that there are."""
+
+    @property
+    def takes_models(self) -> bool:
+        """Whether draft models may draft."""
+        return not self.spec_type or MODEL_KIND in self.spec_type
+
+    def check_drafts(self) -> None:
+        """Refuse draft models that nobody may draft with.
+
+        Raises:
+            UsageError: drafts were given that ``--spec-type`` leaves out.
+        """
+        if not self.takes_models and (self.model_draft or self.draft_dirs):
+            raise UsageError(
+                f"-md names a draft, and --spec-type does not: add {MODEL_KIND} to it, or leave "
+                "out -md"
+            )
+
+    @property
+    def names_mtp(self) -> bool:
+        """Whether the target's MTP layers are asked for, and not only taken where there are any."""
+        return MTP_KIND in self.spec_type
+
+    @property
+    def takes_mtp(self) -> bool:
+        """Whether the target's MTP layers may draft."""
+        return not self.spec_type or self.names_mtp
 
     def input_files(self) -> tuple[Path | None, ...]:
         """Files that the run reads."""

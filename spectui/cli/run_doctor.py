@@ -54,6 +54,7 @@ def doctor(planner: Planner, shared: dict[str, Any], *, draft_max: int) -> None:
     has_target = given.demo or given.model is not None or given.preset is not None
     if not has_target and (given.model_draft or given.draft_dirs):
         raise UsageError("-md and --draft-dir need a target: give it with -m, or --demo")
+    given.check_drafts()
     check_writable(given.json_path, given.input_files())
     options, preset = _with_models(given)
     progress = open_progress(quiet=given.quiet, verbose=given.verbose)
@@ -132,7 +133,15 @@ def _examine(
     drafts = {name: options.draft_options(path) for name, path in models.drafts.items()}
     # What a folder's first look leaves out is judged here as anything else, by the whole plan.
     drafts |= {one.name: one.options for one in models.refused}
-    return Examiner(planner, around, progress.say).examine(request, drafts)
+    return Examiner(planner, around, progress.say).examine(
+        request, drafts if options.takes_models else {}, mtp=_mtp(options)
+    )
+
+
+def _mtp(options: SharedOptions) -> bool | None:
+    if options.names_mtp:
+        return True
+    return None if options.takes_mtp else False
 
 
 def _verdict(diagnosis: Diagnosis) -> SpectuiError | None:
@@ -143,6 +152,7 @@ def _verdict(diagnosis: Diagnosis) -> SpectuiError | None:
     errors = [one for one in diagnosis.findings if one.severity is Severity.ERROR]
     if any(not demand.can_load for demand in examination.demands):
         return DoesNotFitError(errors[0].text)
-    if examination.drafts and examination.request.draft is None:
+    wanted = [one for one in examination.drafts if one.is_wanted]
+    if wanted and not any(one.fit.is_compatible for one in wanted):
         return BadInputError(errors[0].text)
     return None

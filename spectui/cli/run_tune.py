@@ -156,7 +156,7 @@ def _takes_mtp(shared: SharedOptions, options: TuneOptions) -> bool:
     Raises:
         UsageError: they were asked for together with what does not go with them.
     """
-    is_named = MTP_KIND in shared.spec_type
+    is_named = shared.names_mtp
     has_flags = Dialect(options.dialect) in NGRAM_DIALECTS
     if is_named and not has_flags:
         raise UsageError(

@@ -47,23 +47,14 @@ def with_candidates(options: SharedOptions) -> SharedOptions:
         BadInputError: files of the preset are missing.
         UsageError: drafts were given that ``--spec-type`` leaves out.
     """
-    if _takes_models(options):
-        return with_preset_models(options)
-    if options.model_draft or options.draft_dirs:
-        raise UsageError(
-            f"-md names a draft, and --spec-type does not: add {MODEL_KIND} to it, or leave out -md"
-        )
-    return with_preset_models(options, most_drafts=0)
+    options.check_drafts()
+    return with_preset_models(options, most_drafts=None if options.takes_models else 0)
 
 
 def find_candidates(options: SharedOptions, progress: Progress) -> Models:
     """As ``find_models``, with the drafts that ``--spec-type`` wants."""
     found = find_models(options, progress, needs_draft=MODEL_KIND in options.spec_type)
-    return found if _takes_models(options) else replace(found, drafts={})
-
-
-def _takes_models(options: SharedOptions) -> bool:
-    return not options.spec_type or MODEL_KIND in options.spec_type
+    return found if options.takes_models else replace(found, drafts={})
 
 
 def load_models(
@@ -114,8 +105,8 @@ def _load_target(
         )
 
     options = command.options
-    is_named = MTP_KIND in shared.spec_type
-    has_mtp = is_named or (not shared.spec_type and n_mtp_layers(read_gguf(options.path)) > 0)
+    is_named = shared.names_mtp
+    has_mtp = is_named or (shared.takes_mtp and n_mtp_layers(read_gguf(options.path)) > 0)
     if not (takes_mtp and has_mtp):
         return load(mtp=False), None
     try:

@@ -19,7 +19,8 @@ def of_draft(examination: Examination, draft: ExaminedDraft) -> Iterator[Finding
     # Where the target alone has no room, its drafts are not to blame for that.
     is_its_own = not draft.fit.is_compatible or examination.fits_alone
     if reason is not None and is_its_own:
-        yield Finding(severity=Severity.ERROR, text=f"{name} cannot be used: {reason}")
+        severity = Severity.ERROR if draft.is_wanted else Severity.NOTE
+        yield Finding(severity=severity, text=f"{name} cannot be used: {reason}")
         return
     yield from _of_speed(draft, has_experts=examination.traffic.n_experts > 0)
     yield from _of_draft_context(draft)
@@ -68,9 +69,10 @@ def hard_to_win(name: str, bound: DraftBound, *, has_experts: bool) -> str | Non
 def _of_draft_context(draft: ExaminedDraft) -> Iterator[Finding]:
     plan = draft.fit.plan
     own = None if plan is None else plan.draft
-    if own is None:
+    if own is None or draft.is_mtp:
+        # Their cache is never quantised, and their context is the target's.
         return
-    options = draft.fit.draft
+    options = draft.fit.options
     quantised = {options.cache_type_k, options.cache_type_v} - _FULL_PRECISION
     if quantised:
         yield Finding(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from spectui.config import ModelOptions
+from spectui.config import MTP_KIND, ModelOptions
 from spectui.doctor.speed import (
     Bandwidth,
     DraftBound,
@@ -16,6 +16,7 @@ from spectui.engine.demand import Demand, FreeMemory, can_load, demands, reads_f
 from spectui.engine.fitting import (
     DraftFit,
     PlanCall,
+    alone,
     draft_fit,
     largest_context,
     smallest_n_cpu_moe,
@@ -30,16 +31,23 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExaminedDraft:
-    """One draft beside the target."""
+    """One draft beside the target, or the target's own MTP layers."""
 
     name: str
     fit: DraftFit
     bound: DraftBound | None
     """None where it cannot serve, or speeds of memories are not known."""
+    is_wanted: bool
+    """Whether somebody asked for it: a target may bring MTP layers that nobody means to use."""
+
+    @property
+    def is_mtp(self) -> bool:
+        """Whether it is the target's own MTP layers."""
+        return self.fit.request.mtp
 
     @property
     def report(self) -> PairReport | None:
-        """The draft beside the target; None where its file is unusable."""
+        """The draft beside the target; None where its file is unusable, and for MTP layers."""
         return None if self.fit.plan is None else self.fit.plan.report
 
 
@@ -74,9 +82,8 @@ class Examination:
 
     @property
     def chosen(self) -> ExaminedDraft | None:
-        """The draft of the plan."""
-        own = self.request.draft
-        return next((one for one in self.drafts if own is not None and one.fit.draft == own), None)
+        """What drafts in the plan."""
+        return next((one for one in self.drafts if one.fit.request == self.request), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,12 +111,16 @@ class Examiner:
         self._around = around
         self._say = say
 
-    def examine(self, request: PlanRequest, drafts: dict[str, ModelOptions]) -> Examination:
+    def examine(
+        self, request: PlanRequest, drafts: dict[str, ModelOptions], *, mtp: bool | None = None
+    ) -> Examination:
         """Look at everything.
 
         Args:
-            request: the target and the context; its draft is chosen here.
+            request: the target and the context; who drafts is chosen here.
             drafts: candidates by name, the favourite first.
+            mtp: whether the target's own MTP layers are a candidate, the last one; None where it
+                has any.
 
         Raises:
             SpectuiError: the target's file is unusable, or an option cannot be.
@@ -117,43 +128,47 @@ class Examiner:
         # Every question is asked by several who need not know of each other.
         plan: PlanCall = cache(self._planner.plan)
         free = self._around.free
-        fits = [self._fit(plan, request, name, draft) for name, draft in drafts.items()]
+        beside = {name: replace(request, draft=draft) for name, draft in drafts.items()}
+        fits = {name: self._fit(plan, name, one) for name, one in beside.items()}
+        target = plan(alone(request))
+        if mtp or (mtp is None and target.target.mtp_layers):
+            fits[MTP_KIND] = self._fit(plan, MTP_KIND, replace(request, mtp=True))
         self._say("finding out what fits")
-        alone = plan(replace(request, draft=None))
-        bound = speed_bound(alone.target.traffic, self._around.bandwidth)
-        chosen = replace(request, draft=_chosen(fits))
+        bound = speed_bound(target.target.traffic, self._around.bandwidth)
+        chosen = _chosen(tuple(fits.values())) or alone(request)
         planned = plan(chosen)
         has_gpus = bool(self._around.backend.gpus)
         return Examination(
             request=chosen,
             plan=planned,
             demands=demands(planned, free),
-            fits_alone=can_load(alone, free),
+            fits_alone=can_load(target, free),
             largest_context=largest_context(plan, chosen, free),
             from_disk=reads_from_disk(planned, free),
             smallest_n_cpu_moe=smallest_n_cpu_moe(plan, chosen, free) if has_gpus else None,
             drafts=tuple(
-                self._examined(name, fit, bound) for name, fit in zip(drafts, fits, strict=True)
+                self._examined(name, fit, bound, is_wanted=mtp is True or not fit.request.mtp)
+                for name, fit in fits.items()
             ),
             bound=bound,
         )
 
-    def _fit(
-        self, plan: PlanCall, request: PlanRequest, name: str, draft: ModelOptions
-    ) -> DraftFit:
+    def _fit(self, plan: PlanCall, name: str, request: PlanRequest) -> DraftFit:
         self._say(f"planning memory with {name}")
-        return draft_fit(plan, request, draft, self._around.free)
+        return draft_fit(plan, request, self._around.free)
 
-    def _examined(self, name: str, fit: DraftFit, target: SpeedBound | None) -> ExaminedDraft:
+    def _examined(
+        self, name: str, fit: DraftFit, target: SpeedBound | None, *, is_wanted: bool
+    ) -> ExaminedDraft:
         own = None if fit.plan is None else fit.plan.draft
         bound = None
         if own is not None and target is not None and fit.is_compatible:
             bound = draft_bound(target, own.traffic, self._around.bandwidth)
-        return ExaminedDraft(name=name, fit=fit, bound=bound)
+        return ExaminedDraft(name=name, fit=fit, bound=bound, is_wanted=is_wanted)
 
 
-def _chosen(fits: Sequence[DraftFit]) -> ModelOptions | None:
-    """The first that can serve and fits, or else that can serve."""
+def _chosen(fits: Sequence[DraftFit]) -> PlanRequest | None:
+    """With the first that can serve and fits, or else that can serve."""
     can_serve = [fit for fit in fits if fit.is_compatible]
     fitting = [fit for fit in can_serve if fit.reason is None]
-    return next((fit.draft for fit in (*fitting, *can_serve)), None)
+    return next((fit.request for fit in (*fitting, *can_serve)), None)

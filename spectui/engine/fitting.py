@@ -26,15 +26,21 @@ _FAR = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftFit:
-    """What became of one draft."""
+    """What became of one draft, or of the target's own MTP layers."""
 
-    draft: ModelOptions
+    request: PlanRequest
+    """The target with it."""
     plan: Plan | None
     """None where it could not be made: its file or an option of it is unusable."""
     fits: bool | None
     """Whether the pair can be loaded; None where its file is unusable."""
     reason: str | None
     """Why it cannot be used; None if it can serve, and be loaded."""
+
+    @property
+    def options(self) -> ModelOptions:
+        """The draft's file and placement; the target's, of which MTP layers are a part."""
+        return self.request.draft or self.request.target
 
     @property
     def is_compatible(self) -> bool | None:
@@ -157,26 +163,32 @@ def _kept_layers(model: ModelPlan, left_bytes: int) -> int:
     return (on_gpus + left_bytes) // per_layer if per_layer else 0
 
 
-def draft_fit(
-    plan: PlanCall, request: PlanRequest, draft: ModelOptions, free: FreeMemory
-) -> DraftFit:
-    """Try a draft beside the target.
+def draft_fit(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> DraftFit:
+    """Try the draft of a request beside its target.
 
     Raises:
         SpectuiError: as ``plan`` does, for the target.
     """
     try:
-        planned = plan(replace(request, draft=draft))
+        planned = plan(request)
     except (BadInputError, DoesNotFitError, UsageError) as error:
         # What is wrong with the target is raised here; the rest is the draft's.
-        plan(replace(request, draft=None))
+        plan(alone(request))
         fits = False if isinstance(error, DoesNotFitError) else None
-        return DraftFit(draft=draft, plan=None, fits=fits, reason=str(error))
+        return DraftFit(request=request, plan=None, fits=fits, reason=str(error))
     shortages = [text for one in demands(planned, free) if (text := one.shortage) is not None]
     beside = f"beside the target, {'; '.join(shortages)}" if shortages else None
     return DraftFit(
-        draft=draft, plan=planned, fits=beside is None, reason=planned.incompatibility or beside
+        request=request,
+        plan=planned,
+        fits=beside is None,
+        reason=planned.incompatibility or beside,
     )
+
+
+def alone(request: PlanRequest) -> PlanRequest:
+    """The same target without anything that drafts."""
+    return replace(request, draft=None, mtp=False)
 
 
 def _last_with_room(left_bytes: Callable[[int], int], first: int, last: int, guess: int) -> int:

@@ -83,7 +83,9 @@ class MtpContext(Context):
 
     def _find_rollback(self) -> None:
         EXT.llama_set_embeddings_nextn(self.c, True, True)
-        super()._find_rollback()
+        # Where nothing can be decoded: their cache is of tokens, also in a hybrid model.
+        if not self.model.no_alloc:
+            super()._find_rollback()
 
     def keep_prefix_of_both(self, prompt: Sequence[int]) -> None:
         """``keep_prefix`` of these layers and of the target, which shows again what they lack."""

@@ -7,7 +7,7 @@ that makes no sense ends the process, so this runs in a child (``plan_child``).
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from spectui.closing import Closing
@@ -17,16 +17,22 @@ from spectui.llama.breakdown import Share, memory_breakdown
 from spectui.llama.buffers import HOST, Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.devices import gpu_memories
-from spectui.llama.draft_files import check_is_model, check_is_target
+from spectui.llama.draft_files import (
+    check_is_model,
+    check_is_target,
+    check_mtp,
+    n_mtp_layers,
+)
 from spectui.llama.files import FileIdentity, check_file
 from spectui.llama.gguf_file import GgufFile, read_gguf
 from spectui.llama.library import has_gpu, native_log
 from spectui.llama.memory import WeightTraffic
 from spectui.llama.model import Model
+from spectui.llama.mtp import MtpContext
 from spectui.llama.outline import outline
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.planned import ModelPlan, ModelRequest
-from spectui.llama.weights import weight_traffic
+from spectui.llama.weights import mtp_traffic, weight_traffic
 from spectui.models.pairs import Outline
 
 _MAPPED = "CPU_Mapped"
@@ -37,13 +43,16 @@ _MAPPED = "CPU_Mapped"
 class _Opened:
     """A header that stays open."""
 
-    file: FileIdentity
-    options: ModelOptions
-    split: tuple[int, ...]
+    wanted: tuple[FileIdentity, ModelOptions, tuple[int, ...], bool]
+    """Which, and how: file, placement, split, with MTP layers or without."""
+    gguf: GgufFile
     model: Model
-    traffic: WeightTraffic
     plans: dict[ModelRequest, ModelPlan] = field(default_factory=dict)
     """Made so far."""
+
+    @property
+    def file(self) -> FileIdentity:
+        return self.wanted[0]
 
 
 class PlanMaker(Closing):
@@ -77,8 +86,7 @@ class PlanMaker(Closing):
         """
         opened = self._open(request)
         if request not in opened.plans:
-            with _context(opened.model, request) as context:
-                opened.plans[request] = _planned(context, opened.traffic)
+            opened.plans[request] = _model_plan(opened, request)
         return opened.file, opened.plans[request]
 
     def outline(self) -> Outline:
@@ -100,20 +108,16 @@ class PlanMaker(Closing):
         self._reading(options.path)
         file = _identity(options.path)
         opened = self._opened
-        wanted = file, options, request.split
-        if opened is None or (opened.file, opened.options, opened.split) != wanted:
+        wanted = file, options, request.split, request.mtp
+        if opened is None or opened.wanted != wanted:
             self.close()
             gguf, model = self._read(request)
             try:
                 model.check_generates()
-                traffic = weight_traffic(gguf, options, gpu_devices=has_gpu())
             except BaseException:
                 model.close()
                 raise
-            opened = _Opened(
-                file=file, options=options, split=request.split, model=model, traffic=traffic
-            )
-            self._opened = opened
+            opened = self._opened = _Opened(wanted=wanted, gguf=gguf, model=model)
         if request.max_draft is not None:
             opened.model.check_overrides()
         return opened
@@ -125,7 +129,11 @@ class PlanMaker(Closing):
             with self._bounded():
                 gguf = read_gguf(path)
                 check(path, gguf)
-                return gguf, Model(request.options, no_alloc=True, split=request.split)
+                if request.mtp:
+                    check_mtp(path, gguf)
+                return gguf, Model(
+                    request.options, no_alloc=True, load_mtp=request.mtp, split=request.split
+                )
         except (DoesNotFitError, MemoryError) as error:
             raise BadInputError(
                 f"{path} has a header that takes more memory than any model's; "
@@ -141,12 +149,28 @@ def _identity(path: Path) -> FileIdentity:
         raise
 
 
-def _context(model: Model, request: ModelRequest) -> Context:
-    abort = AbortFlag()
-    if request.max_draft is not None:
-        return TargetContext(model, request.context, max_draft=request.max_draft, abort=abort)
-    # The target's tokens bound what a draft says, not what it takes.
-    return DraftContext(model, request.context, target_vocabulary=model.vocabulary, abort=abort)
+def _model_plan(opened: _Opened, request: ModelRequest) -> ModelPlan:
+    model, context, abort = opened.model, request.context, AbortFlag()
+    traffic = weight_traffic(opened.gguf, model.options, gpu_devices=has_gpu())
+    n_layers = n_mtp_layers(opened.gguf)
+    if request.max_draft is None:
+        # The target's tokens bound what a draft says, not what it takes.
+        vocabulary = model.vocabulary
+        with DraftContext(model, context, target_vocabulary=vocabulary, abort=abort) as draft:
+            return replace(_planned(draft, traffic), mtp_layers=n_layers)
+    with TargetContext(model, context, max_draft=request.max_draft, abort=abort) as target:
+        plan = replace(_planned(target, traffic), mtp_layers=n_layers)
+        if not request.mtp:
+            return plan
+        own_traffic = mtp_traffic(opened.gguf, model.options, gpu_devices=has_gpu())
+        with MtpContext(target, context, max_draft=request.max_draft, abort=abort) as own:
+            return replace(plan, mtp=_without_weights(_planned(own, own_traffic)))
+
+
+def _without_weights(plan: ModelPlan) -> ModelPlan:
+    """What a further context of a model takes: llama.cpp counts the model with each."""
+    own = (buffer for buffer in plan.buffers if buffer.kind is not BufferKind.WEIGHTS)
+    return replace(plan, buffers=tuple(own))
 
 
 def _planned(context: Context, traffic: WeightTraffic) -> ModelPlan:

@@ -15,6 +15,8 @@ class PlanRequest:
 
     target: ModelOptions
     draft: ModelOptions | None = None
+    mtp: bool = False
+    """Whether the target's own MTP layers are loaded, in place of a draft."""
     context: ContextOptions = field(default_factory=ContextOptions)
     """Of both; cache types are those of each model's own options."""
     max_draft: int = SpeculationConfig().draft_max
@@ -29,6 +31,8 @@ class ModelRequest:
     context: ContextOptions
     max_draft: int | None
     """Longest draft that a target verifies; None for a draft, which has the logits of one token."""
+    mtp: bool = False
+    """Whether to load a target's MTP layers, too."""
     split: tuple[int, ...] = ()
     """Shares of the layers by GPU; empty for llama.cpp's own choice, by what is free there."""
 
@@ -48,6 +52,11 @@ class ModelPlan:
     tells, in hundredths of a MiB; cache and recurrent state together are exact."""
     traffic: WeightTraffic
     """What its decodes read."""
+    mtp_layers: int = 0
+    """Layers for multi-token prediction that its file says it has."""
+    mtp: "ModelPlan | None" = None
+    """Those layers with a context of their own, if they were asked for; their weights are among
+    the model's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +65,11 @@ class Plan:
 
     target: ModelPlan
     draft: ModelPlan | None
+    """Or the MTP layers."""
     incompatibility: str | None
     """Why the draft cannot serve the target; None if it can, and without a draft."""
     report: PairReport | None = None
-    """The two beside each other; None without a draft."""
+    """The two beside each other; None without a draft model."""
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from spectui.config import ModelOptions
 from spectui.engine.demand import FreeMemory, can_load
-from spectui.engine.fitting import PlanCall, smallest_n_cpu_moe, with_n_cpu_moe
+from spectui.engine.fitting import PlanCall, alone, smallest_n_cpu_moe, with_n_cpu_moe
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.planned import PlanRequest
 
@@ -65,8 +65,8 @@ def place_experts(
         DoesNotFitError: the target does not fit even with all experts in RAM.
         SpectuiError: as ``plan`` does, for the target.
     """
-    alone = smallest_n_cpu_moe(plan, replace(request, draft=None), free)
-    if alone is None:
+    without = smallest_n_cpu_moe(plan, alone(request), free)
+    if without is None:
         raise DoesNotFitError(
             f"{request.target.path} does not fit even with the experts of all layers in RAM; give "
             "a smaller -c, or fewer layers with -ngl"
@@ -87,7 +87,7 @@ def place_experts(
             )
         else:
             beside[name] = found
-    return Placed(placements=Placements(alone=alone, beside=beside), refused=refused)
+    return Placed(placements=Placements(alone=without, beside=beside), refused=refused)
 
 
 def misfits(
@@ -120,7 +120,7 @@ def why_idle(plan: PlanCall, request: PlanRequest, *, has_gpus: bool) -> str | N
         SpectuiError: as ``plan`` does.
     """
     target = request.target
-    if not plan(replace(request, draft=None)).target.n_experts:
+    if not plan(alone(request)).target.n_experts:
         return f"{target.path.name} has no experts"
     if not has_gpus:
         return "without a GPU all experts are in RAM"

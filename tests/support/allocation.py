@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectui.llama.breakdown import memory_breakdown
@@ -12,6 +12,7 @@ from spectui.llama.context import AbortFlag, Context
 from spectui.llama.info import Rollback
 from spectui.llama.library import native_log
 from spectui.llama.model import Model
+from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.planned import PlanRequest
 from tests.support.models import MOE, Tiny, write_tiny
@@ -55,17 +56,22 @@ def allocate(request: PlanRequest) -> tuple[Allocated, Allocated | None]:
     """Load a pair and make its contexts, as the engine does; free all of it."""
     abort = AbortFlag()
     with ExitStack() as stack:
-        target = stack.enter_context(Model(request.target))
+        target = stack.enter_context(Model(request.target, load_mtp=request.mtp))
         lines = native_log.tail()
-        context: Context = stack.enter_context(
+        target_context = stack.enter_context(
             TargetContext(target, request.context, max_draft=request.max_draft, abort=abort)
         )
-        ours = _allocated(context, lines)
+        ours = _allocated(target_context, lines)
+        if request.mtp:
+            own = MtpContext(
+                target_context, request.context, max_draft=request.max_draft, abort=abort
+            )
+            return ours, _without_weights(_allocated(stack.enter_context(own), ()))
         if request.draft is None:
             return ours, None
         draft = stack.enter_context(Model(request.draft))
         lines = native_log.tail()
-        context = stack.enter_context(
+        context: Context = stack.enter_context(
             DraftContext(draft, request.context, target_vocabulary=target.vocabulary, abort=abort)
         )
         return ours, _allocated(context, lines)
@@ -83,6 +89,12 @@ def _allocated(context: Context, loading: Iterable[str]) -> Allocated:
         n_ctx=context.n_ctx,
         rollback=context.rollback,
     )
+
+
+def _without_weights(found: Allocated) -> Allocated:
+    """Of a second context of a model, whose weights the breakdown of each has."""
+    exact = {key: n_bytes for key, n_bytes in found.exact.items() if key[1] != "weights"}
+    return replace(found, exact=Counter(exact))
 
 
 def planned_bytes(buffers: Iterable[Buffer]) -> Bytes:

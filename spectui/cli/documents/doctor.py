@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from spectui.cli.documents.base import Json, header_with, model_with, or_reason
+from spectui.config import MTP_KIND
 from spectui.doctor.examination import Examination, ExaminedDraft
 from spectui.doctor.finding import Finding
 from spectui.doctor.speed import DraftBound, SpeedBound
@@ -66,7 +67,7 @@ def _nothing(diagnosis: "Diagnosis") -> Json:
 
 
 def _examined(examination: Examination, preset: Preset | None) -> Json:
-    draft = examination.request.draft
+    chosen = examination.chosen
     no_draft = "no draft was given" if preset is None else f"drafts of {preset.name} are missing"
     if examination.drafts:
         no_draft = "none can serve"
@@ -76,7 +77,7 @@ def _examined(examination: Examination, preset: Preset | None) -> Json:
             **or_reason("expected", _bound(examination.bound), _UNKNOWN_SPEED),
         },
         "drafts": [_draft(one) for one in examination.drafts],
-        **or_reason("draft", None if draft is None else str(draft.path), no_draft),
+        **or_reason("draft", None if chosen is None else _drafts(chosen), no_draft),
         "fits": examination.fits,
         "fits_alone": examination.fits_alone,
         "from_disk": examination.from_disk,
@@ -99,12 +100,17 @@ def _examined(examination: Examination, preset: Preset | None) -> Json:
     }
 
 
+def _drafts(chosen: ExaminedDraft) -> str:
+    return MTP_KIND if chosen.is_mtp else str(chosen.fit.options.path)
+
+
 def _model(plan: ModelPlan) -> Json:
     return {
         **model_with(plan.info, rollback=plan.rollback, n_ctx=plan.n_ctx),
         "n_layers": plan.info.n_layers,
         "n_experts": plan.n_experts,
         "n_ctx_train": plan.info.n_ctx_train,
+        "mtp_layers": plan.mtp_layers,
     }
 
 
@@ -114,13 +120,15 @@ def _draft(one: ExaminedDraft) -> Json:
     is_compatible = one.fit.is_compatible
     return {
         "name": one.name,
-        "path": str(one.fit.draft.path),
+        "path": str(one.fit.options.path),
         **or_reason("compatible", is_compatible, unusable),
         **or_reason("fits", one.fit.fits, unusable),
         **or_reason("reason", one.fit.reason, "nothing speaks against it"),
         **or_reason("model", None if own is None else _model(own), unusable),
         **or_reason(
-            "comparison", None if one.report is None else _compared(one.report), "it is unusable"
+            "comparison",
+            None if one.report is None else _compared(one.report),
+            "they are the target's own layers" if one.is_mtp else "it is unusable",
         ),
         **or_reason(
             "bound",
