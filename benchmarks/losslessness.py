@@ -26,10 +26,10 @@ from typing import Any
 from benchmarks.common import add_row, read_rows, write_results
 from benchmarks.tiny_pairs import KINDS, MAX_DRAFT, N_VOCAB, Kind, Pair
 from spectui.config import NgramKind, Schedule, SpeculationConfig, ngram_setting
-from spectui.llama.info import Rollback
 from spectui.speculative.drafters import ChainedDrafter, Draft, Drafter, NoDrafter, model_drafter
 from spectui.speculative.mtp import mtp_drafter
 from spectui.speculative.ngram import NgramMemory, ngram_drafter
+from spectui.speculative.rollback import Rollback
 
 RIGHT = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 MODEL = SpeculationConfig(draft_max=6)
@@ -111,6 +111,9 @@ class ScriptedDrafter:
 
     def verified(self, batch: Sequence[int]) -> None:
         """The batch teaches nothing."""
+
+    def taken_back(self, n_accepted: int) -> None:
+        """What is expected stays what it is."""
 
     def judged(self, n_accepted: int) -> None:
         """Nor does this."""

@@ -37,6 +37,7 @@ from spectui.replay.grid import Grid
 from spectui.replay.ngrams import replay_chained, replay_ngrams
 from spectui.replay.totals import Total, replay_trace
 from spectui.replay.trace import Recording
+from spectui.speculative.rollback import Rollback
 from spectui.tune.candidates import Candidate
 from spectui.tune.loading import Loader
 from spectui.tune.space import AHEAD
@@ -149,6 +150,7 @@ def cases(
         Loader(engine, candidates),
         depth=DEPTH,
         n_ctx=n_ctx,
+        rollback=Rollback.TRUNCATE,
         schedule=None,
         on_event=lambda _event: None,
     ).run()

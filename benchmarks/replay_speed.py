@@ -18,6 +18,7 @@ from spectui.replay.grid import Grid, replay_grid
 from spectui.replay.prices import Prices
 from spectui.replay.trace import Chains, Recording, Tail, mismatches
 from spectui.speculative.decoder import Stop
+from spectui.speculative.rollback import Rollback
 
 DEPTH = 16
 ACCEPTANCE = 0.75
@@ -108,6 +109,7 @@ def made_up(n_tokens: int) -> tuple[Recording, Chains]:
         n_predict=n_tokens,
         n_ctx=2 * n_tokens + 100,
         chains={"draft": chains},
+        rollback=Rollback.TRUNCATE,
     )
     return recording, chains
 

@@ -71,6 +71,7 @@ def main() -> None:
             Loader(engine, [Candidate(name=DRAFT, options=draft, loaded=None)]),
             depth=DEPTH,
             n_ctx=loaded.n_ctx,
+            rollback=loaded.rollback,
             schedule=schedule,
             on_event=lambda event: print(type(event).__name__, file=sys.stderr),
         ).run()

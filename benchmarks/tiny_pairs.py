@@ -15,7 +15,6 @@ from spectui.config import ContextOptions, ModelOptions, SamplingConfig
 from spectui.errors import CancelledError
 from spectui.llama.c import C
 from spectui.llama.context import AbortFlag, Context, Logits
-from spectui.llama.info import Rollback
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext
@@ -23,6 +22,7 @@ from spectui.llama.sampling import SamplerChain
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import Drafter, NoDrafter
 from spectui.speculative.models import Outputs
+from spectui.speculative.rollback import Rollback
 from spectui.tune.lossless import Divergence
 from tests.support.models import Tiny, vocabulary, write_tiny
 from tests.support.mtp import write_glm4moe, write_mimo2, write_qwen35

@@ -215,6 +215,7 @@ def tune(
             space,
             schedule=Schedule.SERVER,
             n_ctx=loaded.n_ctx,
+            rollback=loaded.rollback,
         )
         study = TuningStudy(
             name=name,

@@ -22,6 +22,9 @@ class Said:
     def verified(self, batch: Sequence[int]) -> None:
         self.heard.append(("verified", tuple(batch)))
 
+    def taken_back(self, n_accepted: int) -> None:
+        self.heard.append(("taken_back", n_accepted))
+
     def judged(self, n_accepted: int) -> None:
         self.heard.append(("judged", n_accepted))
 

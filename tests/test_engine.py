@@ -30,9 +30,9 @@ from spectui.engine.events import (
     Tokenized,
 )
 from spectui.errors import BadInputError, CancelledError, SpectuiError, UsageError
-from spectui.llama.info import Rollback
 from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.decoder import Stop
+from spectui.speculative.rollback import Rollback
 from tests.support.engine import (
     ENDLESS,
     MAX_DRAFT,

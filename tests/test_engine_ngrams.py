@@ -17,6 +17,7 @@ from spectui.engine.driver import Engine
 from spectui.errors import UsageError
 from spectui.replay.ngrams import NGRAM_COSTS, replay_ngrams
 from spectui.replay.trace import Recording
+from spectui.speculative.rollback import Rollback
 from spectui.tune.forecast import Forecaster
 from spectui.tune.loading import Loader
 from spectui.tune.space import SearchSpace
@@ -69,6 +70,7 @@ def test_the_output_is_the_targets_and_the_counts_are_those_of_a_replay(
         n_predict=command.n_predict,
         n_ctx=512,
         chains={},
+        rollback=Rollback.TRUNCATE,
     )
     totals = replay_ngrams((recording,), [ngrams(*sizes) for sizes in SIZES])
     assert sum(total.n_drafted for total in totals) > 0
@@ -126,7 +128,15 @@ def test_a_forecast_needs_no_draft(engine: Engine) -> None:
     workload = Workload(items=items, n_predict=60, sampling=ENDLESS)
     space = SearchSpace(drafts=(), max_draft=8)
     loader = Loader(engine, ())
-    forecaster = Forecaster(engine, workload, loader, space, schedule=Schedule.SERVER, n_ctx=512)
+    forecaster = Forecaster(
+        engine,
+        workload,
+        loader,
+        space,
+        schedule=Schedule.SERVER,
+        n_ctx=512,
+        rollback=Rollback.TRUNCATE,
+    )
     # 60 tokens once, and two and a half times for the costs, on four prompts at least.
     assert forecaster.seconds(2, 10.0, 0.0) == pytest.approx(2 * 6 * 3.5)
     assert forecaster.seconds(2, 10.0, 0.0, n_written=1) == pytest.approx(6 + 2 * 6 * 2.5)

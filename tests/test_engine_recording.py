@@ -12,6 +12,7 @@ from spectui.engine.driver import Engine
 from spectui.errors import BadInputError, UsageError
 from spectui.replay.grid import Grid, replay_grid
 from spectui.replay.trace import Recording
+from spectui.speculative.rollback import Rollback
 from tests.support.engine import ENDLESS, MAX_DRAFT, small_context
 from tests.support.models import CLOSE_DRAFT, OTHER, ROUGH_DRAFT, TARGET, Tiny, TinyPath
 
@@ -51,6 +52,7 @@ def recorded(engine: Engine, command: Generate, depth: int = DEPTH) -> Recording
         n_predict=command.n_predict,
         n_ctx=512,
         chains={"draft": told.chains},
+        rollback=Rollback.TRUNCATE,
     )
 
 

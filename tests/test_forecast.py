@@ -11,6 +11,7 @@ from spectui.config import NgramConfig, NgramKind, SamplingConfig, Schedule, Spe
 from spectui.engine.driver import Engine
 from spectui.replay.ngrams import NGRAM_COSTS
 from spectui.replay.trace import Recording
+from spectui.speculative.rollback import Rollback
 from spectui.tune.forecast import Forecast, Forecaster, forecasts, in_order, promising
 from spectui.tune.kept import KeptTrace, study_trace
 from spectui.tune.loading import Loader
@@ -199,7 +200,14 @@ def forecaster(kept: KeptTrace, space: SearchSpace = SPACE) -> Forecaster:
     engine = cast("Engine", None)
     loader = Loader(engine, ())
     return Forecaster(
-        engine, workload, loader, space, schedule=Schedule.SERVER, n_ctx=64, kept=kept
+        engine,
+        workload,
+        loader,
+        space,
+        schedule=Schedule.SERVER,
+        n_ctx=64,
+        rollback=Rollback.TRUNCATE,
+        kept=kept,
     )
 
 

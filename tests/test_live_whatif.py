@@ -41,6 +41,7 @@ from spectui.replay.recorder import record_chains
 from spectui.replay.trace import Recording, Trace
 from spectui.speculative.counters import Round
 from spectui.speculative.decoder import Stop
+from spectui.speculative.rollback import Rollback
 from tests.support.cockpit import loaded
 from tests.support.engine import ENDLESS, load_target, small_context, speculation
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
@@ -312,6 +313,7 @@ class Chat:
             draft="close",
             depth=depth,
             n_ctx=512,
+            rollback=Rollback.TRUNCATE,
             max_tokens=max_tokens,
         )
         return self.recorder

@@ -25,7 +25,6 @@ from spectui.llama.buffers import BufferKind
 from spectui.llama.context import AbortFlag
 from spectui.llama.draft_files import check_is_target
 from spectui.llama.gguf_file import GgufFile, TensorInfo
-from spectui.llama.info import Rollback
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import TargetContext
@@ -33,6 +32,7 @@ from spectui.llama.planned import PlanRequest
 from spectui.sessions import settings_of, speculation_of
 from spectui.settings import Settings
 from spectui.speculative.models import Outputs
+from spectui.speculative.rollback import Rollback
 from spectui.tui.exporting import export_choices
 from spectui.tui.screens.settings import SettingsScreen
 from tests.support.cli import Spectui

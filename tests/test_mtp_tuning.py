@@ -30,6 +30,7 @@ from spectui.replay.ngrams import replay_chained
 from spectui.replay.totals import replay_trace
 from spectui.replay.trace import Recording
 from spectui.speculative.models import Outputs
+from spectui.speculative.rollback import Rollback
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, small_context
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
@@ -80,6 +81,7 @@ def recorded(engine: Engine, command: Generate) -> Recording:
         n_predict=command.n_predict,
         n_ctx=512,
         chains={MTP_KIND: told.chains},
+        rollback=Rollback.TRUNCATE,
     )
 
 

@@ -15,9 +15,9 @@ from spectui.config import ContextOptions, ModelOptions, TensorOverride
 from spectui.engine.planning import Planner, split_beside
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.buffers import HOST, Buffer, BufferKind
-from spectui.llama.info import Rollback
 from spectui.llama.plan import PlanMaker
 from spectui.llama.planned import DeviceMemory, ModelPlan, ModelRequest, PlanRequest
+from spectui.speculative.rollback import Rollback
 from tests.support.allocation import (
     KINDS,
     LOG_STEP_BYTES,

@@ -16,6 +16,7 @@ from spectui.speculative.counters import Counters, Round, count
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import model_drafter
 from spectui.speculative.models import Outputs
+from spectui.speculative.rollback import Rollback
 from tests.support.replay import DEPTH, SCENE, Scene, record, scenes
 from tests.support.scripted import EOG, ScriptedDraft, ScriptedTarget, Stream
 
@@ -46,6 +47,7 @@ def test_every_setting_is_replayed_exactly(scene: Scene, schedule: Schedule) -> 
         assert replayed.n_accepted.flat[index] == counted.n_accepted
         assert replayed.n_rejections.flat[index] == counted.n_rejections
         assert replayed.n_before_mismatch.flat[index] == counted.n_before_mismatch
+        assert replayed.n_redone.flat[index] == counted.n_redone
         assert replayed.n_steps.flat[index] == counted.n_steps
         lengths = np.bincount([r.n_drafted for r in rounds], minlength=DEPTH + 1)
         assert replayed.batches.reshape(DEPTH + 1, -1)[:, index].tolist() == lengths.tolist()
@@ -73,15 +75,17 @@ class PricedTarget(ScriptedTarget):
     wages: Wages
 
     sampled = -1
+    began_at = 0
 
     def truncate(self, n_past: int) -> None:
         # The end of the text is forgotten even where it was drafted and right.
         if n_past < self.n_past and self.tokens[n_past] != self.sampled:
             # The token before the draft is decoded again, too, which is in the price of all.
-            self.wages.now += ROLLBACK_S + REDONE_S * (n_past - self.marked_at - 1)
+            self.wages.now += ROLLBACK_S + REDONE_S * (n_past - self.began_at - 1)
         super().truncate(n_past)
 
     def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
+        self.began_at = self.n_past
         super().decode(tokens, outputs)
         if outputs is Outputs.ALL:
             self.wages.now += TARGET_S[len(tokens)]
@@ -121,7 +125,7 @@ def prices_of(schedule: Schedule) -> Prices:
 @settings(max_examples=60, deadline=None)
 @given(scene=scenes(), schedule=st.sampled_from(Schedule))
 def test_the_seconds_of_a_replay_are_those_of_the_loop(scene: Scene, schedule: Schedule) -> None:
-    recording, chains = record(scene)
+    recording, chains = record(replace(scene, rollback=Rollback.TRUNCATE))
     replayed = replay_grid(recording, chains, GRID, prices=prices_of(schedule))
     assert replayed.seconds is not None
     for index, config in enumerate(GRID.settings):

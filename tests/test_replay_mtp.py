@@ -22,12 +22,13 @@ from spectui.speculative.drafters import ChainedDrafter
 from spectui.speculative.models import Outputs
 from spectui.speculative.mtp import mtp_drafter
 from spectui.speculative.ngram import ngram_drafter
+from spectui.speculative.rollback import usable_snapshots
 from tests.support.replay import COSTS, DEPTH, SCENE, Scene, record, repetitive_scenes, scenes
 from tests.support.replay import trace_of as trace_of_draft
 from tests.support.scripted import N_VOCAB, ScriptedDraft, mix
 
 GRID = Grid(draft_max=(1, 2, 4, DEPTH), draft_min=(0, 2, 3), draft_p_min=(0.0, 0.3, 0.6))
-COUNTS = ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_before_mismatch")
+COUNTS = ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_before_mismatch", "n_redone")
 N_LAYERS = st.sampled_from([1, 3])
 AHEAD = ngram_setting(NgramKind.SIMPLE, {"size_n": 1, "size_m": 3})
 
@@ -72,7 +73,12 @@ def run(scene: Scene, config: SpeculationConfig, schedule: Schedule, n_layers: i
     ngrams = [ngram_drafter(one.ngram, one.draft_max) for one in ahead if one.ngram]
     mtp = mtp_drafter(layers_of(scene), own, schedule, lambda: 0.0, n_layers=n_layers)
     drafter = ChainedDrafter((*ngrams, mtp))
-    decoder = Decoder(scene.target(), drafter, n_predict=scene.n_predict, clock=lambda: 0.0)
+    decoder = Decoder(
+        scene.target(usable_snapshots(config)),
+        drafter,
+        n_predict=scene.n_predict,
+        clock=lambda: 0.0,
+    )
     return list(decoder.rounds(decoder.start(scene.prompt)))
 
 

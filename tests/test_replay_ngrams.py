@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from spectui.config import NgramConfig, SpeculationConfig
@@ -19,6 +19,7 @@ from spectui.speculative.counters import Round, RoundEnd, count
 from spectui.speculative.decoder import Decoder, Stop
 from spectui.speculative.models import Outputs
 from spectui.speculative.ngram import ngram_drafter
+from spectui.speculative.rollback import Rollback
 from tests.support.replay import COSTS, SCENE, Scene, record, repetitive_scenes, scenes
 from tests.support.scripted import EOG, ScriptedTarget, Stream
 
@@ -85,6 +86,7 @@ def test_an_output_that_was_cut_off_is_replayed_as_if_no_more_was_wanted() -> No
         n_predict=-1,
         n_ctx=500,
         chains={},
+        rollback=Rollback.TRUNCATE,
     )
     setting = SpeculationConfig(draft_max=9, ngram=NgramConfig(size_n=2))
     (total,) = replay_ngrams((recording,), (setting,))
@@ -130,6 +132,7 @@ def test_the_seconds_of_a_replay_are_those_of_the_loop(
     scene: Scene, size_n: int, size_m: int
 ) -> None:
     setting = SpeculationConfig(draft_max=size_m, ngram=NgramConfig(size_n=size_n))
+    scene = replace(scene, rollback=Rollback.TRUNCATE)
     recording, _chains = record(scene)
     (total,) = replay_ngrams((recording,), (setting,), EXACT)
     stream = None if scene.seed is None else Stream(scene.choose, scene.seed)
@@ -140,6 +143,38 @@ def test_the_seconds_of_a_replay_are_those_of_the_loop(
     began = target.now
     for _round in decoder.rounds(first):
         pass
+    assert total.seconds == target.now - began
+
+
+class RedoingTarget(PricedTarget):
+    """Takes eight seconds for a decode, and one per token."""
+
+    def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
+        ScriptedTarget.decode(self, tokens, outputs)
+        if outputs is Outputs.ALL:
+            self.now += 8.0 + len(tokens)
+
+
+@settings(max_examples=40, deadline=None)
+@given(scene=repetitive_scenes(), size_n=st.integers(1, 3), size_m=st.integers(3, 6))
+def test_rounds_that_are_redone_take_another_decode_and_emit_another_token(
+    scene: Scene, size_n: int, size_m: int
+) -> None:
+    scene = replace(scene, rollback=Rollback.CHECKPOINT, seed=None)
+    setting = SpeculationConfig(draft_max=size_m, ngram=NgramConfig(size_n=size_n))
+    recording, _chains = record(scene)
+    # The last token of a text that ends need not be decoded again.
+    assume(recording.stop is not Stop.END_OF_GENERATION)
+    costs = replace(EXACT, verify_s=tuple(8.0 + n for n in range(1, 8)), rollback_s=10.0)
+    (total,) = replay_ngrams((recording,), (setting,), replace(costs, rollback_token_s=1.0))
+    assert total.n_redone == total.n_rejections
+    target = RedoingTarget(scene.n_ctx, scene.choose, eog=EOG, rollback=Rollback.CHECKPOINT)
+    drafter = ngram_drafter(NgramConfig(size_n=size_n), size_m)
+    decoder = Decoder(target, drafter, n_predict=scene.n_predict, clock=lambda: target.now)
+    first = decoder.start(scene.prompt)
+    began = target.now
+    counted = count(decoder.rounds(first))
+    assert (total.n_rounds, total.n_redone) == (counted.n_rounds, counted.n_redone)
     assert total.seconds == target.now - began
 
 

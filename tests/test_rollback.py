@@ -15,9 +15,9 @@ from spectui.engine.driver import Engine
 from spectui.errors import BadInputError, CancelledError
 from spectui.llama.breakdown import memory_breakdown
 from spectui.llama.context import AbortFlag, Context
-from spectui.llama.info import Rollback
 from spectui.llama.model import Model
 from spectui.speculative.models import Outputs
+from spectui.speculative.rollback import Rollback
 from tests.support.engine import ENDLESS, MAX_DRAFT, assert_lossless, small_context
 from tests.support.models import Tiny, write_tiny
 from tests.support.recurrent import write_lfm2, write_mamba

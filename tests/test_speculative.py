@@ -26,6 +26,7 @@ from spectui.speculative.drafters import (
 from spectui.speculative.models import Outputs
 from spectui.speculative.mtp import mtp_drafter
 from spectui.speculative.ngram import ngram_drafter
+from spectui.speculative.rollback import Rollback, usable_snapshots
 from tests.support.scripted import (
     EOG,
     N_VOCAB,
@@ -57,6 +58,7 @@ class Case:
     eog_rate: float = 0.0
     seed: int = 0
     sampler_seed: int | None = None
+    rollback: Rollback = Rollback.TRUNCATE
 
     @property
     def choose(self) -> Choose:
@@ -66,7 +68,13 @@ class Case:
         return None if self.sampler_seed is None else Stream(self.choose, self.sampler_seed)
 
     def target(self) -> ScriptedTarget:
-        return ScriptedTarget(self.n_ctx, self.choose, stream=self.stream())
+        return ScriptedTarget(
+            self.n_ctx,
+            self.choose,
+            stream=self.stream(),
+            rollback=self.rollback,
+            n_snapshots=usable_snapshots(self.config),
+        )
 
     def draft(self) -> ScriptedDraft:
         propose = hashed_draft(self.choose, self.seed, agreement=self.agreement)
@@ -114,6 +122,7 @@ def cases(draw: st.DrawFn) -> Case:
         eog_rate=draw(st.sampled_from((0.0, 0.02, 0.1, 0.5))),
         seed=draw(st.integers(0, 2**32)),
         sampler_seed=draw(st.none() | st.integers(0, 2**32)),
+        rollback=draw(st.sampled_from(Rollback)),
     )
 
 
@@ -230,10 +239,14 @@ def test_fast_schedule_decodes_each_token_once_on_the_draft(case: Case) -> None:
     caught_up = sum(1 for r in fast.rounds if r.draft and r.n_accepted == r.n_drafted)
     server = run(case, Schedule.SERVER)
     again = sum(1 + r.n_drafted for r in server.rounds)
+    redone = [r for r in server.rounds if r.is_redone]
+    # What counts, and the token that the target wanted instead.
+    again += sum(2 + r.n_accepted for r in redone)
     assert server.draft.n_decoded_tokens == len(case.prompt) + drafted + again
     # Rounds without room for a draft add what a later round catches up with.
     undrafted = sum(1 for r in fast.rounds if r.n_steps == 0)
-    assert fast.draft.n_decoded_tokens <= len(case.prompt) + drafted + caught_up + undrafted
+    behind = caught_up + undrafted + len(redone)
+    assert fast.draft.n_decoded_tokens <= len(case.prompt) + drafted + behind
 
 
 @given(case=cases())
@@ -243,7 +256,9 @@ def test_mtp_layers_decode_a_batch_more_per_round_on_the_servers_schedule(case: 
     server, fast = (run(case, schedule) for schedule in (Schedule.SERVER, Schedule.FAST))
     n_steps = sum(r.n_steps for r in fast.rounds)
     assert fast.draft.n_decodes == 1 + n_steps
-    assert server.draft.n_decodes == 1 + n_steps + len(server.rounds)
+    n_redone = sum(r.is_redone for r in server.rounds)
+    assert server.draft.n_decodes == 1 + n_steps + len(server.rounds) + n_redone
+    assert n_redone == 0 or case.rollback is Rollback.CHECKPOINT
 
 
 # Rounds
@@ -311,7 +326,11 @@ def test_every_round_emits_what_it_accepted_and_a_bonus_token(
     finished = run(case, schedule)
     for r in finished.rounds:
         ended_on_last_drafted = r.end is RoundEnd.END_OF_GENERATION and r.n_accepted == r.n_drafted
-        assert len(r.tokens) == r.n_accepted + (0 if ended_on_last_drafted else 1)
+        n_own = (0 if ended_on_last_drafted else 1) + r.is_redone
+        assert len(r.tokens) == r.n_accepted + n_own
+        if r.is_redone:
+            assert r.end is RoundEnd.MISMATCH
+            assert case.rollback is not Rollback.TRUNCATE
     assert len(finished.tokens) == 1 + sum(len(r.tokens) for r in finished.rounds)
 
 

@@ -132,9 +132,9 @@ def test_a_file_that_was_edited_is_refused(path: Path) -> None:
         read_trace(path)
 
 
-@pytest.mark.parametrize("schema", ["spectui.trace/2", "spectui.trace/4"])
+@pytest.mark.parametrize("schema", ["spectui.trace/3", "spectui.trace/5"])
 def test_another_version_is_refused(path: Path, schema: str) -> None:
-    edit(path, "spectui.trace/3", schema)
+    edit(path, "spectui.trace/4", schema)
     with pytest.raises(BadInputError, match=f"another version's trace \\({schema}"):
         read_trace(path)
 

@@ -11,6 +11,7 @@ from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.replay.ngrams import NGRAM_COSTS
+from spectui.speculative.rollback import Rollback
 from spectui.tune.candidates import Candidate
 from spectui.tune.loading import Loader, MovableTarget
 from spectui.tune.placements import Placements
@@ -58,6 +59,7 @@ def trace(
             Loader(engine, [draft_of(tiny)]),
             depth=DEPTH,
             n_ctx=512,
+            rollback=Rollback.TRUNCATE,
             schedule=Schedule.SERVER,
             on_event=events.append,
             has_time=has_time,
@@ -127,6 +129,7 @@ def test_where_a_draft_moves_the_target_costs_are_measured_in_each_place(tiny: T
             loader,
             depth=DEPTH,
             n_ctx=512,
+            rollback=Rollback.TRUNCATE,
             schedule=Schedule.SERVER,
             on_event=events.append,
         ).run()

@@ -73,6 +73,7 @@ def trace(
                 Loader(engine, candidates),
                 depth=depth,
                 n_ctx=target.n_ctx,
+                rollback=target.rollback,
                 schedule=options.schedule_kind() if costs else None,
                 on_event=lambda event: progress.say(words.traced(event)),
             ).run()

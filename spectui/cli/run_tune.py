@@ -230,6 +230,7 @@ def _search(engine: Engine, run: TuneRun, progress: Progress) -> TuneResult:
         run.space,
         schedule=schedule,
         n_ctx=run.target.n_ctx,
+        rollback=run.target.rollback,
         kept=KeptTrace(
             study_trace(run.study.name, run.study.spec),
             partial(_trace, run),

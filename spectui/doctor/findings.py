@@ -6,8 +6,8 @@ from spectui.doctor.draft_findings import of_draft, of_training
 from spectui.doctor.examination import Examination
 from spectui.doctor.finding import Finding, Severity
 from spectui.doctor.memory_findings import of_memory
-from spectui.llama.info import Rollback
 from spectui.llama.planned import ModelPlan
+from spectui.speculative.rollback import Rollback
 
 _OFFLOAD_BATCH = 32
 """Tokens from which on llama.cpp copies weights in RAM to a GPU (``offload_op`` of ggml-cuda)."""

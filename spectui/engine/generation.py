@@ -33,6 +33,7 @@ from spectui.speculative.drafters import (
 from spectui.speculative.models import Outputs
 from spectui.speculative.mtp import mtp_drafter
 from spectui.speculative.ngram import ngram_drafter
+from spectui.speculative.rollback import usable_snapshots
 
 Emit = Callable[[Event], None]
 
@@ -143,6 +144,7 @@ class Generation:
         with SamplerChain(self._command.sampling, target.vocabulary) as sampler:
             target.sampler = sampler
             target.show_states_to(self._mtp)
+            target.use_snapshots(usable_snapshots(self._command.speculation))
             try:
                 finished = self._run()
                 self._follow_up(finished.result.stop)

@@ -113,7 +113,11 @@ class LoadedModels:
             model.check_overrides()
             logs = [native_log.tail()]
             context = TargetContext(
-                model, command.context, max_draft=command.max_draft, abort=self.abort
+                model,
+                command.context,
+                max_draft=command.max_draft,
+                abort=self.abort,
+                n_snapshots=command.max_draft if command.mtp else 0,
             )
             stack.enter_context(context)
             logs.append(native_log.tail())

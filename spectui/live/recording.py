@@ -20,6 +20,7 @@ from spectui.errors import CancelledError
 from spectui.live.runs import Run, RunMeter, newest
 from spectui.replay.trace import Chains, Recording
 from spectui.speculative.mtp import longest_draft
+from spectui.speculative.rollback import Rollback
 
 _ALONE = Generate(prompt=())
 """How the baseline is drafted: not at all."""
@@ -99,6 +100,7 @@ class ChatRecorder:
         draft: str,
         depth: int,
         n_ctx: int,
+        rollback: Rollback,
         mtp_layers: int = 0,
         max_tokens: int = MAX_TOKENS,
     ) -> None:
@@ -110,11 +112,13 @@ class ChatRecorder:
             draft: name of who drafts.
             depth: longest draft that recordings shall answer for.
             n_ctx: of the target.
+            rollback: how the target forgets.
             mtp_layers: those of the target's own that are to be asked, 0 for the draft model.
             max_tokens: of the answers that are kept.
         """
         self._sink = sink
         self._n_ctx = n_ctx
+        self._rollback = rollback
         self._max_tokens = max_tokens
         self._meter, self._baseline_meter = RunMeter(), RunMeter()
         self._turn: Generate | None = None
@@ -166,6 +170,7 @@ class ChatRecorder:
             n_predict=turn.n_predict,
             n_ctx=self._n_ctx,
             chains={},
+            rollback=self._rollback,
         )
         self._keep((*self.state.texts, ChatText(recording=recording, sampling=turn.sampling)))
 

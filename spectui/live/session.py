@@ -297,6 +297,7 @@ class LiveSession:
             draft=drafter_name(drafter),
             depth=min(self.max_draft, MAX_DEPTH),
             n_ctx=target.n_ctx,
+            rollback=target.rollback,
             mtp_layers=drafter.mtp_layers,
         )
         self._post(ChatRecorded(recording=recorder.state))

@@ -14,12 +14,12 @@ from spectui.config import ContextOptions, FlashAttention
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.batch import Batch
 from spectui.llama.c import C
-from spectui.llama.info import Rollback
 from spectui.llama.library import native_log
 from spectui.llama.model import Model, ran_out_of_memory
 from spectui.llama.rollback import SequenceMemory
 from spectui.llama.routing import RoutingObserver
 from spectui.speculative.models import Outputs
+from spectui.speculative.rollback import Rollback, can_forget
 
 Logits = npt.NDArray[np.float32]
 
@@ -46,6 +46,7 @@ _ABORTED = 2
 _NO_SLOT = 1
 _INVALID_BATCH = -1
 _SEQUENCE = 0
+_MOST_SNAPSHOTS = 64
 
 
 def physical_cores() -> int:
@@ -174,8 +175,9 @@ class Context(Closing):
         params.n_batch = min(options.batch_size, options.ctx_size)
         params.n_ubatch = min(options.ubatch_size, params.n_batch)
         params.n_seq_max = 1
-        # The tokens that have snapshots must lie in one micro-batch.
-        params.n_rs_seq = min(n_snapshots, params.n_ubatch - 1)
+        # llama.cpp asserts that a micro-batch holds more than the tokens with snapshots, and its
+        # graphs have room for some dozens of them.
+        params.n_rs_seq = min(n_snapshots, _MOST_SNAPSHOTS, max(params.n_ubatch - 2, 0))
         params.n_outputs_max = min(max_outputs, params.n_batch)
         params.n_threads = options.threads or physical_cores()
         params.n_threads_batch = options.threads_batch or params.n_threads
@@ -297,6 +299,10 @@ class Context(Closing):
         n_held = self._memory.forget(n_past, self.n_past, self._n_last)
         del self.tokens[n_held:]
         self._n_last = self._n_outputs = 0
+
+    def can_forget(self, n_tokens: int) -> bool:
+        """Whether the last ``n_tokens`` of the last decode can be truncated without another one."""
+        return can_forget(self.rollback, n_tokens, self._memory.n_snapshots)
 
     def mark(self) -> None:
         """Make it cheap to come back to what is held now: it may soon be truncated to that."""

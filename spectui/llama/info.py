@@ -1,19 +1,7 @@
 """What is known of a loaded model. A module of its own: a screen need not load llama.cpp."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-
-
-class Rollback(StrEnum):
-    """How a context forgets rejected tokens."""
-
-    TRUNCATE = "truncate"
-    """``llama_memory_seq_rm`` forgets a suffix: attention-only models."""
-    SNAPSHOT = "snapshot"
-    """The same, as far as the snapshots of a recurrent state reach: ``n_rs_seq``."""
-    CHECKPOINT = "checkpoint"
-    """A recurrent state is saved before a batch and restored; what counts is decoded again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,13 +39,27 @@ class TargetContext(Context):
     _follower: Follower | None = None
 
     def __init__(
-        self, model: Model, options: ContextOptions, *, max_draft: int, abort: AbortFlag
+        self,
+        model: Model,
+        options: ContextOptions,
+        *,
+        max_draft: int,
+        abort: AbortFlag,
+        n_snapshots: int = 0,
     ) -> None:
-        """Room for the logits of a draft of ``max_draft`` tokens and the bonus token."""
+        """Room for the logits of a draft of ``max_draft`` tokens and the bonus token.
+
+        Snapshots of a recurrent state are for drafts of MTP layers alone, as in llama-server
+        (``need_n_rs_seq``).
+        """
         super().__init__(
-            model, options, max_outputs=max_draft + 1, abort=abort, n_snapshots=max_draft
+            model, options, max_outputs=max_draft + 1, abort=abort, n_snapshots=n_snapshots
         )
         self._n_embd: int = C.llama_model_n_embd_out(model.c)
+
+    def use_snapshots(self, n: int) -> None:
+        """Go back to the last ``n`` snapshots of a recurrent state at most, where there are any."""
+        self._memory.n_snapshots = min(n, C.llama_n_rs_seq(self.c))
 
     def show_states_to(self, follower: Follower | None) -> None:
         """Let ``follower`` read along from now on; None for nobody, which is faster."""

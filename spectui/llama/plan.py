@@ -158,7 +158,10 @@ def _model_plan(opened: _Opened, request: ModelRequest) -> ModelPlan:
         vocabulary = model.vocabulary
         with DraftContext(model, context, target_vocabulary=vocabulary, abort=abort) as draft:
             return replace(_planned(draft, traffic), mtp_layers=n_layers)
-    with TargetContext(model, context, max_draft=request.max_draft, abort=abort) as target:
+    n_snapshots = request.max_draft if request.mtp else 0
+    with TargetContext(
+        model, context, max_draft=request.max_draft, abort=abort, n_snapshots=n_snapshots
+    ) as target:
         plan = replace(_planned(target, traffic), mtp_layers=n_layers)
         if not request.mtp:
             return plan

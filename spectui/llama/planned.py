@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 
 from spectui.config import ContextOptions, ModelOptions, SpeculationConfig
 from spectui.llama.buffers import Buffer
-from spectui.llama.info import ModelInfo, Rollback
+from spectui.llama.info import ModelInfo
 from spectui.llama.memory import WeightTraffic
 from spectui.models.pairs import PairReport
+from spectui.speculative.rollback import Rollback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

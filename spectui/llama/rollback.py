@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spectui.llama.c import C
-from spectui.llama.info import Rollback
+from spectui.speculative.rollback import Rollback
 
 _SEQUENCE = 0
 
@@ -34,6 +34,8 @@ class SequenceMemory:
         self._n_ubatch: int = C.llama_n_ubatch(context)
         self._checkpoint: _Checkpoint | None = None
         self.rollback = Rollback.TRUNCATE
+        self.n_snapshots = 0
+        """Of those that there are, how many may be gone back to."""
 
     def tried(self) -> None:
         """Find out how it forgets, once two tokens have been decoded; it is empty afterwards."""
@@ -55,7 +57,7 @@ class SequenceMemory:
 
     def mark(self, n_past: int) -> None:
         """Make it cheap to go back to the ``n_past`` tokens that are held now."""
-        if self.rollback is Rollback.CHECKPOINT:
+        if self.rollback is not Rollback.TRUNCATE:
             self._checkpoint = _Checkpoint(n_past=n_past, state=self._save_partial())
 
     def forget(self, n_past: int, n_held: int, n_last: int) -> int:
@@ -74,24 +76,16 @@ class SequenceMemory:
                 can = self._holds_window(n_past) and self._removes(n_past)
             case Rollback.SNAPSHOT:
                 # There are snapshots after each token of the last decode alone.
-                is_last = n_held - n_past < n_last
-                can = is_last and self._keeps_window(n_last) and self._removes(n_past)
+                is_near = n_held - n_past <= min(self.n_snapshots, n_last - 1)
+                can = is_near and self._keeps_window(n_last) and self._removes(n_past)
             case Rollback.CHECKPOINT:
-                return self._back_to_checkpoint(n_past)
-        if can:
-            return n_past
-        self.clear()
-        return 0
+                can = False
+        return n_past if can else self._back_to_checkpoint(n_past)
 
     def recover(self, n_past: int) -> int:
         """After a decode that failed somewhere behind ``n_past``: keep what can be kept."""
-        if self.rollback is Rollback.CHECKPOINT:
-            return self._back_to_checkpoint(n_past)
         can = self.rollback is Rollback.TRUNCATE and self._holds_window(n_past)
-        if can and self._removes(n_past):
-            return n_past
-        self.clear()
-        return 0
+        return n_past if can and self._removes(n_past) else self._back_to_checkpoint(n_past)
 
     def clear(self) -> None:
         """Forget everything."""

@@ -111,7 +111,7 @@ def measured_terms(speculative: Counters, baseline: Counters, *, off_s: float) -
     return RoundTerms(
         alpha=alpha,
         drafted=speculative.n_drafted / n,
-        emitted=1 + speculative.n_accepted / n,
+        emitted=speculative.tokens_per_round or 1.0,
         rejected=speculative.n_rejections / n,
         # A drafter without a model takes no steps: all its work counts.
         step_s=times.draft_s / speculative.n_drafted if step_s is None else step_s,

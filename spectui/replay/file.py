@@ -17,7 +17,7 @@ from spectui.replay.unpacking import unpacked
 from spectui.replay.validity import check_trace
 
 SUFFIX = ".trace.json.gz"
-_SCHEMA: Literal["spectui.trace/3"] = "spectui.trace/3"
+_SCHEMA: Literal["spectui.trace/4"] = "spectui.trace/4"
 _KIND = "spectui.trace/"
 _HINT = "record it again with spectui trace"
 

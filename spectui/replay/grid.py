@@ -18,6 +18,7 @@ from spectui.errors import UsageError
 from spectui.replay.prices import Prices
 from spectui.replay.trace import Chains, Recording, spread
 from spectui.speculative.decoder import Stop, draft_cap
+from spectui.speculative.rollback import can_forget
 
 Counts = npt.NDArray[np.uint32]
 """[n_p_min, n_max, n_min]"""
@@ -61,6 +62,8 @@ class Replayed:
     """Rounds that ended in a mismatch."""
     n_before_mismatch: Counts
     """Accepted tokens of those rounds."""
+    n_redone: Counts
+    """Rounds that the target had to redo."""
     n_steps: Counts
     """Decodes of the draft chain."""
     batches: Counts | None
@@ -128,6 +131,8 @@ class _Outcome(NamedTuple):
     emitted: _Small
     wrong: _Flags
     """Whether it ends in a mismatch."""
+    redone: _Flags
+    """Whether the target had to go back for that, and emitted one token more."""
 
 
 class _Walk:
@@ -150,6 +155,8 @@ class _Walk:
         self._depth = chains.depth
         self._longest = chains.longest
         self._is_mtp = chains.mtp_layers > 0
+        # MTP layers draft no more than there are snapshots.
+        self._redoes = not can_forget(recording.rollback, 1, int(self._is_mtp))
         self._p_min = np.asarray(grid.draft_p_min, np.float32)
         self._max = np.asarray(grid.draft_max, np.uint8)[None, :, None]
         self._min = np.asarray(grid.draft_min, np.uint32).clip(0, 255).astype(np.uint8)
@@ -159,7 +166,9 @@ class _Walk:
         self._next, self._rounds, self._drafted, self._accepted, self._steps = (
             np.zeros(grid.shape, dtype) for _ in range(5)
         )
-        self._rejections, self._before_mismatch = (np.zeros(grid.shape, dtype) for _ in range(2))
+        self._rejections, self._before_mismatch, self._redone = (
+            np.zeros(grid.shape, dtype) for _ in range(3)
+        )
         self._batches = np.zeros((chains.depth + 1, *grid.shape), dtype) if with_batches else None
         self._seconds = None if prices is None else np.zeros(grid.shape)
         self._lacks = np.zeros(grid.shape, np.bool_)
@@ -174,6 +183,7 @@ class _Walk:
             n_accepted=self._accepted.astype(np.uint32),
             n_rejections=self._rejections.astype(np.uint32),
             n_before_mismatch=self._before_mismatch.astype(np.uint32),
+            n_redone=self._redone.astype(np.uint32),
             n_steps=self._steps.astype(np.uint32),
             batches=None if self._batches is None else self._batches.astype(np.uint32),
             seconds=self._seconds,
@@ -221,7 +231,13 @@ class _Walk:
             emitted -= at_end
             accepted -= (drafted > run) & here
             wrong &= ~at_end
+        redone = wrong & self._redoes
+        if self._redoes and self._recording.stop is Stop.END_OF_GENERATION:
+            # Nothing follows the end of the text, which the target wanted in place of a draft's.
+            redone &= accepted != len(self._recording.output) - 2 - position
+        emitted += redone
         self._rounds += here
+        self._redone += redone
         self._drafted += drafted
         self._accepted += accepted
         self._rejections += wrong
@@ -230,7 +246,7 @@ class _Walk:
         if self._batches is not None:
             for length in range(self._depth + 1):
                 self._batches[length] += here & (drafted == length)
-        return _Outcome(drafted, accepted, emitted, wrong)
+        return _Outcome(drafted, accepted, emitted, wrong, redone)
 
     def _ends_inside(self, position: int) -> bool:
         """Whether a long enough draft from here would hold the end of the text, and be right."""
@@ -243,7 +259,7 @@ class _Walk:
         if self._prices is None or self._seconds is None:
             return
         price = self._prices.at(len(self._recording.prompt) + position)
-        drafted, accepted, emitted, wrong = outcome
+        drafted, accepted, emitted, wrong, redone = outcome
         seconds = price.batch[drafted] + price.chain[chain.steps]
         seconds += price.fixed + price.token * emitted
         seconds += (price.rollback + price.rollback_token * accepted) * wrong
@@ -252,7 +268,8 @@ class _Walk:
         # Fully accepted, and the last token of the chain was drafted but never decoded. MTP layers
         # read everything that was accepted again.
         is_behind = (accepted == drafted) & chain.is_full | self._is_mtp
-        lacks = is_behind & (accepted > 0)
+        # Nor has it the token that the target wanted in a round that it has redone.
+        lacks = is_behind & (accepted > 0) | redone
         self._lacks = np.where(here, lacks, self._lacks)
 
 

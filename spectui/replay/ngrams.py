@@ -20,6 +20,7 @@ from spectui.speculative.counters import Round, RoundEnd
 from spectui.speculative.drafters import ChainedDrafter, Drafter, model_drafter
 from spectui.speculative.mtp import mtp_drafter
 from spectui.speculative.ngram import ngram_drafter
+from spectui.speculative.rollback import usable_snapshots
 
 NGRAM_COSTS = "ngram"
 """Among a trace's costs, those of rounds that no model drafts for."""
@@ -118,7 +119,12 @@ def _total(
     costs: Costs | None,
 ) -> Total:
     walks = [
-        run_along(recording, _drafter(recording, speculation, draft)) for recording in recordings
+        run_along(
+            recording,
+            _drafter(recording, speculation, draft),
+            n_snapshots=usable_snapshots(speculation),
+        )
+        for recording in recordings
     ]
     rounds = list(chain.from_iterable(walks))
     mismatches = [one for one in rounds if one.end is RoundEnd.MISMATCH]
@@ -136,6 +142,7 @@ def _total(
         n_accepted=sum(one.n_accepted for one in rounds),
         n_rejections=len(mismatches),
         n_before_mismatch=sum(one.n_accepted for one in mismatches),
+        n_redone=sum(one.is_redone for one in rounds),
         batches=tuple(batches),
         n_decoded=sum(recording.n_decoded for recording in recordings),
         mean_past=mean_past(recordings),
@@ -187,7 +194,7 @@ def _seconds(rounds: Sequence[Round], prices: Prices, n_past: int, *, is_mtp: bo
         # of what others drafted, nothing. MTP layers read what was accepted again.
         if one.n_steps:
             is_behind = one.n_drafted == one.n_accepted == one.n_steps
-            lacking = int(is_behind or (is_mtp and one.n_accepted > 0))
+            lacking = int(is_behind or one.is_redone or (is_mtp and one.n_accepted > 0))
         else:
             lacking += len(one.tokens)
     return total

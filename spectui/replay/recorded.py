@@ -7,13 +7,21 @@ from spectui.speculative.counters import Round
 from spectui.speculative.decoder import Decoder, Stop
 from spectui.speculative.drafters import Drafter, float32
 from spectui.speculative.models import Outputs
+from spectui.speculative.rollback import can_forget
 
 
 class RecordedTarget:
     """Implements ``TargetModel`` for the one output that a recording holds."""
 
-    def __init__(self, recording: Recording) -> None:
-        """Hold the prompt; what follows it is known."""
+    def __init__(self, recording: Recording, *, n_snapshots: int) -> None:
+        """Hold the prompt; what follows it is known.
+
+        Args:
+            recording: of a target.
+            n_snapshots: of its state, that it may go back to where it has any.
+        """
+        self._rollback = recording.rollback
+        self._n_snapshots = n_snapshots
         self._text = (*recording.prompt, *recording.output)
         self._ends = recording.stop is Stop.END_OF_GENERATION
         self._first_output = len(recording.prompt)
@@ -36,6 +44,10 @@ class RecordedTarget:
     def sample(self, output: int) -> int:
         """The recorded token there."""
         return self._text[self._first_output + output]
+
+    def can_forget(self, n_tokens: int) -> bool:
+        """As the recorded target."""
+        return can_forget(self._rollback, n_tokens, self._n_snapshots)
 
     def is_eog(self, token: int) -> bool:
         """Whether the recording ended with ``token``: had it come before, it had ended there."""
@@ -88,12 +100,18 @@ class RecordedDraft:
         return proposals.tokens[position][step], probability
 
 
-def run_along(recording: Recording, drafter: Drafter) -> list[Round]:
-    """Rounds of a generation of this output with ``drafter``, exactly; their times mean nothing."""
+def run_along(recording: Recording, drafter: Drafter, *, n_snapshots: int) -> list[Round]:
+    """Rounds of a generation of this output with ``drafter``, exactly; their times mean nothing.
+
+    Args:
+        recording: of a target.
+        drafter: any.
+        n_snapshots: of the target's state, that it may go back to where it has any.
+    """
     # An output that was cut off is replayed as if no more had been asked for.
     is_cut = recording.stop is Stop.CANCELLED
     decoder = Decoder(
-        RecordedTarget(recording),
+        RecordedTarget(recording, n_snapshots=n_snapshots),
         drafter,
         n_predict=len(recording.output) if is_cut else recording.n_predict,
         clock=lambda: 0.0,

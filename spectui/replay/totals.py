@@ -11,7 +11,7 @@ from spectui.replay.grid import Counts, Grid, Replayed, Seconds, check_depth, re
 from spectui.replay.trace import Recording
 from spectui.speculative.counters import Tally
 
-_COUNTS = ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_before_mismatch")
+_COUNTS = ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_before_mismatch", "n_redone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

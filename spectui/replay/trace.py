@@ -8,6 +8,7 @@ from spectui.config import SamplingConfig, Schedule
 from spectui.replay.costs import Costs
 from spectui.speculative.decoder import Stop
 from spectui.speculative.mtp import longest_draft
+from spectui.speculative.rollback import Rollback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,8 @@ class Recording:
     n_ctx: int
     chains: dict[str, Chains]
     """By the name of the draft."""
+    rollback: Rollback
+    """How the target forgets: rounds that it has to redo emit one token more."""
 
     @property
     def n_decoded(self) -> int:

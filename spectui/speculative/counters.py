@@ -53,7 +53,8 @@ class Round:
     probabilities: tuple[float, ...]
     """Of each drafted token, under the draft model's top-10 softmax; empty without a model."""
     tokens: tuple[int, ...]
-    """Emitted: the accepted draft tokens, then the bonus token unless the text has ended."""
+    """Emitted: the accepted draft tokens, then the bonus token unless the text has ended, and one
+    token more where the round was redone."""
     n_accepted: int
     """Drafted tokens that the target confirmed."""
     end: RoundEnd
@@ -62,6 +63,9 @@ class Round:
     chain_s: float
     """Seconds of those decodes."""
     times: RoundTimes
+    is_redone: bool = False
+    """Whether the target, which could not forget what it rejected, went back and decoded the rest
+    again."""
 
     @property
     def n_drafted(self) -> int:
@@ -81,6 +85,8 @@ class Tally:
     n_before_mismatch: int = 0
     """Accepted tokens of those rounds: where a state can only go back to a checkpoint, they are
     decoded again."""
+    n_redone: int = 0
+    """Rounds in which that happened: each emits one token more."""
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -89,8 +95,14 @@ class Tally:
 
     @property
     def mean_accepted_length(self) -> float | None:
-        """Tokens per round, the bonus token included. None before the first round."""
+        """1 + accepted / rounds, as llama-server reports it. None before the first round."""
         return 1 + self.n_accepted / self.n_rounds if self.n_rounds else None
+
+    @property
+    def tokens_per_round(self) -> float | None:
+        """Tokens that a round emits. None before the first round."""
+        emitted = self.n_rounds + self.n_accepted + self.n_redone
+        return emitted / self.n_rounds if self.n_rounds else None
 
     @property
     def alpha(self) -> float | None:
@@ -133,6 +145,7 @@ class Counters(Tally):
             n_accepted=self.n_accepted + other.n_accepted,
             n_rejections=self.n_rejections + other.n_rejections,
             n_before_mismatch=self.n_before_mismatch + other.n_before_mismatch,
+            n_redone=self.n_redone + other.n_redone,
             accepted_per_position=_add(self.accepted_per_position, other.accepted_per_position),
             reached_per_position=_add(self.reached_per_position, other.reached_per_position),
             n_steps=self.n_steps + other.n_steps,
@@ -148,8 +161,9 @@ def count(rounds: Iterable[Round]) -> Counters:
 
 def _count_one(finished: Round) -> Counters:
     mismatch = finished.end is RoundEnd.MISMATCH
-    # Every emitted token was compared with a drafted one, except the bonus after a full draft.
-    n_reached = min(len(finished.tokens), finished.n_drafted)
+    # Every emitted token was compared with a drafted one, except the bonus after a full draft, and
+    # what a redone round emits beyond its own.
+    n_reached = min(len(finished.tokens) - finished.is_redone, finished.n_drafted)
     positions = range(finished.n_drafted)
     return Counters(
         n_rounds=1,
@@ -157,6 +171,7 @@ def _count_one(finished: Round) -> Counters:
         n_accepted=finished.n_accepted,
         n_rejections=int(mismatch),
         n_before_mismatch=finished.n_accepted * mismatch,
+        n_redone=int(finished.is_redone),
         accepted_per_position=tuple(int(i < finished.n_accepted) for i in positions),
         reached_per_position=tuple(int(i < n_reached) for i in positions),
         n_steps=finished.n_steps,

@@ -90,7 +90,7 @@ class Decoder:
         draft = self._draft(last)
         t_verify = clock()
         batch = (last, *draft.tokens)
-        if draft.tokens:
+        if not target.can_forget(len(draft.tokens)):
             target.mark()
         target.decode(batch, Outputs.ALL)
         t_verified = clock()
@@ -98,9 +98,16 @@ class Decoder:
         t_sample = clock()
         accepted = accept(target, draft.tokens)
         t_rollback = clock()
+        tokens = accepted.tokens
         # The emitted tokens but the last, even where an accepted end of text is the last.
-        n_kept = len(accepted.tokens) - 1
-        target.truncate(n_past + 1 + n_kept)
+        n_kept = len(tokens) - 1
+        n_rejected = len(draft.tokens) - n_kept
+        is_redone = not (target.can_forget(n_rejected) or target.is_eog(tokens[-1]))
+        if is_redone:
+            n_kept = len(tokens)
+            tokens = (*tokens, self._redo(last, tokens, n_past))
+        else:
+            target.truncate(n_past + 1 + n_kept)
         if draft.tokens:
             drafter.judged(n_kept)
         drafter.accept(n_kept)
@@ -115,13 +122,28 @@ class Decoder:
         return Round(
             draft=draft.tokens,
             probabilities=draft.probabilities,
-            tokens=accepted.tokens,
+            tokens=tokens,
             n_accepted=accepted.n_accepted,
+            is_redone=is_redone,
             end=accepted.end,
             n_steps=draft.n_steps,
             chain_s=draft.chain_s,
             times=times,
         ), t_end
+
+    def _redo(self, last: int, emitted: Sequence[int], n_past: int) -> int:
+        """Decode again what counts, from before the round on; return the token that follows.
+
+        As llama-server does where a context cannot forget: it takes what it has emitted for the
+        next draft, which is right, and so wins one token more.
+        """
+        target, drafter = self._target, self._drafter
+        target.truncate(n_past)
+        drafter.taken_back(len(emitted) - 1)
+        batch = (last, *emitted)
+        target.decode(batch, Outputs.ALL)
+        drafter.verified(batch)
+        return target.sample(len(emitted))
 
     def _draft(self, last: int) -> Draft:
         cap = draft_cap(

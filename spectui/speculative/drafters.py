@@ -42,8 +42,19 @@ class Drafter(Protocol):
         """Learn that the target has decoded ``batch``: the last token and the draft."""
         ...
 
+    def taken_back(self, n_accepted: int) -> None:
+        """Learn that the target goes back to before the batch that it has just decoded.
+
+        Its last token and its first ``n_accepted`` drafted ones count; with the token that the
+        target wants behind them it decodes them again, which ``verified`` tells next.
+        """
+        ...
+
     def judged(self, n_accepted: int) -> None:
-        """Learn how many tokens of this drafter's own draft were accepted; not of an empty one."""
+        """Learn how many tokens of this drafter's own draft were accepted; not of an empty one.
+
+        Of a round that was redone the token that the target wanted counts, too.
+        """
         ...
 
     def accept(self, n_accepted: int) -> None:
@@ -63,6 +74,9 @@ class NoDrafter:
 
     def verified(self, batch: Sequence[int]) -> None:
         """Nothing to learn."""
+
+    def taken_back(self, n_accepted: int) -> None:
+        """Nothing to forget."""
 
     def judged(self, n_accepted: int) -> None:
         """Nothing was drafted."""
@@ -161,6 +175,11 @@ class ServerModelDrafter:
         self._is_marked = False
         self._model.decode(batch, self._follows_with)
 
+    def taken_back(self, n_accepted: int) -> None:  # noqa: ARG002 - the protocol's
+        """Forget the batch, all of which is evaluated again."""
+        self._model.truncate(self._n_past)
+        self._is_marked = True
+
     def judged(self, n_accepted: int) -> None:
         """A model drafts what it drafts."""
 
@@ -199,6 +218,10 @@ class FastModelDrafter:
     def verified(self, batch: Sequence[int]) -> None:
         """Remember ``batch``; the cache holds most of it from drafting."""
         self._batch = tuple(batch)
+
+    def taken_back(self, n_accepted: int) -> None:
+        """Keep what counts."""
+        self._model.truncate(min(self._model.n_past, self._n_past + 1 + n_accepted))
 
     def judged(self, n_accepted: int) -> None:
         """A model drafts what it drafts."""
@@ -246,6 +269,10 @@ class VariedDrafter:
         """As the drafter."""
         self._drafter.verified(batch)
 
+    def taken_back(self, n_accepted: int) -> None:
+        """As the drafter."""
+        self._drafter.taken_back(n_accepted)
+
     def judged(self, n_accepted: int) -> None:
         """As the drafter."""
         self._drafter.judged(n_accepted)
@@ -286,6 +313,11 @@ class ChainedDrafter:
         """As all of them."""
         for drafter in self._drafters:
             drafter.verified(batch)
+
+    def taken_back(self, n_accepted: int) -> None:
+        """As all of them."""
+        for drafter in self._drafters:
+            drafter.taken_back(n_accepted)
 
     def judged(self, n_accepted: int) -> None:
         """As the one that was taken."""

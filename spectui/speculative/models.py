@@ -60,6 +60,14 @@ class TargetModel(SequenceModel, Protocol):
         """Whether ``token`` ends a generation."""
         ...
 
+    def can_forget(self, n_tokens: int) -> bool:
+        """Whether truncating the last ``n_tokens`` of the last decode costs next to nothing.
+
+        Where not, the state before that decode has to be marked, and what counts of it is decoded
+        again.
+        """
+        ...
+
 
 class DraftModel(SequenceModel, Protocol):
     """The cheap proposer."""

@@ -59,6 +59,9 @@ class NgramSimpleDrafter:
         """Remember the batch until it is known what of it counts."""
         self._batch = tuple(batch)
 
+    def taken_back(self, n_accepted: int) -> None:
+        """Nothing of the batch has entered the text."""
+
     def judged(self, n_accepted: int) -> None:
         """How a draft fared changes nothing."""
 

@@ -151,6 +151,9 @@ class NgramMapDrafter:
         """Remember the batch until it is known what of it counts."""
         self._batch = tuple(batch)
 
+    def taken_back(self, n_accepted: int) -> None:
+        """Nothing of the batch has entered the text."""
+
     def judged(self, n_accepted: int) -> None:
         """What was accepted bounds the next draft of the same n-gram."""
         if self._last is not None:

@@ -97,6 +97,9 @@ class NgramModDrafter:
         """Remember the batch until it is known what of it counts."""
         self._batch = tuple(batch)
 
+    def taken_back(self, n_accepted: int) -> None:
+        """Nothing of the batch has entered the text."""
+
     def accept(self, n_accepted: int) -> None:
         """The text grows by what was accepted."""
         self._tokens += self._batch[: 1 + n_accepted]

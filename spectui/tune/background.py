@@ -152,6 +152,7 @@ class BackgroundTuning:
                 self._space(),
                 schedule=request.schedule,
                 n_ctx=request.target.n_ctx,
+                rollback=request.target.rollback,
                 kept=self._kept(study, workload) if request.keeps_trace else None,
             )
             search = Search(

@@ -17,6 +17,7 @@ from spectui.replay.ngrams import (
 )
 from spectui.replay.totals import Total, off_seconds, replay_trace
 from spectui.replay.trace import Recording
+from spectui.speculative.rollback import Rollback
 from spectui.tune.kept import KeptTrace
 from spectui.tune.loading import Loader
 from spectui.tune.space import SearchSpace
@@ -226,6 +227,7 @@ class Forecaster:
         *,
         schedule: Schedule,
         n_ctx: int,
+        rollback: Rollback,
         kept: KeptTrace | None = None,
     ) -> None:
         """Prepare; nothing runs yet.
@@ -237,6 +239,7 @@ class Forecaster:
             space: what to replay.
             schedule: the work per round.
             n_ctx: of the target.
+            rollback: how the target forgets.
             kept: the study's trace, for when it goes on; None keeps none.
         """
         self._kept = kept
@@ -247,6 +250,7 @@ class Forecaster:
         self._space = space
         self._schedule = schedule
         self._n_ctx = n_ctx
+        self._rollback = rollback
 
     @property
     def n_prompts(self) -> int:
@@ -307,6 +311,7 @@ class Forecaster:
             self._loader,
             depth=self._space.max_draft,
             n_ctx=self._n_ctx,
+            rollback=self._rollback,
             schedule=self._schedule,
             on_event=on_event,
             has_time=has_time,

@@ -167,7 +167,7 @@ def observed_rounds(
             Observed(group=group, n_past=n_past, catches_up=lacks and one.n_steps > 0, round=one)
         )
         n_past += len(one.tokens)
-        is_behind = _leaves_one_behind(one) or (mtp and one.n_accepted > 0)
+        is_behind = _leaves_one_behind(one) or one.is_redone or (mtp and one.n_accepted > 0)
         lacks = schedule is Schedule.FAST and is_behind
     return found
 

@@ -18,6 +18,7 @@ from spectui.replay.costs import Costs
 from spectui.replay.ngrams import NGRAM_COSTS
 from spectui.replay.trace import ModelIdentity, Recording, Trace
 from spectui.speculative.decoder import Stop
+from spectui.speculative.rollback import Rollback
 from spectui.tune.candidates import Candidate
 from spectui.tune.loading import Loader
 from spectui.tune.probing import CostProbe
@@ -96,6 +97,7 @@ class Tracer:
         *,
         depth: int,
         n_ctx: int,
+        rollback: Rollback,
         schedule: Schedule | None,
         on_event: Callable[[TracingEvent], None],
         has_time: Callable[[], bool] = lambda: True,
@@ -109,6 +111,7 @@ class Tracer:
             loader: of the drafts; without any it is a trace for n-gram drafters alone.
             depth: longest draft that the trace shall answer for.
             n_ctx: of the target.
+            rollback: how the target forgets.
             schedule: the work per round whose costs are measured as well; None for counts only.
             on_event: told what happens, on the caller's thread.
             has_time: asked whether costs may be measured on one prompt more.
@@ -119,6 +122,7 @@ class Tracer:
         self._loader = loader
         self._depth = depth
         self._n_ctx = n_ctx
+        self._rollback = rollback
         self._schedule = schedule
         self._on_event = on_event
         self._has_time = has_time
@@ -183,6 +187,7 @@ class Tracer:
                 n_predict=self._workload.n_predict,
                 n_ctx=self._n_ctx,
                 chains={},
+                rollback=self._rollback,
             )
         )
         self._on_event(OutputRecorded(prompt_id=item.id, result=result))

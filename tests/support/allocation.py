@@ -9,12 +9,12 @@ from pathlib import Path
 from spectui.llama.breakdown import memory_breakdown
 from spectui.llama.buffers import Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
-from spectui.llama.info import Rollback
 from spectui.llama.library import native_log
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.planned import PlanRequest
+from spectui.speculative.rollback import Rollback
 from tests.support.models import MOE, Tiny, write_tiny
 from tests.support.recurrent import write_lfm2, write_mamba
 from tests.support.windowed import write_cohere2
@@ -59,7 +59,13 @@ def allocate(request: PlanRequest) -> tuple[Allocated, Allocated | None]:
         target = stack.enter_context(Model(request.target, load_mtp=request.mtp))
         lines = native_log.tail()
         target_context = stack.enter_context(
-            TargetContext(target, request.context, max_draft=request.max_draft, abort=abort)
+            TargetContext(
+                target,
+                request.context,
+                max_draft=request.max_draft,
+                abort=abort,
+                n_snapshots=request.max_draft if request.mtp else 0,
+            )
         )
         ours = _allocated(target_context, lines)
         if request.mtp:

@@ -30,12 +30,13 @@ from spectui.live.recording import ChatRecording
 from spectui.live.session import LiveSession
 from spectui.live.setup import LiveSetup
 from spectui.llama.buffers import Buffer, BufferKind
-from spectui.llama.info import ModelInfo, Rollback
+from spectui.llama.info import ModelInfo
 from spectui.llama.memory import ModelMemory, WeightTraffic
 from spectui.prompts import Prompt
 from spectui.settings import Settings
 from spectui.speculative.counters import Round, RoundEnd, RoundTimes, count
 from spectui.speculative.decoder import Stop
+from spectui.speculative.rollback import Rollback
 from spectui.tui.app import SpectuiApp
 from spectui.tui.backstage import Backstage
 from spectui.tui.mailbox import Mailbox

@@ -7,9 +7,10 @@ from spectui.config import ModelOptions
 from spectui.engine.demand import FreeMemory
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.buffers import Buffer, BufferKind
-from spectui.llama.info import ModelInfo, Rollback
+from spectui.llama.info import ModelInfo
 from spectui.llama.memory import WeightTraffic
 from spectui.llama.planned import ModelPlan, Plan, PlanRequest
+from spectui.speculative.rollback import Rollback
 
 NOTHING_READ = WeightTraffic(
     cpu_dense_bytes=0,

@@ -10,6 +10,7 @@ from spectui.replay.recorder import record_chains
 from spectui.replay.trace import Chains, ModelIdentity, Recording, Trace
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import NoDrafter
+from spectui.speculative.rollback import Rollback
 from tests.support.scripted import (
     EOG,
     Choose,
@@ -36,10 +37,18 @@ class Scene:
     n_predict: int
     seed: int | None
     """Of the target's sampling, None for greedy."""
+    rollback: Rollback = Rollback.TRUNCATE
 
-    def target(self) -> ScriptedTarget:
+    def target(self, n_snapshots: int = 0) -> ScriptedTarget:
         stream = None if self.seed is None else Stream(self.choose, self.seed)
-        return ScriptedTarget(self.n_ctx, self.choose, eog=EOG, stream=stream)
+        return ScriptedTarget(
+            self.n_ctx,
+            self.choose,
+            eog=EOG,
+            stream=stream,
+            rollback=self.rollback,
+            n_snapshots=n_snapshots,
+        )
 
     def draft(self) -> ScriptedDraft:
         return ScriptedDraft(self.n_ctx, self.propose)
@@ -68,6 +77,7 @@ def scenes(draw: st.DrawFn) -> Scene:
         n_ctx=draw(st.integers(n_prompt + 2, 60)),
         n_predict=draw(st.sampled_from([-1, 1, 2, 5, 24, 40])),
         seed=draw(st.none() | st.integers(0, 99)),
+        rollback=draw(st.sampled_from(Rollback)),
     )
 
 
@@ -91,6 +101,7 @@ def repetitive_scenes(draw: st.DrawFn) -> Scene:
         n_ctx=draw(st.integers(n_prompt + 2, 120)),
         n_predict=draw(st.sampled_from([-1, 1, 2, 24, 60])),
         seed=draw(st.none() | st.integers(0, 99)),
+        rollback=draw(st.sampled_from(Rollback)),
     )
 
 
@@ -112,6 +123,7 @@ def record(scene: Scene) -> tuple[Recording, Chains]:
         n_predict=scene.n_predict,
         n_ctx=scene.n_ctx,
         chains={"draft": chains},
+        rollback=scene.rollback,
     )
     return recording, chains
 

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from spectui.speculative.models import Outputs
+from spectui.speculative.rollback import Rollback, can_forget
 
 Prefix = tuple[int, ...]
 Choose = Callable[[Prefix], int]
@@ -76,21 +77,43 @@ class ScriptedTarget(ScriptedSequence):
     """Chooses by ``choose``; with a ``stream``, one draw per sample decides as well."""
 
     def __init__(
-        self, n_ctx: int, choose: Choose, *, eog: int | None = EOG, stream: "Stream | None" = None
+        self,
+        n_ctx: int,
+        choose: Choose,
+        *,
+        eog: int | None = EOG,
+        stream: "Stream | None" = None,
+        rollback: Rollback = Rollback.TRUNCATE,
+        n_snapshots: int = 0,
     ) -> None:
         super().__init__(n_ctx)
         self._choose = choose
         self._eog = eog
         self._stream = stream
         self._next_output = 0
+        self._rollback = rollback
+        self._n_snapshots = n_snapshots
+        self._n_sampled = 0
+        """Tokens of the text that were sampled: of a batch that is redone the last one is new."""
 
     def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
         super().decode(tokens, outputs)
         self._next_output = 0
 
+    def can_forget(self, n_tokens: int) -> bool:
+        return can_forget(self._rollback, n_tokens, self._n_snapshots)
+
+    def truncate(self, n_past: int) -> None:
+        n_rejected = self.n_past - n_past
+        if not self.can_forget(n_rejected) and self.marked_at is None:
+            raise DisciplineError(f"{n_rejected} tokens cannot be forgotten, and no mark was set")
+        super().truncate(n_past)
+
     def sample(self, output: int) -> int:
-        if output != self._next_output:
+        is_redone = self.n_past - len(self._outputs) + 1 + output <= self._n_sampled
+        if is_redone or (output != self._next_output and output + 1 != len(self._outputs)):
             raise DisciplineError(f"output {output} was sampled, {self._next_output} was next")
+        self._n_sampled = self.n_past - len(self._outputs) + 1 + output
         self._next_output += 1
         prefix = self.output(output)
         return self._choose(prefix) if self._stream is None else self._stream.draw(prefix)

@@ -3,8 +3,9 @@
 from typing import Any
 
 from spectui import __version__
-from spectui.llama.info import ModelInfo, Rollback
+from spectui.llama.info import ModelInfo
 from spectui.monitor.machine import Machine
+from spectui.speculative.rollback import Rollback
 
 Json = dict[str, Any]
 

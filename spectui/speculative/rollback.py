@@ -1,0 +1,39 @@
+"""How a context forgets rejected tokens, and what a round does where it cannot."""
+
+from enum import StrEnum
+
+from spectui.config import SpeculationConfig
+
+
+class Rollback(StrEnum):
+    """What llama.cpp has for a kind of memory."""
+
+    TRUNCATE = "truncate"
+    """``llama_memory_seq_rm`` forgets a suffix: attention-only models."""
+    SNAPSHOT = "snapshot"
+    """The same, as far as the snapshots of a recurrent state reach: ``n_rs_seq``."""
+    CHECKPOINT = "checkpoint"
+    """A recurrent state is saved before a batch and restored; what counts is decoded again."""
+
+
+def usable_snapshots(speculation: SpeculationConfig | None) -> int:
+    """Snapshots of a recurrent state that llama-server keeps for a way of drafting.
+
+    As ``common_params_speculative::need_n_rs_seq``: as many as MTP layers draft, and none for a
+    draft model or for n-gram drafters.
+    """
+    return speculation.draft_max if speculation is not None and speculation.mtp else 0
+
+
+def can_forget(rollback: Rollback, n_tokens: int, n_snapshots: int) -> bool:
+    """Whether a target loses its last ``n_tokens`` just like that.
+
+    Where not, it goes back to a checkpoint and decodes what counts once more.
+    """
+    match rollback:
+        case Rollback.TRUNCATE:
+            return True
+        case Rollback.SNAPSHOT:
+            return n_tokens <= n_snapshots
+        case Rollback.CHECKPOINT:
+            return n_tokens == 0
