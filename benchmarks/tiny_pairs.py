@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -104,17 +103,6 @@ class NodeStop(AbortFlag):
         return self.stop_at is not None and self.n_nodes >= self.stop_at
 
 
-class _Target(TargetContext):
-    """A target with snapshots or without, where the engine always has them."""
-
-    def __init__(self, model: Model, rollback: Rollback, abort: AbortFlag) -> None:
-        self._has_snapshots = rollback is Rollback.SNAPSHOT
-        super().__init__(model, CONTEXT, max_draft=MAX_DRAFT, abort=abort)
-
-    def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure
-        return super()._params(options, max_outputs, n_snapshots if self._has_snapshots else 0)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """What a generation came to."""
@@ -142,7 +130,12 @@ class Pair(Closing):
         self.drafts: dict[str, DraftContext] = {}
         with ExitStack() as stack:
             model = stack.enter_context(Model(kind.written(folder, 0.0), load_mtp=kind.mtp))
-            self.target = stack.enter_context(_Target(model, rollback, self.abort))
+            # Where there are snapshots every draft may use them: the engine lets MTP layers alone.
+            n_snapshots = MAX_DRAFT if rollback is Rollback.SNAPSHOT else 0
+            context = TargetContext(
+                model, CONTEXT, max_draft=MAX_DRAFT, abort=self.abort, n_snapshots=n_snapshots
+            )
+            self.target = stack.enter_context(context)
             if self.target.rollback is not rollback:
                 raise RuntimeError(f"{kind.name} forgets by {self.target.rollback}, not {rollback}")
             if kind.mtp:

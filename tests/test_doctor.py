@@ -378,6 +378,20 @@ def test_drafts_need_a_target(spectui: Spectui, tiny: TinyPath, tmp_path: Path) 
         assert "need a target" in spectui.err
 
 
+def test_a_draft_that_would_end_llama_server_cannot_serve(
+    spectui: Spectui, tiny: TinyPath, tmp_path: Path
+) -> None:
+    write_mamba(Tiny(), tmp_path / "mamba.gguf")
+    pair = ("-m", tiny(TARGET), "-md", tmp_path / "mamba.gguf", "-c", 256)
+    found = document(spectui, *pair, code=3)
+    assert found["drafts"][0]["compatible"] is False
+    (error,) = texts(found, "error")
+    assert "it would abort" in error
+    # Both are saved and restored together.
+    both = ("-m", tmp_path / "mamba.gguf", "-md", tmp_path / "mamba.gguf", "-c", 256)
+    assert document(spectui, *both)["drafts"][0]["compatible"] is True
+
+
 def test_one_draft_that_serves_is_enough(spectui: Spectui, tiny: TinyPath) -> None:
     drafts = ("-md", tiny(Tiny(n_extra=200)), "-md", tiny(CLOSE_DRAFT))
     found = document(spectui, "-m", tiny(TARGET), *drafts, "-c", 256)

@@ -61,7 +61,14 @@ def engine(folder: Path, request: pytest.FixtureRequest) -> Iterator[Engine]:
         yield started
 
 
-def recorded(engine: Engine, command: Generate) -> Recording:
+@pytest.fixture
+def rollback(request: pytest.FixtureRequest) -> Rollback:
+    """How the loaded target forgets."""
+    is_hybrid = request.node.callspec.params["engine"] == "qwen35"
+    return Rollback.SNAPSHOT if is_hybrid else Rollback.TRUNCATE
+
+
+def recorded(engine: Engine, rollback: Rollback, command: Generate) -> Recording:
     plain = engine.generate(command)
     told = engine.record_chains(
         RecordChains(
@@ -81,17 +88,17 @@ def recorded(engine: Engine, command: Generate) -> Recording:
         n_predict=command.n_predict,
         n_ctx=512,
         chains={MTP_KIND: told.chains},
-        rollback=Rollback.TRUNCATE,
+        rollback=rollback,
     )
 
 
 @pytest.mark.parametrize("reuse_prompt", [False, True], ids=["fresh", "reused"])
 @pytest.mark.parametrize("prompt", PROMPTS, ids=len)
 def test_a_recording_predicts_every_setting(
-    engine: Engine, prompt: tuple[int, ...], *, reuse_prompt: bool
+    engine: Engine, rollback: Rollback, prompt: tuple[int, ...], *, reuse_prompt: bool
 ) -> None:
     command = Generate(prompt=prompt, n_predict=48, sampling=ENDLESS, reuse_prompt=reuse_prompt)
-    recording = recorded(engine, command)
+    recording = recorded(engine, rollback, command)
     totals = replay_trace((recording,), MTP_KIND, GRID)
     chained = [total.speculation.after((NGRAMS,)) for total in totals[:2]]
     n_accepted = 0
@@ -111,7 +118,7 @@ def test_a_full_context_is_predicted(folder: Path) -> None:
         options = ModelOptions(path=folder / "glm4moe.gguf")
         loaded = engine.load_target(options, small_context(64), max_draft=MAX_DRAFT, mtp=True)
         command = Generate(prompt=PROMPTS[0], sampling=ENDLESS)
-        recording = replace(recorded(engine, command), n_ctx=loaded.n_ctx)
+        recording = replace(recorded(engine, loaded.rollback, command), n_ctx=loaded.n_ctx)
         for total in replay_trace((recording,), MTP_KIND, GRID):
             result = engine.generate(replace(command, speculation=total.speculation))
             assert total.n_drafted == result.counters.n_drafted

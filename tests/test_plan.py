@@ -27,7 +27,7 @@ from tests.support.allocation import (
     planned_bytes,
 )
 from tests.support.models import EMBEDDING, MOE, TARGET, Tiny, TinyPath
-from tests.support.mtp import WRITERS
+from tests.support.mtp import WRITERS, write_qwen35
 from tests.support.shapes import QWEN3_0_6B, QWEN3_30B_A3B, QWEN3_NEXT_80B_A3B, Shape, write_header
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -158,8 +158,8 @@ def test_mapped_weights_are_told_apart(planner: Planner, tiny: TinyPath) -> None
     [
         ("llama", Rollback.TRUNCATE),
         ("mamba", Rollback.CHECKPOINT),
-        ("lfm2", Rollback.SNAPSHOT),
-        ("lfm2-window", Rollback.SNAPSHOT),
+        ("lfm2", Rollback.CHECKPOINT),
+        ("lfm2-window", Rollback.CHECKPOINT),
     ],
 )
 def test_the_kind_of_rollback_is_foreseen(
@@ -167,22 +167,21 @@ def test_the_kind_of_rollback_is_foreseen(
 ) -> None:
     options = ModelOptions(path=kinds[kind])
     assert planner.plan(PlanRequest(target=options, context=SMALL)).target.rollback is rollback
-    # A draft keeps no snapshots, and an attention window alone takes nothing away.
     pair = PlanRequest(target=ModelOptions(path=kinds["llama"]), draft=options, context=SMALL)
     draft = planner.plan(pair).draft
     assert draft is not None
-    expected = Rollback.CHECKPOINT if rollback is Rollback.SNAPSHOT else rollback
-    assert draft.rollback is expected
+    assert draft.rollback is rollback
 
 
-def test_snapshots_for_longer_drafts_take_more(planner: Planner, kinds: dict[str, Path]) -> None:
-    options = ModelOptions(path=kinds["lfm2"])
-    sizes = [
-        planned_bytes(
-            planner.plan(PlanRequest(target=options, context=SMALL, max_draft=n)).buffers
-        )[HOST, "cache"]
-        for n in (1, 3, 7)
-    ]
+def test_snapshots_for_longer_drafts_of_mtp_layers_take_more(
+    planner: Planner, tmp_path: Path
+) -> None:
+    path = tmp_path / "target.gguf"
+    write_qwen35(Tiny(), path)
+    request = PlanRequest(target=ModelOptions(path=path), context=SMALL, mtp=True)
+    plans = [planner.plan(replace(request, max_draft=n)) for n in (1, 3, 7)]
+    assert {plan.target.rollback for plan in plans} == {Rollback.SNAPSHOT}
+    sizes = [planned_bytes(plan.buffers)[HOST, "cache"] for plan in plans]
     per_snapshot_bytes = (sizes[1] - sizes[0]) // 2
     assert per_snapshot_bytes > 0
     assert sizes[2] - sizes[1] == 4 * per_snapshot_bytes

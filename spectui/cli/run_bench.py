@@ -22,6 +22,7 @@ from spectui.errors import CancelledError, SpectuiError, UsageError
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
+from spectui.speculative.rollback import unserved
 from spectui.tune.bench import run_bench
 from spectui.tune.measurement import Measurer
 from spectui.tune.workload import Workload, tokenize, with_length
@@ -69,6 +70,10 @@ def bench(
         _check_drafts(options, models, speculation)
         with open_engine(options, progress) as engine:
             target, draft = _load(engine, options, models, speculation)
+            if draft is not None and (why := unserved(target.rollback, draft.rollback)):
+                progress.say(
+                    f"mind that llama-server cannot run {draft.info.path.name} here: {why}"
+                )
             schedule = _schedule(options, target, progress)
             workload = _tokenize(engine, options, prompts, target)
             workloads = [

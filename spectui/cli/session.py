@@ -20,6 +20,7 @@ from spectui.llama.gguf_file import read_gguf
 from spectui.llama.library import native_log
 from spectui.prompts import Prompt, builtin_suite, load_prompts
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
+from spectui.speculative.rollback import unserved
 from spectui.tune.candidates import Candidate
 
 
@@ -90,7 +91,7 @@ def load_models(
     wanted = shared.schedule_kind()
     if effective_schedule(wanted, target.mtp_layers) is not wanted:
         progress.say(f"mind that --schedule {wanted} is not for {MTP_KIND}: {ONLY_SERVER}")
-    candidates = _load_drafts(engine, shared, models, progress)
+    candidates = _load_drafts(engine, shared, models, target, progress)
     return target, candidates if mtp is None else (*candidates, mtp)
 
 
@@ -121,7 +122,7 @@ def _load_target(
 
 
 def _load_drafts(
-    engine: Engine, shared: SharedOptions, models: Models, progress: Progress
+    engine: Engine, shared: SharedOptions, models: Models, target: ModelLoaded, progress: Progress
 ) -> tuple[Candidate, ...]:
     """Load every draft once: which fit the target, and why the others do not.
 
@@ -130,7 +131,7 @@ def _load_drafts(
             drafters are left.
     """
     drafts = models.drafts.items()
-    found = [_candidate(engine, name, shared.draft_options(path)) for name, path in drafts]
+    found = [_candidate(engine, name, shared.draft_options(path), target) for name, path in drafts]
     found += models.refused
     for candidate in found:
         if candidate.reason is not None:
@@ -149,11 +150,17 @@ def _none_fits(found: Sequence[Candidate]) -> SpectuiError:
     return kind(f"none of the {len(found)} drafts can serve ({why}); give another one")
 
 
-def _candidate(engine: Engine, name: str, options: ModelOptions) -> Candidate:
+def _candidate(engine: Engine, name: str, options: ModelOptions, target: ModelLoaded) -> Candidate:
     try:
         loaded = engine.load_draft(options)
     except (BadInputError, DoesNotFitError) as error:
         return Candidate(name=name, options=options, loaded=None, error=error)
     finally:
         engine.unload_draft()
-    return Candidate(name=name, options=options, loaded=loaded)
+    reason = unserved(target.rollback, loaded.rollback)
+    if reason is None:
+        return Candidate(name=name, options=options, loaded=loaded)
+    text = (
+        f"{options.path} cannot draft for {target.info.path.name}: {reason}; choose another draft"
+    )
+    return Candidate(name=name, options=options, loaded=None, error=BadInputError(text))

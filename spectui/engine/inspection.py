@@ -13,6 +13,7 @@ from spectui.llama.draft_files import check_is_model, check_is_target
 from spectui.llama.gguf_file import check_tokens, read_gguf
 from spectui.llama.model import Model
 from spectui.models.pairs import incompatibility
+from spectui.speculative.rollback import unserved
 
 _UNREADABLE = (BadInputError, DoesNotFitError)
 """A damaged header may ask for more memory than there is."""
@@ -76,4 +77,7 @@ def _open(path: Path, cancelled: Callable[[], bool]) -> Model:
 
 
 def _misfit(target: Model, draft: Model) -> str | None:
-    return None if draft is target else incompatibility(target.vocabulary, draft.vocabulary)
+    if draft is target:
+        return None
+    reason = incompatibility(target.vocabulary, draft.vocabulary)
+    return reason or unserved(target.rollback, draft.rollback)

@@ -13,6 +13,7 @@ from spectui.llama.files import FileIdentity
 from spectui.llama.planned import Backend, DeviceMemory, ModelPlan, ModelRequest, Plan, PlanRequest
 from spectui.llama.questions import Answer, Ask, Question
 from spectui.models.pairs import Outline, PairReport, report
+from spectui.speculative.rollback import unserved
 
 TIMEOUT_S = 30.0
 """For one plan, and for the child's start. Plans take less than two seconds on a free machine."""
@@ -108,10 +109,12 @@ class Planner(Closing):
         draft = ModelRequest(options=request.draft, context=request.context, max_draft=None)
         found = self._pair(target, draft)
         compared = self._report({role: file for role, (file, _plan) in found.items()})
+        plans = {role: plan for role, (_file, plan) in found.items()}
+        ours, theirs = plans[_Role.TARGET], plans[_Role.DRAFT]
         return Plan(
-            target=found[_Role.TARGET][1],
-            draft=found[_Role.DRAFT][1],
-            incompatibility=compared.reason,
+            target=ours,
+            draft=theirs,
+            incompatibility=compared.reason or unserved(ours.rollback, theirs.rollback),
             report=compared,
         )
 

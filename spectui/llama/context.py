@@ -196,7 +196,7 @@ class Context(Closing):
 
     def _find_rollback(self) -> None:
         if self.model.no_alloc:
-            self._memory.foresee(self.model.c)
+            self._memory.foresee(self.model.rollback)
             return
         # As common_context_can_seq_rm: decode two tokens and try to forget one.
         self.decode((0, 0), Outputs.LAST)

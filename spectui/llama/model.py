@@ -15,6 +15,7 @@ from spectui.llama.info import ModelInfo
 from spectui.llama.library import ensure_backend, native_log
 from spectui.llama.placement import ModelParams
 from spectui.llama.vocabulary import Vocabulary
+from spectui.speculative.rollback import Rollback
 
 _OUT_OF_MEMORY = (
     "out of memory",
@@ -126,6 +127,15 @@ class Model(Closing):
             if n < size:
                 return buffer.value.decode(errors="replace")
             size = n + 1
+
+    @property
+    def rollback(self) -> Rollback:
+        """How its contexts forget rejected tokens, without snapshots.
+
+        Of llama.cpp's memories only those with a recurrent state refuse to lose their end.
+        """
+        recurrent = C.llama_model_is_recurrent(self._model) or C.llama_model_is_hybrid(self._model)
+        return Rollback.CHECKPOINT if recurrent else Rollback.TRUNCATE
 
     def check_generates(self) -> None:
         """Refuse models that cannot continue a text.

@@ -58,7 +58,7 @@ class TargetContext(Context):
         self._n_embd: int = C.llama_model_n_embd_out(model.c)
 
     def use_snapshots(self, n: int) -> None:
-        """Go back to the last ``n`` snapshots of a recurrent state at most, where there are any."""
+        """From now on go back to the last ``n`` snapshots of a recurrent state at most."""
         self._memory.n_snapshots = min(n, C.llama_n_rs_seq(self.c))
 
     def show_states_to(self, follower: Follower | None) -> None:

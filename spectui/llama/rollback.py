@@ -35,25 +35,21 @@ class SequenceMemory:
         self._checkpoint: _Checkpoint | None = None
         self.rollback = Rollback.TRUNCATE
         self.n_snapshots = 0
-        """Of those that there are, how many may be gone back to."""
+        """Those of a recurrent state that may be gone back to: at most those that there are."""
 
     def tried(self) -> None:
         """Find out how it forgets, once two tokens have been decoded; it is empty afterwards."""
-        if C.llama_n_rs_seq(self._context) > 0:
+        self.n_snapshots = C.llama_n_rs_seq(self._context)
+        if self.n_snapshots > 0:
             self.rollback = Rollback.SNAPSHOT
         elif not self._removes(1):
             self.rollback = Rollback.CHECKPOINT
         self.clear()
 
-    def foresee(self, model: Any) -> None:  # noqa: ANN401 - a C pointer
-        """Say how it would forget, where nothing can be decoded.
-
-        Of llama.cpp's memories only those with a recurrent state refuse to lose their end.
-        """
-        if C.llama_n_rs_seq(self._context) > 0:
-            self.rollback = Rollback.SNAPSHOT
-        elif C.llama_model_is_recurrent(model) or C.llama_model_is_hybrid(model):
-            self.rollback = Rollback.CHECKPOINT
+    def foresee(self, without_snapshots: Rollback) -> None:
+        """Say how it would forget, where nothing can be decoded."""
+        has_snapshots = C.llama_n_rs_seq(self._context) > 0
+        self.rollback = Rollback.SNAPSHOT if has_snapshots else without_snapshots
 
     def mark(self, n_past: int) -> None:
         """Make it cheap to go back to the ``n_past`` tokens that are held now."""

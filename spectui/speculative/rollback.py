@@ -37,3 +37,17 @@ def can_forget(rollback: Rollback, n_tokens: int, n_snapshots: int) -> bool:
             return n_tokens <= n_snapshots
         case Rollback.CHECKPOINT:
             return n_tokens == 0
+
+
+def unserved(target: Rollback, draft: Rollback) -> str | None:
+    """Say why llama-server cannot run a draft model beside a target, None if it can.
+
+    It takes rejected tokens back from both alike, and aborts where the draft cannot forget them
+    (``common_context_seq_rm``). Only where the target goes back to checkpoints the draft does, too.
+    """
+    if target is not Rollback.TRUNCATE or draft is Rollback.TRUNCATE:
+        return None
+    return (
+        "its recurrent state cannot forget rejected tokens, and llama-server saves it only where "
+        "the target has such a state, too: it would abort"
+    )
