@@ -185,6 +185,9 @@ def weights_of(recipe: Tiny, name: str, shape: tuple[int, ...]) -> Weights:
     weights = _gaussian(recipe.seed, name, shape)
     if recipe.noise:
         weights = weights + np.float32(recipe.noise) * _gaussian(recipe.noise_seed, name, shape)
+    if name.endswith("ssm_a"):
+        # A recurrent state decays: else what rounding moves would grow with every token.
+        return -4 * abs(weights) / np.float32(shape[-1] ** 0.5)
     # Embeddings of norm 1 per element; every matrix keeps that norm.
     return weights if name == _EMBEDDINGS else weights / np.float32(shape[-1] ** 0.5)
 

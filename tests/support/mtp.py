@@ -183,8 +183,6 @@ def _weights(recipe: Tiny, name: str, shape: tuple[int, ...], *, echoes: bool) -
     part = name.split(".", 2)[-1].removesuffix(".weight")
     if name == "output.weight":
         return weights * np.float32(_SHARPNESS)
-    if part == "ssm_a":
-        return -abs(weights)  # what decays
     if part in _ENDS_OF_BLOCKS:
         is_silent = echoes and int(name.split(".")[1]) >= _N_TRUNK
         return weights * np.float32(0.0 if is_silent else _BLOCK_SHARE)
