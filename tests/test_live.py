@@ -112,6 +112,11 @@ def test_ideal_terms_never_make_it_slower(model: RoundModel) -> None:
     assert largest_loss(model)[1] >= full_speedup(model) * (1 - 1e-9)
 
 
+def test_a_redone_round_emits_one_token_more() -> None:
+    model = RoundModel(alpha=0.5, gamma=3, draft_step=0.1, verify=1.2, rollback=0.8, redone=0.875)
+    assert full_speedup(model) == pytest.approx((1.875 + 0.875) / (0.3 + 1.2 + 0.8))
+
+
 @pytest.mark.parametrize(
     ("change", "loss"),
     [

@@ -81,6 +81,7 @@ def expectation_state(
         # V of the mean batch of these very rounds, not of one size.
         verify=setting.times.verify_s / setting.n_rounds / step_s,
         rollback=setting.times.rollback_s / setting.n_rounds / step_s,
+        redone=setting.n_redone / setting.n_rounds,
     )
     if inputs.verify <= 0:
         return ExpectationState(reason="verifying took no time", measured=measured)

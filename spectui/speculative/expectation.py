@@ -27,6 +27,8 @@ class RoundModel:
     verify: float
     """V(γ+1)/V(1), above 0."""
     rollback: float = 0.0
+    redone: float = 0.0
+    """Share of the rounds that are redone: each emits one token more."""
 
     @property
     def cost(self) -> float:
@@ -54,7 +56,7 @@ def leviathan_speedup(alpha: float, gamma: float, draft_step: float) -> float:
 
 def full_speedup(model: RoundModel) -> float:
     """Return E[tokens/round] / (γ·c + V(γ+1)/V(1) + rollback/V(1))."""
-    return expected_tokens(model.alpha, model.gamma) / model.cost
+    return (expected_tokens(model.alpha, model.gamma) + model.redone) / model.cost
 
 
 def largest_loss(model: RoundModel) -> tuple[Loss, float]:
@@ -64,10 +66,10 @@ def largest_loss(model: RoundModel) -> tuple[Loss, float]:
     rollback.
     """
     ideal = {
-        Loss.REJECTIONS: replace(model, alpha=1.0),
+        Loss.REJECTIONS: replace(model, alpha=1.0, redone=0.0),
         Loss.DRAFT: replace(model, draft_step=0.0),
         Loss.VERIFY: replace(model, verify=min(model.verify, 1.0)),
-        Loss.ROLLBACK: replace(model, rollback=0.0),
+        Loss.ROLLBACK: replace(model, rollback=0.0, redone=0.0),
     }
     without = {loss: full_speedup(changed) for loss, changed in ideal.items()}
     worst = max(without, key=lambda loss: without[loss])
