@@ -46,7 +46,7 @@ def test_help_is_shown(spectui: Spectui, command: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["tune"], ["models", "demo"], ["models", "pull"]], ids=" ".join
+    "command", [["tune"], ["export"], ["models", "demo"], ["models", "pull"]], ids=" ".join
 )
 def test_help_loads_nothing_heavy(command: list[str]) -> None:
     heavy = ("numpy", "optuna", "textual", "llama_cpp", "huggingface_hub")

@@ -165,6 +165,10 @@ def test_an_ngram_drafter_is_exported_without_the_draft() -> None:
 @given(setup=setups)
 def test_a_shell_reads_the_variables_back(setup: ExportSetup) -> None:
     setup = changed(setup, context=dataclasses.replace(setup.context, threads_batch=0))
+    if any(len(f"-{word}-".splitlines()) > 1 for word in setup.kept_extra()):
+        with pytest.raises(BadInputError, match="cannot hold the line end"):
+            current(setup, Format.ENV)
+        return
     assignments = shlex.split(without_comments(current(setup, Format.ENV)))
     own = divide(setup.with_extra(()).arguments(Dialect.LLAMA_CPP))
     assert [assignment.partition("=")[2] for assignment in assignments] == [
@@ -313,7 +317,7 @@ def test_arguments_without_a_variable_stand_in_the_line_to_start_with() -> None:
 
 def test_a_real_shell_takes_the_variables(tmp_path: Path) -> None:
     path = Path("/a b/it's $HOME `id`\n#.gguf")
-    setup = changed(target=ModelOptions(path=path, cpu_moe=True), extra=("-x", "a\nrm -rf nothing"))
+    setup = changed(target=ModelOptions(path=path, cpu_moe=True), extra=("-x", "a; rm -rf nothing"))
     (tmp_path / "FILE").write_text(current(setup, Format.ENV), "utf-8")
     script = "set -a; . ./FILE; set +a; env -0"
     done = subprocess.run(["sh", "-c", script], cwd=tmp_path, check=True, capture_output=True)
@@ -321,6 +325,12 @@ def test_a_real_shell_takes_the_variables(tmp_path: Path) -> None:
     found = dict(entry.split("=", 1) for entry in done.stdout.decode().split("\0") if entry)
     assert found["LLAMA_ARG_MODEL"] == str(path)
     assert (found["LLAMA_ARG_CPU_MOE"], found["LLAMA_ARG_SPEC_DRAFT_N_MAX"]) == ("1", "8")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\u2028"])
+def test_a_line_end_that_would_be_lost_in_a_comment_is_an_error(end: str) -> None:
+    with pytest.raises(BadInputError, match="cannot hold the line end"):
+        current(changed(extra=("-x", f"a{end}rm -rf nothing")), Format.ENV)
 
 
 def test_a_models_preset_file_holds_each_option_once() -> None:

@@ -38,6 +38,7 @@ from spectui.speculative.decoder import Stop
 from spectui.tune.background import BackgroundTuning, TuningRequest
 from spectui.tune.measurement import Measurer
 from spectui.tune.progress import Phase, TuningState
+from spectui.tune.studies import list_studies
 from spectui.tune.trials import TrialState
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
 from tests.support.mtp import write_qwen35
@@ -287,6 +288,21 @@ def test_tuning_ends_with_a_verdict(watched: Watched, setup: LiveSetup) -> None:
     assert state.result.speedup is not None
     assert [record.state for record in state.records] == [TrialState.COMPLETE] * 2
     assert state.n_confirmed == state.n_to_confirm == 6
+
+
+def test_what_tuning_advised_is_kept_with_its_study(watched: Watched, setup: LiveSetup) -> None:
+    watched.load(setup)
+    own = replace(setup, server_threads=7, extra=("--jinja",))
+    state = tuned(watched, own)
+    assert state.result is not None
+    [study] = list_studies(None)
+    assert study.name == state.study
+    outcome = study.outcome
+    assert outcome is not None
+    assert outcome.verdict == state.result.verdict
+    assert (outcome.context.threads, outcome.extra) == (7, ("--jinja",))
+    assert outcome.target == setup.target
+    assert (outcome.speculation is None) == (not outcome.verdict.use_speculation)
 
 
 def test_a_target_that_drafts_for_itself_is_tuned_as_a_pair_is(

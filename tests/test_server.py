@@ -82,9 +82,10 @@ def stand_in(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _no_process_is_left() -> Iterator[None]:
-    before = psutil.Process().children()
+    before = psutil.Process().children(recursive=True)
     yield
-    assert [child for child in psutil.Process().children() if child not in before] == []
+    left = psutil.Process().children(recursive=True)
+    assert [process for process in left if process not in before] == []
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,10 @@ import click
 
 from spectui import __version__
 
-_COMMANDS = ("cockpit", "bench", "doctor", "models", "presets", "probe", "replay", "trace", "tune")
+_COMMANDS = (
+    *("cockpit", "bench", "doctor", "export", "models", "presets", "probe", "replay", "trace"),
+    "tune",
+)
 """Each lives in the module of the same name, as ``command``."""
 
 

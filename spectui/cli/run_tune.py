@@ -25,7 +25,7 @@ from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.engine.fitting import with_n_cpu_moe
-from spectui.errors import CancelledError, UsageError
+from spectui.errors import BadInputError, CancelledError, UsageError
 from spectui.export import NGRAM_DIALECTS, Dialect
 from spectui.models.sizes import counted
 from spectui.monitor.machine import this_machine
@@ -38,6 +38,7 @@ from spectui.tune.forecast import Forecaster
 from spectui.tune.kept import KeptTrace, identities, study_trace
 from spectui.tune.loading import Loader
 from spectui.tune.measurement import Measurer
+from spectui.tune.outcome import advised, outcome_of, to_plain
 from spectui.tune.search import Limits, Search, TuneResult
 from spectui.tune.space import Parameter, SearchSpace, longest_draft
 from spectui.tune.spec import study_name, study_spec
@@ -137,6 +138,7 @@ def _run(
                 experts.check(run.space.placements, run.study.name)
             result = _search(engine, run, progress)
             interrupts.hold()
+            _keep_outcome(run, result, progress)
         return run, result, conditions(result.trials, before, hottest_c())
 
 
@@ -250,6 +252,24 @@ def _search(engine: Engine, run: TuneRun, progress: Progress) -> TuneResult:
         forecaster=forecaster,
     )
     return search.run()
+
+
+def _keep_outcome(run: TuneRun, result: TuneResult, progress: Progress) -> None:
+    """Store with the study what is about to be printed, for ``export``."""
+    outcome = outcome_of(
+        result,
+        target=run.target_beside(advised(result).draft),
+        candidates=run.candidates,
+        context=run.shared.context_options(),
+        schedule=run.shared.schedule_kind(),
+        mtp_layers=run.target.mtp_layers,
+        dialect=Dialect(run.options.dialect),
+    )
+    try:
+        run.study.keep(to_plain(outcome))
+    except BadInputError as error:
+        # That must not cost what is about to be printed.
+        progress.say(f"spectui export will not know of this verdict: {error}")
 
 
 def _trace(run: TuneRun, tracing: Tracing) -> Trace:

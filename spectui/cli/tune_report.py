@@ -18,6 +18,7 @@ from spectui.tune.categories import judge_profiles, per_category
 from spectui.tune.conditions import Conditions
 from spectui.tune.explain import explain_result
 from spectui.tune.measurement import measurements
+from spectui.tune.outcome import advised
 from spectui.tune.pace import Spent
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.search import TuneResult
@@ -29,7 +30,7 @@ _OVER = 1.1
 
 def report(result: TuneResult, run: TuneRun, met: Conditions) -> None:
     """Print what was found and how to use it."""
-    flags, command = _command(run, result.best if result.verdict.use_speculation else None)
+    flags, command = _command(run, advised(result))
     best_command = None if result.best is None else _command(run, result.best)[1]
     findings = _findings(result, run, met)
     document = tune_document(
@@ -53,12 +54,11 @@ def report(result: TuneResult, run: TuneRun, met: Conditions) -> None:
     write_result(document, "\n".join(lines), run.shared.json_path)
 
 
-def _command(run: TuneRun, arm: Arm | None) -> tuple[list[str], str]:
-    """Flags and command line of an arm, None for off."""
+def _command(run: TuneRun, arm: Arm) -> tuple[list[str], str]:
+    """Flags and command line of an arm."""
     by_name = {candidate.name: candidate.options for candidate in run.candidates}
-    draft = None if arm is None or arm.draft is None else by_name[arm.draft]
-    target = run.target_beside(None if arm is None else arm.draft)
-    given = target, draft, run.shared.context_options(), None if arm is None else arm.speculation
+    draft = None if arm.draft is None else by_name[arm.draft]
+    given = run.target_beside(arm.draft), draft, run.shared.context_options(), arm.speculation
     dialect = Dialect(run.options.dialect)
     return server_arguments(*given, dialect=dialect), server_command(*given, dialect=dialect)
 

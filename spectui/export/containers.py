@@ -2,6 +2,7 @@
 
 import dataclasses
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,18 +60,21 @@ def llama_swap(setup: ExportSetup, dialect: Dialect) -> str:
         BadInputError: the dialect has no words for it, or llama-swap would change a value.
     """
     own = setup.with_extra(without(setup.extra, "--host", "--port"))
-    lines = ["llama-server --port ${PORT}"]
-    for given in divide(own.arguments(dialect)):
-        line = shlex.join(given.words)
-        # It replaces macros and takes lines apart before it looks for quotes.
-        if "${" in line or "\n" in line:
-            raise BadInputError(
-                f"{given.flag}: llama-swap cannot hold a value with '${{' or a line end; "
-                f"choose another format, or rename the file"
-            )
-        lines.append(line)
+    lines = [f"{_swap_line([setup.program])} --port ${{PORT}}"]
+    lines += [_swap_line(given.words) for given in divide(own.arguments(dialect))]
     command = _Block("\n".join(lines) + "\n")
     return _document(setup, {"models": {slug(setup.name): {"cmd": command}}})
+
+
+def _swap_line(words: Sequence[str]) -> str:
+    line = shlex.join(words)
+    # It replaces macros and takes lines apart before it looks for quotes.
+    if "${" in line or "\n" in line:
+        raise BadInputError(
+            f"{words[0]}: llama-swap cannot hold a value with '${{' or a line end; "
+            f"choose another format, or rename the file"
+        )
+    return line
 
 
 def compose(setup: ExportSetup, dialect: Dialect) -> str:

@@ -46,12 +46,12 @@ def file_name(setup: ExportSetup, format: Format) -> str:  # noqa: A002 - the op
 
 def _command(setup: ExportSetup, dialect: Dialect) -> str:
     """One line for a POSIX shell, below the comments."""
-    line = shlex.join(["llama-server", *setup.arguments(dialect)])
+    line = shlex.join([setup.program, *setup.arguments(dialect)])
     return f"{commented(setup.comments())}{line}\n"
 
 
 def _args(setup: ExportSetup, dialect: Dialect) -> str:
-    """One shell-quoted argument per line: ``xargs -a FILE llama-server``."""
+    """One shell-quoted argument per line, as ``eval "arguments=($(cat FILE))"`` reads them."""
     lines = "\n".join(shlex.quote(argument) for argument in setup.arguments(dialect))
     return f"{commented(setup.comments())}{lines}\n"
 
@@ -65,24 +65,33 @@ def _env(setup: ExportSetup, dialect: Dialect) -> str:
     own = setup.with_extra(()).arguments(dialect)
     lines, remaining = [], list[str]()
     for given in divide(own):
-        assignment = _assignment(given, dialect)
+        assignment = _assignment(given, setup, dialect)
         if assignment is None:
+            reader = dialect if setup.accepted is None else setup.accepted.program
             raise BadInputError(
-                f"{given.flag} has no environment variable in {dialect}; choose another format"
+                f"{given.flag} has no environment variable in {reader}; choose another format"
             )
         lines.append(assignment)
     for given in divide(setup.arguments(dialect)[len(own) :]):
-        assignment = _assignment(given, dialect)
+        assignment = _assignment(given, setup, dialect)
         if assignment is None:
             remaining += given.words
         else:
             lines.append(assignment)
-    start = f"set -a; . ./FILE; set +a; {shlex.join(['llama-server', *remaining])}"
+    start = f"set -a; . ./FILE; set +a; {shlex.join([setup.program, *remaining])}"
+    if len(start.splitlines()) > 1:
+        raise BadInputError(
+            "the line to start with stands in a comment, which cannot hold the line end in one of "
+            "your own arguments; choose another format"
+        )
     return commented((*setup.comments(), start)) + "".join(lines)
 
 
-def _assignment(given: Given, dialect: Dialect) -> str | None:
-    variable = given.option and given.option.variable_in(dialect)
+def _assignment(given: Given, setup: ExportSetup, dialect: Dialect) -> str | None:
+    option, accepted = given.option, setup.accepted
+    if option is None:
+        return None
+    variable = option.variable_in(dialect) if accepted is None else accepted.variable_of(option)
     value = given.values[0] if given.values else "1"
     return f"{variable}={shlex.quote(value)}\n" if variable else None
 
@@ -100,7 +109,7 @@ def _json(setup: ExportSetup, dialect: Dialect) -> str:
         "draft": None if draft is None else str(draft.path),
         "speculation": None if speculation is None else _speculation(speculation),
         "arguments": arguments,
-        "command": shlex.join(["llama-server", *arguments]),
+        "command": shlex.join([setup.program, *arguments]),
     }
     if speculation is None:
         document |= {"draft_reason": OFF, "speculation_reason": OFF}

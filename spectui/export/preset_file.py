@@ -5,13 +5,16 @@ cannot hold is an error here, not a value cut short there.
 """
 
 import re
+import shlex
 
 from spectui.errors import BadInputError
+from spectui.export.accepted import Accepted
 from spectui.export.dialects import Dialect
 from spectui.export.setup import ExportSetup, commented
 from spectui.export.words import Given, divide, without
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_READS_IT = "--models-preset"
 _CUTS = re.compile(r"[;#\r\n]|^[ \t]|[ \t]$")
 
 
@@ -25,18 +28,23 @@ def preset_file(setup: ExportSetup, dialect: Dialect) -> str:
         raise BadInputError(
             f"{dialect} reads no models preset file; choose another format, such as llama-swap"
         )
+    accepted = setup.accepted
+    if accepted is not None and _READS_IT not in accepted.flags:
+        raise BadInputError(
+            f"{accepted.program} reads no models preset file; choose another format"
+        )
     # The router that reads the file chooses where its models listen.
     own = setup.with_extra(without(setup.extra, "--host", "--port"))
     entries: dict[str, str] = {}
     for given in divide(own.arguments(dialect)):
-        key = _key(given)
+        key = _key(given, accepted)
         if key in entries:
             raise BadInputError(
                 f"{given.flag} is given twice, but a models preset file holds each option once; "
                 f"choose another format"
             )
         entries[key] = _value(given)
-    start = ("start it with: llama-server --models-preset FILE",)
+    start = (f"start it with: {shlex.quote(setup.program)} {_READS_IT} FILE",)
     lines = "".join(f"{key} = {value}\n" for key, value in entries.items())
     comments = commented((*setup.comments(), *start), ";")
     return f"{comments}version = 1\n\n[{slug(setup.name)}]\n{lines}"
@@ -47,9 +55,11 @@ def slug(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "model"
 
 
-def _key(given: Given) -> str:
-    is_short = not given.flag.startswith("--")
-    flag = given.option.long_flag if given.option and is_short else given.flag
+def _key(given: Given, accepted: Accepted | None) -> str:
+    flag = given.flag
+    if given.option is not None and not flag.startswith("--"):
+        option = given.option
+        flag = option.long_flag if accepted is None else accepted.long_flag_of(option)
     key = flag.lstrip("-")
     if not flag.startswith("-") or not _KEY.fullmatch(key):
         raise BadInputError(

@@ -5,9 +5,21 @@ from dataclasses import dataclass
 
 from spectui.config import ContextOptions, ModelOptions, SpeculationConfig
 from spectui.errors import BadInputError
+from spectui.export.accepted import Accepted
 from spectui.export.command import server_arguments
 from spectui.export.dialects import Dialect
 from spectui.export.words import Given, divide
+
+_ALWAYS = frozenset(
+    {
+        *("model", "model-draft", "spec-type", "draft-max", "draft-min", "draft-p-min"),
+        # Written only where the dialect would take the target's instead.
+        *("cache-type-k-draft", "cache-type-v-draft"),
+    }
+)
+"""What has to stand in a command whoever wrote it: defaults changed between versions."""
+_STANDS_FOR = {"load-mode": "no-mmap", "override-tensor": "n-cpu-moe"}
+"""What a dialect may write for an option that it lacks."""
 
 OFF = "speculation off: no speculative flag is written"
 
@@ -27,18 +39,29 @@ class ExportSetup:
     """What formats that hold several models call this one."""
     has_gpu: bool = True
     """llama.cpp has a GPU to use on this machine."""
+    program: str = "llama-server"
+    """What is started, as a shell shall read it."""
+    accepted: Accepted | None = None
+    """What that program takes; None for all that its dialect has."""
+    given: frozenset[str] | None = None
+    """Names of the options that a command gave, whose defaults stay unwritten; None writes all."""
 
     def arguments(self, dialect: Dialect) -> list[str]:
         """All arguments, without the program's name.
 
         Raises:
-            BadInputError: the dialect has no words for it, or a path is not valid UTF-8.
+            BadInputError: the dialect or the program has no words for it, or a path is not valid
+                UTF-8.
         """
         own = server_arguments(
             self.target, self.draft, self.context, self.speculation, dialect=dialect
         )
+        if self.given is not None:
+            own = [w for given in divide(own) if _is_wanted(given, self.given) for w in given.words]
         arguments = [*own, *self.kept_extra()]
-        for argument in arguments:
+        if self.accepted is not None:
+            arguments = self.accepted.spelled(arguments)
+        for argument in (self.program, *arguments):
             if not _is_text(argument):
                 raise BadInputError(
                     f"{argument!r} is not valid UTF-8, which export files are; rename the file"
@@ -77,6 +100,11 @@ def commented(lines: tuple[str, ...], mark: str = "#") -> str:
     """Lines as comments, each ended; an empty text for none."""
     # A line can hold what some reader takes for a line's end.
     return "".join(f"{mark} {part}\n" for line in lines for part in line.splitlines())
+
+
+def _is_wanted(written: Given, given: frozenset[str]) -> bool:
+    name = "" if written.option is None else written.option.name
+    return not given.isdisjoint({name, _STANDS_FOR.get(name, name)}) or name in _ALWAYS
 
 
 def _is_text(argument: str) -> bool:

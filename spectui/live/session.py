@@ -213,6 +213,8 @@ class LiveSession:
             sampling=replace(setup.sampling, ignore_eos=False),
             prompts=prompts,
             n_trials=n_trials,
+            server_threads=setup.server_threads,
+            extra=setup.extra,
             keeps_trace=self.records_chats,
         )
         epoch = self._epoch

@@ -1,11 +1,8 @@
 """A llama-server of our own: started on a free loopback port, stopped with its owner."""
 
-import contextlib
 import os
 import secrets
-import signal
 import socket
-import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,11 +12,11 @@ import httpx
 
 from spectui.errors import ServerError
 from spectui.server.client import LlamaClient
+from spectui.server.kept import KeptProcess, last_words, manner_of
 
 POLL_INTERVAL_S = 0.05
 HEALTH_TIMEOUT_S = 2.0
 GRACE_S = 10.0
-N_LAST_LINES = 5
 MAX_TAIL_BYTES = 4096
 
 
@@ -68,15 +65,7 @@ class LlamaServer(LlamaClient):
 
     def close(self) -> None:
         """End the process, by force if it does not go on request. May be called again."""
-        if self._process.poll() is None:
-            self._process.terminate()
-            try:
-                self._process.wait(GRACE_S)
-            except subprocess.TimeoutExpired:
-                pass
-            finally:
-                self._process.kill()
-                self._process.wait()
+        self._process.close()
         super().close()
 
     def _wait_until_ready(self, timeout_s: float) -> None:
@@ -94,15 +83,12 @@ class LlamaServer(LlamaClient):
 
     def _has_exited(self, within_s: float) -> bool:
         # Waiting for the exit is the pause between two polls, so that a death ends it at once.
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(within_s)
-        return self._process.returncode is not None
+        return self._process.wait(within_s) is not None
 
     def _exited(self) -> ServerError:
         code = self._process.returncode
-        manner = f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
         return ServerError(
-            f"llama-server ended with {manner}; "
+            f"llama-server ended with {manner_of(code or 0)}; "
             f"its last words were {self._last_words()} (all of them in {self.log_path})"
         )
 
@@ -116,23 +102,13 @@ class LlamaServer(LlamaClient):
     def _last_words(self) -> str:
         with self.log_path.open("rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - MAX_TAIL_BYTES))
-            lines = log.read().decode("utf-8", "replace").splitlines()
-        spoken = [line.strip() for line in lines if line.strip()]
-        return repr(" / ".join(spoken[-N_LAST_LINES:]))
+            return last_words(log.read())
 
 
-def _start(command: Sequence[str], *, api_key: str, log_path: Path) -> "subprocess.Popen[bytes]":
+def _start(command: Sequence[str], *, api_key: str, log_path: Path) -> KeptProcess:
     environment = {**os.environ, "LLAMA_API_KEY": api_key}
     with _open_log(log_path) as log:
-        try:
-            return subprocess.Popen(  # noqa: S603 - the user's own llama-server, without a shell
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
-            )
-        except OSError as error:
-            raise ServerError(
-                f"cannot start {command[0]} ({error.strerror}); "
-                "give the path of an executable llama-server"
-            ) from error
+        return KeptProcess(command, output=log.fileno(), grace_s=GRACE_S, environment=environment)
 
 
 def _open_log(path: Path) -> IO[bytes]:

@@ -6,6 +6,7 @@ number has a pause inside.
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -13,7 +14,7 @@ from spectui.config import ContextOptions, ModelOptions, SamplingConfig, Schedul
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.engine.thread import EngineThread
-from spectui.errors import CancelledError, SpectuiError
+from spectui.errors import BadInputError, CancelledError, SpectuiError
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt
 from spectui.replay.trace import Trace
@@ -23,8 +24,9 @@ from spectui.tune.forecast import Forecaster
 from spectui.tune.kept import KeptTrace, identities, study_trace
 from spectui.tune.loading import Loader
 from spectui.tune.measurement import Measurer
+from spectui.tune.outcome import outcome_of, to_plain
 from spectui.tune.progress import Phase, TuningState, advance
-from spectui.tune.search import Limits, Search
+from spectui.tune.search import Limits, Search, TuneResult
 from spectui.tune.space import SearchSpace, longest_draft
 from spectui.tune.spec import study_name, study_spec
 from spectui.tune.study import Sampler, TuningStudy, own_storage
@@ -51,6 +53,10 @@ class TuningRequest:
     seed: int = 0
     storage: str | None = None
     """Optuna URL; None for the file in the user's data folder."""
+    server_threads: int = 0
+    """``-t`` of an exported command, 0 for the server's choice: here a screen may need a core."""
+    extra: tuple[str, ...] = ()
+    """The user's own arguments for a server, to be exported as they are."""
     keeps_trace: bool = True
     """Whether the recording is kept beside the study, without text, for when it goes on."""
 
@@ -167,11 +173,27 @@ class BackgroundTuning:
                 forecaster=forecaster,
             )
             result = search.run()
+            self._keep_outcome(study, result)
             error = None if result.error is None else str(result.error)
             phase = Phase.FINISHED if error is None else Phase.FAILED
             self._change(
                 phase=phase, result=result, error=error, current=None, records=result.trials
             )
+
+    def _keep_outcome(self, study: TuningStudy, result: TuneResult) -> None:
+        request = self._request
+        outcome = outcome_of(
+            result,
+            target=request.target_options,
+            candidates=(request.draft,),
+            context=replace(request.context, threads=request.server_threads),
+            schedule=request.schedule,
+            mtp_layers=request.target.mtp_layers,
+            extra=request.extra,
+        )
+        # A storage that fails now must not cost what was found.
+        with suppress(BadInputError):
+            study.keep(to_plain(outcome))
 
     def _kept(self, study: TuningStudy, workload: Workload) -> KeptTrace:
         request = self._request

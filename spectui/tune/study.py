@@ -6,10 +6,11 @@ The only module that imports optuna.
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -30,6 +31,8 @@ _OWNER = "owner"
 _SPEC = "spec"
 _OFF = "off"
 _PLACEMENTS = "placements"
+OUTCOME = "outcome"
+"""Under which a study keeps what it advised."""
 _STARTUP_TRIALS = 5
 _N_SEEDS = 2**32
 """That numpy's generators take."""
@@ -92,7 +95,7 @@ class TuningStudy(Closing):
         self.spec = spec
         self.space = space
         self._url = storage
-        self._storage = _open_storage(storage)
+        self._storage = open_storage(storage)
         self._asked: dict[int, optuna.Trial] = {}
         try:
             self._study = self._create_or_load(sampler, seed, must_exist=must_exist)
@@ -182,6 +185,11 @@ class TuningStudy(Closing):
     def completed(self) -> tuple[TrialRecord, ...]:
         """Trials that were measured."""
         return tuple(r for r in self.records() if r.state is TrialState.COMPLETE)
+
+    def keep(self, outcome: dict[str, Any]) -> None:
+        """Store what the search advised in its end, as ``outcome.to_plain`` gives it."""
+        with self._storage_errors():
+            self._study.set_user_attr(OUTCOME, outcome)
 
     def importance(self) -> tuple[tuple[str, float], ...]:
         """(parameter, share of the speedup's variance that it explains), largest first.
@@ -301,12 +309,8 @@ class TuningStudy(Closing):
         else:
             self._study.tell(of_optuna, value)
 
-    @contextmanager
-    def _storage_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (optuna.exceptions.StorageInternalError, SQLAlchemyError) as error:
-            raise _unusable(self._url, error) from error
+    def _storage_errors(self) -> AbstractContextManager[None]:
+        return storage_errors(self._url)
 
     def _check_alone(self) -> None:
         """Refuse a study that another process works on: they would slow each other down."""
@@ -324,12 +328,36 @@ class TuningStudy(Closing):
         self._storage.engine.dispose()
 
 
+def own_storage_file() -> Path:
+    """The storage in the user's data folder."""
+    return data_dir() / "studies.sqlite3"
+
+
 def own_storage() -> str:
-    """URL of the storage in the user's data folder."""
-    return f"sqlite:///{ensure_dir(data_dir()) / 'studies.sqlite3'}"
+    """URL of the same; its folder is made if need be."""
+    ensure_dir(data_dir())
+    return f"sqlite:///{own_storage_file()}"
 
 
-def _open_storage(url: str) -> optuna.storages.RDBStorage:
+@contextmanager
+def storage_errors(url: str) -> Iterator[None]:
+    """Say in a sentence what goes wrong with a storage meanwhile.
+
+    Raises:
+        BadInputError: something did.
+    """
+    try:
+        yield
+    except (optuna.exceptions.StorageInternalError, SQLAlchemyError) as error:
+        raise _unusable(url, error) from error
+
+
+def open_storage(url: str) -> optuna.storages.RDBStorage:
+    """Open what is there, or make it.
+
+    Raises:
+        BadInputError: the storage cannot be used.
+    """
     try:
         return optuna.storages.RDBStorage(url)
     except Exception as error:

@@ -1,0 +1,198 @@
+"""What ``spectui export`` does once its options are parsed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from spectui.cli.drafting import check_drafting, take_drafting
+from spectui.cli.output import check_writable, complain, say
+from spectui.cli.request import SharedOptions
+from spectui.config import Schedule, SpeculationConfig
+from spectui.errors import BadInputError, UsageError
+from spectui.export import Dialect, ExportSetup, Format, render
+
+_AUTO = "auto"
+_UNUSED: Mapping[str, Any] = {"prompts": None, "json_path": None, "quiet": True, "verbose": False}
+"""Shared options that a command for a server does not have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """Who will read the export, as the options say it."""
+
+    dialect: str
+    server_bin: str | None
+    format: str
+
+
+def from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dialect]:
+    """What a study advised, and in which dialect; what is to be known is told on stderr.
+
+    Raises:
+        BadInputError: the study keeps no advice, or the storage cannot be used.
+        UsageError: there is no such study, or more than one.
+    """
+    # It loads Optuna.
+    from spectui.tune.studies import find_study, list_studies
+
+    study = find_study(list_studies(storage), name)
+    outcome = study.outcome
+    if outcome is None:
+        raise BadInputError(
+            f"the study {study.name} keeps neither a verdict nor where its models are: it was "
+            "interrupted, or made by an older spectui; give its spectui tune command again, which "
+            "goes on from there"
+        )
+    complain(f"{study.name}, {outcome.ended.astimezone():%Y-%m-%d %H:%M}: {outcome.verdict.reason}")
+    if outcome.schedule is Schedule.FAST:
+        complain(
+            "mind that it was measured on the fast schedule, which llama-server does not have: "
+            "this is what would be possible, not what the command gives"
+        )
+    setup = ExportSetup(
+        target=outcome.target,
+        draft=outcome.draft,
+        context=outcome.context,
+        speculation=outcome.speculation,
+        extra=outcome.extra,
+        name=outcome.target.path.stem,
+    )
+    for options in setup.pair():
+        if options is not None and not options.path.exists():
+            complain(f"mind that {options.path} is not there any more")
+    return setup, outcome.dialect
+
+
+def from_command(text: str) -> ExportSetup:
+    """What an existing command says, and no more: what it leaves to the server stays left.
+
+    Raises:
+        BadInputError: spectui cannot read it.
+        UsageError: its options contradict each other.
+    """
+    from spectui.cli.cockpit import command
+    from spectui.export.takeover import read_command
+
+    taken = read_command(text)
+    left = {name: values for name, values in taken.options.items() if _is_left(name, values)}
+    ours = {k: v for k, v in taken.default_map().items() if k.replace("_", "-") not in left}
+    try:
+        context = command.make_context("export", [], default_map=ours)
+    except click.UsageError as error:
+        raise UsageError(f"--from: {error.format_message()}") from error
+    speculation, others = take_drafting(context.params)
+    known = {field.name for field in fields(SharedOptions)}
+    given = {key: value for key, value in others.items() if key in known}
+    shared = SharedOptions(**given, **_UNUSED)
+    check_drafting(shared, speculation)
+    if shared.model is None:
+        raise UsageError("the command names no model; add -m FILE")
+    if speculation.has_model and shared.model_draft:
+        _mind_defaults(speculation, taken.options)
+    # Llama-server takes the last of several.
+    drafts = [shared.draft_options(path) for path in shared.model_draft[-1:]]
+    drafts_by_model = speculation.has_model
+    return ExportSetup(
+        target=shared.target_options(shared.model),
+        draft=drafts[0] if drafts else None,
+        context=shared.context_options(),
+        speculation=None if drafts_by_model and not drafts else speculation,
+        extra=(*(w for name, v in left.items() for w in (f"--{name}", *v)), *taken.extra),
+        name=shared.model.stem,
+        given=frozenset(taken.options.keys() - left.keys()),
+    )
+
+
+def _mind_defaults(speculation: SpeculationConfig, given: Mapping[str, object]) -> None:
+    """Say which drafting limits a command leaves to a server whose defaults changed."""
+    written = {
+        "draft-max": f"{speculation.draft_max} (until spring 2026 it was 16)",
+        "draft-p-min": f"{speculation.draft_p_min:g} (until spring 2026 it was 0.75)",
+    }
+    for name, value in written.items():
+        if name not in given:
+            complain(f"mind that the command gives no --{name}: today's default is {value}")
+
+
+def _is_left(name: str, values: tuple[str, ...]) -> bool:
+    """Whether it leaves a size to the server, for which a measurement would choose one."""
+    return (values == ("auto",) and name != "flash-attn") or (name, values) == ("ctx-size", ("0",))
+
+
+def export(
+    setup: ExportSetup, usual: Dialect, reader: Reader, out: Path | None, *, force: bool
+) -> None:
+    """Print the setup for its reader, or write it to ``out``.
+
+    Args:
+        setup: what is exported.
+        usual: the dialect where the reader says nothing of it.
+        reader: who will read it.
+        out: a file, None for stdout.
+        force: whether the file may exist.
+
+    Raises:
+        BadInputError: dialect, format or program have no words for it, or the file exists or
+            cannot be written.
+        ServerError: the program cannot be asked.
+        UsageError: the program has another dialect than the one asked for.
+    """
+    format_ = Format(reader.format)
+    models = [options.path for options in setup.pair() if options is not None]
+    if out is not None:
+        _check_free(out, models, force=force)
+    read, dialect = _read_by(setup, usual, reader)
+    text = render(read, dialect=dialect, format=format_)
+    if out is None:
+        say(text.removesuffix("\n"))
+    else:
+        _write(text, out, force=force)
+
+
+def _read_by(setup: ExportSetup, usual: Dialect, reader: Reader) -> tuple[ExportSetup, Dialect]:
+    """The setup with what its reader takes, and the reader's dialect."""
+    if reader.format == Format.COMPOSE:
+        # It loads llama.cpp.
+        from spectui.llama.library import has_gpu
+
+        setup = replace(setup, has_gpu=has_gpu())
+    if reader.server_bin is None:
+        return setup, usual if reader.dialect == _AUTO else Dialect(reader.dialect)
+    from spectui.server.binary import examine
+
+    binary = examine(reader.server_bin)
+    if reader.dialect not in {_AUTO, binary.dialect}:
+        raise UsageError(
+            f"--dialect {reader.dialect}: {binary.path} has the options of {binary.dialect}; leave "
+            "out --dialect, or --server-bin"
+        )
+    if reader.format == Format.COMPOSE:
+        # A container has a program of its own.
+        return setup, binary.dialect
+    return replace(setup, program=binary.path, accepted=binary.accepted), binary.dialect
+
+
+def _check_free(out: Path, models: list[Path], *, force: bool) -> None:
+    check_writable(str(out), models, option="--out", must_be_file=True)
+    if out.exists() and not force:
+        raise _taken(out)
+
+
+def _taken(out: Path) -> BadInputError:
+    return BadInputError(f"--out {out} exists; give another file, or add --force to overwrite it")
+
+
+def _write(text: str, out: Path, *, force: bool) -> None:
+    try:
+        with out.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise _taken(out) from None
+    except OSError as error:
+        raise BadInputError(
+            f"--out {out} cannot be written ({error.strerror}); give another file"
+        ) from error
+    complain(f"written to {out}")

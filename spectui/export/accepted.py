@@ -1,0 +1,123 @@
+"""What one llama-server takes, and arguments in its spelling. Pure: somebody else has asked it."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spectui.config import MODEL_KIND, MTP_KIND, FlashAttention
+from spectui.errors import BadInputError
+from spectui.export.dialects import Dialect
+from spectui.export.names import Option
+from spectui.export.words import FLASH_ATTENTION, Given, canonical, divide
+
+_IK_ONLY = frozenset({"--run-time-repack", "--smart-expert-reduction", "--mla-use"})
+_CURRENT = "--spec-draft-n-max"
+_OLD_NAMES = {MTP_KIND: "mtp"}
+"""What builds called it before they had ``draft-`` in front."""
+_IK_FLAGS = {"n_max": "--draft-max", "n_min": "--draft-min", "p_min": "--draft-p-min"}
+"""What ik_llama.cpp had before it took settings in its ``--spec-type``."""
+_EQUAL: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("--load-mode", "none"): ("--no-mmap",),
+    ("--no-mmap",): ("--load-mode", "none"),
+}
+"""One thing under names that differ in their number of words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """The options of one llama-server binary."""
+
+    program: str
+    """How messages call it."""
+    flags: frozenset[str]
+    """Every spelling that it takes."""
+    bare: frozenset[str] = frozenset()
+    """Those of them that take no value."""
+    variables: frozenset[str] = frozenset()
+    """What it reads from the environment."""
+    drafters: frozenset[str] = frozenset()
+    """What its ``--spec-type`` may name; empty if it does not say."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect that it is closest to."""
+        if self.flags & _IK_ONLY:
+            return Dialect.IK
+        return Dialect.LLAMA_CPP if _CURRENT in self.flags else Dialect.LEGACY
+
+    def variable_of(self, option: Option) -> str | None:
+        """The variable that it reads an option from; None for none."""
+        names = (option.variable, option.legacy_variable)
+        return next((name for name in names if name in self.variables), None)
+
+    def long_flag_of(self, option: Option) -> str:
+        """The long spelling that it takes; an option's first where it takes none."""
+        long = [flag for flag in option.flags if flag.startswith("--")]
+        return next((flag for flag in long if flag in self.flags), long[0])
+
+    def spelled(self, words: Sequence[str]) -> list[str]:
+        """The same arguments under names that it takes.
+
+        Raises:
+            BadInputError: it takes none for one of them.
+        """
+        return [word for given in divide(words) for word in self._spelled(given)]
+
+    def _spelled(self, given: Given) -> Sequence[str]:
+        flag, option = canonical(given.flag), given.option
+        match option and option.name, given.values:
+            case "flash-attn", _ if flag in self.bare:
+                return self._switched(given)
+            case "spec-type", (value,):
+                return self._drafting(flag, value)
+        if flag in self.flags:
+            return (given.flag, *given.values)
+        equal = _EQUAL.get((flag, *given.values), ())
+        if equal and equal[0] in self.flags:
+            return equal
+        known = () if option is None else option.flags
+        spelling = next((one for one in known if one in self.flags), None)
+        if spelling is None:
+            raise self._unknown(given.flag)
+        return (spelling, *given.values)
+
+    def _unknown(self, what: str) -> BadInputError:
+        return BadInputError(
+            f"{self.program} does not take {what}; leave it out, or give another --server-bin"
+        )
+
+    def _drafting(self, flag: str, value: str) -> Sequence[str]:
+        """Who drafts, or nothing where a draft model alone says so."""
+        drafter, _, settings = value.partition(":")
+        if flag not in self.flags and settings and drafter == "draft":
+            pairs = (setting.partition("=") for setting in settings.split(","))
+            return self.spelled([w for key, _, text in pairs for w in (_IK_FLAGS[key], text)])
+        if flag not in self.flags and value != MODEL_KIND:
+            raise self._unknown(f"{flag} {value}")
+        if flag in self.flags and (settings or not self.drafters):
+            return (flag, value)
+        # Builds whose list lacks it draft with a draft model wherever one is given.
+        named = [one for one in value.split(",") if one in self.drafters or one != MODEL_KIND]
+        return (flag, ",".join(map(self._drafter, named))) if named else ()
+
+    def _drafter(self, name: str) -> str:
+        for known in (name, _OLD_NAMES.get(name, name)):
+            if known in self.drafters:
+                return known
+        raise self._unknown(f"--spec-type {name}")
+
+    def _switched(self, given: Given) -> Sequence[str]:
+        """``-fa`` for builds before autumn 2025, which have it as a switch that is off."""
+        wanted = FLASH_ATTENTION.get(given.values[0]) if given.values else "on"
+        if wanted == FlashAttention.AUTO:
+            raise BadInputError(
+                f"{given.flag} takes no value in {self.program}, which cannot choose by itself; "
+                "measure with -fa on or -fa off"
+            )
+        return (given.flag,) if wanted == FlashAttention.ON else ()
+
+
+def drafters_of(placeholder: str) -> frozenset[str]:
+    """What the help says of ``--spec-type``'s value; empty if that is no list."""
+    found = frozenset(re.findall(r"[a-z][\w-]*", placeholder))
+    return found if "none" in found else frozenset()

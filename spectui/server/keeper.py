@@ -1,0 +1,87 @@
+"""The process between spectui and a program that must not outlive it.
+
+``keeper.py REPORT_FD GRACE_S PROGRAM ARGUMENT...`` starts the program, says so on ``REPORT_FD``,
+waits for it, and ends as it ended. Its standard input is a pipe that spectui holds open: when that
+closes, however spectui came to its end, the program is asked to end, and killed after ``GRACE_S``.
+
+It is run by its path, and imports nothing but the standard library: so it is there in an instant.
+"""
+
+import ctypes
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from functools import partial
+from typing import NoReturn
+
+_SET_DEATH_SIGNAL = 1
+"""``PR_SET_PDEATHSIG`` of ``prctl``."""
+
+
+def main() -> NoReturn:
+    """Keep the program until it ends."""
+    report, grace_s, command = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]
+    with os.fdopen(report, "w") as told:
+        try:
+            program = _start(command)
+        except OSError as error:
+            told.write(f"{error.strerror}\n")
+            sys.exit(1)
+        told.write(f"{program.pid}\n")
+    arguments = (program.pid, grace_s)
+    threading.Thread(target=_end_with_owner, args=arguments, daemon=True).start()
+    # Not reaped yet: its number stays its own until the group is gone.
+    os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
+    _signal_group(program.pid, signal.SIGKILL)
+    _end_as(program.wait())
+
+
+def _start(command: list[str]) -> "subprocess.Popen[bytes]":
+    prctl = ctypes.CDLL(None).prctl
+    return subprocess.Popen(  # noqa: S603 - what spectui was told to start, without a shell
+        command,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=partial(_die_with, os.getpid(), prctl),  # noqa: PLW1509 - there is one thread yet
+    )
+
+
+def _die_with(keeper: int, prctl: "ctypes._NamedFuncPointer") -> None:
+    """Be killed where the keeper itself is killed, which then can end nothing any more."""
+    prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != keeper:
+        os._exit(1)
+
+
+def _end_with_owner(program: int, grace_s: float) -> None:
+    """Wait until nobody holds the pipe any more, then end the program."""
+    os.read(0, 1)
+    if grace_s:
+        with suppress(ProcessLookupError):
+            os.kill(program, signal.SIGTERM)
+        time.sleep(grace_s)
+    _signal_group(program, signal.SIGKILL)
+
+
+def _signal_group(leader: int, number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(leader, number)
+
+
+def _end_as(code: int) -> NoReturn:
+    """End in the manner of the program."""
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with suppress(OSError):
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    sys.exit(code if code >= 0 else 128 - code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""A program that ends with spectui, whatever ends spectui."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from spectui.closing import Closing
+from spectui.errors import ServerError
+
+_KEEPER = Path(__file__).with_name("keeper.py")
+_REPORT_S = 5.0
+"""How much longer than the program the keeper may take to end."""
+_N_LAST_LINES = 5
+_TAIL_BYTES = 4096
+_MOST_CHARACTERS = 600
+
+
+class KeptProcess(Closing):
+    """A running program, in a session of its own. Its owner may even be killed: it ends as well."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        output: int,
+        grace_s: float,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start it.
+
+        Args:
+            command: program and arguments; no shell sees them.
+            output: file descriptor for its stdout and stderr.
+            grace_s: how long it may take to end when asked to; 0 kills it at once.
+            environment: its variables; None for this process's own.
+
+        Raises:
+            ServerError: it cannot be started.
+        """
+        self._grace_s = grace_s
+        report, theirs = os.pipe()
+        try:
+            self._keeper = subprocess.Popen(  # noqa: S603 - this very program, without a shell
+                [sys.executable, "-I", "-S", _KEEPER, str(theirs), str(grace_s), *command],
+                # Held open and never written to: see keeper.py.
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                pass_fds=(theirs,),
+                # Ctrl-C is for the owner, who ends the program.
+                start_new_session=True,
+                env=environment,
+            )
+        except BaseException:
+            os.close(report)
+            raise
+        finally:
+            os.close(theirs)
+        try:
+            self.pid = _started(report, command[0])
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def returncode(self) -> int | None:
+        """As in ``subprocess``: None while it runs, less than 0 for the signal that ended it."""
+        return self._keeper.poll()
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Wait for its end, at most so long; return ``returncode``."""
+        try:
+            return self._keeper.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def close(self) -> None:
+        """End it, by force if it does not go on request. May be called again."""
+        if self._keeper.stdin is not None:
+            self._keeper.stdin.close()
+        try:
+            self.wait(self._grace_s + _REPORT_S)
+        finally:
+            # The keeper's end is the program's.
+            self._keeper.kill()
+            self._keeper.wait()
+
+
+def _started(report: int, program: str) -> int:
+    """The process id that the keeper reports.
+
+    Raises:
+        ServerError: there is none.
+    """
+    with os.fdopen(report) as told:
+        line = told.readline().strip()
+    if line.isdecimal():
+        return int(line)
+    raise ServerError(
+        f"cannot start {program} ({line or 'its keeper died'}); "
+        "give the path of an executable llama-server"
+    )
+
+
+def manner_of(code: int) -> str:
+    """How a process ended."""
+    if code >= 0:
+        return f"exit code {code}"
+    known = -code in set(signal.Signals)
+    return f"signal {signal.Signals(-code).name if known else -code}"
+
+
+def last_words(output: bytes) -> str:
+    """The last lines of a program's output, quoted."""
+    lines = output[-_TAIL_BYTES:].decode("utf-8", "replace").splitlines()
+    spoken = " / ".join([line.strip() for line in lines if line.strip()][-_N_LAST_LINES:])
+    return repr(spoken[-_MOST_CHARACTERS:])

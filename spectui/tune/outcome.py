@@ -1,0 +1,131 @@
+"""What a search advised in its end, kept with its study: enough to write the command again."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from spectui.config import ContextOptions, ModelOptions, Schedule, SpeculationConfig
+from spectui.export.dialects import Dialect
+from spectui.speculative.mtp import effective_schedule
+from spectui.tune.candidates import Candidate
+from spectui.tune.search import TuneResult
+from spectui.tune.trials import OFF, Arm
+from spectui.tune.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gain:
+    """What the advised setting gained over off where it was confirmed."""
+
+    speedup: float
+    low: float | None
+    """Of its interval; None where there is none."""
+    high: float | None
+    n_prompts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A verdict, and the setting that follows from it."""
+
+    ended: datetime
+    verdict: Verdict
+    target: ModelOptions
+    """As it lies with what drafts."""
+    draft: ModelOptions | None
+    context: ContextOptions
+    speculation: SpeculationConfig | None
+    """None for off."""
+    schedule: Schedule
+    """On which it was measured."""
+    gain: Gain | None
+    """Of the best setting, whether or not it is advised; None where none was confirmed."""
+    extra: tuple[str, ...] = ()
+    """The user's own arguments that spectui does not know."""
+    dialect: Dialect = Dialect.LLAMA_CPP
+    """In which it was printed."""
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether the verdict rests on measurements of its own."""
+        return self.gain is not None
+
+
+def advised(result: TuneResult) -> Arm:
+    """What the verdict says to use."""
+    return result.best if result.verdict.use_speculation and result.best is not None else OFF
+
+
+def outcome_of(
+    result: TuneResult,
+    *,
+    target: ModelOptions,
+    candidates: Sequence[Candidate],
+    context: ContextOptions,
+    schedule: Schedule,
+    mtp_layers: int,
+    dialect: Dialect = Dialect.LLAMA_CPP,
+    extra: tuple[str, ...] = (),
+) -> Outcome:
+    """What is kept of a result. Paths are made absolute: who reads it may stand elsewhere.
+
+    Args:
+        result: of the search.
+        target: as it lies beside what is advised.
+        candidates: that took part.
+        context: that a server is to have.
+        schedule: that was asked for.
+        mtp_layers: of the target, where they may draft.
+        dialect: in which it is printed.
+        extra: the user's own arguments.
+    """
+    arm, speedup = advised(result), result.speedup
+    draft = next((one.options for one in candidates if one.name == arm.draft), None)
+    is_mtp = arm.speculation is not None and arm.speculation.mtp
+    gain = None
+    if speedup is not None:
+        gain = Gain(
+            speedup=speedup.estimate,
+            low=speedup.low,
+            high=speedup.high,
+            n_prompts=speedup.n_prompts,
+        )
+    return Outcome(
+        ended=datetime.now(UTC),
+        verdict=result.verdict,
+        target=_absolute(target),
+        draft=None if draft is None else _absolute(draft),
+        context=context,
+        speculation=arm.speculation,
+        schedule=effective_schedule(schedule, mtp_layers if is_mtp else 0),
+        gain=gain,
+        extra=extra,
+        dialect=dialect,
+    )
+
+
+def to_plain(outcome: Outcome) -> dict[str, Any]:
+    """As a storage keeps it."""
+    return dict(msgspec.to_builtins(outcome, enc_hook=str))
+
+
+def from_plain(kept: object) -> Outcome | None:
+    """What a storage has kept; None for what another version of spectui wrote."""
+    try:
+        return msgspec.convert(kept, Outcome, dec_hook=_path)
+    except msgspec.ValidationError:
+        return None
+
+
+def _path(kind: type, value: str) -> Path:
+    if kind is not Path:
+        raise NotImplementedError(kind)
+    return Path(value)
+
+
+def _absolute(options: ModelOptions) -> ModelOptions:
+    return replace(options, path=options.path.absolute())

@@ -1,0 +1,191 @@
+"""Exported commands, read by the real shell and the real llama-server."""
+
+import shlex
+import subprocess
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spectui.config import NgramKind
+from spectui.errors import BadInputError
+from spectui.export import Dialect, ExportSetup, Format, render
+from spectui.server import LlamaServer
+from spectui.server.binary import examine
+from tests.support.configurations import VERBOSE, Files, random_setup, unconfirmed
+from tests.support.models import CLOSE_DRAFT, MOE, TARGET, TinyPath
+from tests.support.mtp import write_qwen35
+
+pytest_plugins = ["tests.support.fixtures"]
+pytestmark = pytest.mark.server
+
+N_READ = 300
+N_STARTED = 24
+_TIMEOUT_S = 60
+_HOSTILE = 'a\'; rm -rf ~ #\n"$HOME" `id` 模'
+
+
+def absent(folder: Path) -> Files:
+    """Models that are not there, so that a server ends once it has read its arguments."""
+    return Files(
+        target=folder / f"{_HOSTILE}.gguf",
+        draft=folder / f"-draft {_HOSTILE}.gguf",
+        mtp=folder / f"mtp {_HOSTILE}.gguf",
+    )
+
+
+def run(script: str, folder: Path, *arguments: object) -> "subprocess.CompletedProcess[str]":
+    """Let a real shell read a script."""
+    return subprocess.run(
+        ["bash", "-c", script, "bash", *map(str, arguments)],
+        cwd=folder,
+        check=False,
+        capture_output=True,
+        timeout=_TIMEOUT_S,
+        text=True,
+        errors="replace",
+    )
+
+
+def refusal(done: "subprocess.CompletedProcess[str]", target: Path) -> str | None:
+    """What a server says against its arguments; None if all that it lacks is the model."""
+    output = done.stdout + done.stderr
+    read = f"load_model: failed to load model, '{target}'" in output
+    if done.returncode == 1 and read and "DEPRECATED" not in output and "error:" not in output:
+        return None
+    return f"exit code {done.returncode}: {output[-2000:]}"
+
+
+def in_variables(setup: ExportSetup) -> ExportSetup:
+    """The same without what llama-server reads from no variable."""
+    speculation, draft = setup.speculation, setup.draft
+    is_ngram = speculation is not None and speculation.ngram is not None
+    return replace(
+        setup,
+        target=replace(setup.target, override_kv=()),
+        draft=None if draft is None else replace(draft, override_tensor=()),
+        context=replace(setup.context, threads_batch=0),
+        speculation=None if speculation is None or is_ngram else replace(speculation, ahead=()),
+        extra=tuple(word for word in setup.extra if word in {"--jinja", "--no-webui"}),
+    )
+
+
+def read_as(setup: ExportSetup, wanted: Format, folder: Path) -> tuple[Format, str]:
+    """What a shell is given for a format; for the command where the format cannot hold it."""
+    try:
+        text = render(setup, dialect=Dialect.LLAMA_CPP, format=wanted)
+    except BadInputError:
+        wanted, text = (
+            Format.LLAMA_SERVER,
+            render(setup, dialect=Dialect.LLAMA_CPP, format=Format.LLAMA_SERVER),
+        )
+    (folder / "FILE").write_text(text, "utf-8")
+    if wanted is Format.ENV:
+        lines = [line for line in text.splitlines() if line.startswith("# set -a;")]
+        return wanted, lines[0].removeprefix("# ")
+    if wanted is Format.ARGS:
+        start = f'exec {shlex.quote(setup.program)} "${{arguments[@]}}"'
+        return wanted, f'eval "arguments=($(cat FILE))"; {start}'
+    return wanted, ". ./FILE"
+
+
+def test_the_real_server_takes_every_command(llama_server_binary: Path, tmp_path: Path) -> None:
+    formats = (Format.LLAMA_SERVER, Format.ARGS, Format.ENV)
+    refused, tried = [], Counter[Format]()
+    for seed in range(N_READ):
+        wanted = formats[seed % len(formats)]
+        setup = random_setup(seed, absent(tmp_path))
+        setup = replace(setup, program=str(llama_server_binary))
+        if wanted is Format.ENV:
+            setup = in_variables(setup)
+        format_, script = read_as(setup, wanted, tmp_path)
+        told = refusal(run(script, tmp_path), setup.target.path)
+        tried[format_] += 1
+        if told is not None:
+            refused.append(f"{seed} as {format_}: {told}")
+    assert refused == []
+    assert tried.keys() == set(formats)
+    assert min(tried.values()) >= N_READ // 10
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--draft-max", "3"],
+        ["--spec-draft-n-max", "x"],
+        ["-ctk", "q9"],
+        ["--spec-type", "draft"],
+        ["--nonsense"],
+        ["-ngl"],
+    ],
+    ids=" ".join,
+)
+def test_what_it_does_not_take_would_be_noticed(
+    llama_server_binary: Path, tmp_path: Path, arguments: list[str]
+) -> None:
+    target = absent(tmp_path).target
+    script = 'exec "$@"'
+    assert refusal(run(script, tmp_path, llama_server_binary, "-m", target), target) is None
+    done = run(script, tmp_path, llama_server_binary, "-m", target, *arguments)
+    assert refusal(done, target) is not None
+
+
+def test_the_real_server_confirms_every_value(
+    llama_server_binary: Path, tiny: TinyPath, tmp_path: Path
+) -> None:
+    folder = tmp_path / "it's a $HOME; rm -rf ~ #模"
+    folder.mkdir()
+    files = Files(target=folder / "moe.gguf", draft=folder / "-draft.gguf", mtp=folder / "mtp.gguf")
+    files.target.symlink_to(tiny(MOE))
+    files.draft.symlink_to(tiny(CLOSE_DRAFT))
+    write_qwen35(TARGET, files.mtp)
+    wrong, log = [], tmp_path / "log"
+    for seed in range(N_READ, N_READ + N_STARTED):
+        setup = random_setup(seed, files)
+        arguments = [*setup.arguments(Dialect.LLAMA_CPP), *VERBOSE]
+        with LlamaServer(llama_server_binary, arguments, log_path=log) as server:
+            properties = server._http.get("/props").json()
+        assert properties["model_path"] == str(setup.target.path)
+        said = log.read_text("utf-8", "replace")
+        missing = unconfirmed(setup, said)
+        other = replace(setup.context, ctx_size=setup.context.ctx_size + 256)
+        assert unconfirmed(replace(setup, context=other), said)
+        assert is_noticed(setup, said)
+        wrong += [f"{seed}: {line}" for line in missing]
+    assert wrong == []
+
+
+def is_noticed(setup: ExportSetup, said: str) -> bool:
+    """Whether other limits than the ones that were taken would be found out."""
+    speculation = setup.speculation
+    if speculation is None or speculation.ngrams[-1:] == (NgramKind.CACHE,):
+        return True
+    other = replace(speculation, draft_max=speculation.draft_max + 1)
+    return bool(unconfirmed(replace(setup, speculation=other), said))
+
+
+def test_the_binary_itself_needs_no_other_spelling(
+    llama_server_binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
+    binary = examine(str(llama_server_binary))
+    assert binary.dialect is Dialect.LLAMA_CPP
+    for seed in range(N_READ):
+        setup = random_setup(seed, absent(tmp_path))
+        spelled = replace(setup, accepted=binary.accepted)
+        assert spelled.arguments(Dialect.LLAMA_CPP) == setup.arguments(Dialect.LLAMA_CPP)
+
+
+def test_the_random_setups_cover_what_there_is(tmp_path: Path) -> None:
+    setups = [random_setup(seed, absent(tmp_path)) for seed in range(N_READ)]
+    kinds = Counter(
+        "off" if one.speculation is None else "+".join(d.kind for d in one.speculation.chain)
+        for one in setups
+    )
+    assert {"off", "model", "draft-mtp", "ngram-cache", "ngram-mod"} <= kinds.keys()
+    assert len(kinds) > 20
+    words = {word for one in setups for word in one.arguments(Dialect.LLAMA_CPP)}
+    started = [random_setup(seed, absent(tmp_path)) for seed in range(N_READ, N_READ + N_STARTED)]
+    assert any(one.speculation and one.speculation.mtp for one in started)
+    assert {"-ot", "--cpu-moe", "--n-cpu-moe", "--override-kv", "--load-mode", "-ctv"} <= words

@@ -1,0 +1,194 @@
+"""What a search advised, kept with its study and found again."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import optuna
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spectui.config import (
+    ContextOptions,
+    KvOverride,
+    ModelOptions,
+    NgramConfig,
+    Schedule,
+    SpeculationConfig,
+    TensorOverride,
+)
+from spectui.errors import BadInputError, UsageError
+from spectui.export import Dialect
+from spectui.tune.candidates import Candidate
+from spectui.tune.outcome import Gain, Outcome, advised, from_plain, outcome_of, to_plain
+from spectui.tune.pace import Spent
+from spectui.tune.search import TuneResult
+from spectui.tune.statistics import Speedup
+from spectui.tune.studies import StudyEntry, find_study, list_studies
+from spectui.tune.study import OUTCOME, own_storage
+from spectui.tune.trials import OFF, Arm
+from spectui.tune.verdict import Verdict
+
+ENDED = datetime(2026, 5, 1, 12, tzinfo=UTC)
+BEST = Arm(draft="small", speculation=SpeculationConfig(draft_max=8))
+OUTCOME_OFF = Outcome(
+    ended=ENDED,
+    verdict=Verdict(use_speculation=False, reason="Turn it off."),
+    target=ModelOptions(path=Path("/m/t.gguf")),
+    draft=None,
+    context=ContextOptions(),
+    speculation=None,
+    schedule=Schedule.SERVER,
+    gain=None,
+)
+
+models = st.builds(
+    ModelOptions,
+    path=st.sampled_from(["/a b/c.gguf", "/模.gguf", "/\udcff.gguf", "/it's.gguf"]).map(Path),
+    override_tensor=st.just((TensorOverride(pattern="a|b", buffer="CPU"),)),
+    override_kv=st.lists(
+        st.builds(
+            KvOverride,
+            key=st.just("a.b"),
+            value=st.booleans() | st.integers(-9, 9) | st.floats(0.5, 2) | st.just("x"),
+        ),
+        max_size=2,
+    ).map(tuple),
+)
+outcomes = st.builds(
+    Outcome,
+    ended=st.just(ENDED),
+    target=models,
+    draft=st.none() | models,
+    context=st.builds(ContextOptions, threads=st.integers(0, 9)),
+    speculation=st.sampled_from(
+        [
+            None,
+            SpeculationConfig(draft_p_min=1 / 3),
+            SpeculationConfig(mtp=True),
+            SpeculationConfig().after([SpeculationConfig(ngram=NgramConfig(size_n=4))]),
+        ]
+    ),
+    gain=st.none() | st.builds(Gain, low=st.none() | st.floats(0, 1), high=st.none()),
+    extra=st.lists(st.text()).map(tuple),
+)
+
+
+def result(*, use: bool, best: Arm | None = BEST, speedup: Speedup | None = None) -> TuneResult:
+    return TuneResult(
+        trials=(),
+        best=best,
+        pairs=(),
+        speedup=speedup,
+        verdict=Verdict(use_speculation=use, reason="because"),
+        lossless=None,
+        interrupted=False,
+        error=None,
+        spent=Spent(
+            took_s=1.0,
+            budget_s=None,
+            n_tried=1,
+            n_trials=1,
+            ended_trials=False,
+            left_out_recording=False,
+        ),
+    )
+
+
+def kept(found: TuneResult) -> Outcome:
+    small = Candidate(name="small", options=ModelOptions(path=Path("s.gguf")), loaded=None)
+    return outcome_of(
+        found,
+        target=ModelOptions(path=Path("t.gguf")),
+        candidates=[small],
+        context=ContextOptions(),
+        schedule=Schedule.FAST,
+        mtp_layers=0,
+        dialect=Dialect.IK,
+    )
+
+
+@settings(deadline=None)
+@given(outcome=outcomes)
+def test_an_outcome_comes_back_from_a_storage_as_it_was(outcome: Outcome) -> None:
+    assert from_plain(json.loads(json.dumps(to_plain(outcome)))) == outcome
+
+
+@pytest.mark.parametrize("kept", [None, {}, [], "x", {"ended": "yesterday"}, 3])
+def test_what_another_version_kept_is_nothing(kept: object) -> None:
+    assert from_plain(kept) is None
+
+
+def test_the_advice_is_what_the_verdict_says() -> None:
+    assert advised(result(use=True)) == BEST
+    assert advised(result(use=False)) == OFF
+    assert advised(result(use=True, best=None)) == OFF
+
+
+def test_paths_are_kept_so_that_they_are_found_from_anywhere() -> None:
+    outcome = kept(result(use=True))
+    assert outcome.draft is not None
+    assert outcome.draft.path == Path.cwd() / "s.gguf"
+    assert outcome.target.path == Path.cwd() / "t.gguf"
+    assert outcome.speculation == BEST.speculation
+    assert (outcome.schedule, outcome.dialect) == (Schedule.FAST, Dialect.IK)
+    assert not outcome.is_confirmed
+
+
+def test_the_gain_is_kept_whether_it_is_advised_or_not() -> None:
+    speedup = Speedup(estimate=1.2, low=0.9, high=1.5, n_pairs=6, n_prompts=6)
+    outcome = kept(result(use=False, speedup=speedup))
+    assert outcome.gain == Gain(speedup=1.2, low=0.9, high=1.5, n_prompts=6)
+    assert (outcome.draft, outcome.speculation) == (None, None)
+    assert outcome.is_confirmed
+
+
+@pytest.fixture
+def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
+    return own_storage()
+
+
+def test_the_latest_study_comes_first(storage: str) -> None:
+    for day, name in enumerate(("first", "third", "second")):
+        study = optuna.create_study(study_name=name, storage=storage)
+        moved = replace(OUTCOME_OFF, ended=ENDED + timedelta(days=(0, 2, 1)[day]))
+        study.set_user_attr(OUTCOME, to_plain(moved))
+    optuna.create_study(study_name="never begun", storage=storage)
+    found = list_studies(None)
+    assert [entry.name for entry in found] == ["third", "second", "first", "never begun"]
+    assert found == list_studies(storage)
+    assert found[-1].outcome is None
+    # Begun just now.
+    optuna.load_study(study_name="never begun", storage=storage).ask()
+    assert list_studies(None)[0].name == "never begun"
+
+
+def test_looking_makes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path / "home"))
+    assert list_studies(None) == ()
+    assert not (tmp_path / "home").exists()
+    (tmp_path / "home" / "data").mkdir(parents=True)
+    (tmp_path / "home" / "data" / "studies.sqlite3").write_bytes(b"no database at all")
+    with pytest.raises(BadInputError, match="cannot be used"):
+        list_studies(None)
+
+
+def entries(*names: str) -> tuple[StudyEntry, ...]:
+    return tuple(StudyEntry(name=name, changed=ENDED, outcome=None) for name in names)
+
+
+def test_a_whole_name_wins_over_a_part_of_others() -> None:
+    studies = entries("qwen", "qwen-2", "gemma-a", "gemma-b")
+    assert find_study(studies, "qwen").name == "qwen"
+    assert find_study(studies, "-2").name == "qwen-2"
+    assert find_study(studies, None).name == "qwen"
+    with pytest.raises(UsageError, match="gemma may mean gemma-a, gemma-b; give one of these"):
+        find_study(studies, "gemma")
+    with pytest.raises(UsageError, match=r"there are qwen, qwen-2, gemma-a, gemma-b$"):
+        find_study(studies, "llama")
+    many = entries(*(f"study-{n}" for n in range(30)))
+    with pytest.raises(UsageError, match="study-11 and 18 more"):
+        find_study(many, "x")

@@ -1,0 +1,260 @@
+"""What a llama-server says of itself, and programs that are none."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from spectui.errors import ServerError
+from spectui.export import Dialect
+from spectui.server import asking
+from spectui.server.binary import examine
+from spectui.server.help_text import read_help, read_version
+from tests.support.binaries import BETWEEN, CURRENT, IK, LEGACY, OLDEST, write_binary, write_script
+
+pytest_plugins = ["tests.support.fixtures"]
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    before = psutil.Process().children(recursive=True)
+    yield
+    left = psutil.Process().children(recursive=True)
+    assert [process for process in left if process not in before] == []
+
+
+@pytest.mark.server
+def test_the_real_server_is_known(llama_server_binary: Path) -> None:
+    binary = examine(str(llama_server_binary))
+    accepted = binary.accepted
+    assert binary.dialect is Dialect.LLAMA_CPP
+    assert binary.version is not None
+    assert (binary.default("--spec-draft-n-max"), binary.default("-ctkd")) == ("3", "f16")
+    assert float(binary.default("--draft-p-min") or "nan") == 0.0
+    assert binary.is_removed("--draft-max")
+    assert {"-md", "--spec-draft-model", "--spec-ngram-mod-n-match"} <= accepted.flags
+    assert "--draft-max" not in accepted.flags
+    assert {"--swa-full", "--cpu-moe"} <= accepted.bare
+    assert not {"-m", "-fa", "--spec-type"} & accepted.bare
+    assert {"LLAMA_ARG_MODEL", "LLAMA_ARG_SPEC_DRAFT_N_MAX"} <= accepted.variables
+    assert "LLAMA_ARG_DRAFT_MAX" not in accepted.variables
+    assert {"draft-simple", "draft-mtp", "ngram-cache"} <= accepted.drafters
+
+
+@pytest.mark.server
+def test_nothing_of_the_real_help_is_passed_over(llama_server_binary: Path) -> None:
+    done = subprocess.run(
+        [llama_server_binary, "--help"], check=True, capture_output=True, text=True
+    )
+    found = {flag for option in read_help(done.stdout) for flag in option.flags}
+    heads = [line for line in done.stdout.splitlines() if re.match(r"-{1,2}\w", line)]
+    named = {name for line in heads for name in re.findall(r"(?:^|, +)(--?[A-Za-z][\w-]*)", line)}
+    assert len(heads) > 200
+    assert named <= found
+    assert all(read_help(line)[0].flags for line in heads)
+
+
+@pytest.mark.parametrize(
+    ("text", "dialect", "default"),
+    [
+        pytest.param(CURRENT, Dialect.LLAMA_CPP, ("3", None), id="current"),
+        pytest.param(BETWEEN, Dialect.LLAMA_CPP, ("3", None), id="between"),
+        pytest.param(LEGACY, Dialect.LEGACY, (None, "16"), id="legacy"),
+        pytest.param(OLDEST, Dialect.LEGACY, (None, "16"), id="oldest"),
+        pytest.param(IK, Dialect.IK, (None, None), id="ik"),
+    ],
+)
+def test_builds_of_all_times_are_told_apart(
+    tmp_path: Path, text: str, dialect: Dialect, default: tuple[str | None, str | None]
+) -> None:
+    binary = examine(str(write_binary(tmp_path / "llama-server", text)))
+    assert binary.dialect is dialect
+    assert (binary.default("--spec-draft-n-max"), binary.default("--draft-max")) == default
+    assert binary.version is not None
+    assert (binary.version.build, binary.version.commit) == (6945, "c0ffee12")
+
+
+def test_what_ik_llama_cpp_does_not_list_is_taken_for_granted(tmp_path: Path) -> None:
+    accepted = examine(str(write_binary(tmp_path / "llama-server", IK))).accepted
+    assert {"-ngl", "-ngld", "-ot", "--no-mmap", "-ctx-ckpt", "--ctx-checkpoints"} <= accepted.flags
+    assert accepted.bare == accepted.drafters == frozenset()
+    old = IK.replace("--flash-attn (auto|on|off|0|1)", "--flash-attn")
+    bare = examine(str(write_binary(tmp_path / "old", old))).accepted.bare
+    assert bare == {"-fa", "--flash-attn"}
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("version: 6945 (c0ffee12)\nbuilt with GNU", ("6945", 6945, "c0ffee12")),
+        ("version: 0 (unknown)", ("0", None, None)),
+        (
+            "ggml_cuda_init: x\nversion: 0.5.0-dev (build 0, commit unknown)",
+            ("0.5.0-dev",) + (None,) * 2,
+        ),
+        ("version: 0.6.1 (build 9012, commit abc1234)", ("0.6.1", 9012, "abc1234")),
+        ("GNU bash, version 5.2", None),
+        ("", None),
+    ],
+)
+def test_versions(text: str, known: tuple[str, int | None, str | None] | None) -> None:
+    version = read_version(text)
+    assert (version and (version.text, version.build, version.commit)) == known
+
+
+def test_a_binary_is_asked_once_until_it_changes(tmp_path: Path) -> None:
+    path, asked = tmp_path / "llama-server", tmp_path / "llama-server.asked"
+    write_binary(path, CURRENT)
+    first = examine(str(path))
+    assert examine(str(path)) == first
+    assert asked.read_text().split() == ["--help", "--version"]
+    write_binary(path, LEGACY)
+    assert examine(str(path)).dialect is Dialect.LEGACY
+    (tmp_path / "libllama.so").touch()
+    assert examine(str(path)).dialect is Dialect.LEGACY
+    assert len(asked.read_text().split()) == 6
+
+
+def test_a_link_is_the_same_binary_under_its_own_name(tmp_path: Path) -> None:
+    write_binary(tmp_path / "one", CURRENT)
+    (tmp_path / "two").symlink_to("one")
+    assert examine(str(tmp_path / "one")).path == str(tmp_path / "one")
+    assert examine(str(tmp_path / "two")).path == str(tmp_path / "two")
+    assert (tmp_path / "one.asked").read_text().split() == ["--help", "--version"]
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"\xff\x00", b'{"identity": 3, "known": {}}'])
+def test_a_damaged_cache_is_made_anew(tmp_path: Path, damage: bytes) -> None:
+    path = str(write_binary(tmp_path / "llama-server", CURRENT))
+    first = examine(path)
+    [kept] = (tmp_path / "home" / "cache" / "llama-server").iterdir()
+    kept.write_bytes(damage)
+    assert examine(path) == first
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_but_time(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("in the way")
+    assert examine(str(write_binary(tmp_path / "llama-server", IK))).dialect is Dialect.IK
+
+
+def test_a_name_is_looked_for_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_binary(tmp_path / "llama-server", CURRENT)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert examine("llama-server").path == str(tmp_path / "llama-server")
+
+
+def test_the_users_settings_of_llama_server_do_not_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLAMA_ARG_CTX_SIZE", "many")
+    source = f"#!/bin/sh\nenv | grep LLAMA_ARG >&2\ncat <<'END'\n{CURRENT}\nEND\n"
+    told = asking.ask(write_script(tmp_path / "llama-server", source), "--help", 20)
+    assert "LLAMA_ARG_CTX_SIZE=" not in told.text
+
+
+MISBEHAVING = {
+    "exits at once": ("exit 3", r"is no llama-server: its --help lists no .*exit code 3"),
+    "says why": (
+        "echo 'libllama.so: not found' >&2; exit 127",
+        r"127; .*'libllama\.so: not found'",
+    ),
+    "another program": ("exec ls --help", "is no llama-server"),
+    "dies": ("echo oops; kill -SEGV $$", r"--help ended with signal SIGSEGV; .*'oops'"),
+    "killed": ("kill -KILL $$", "--help ended with signal SIGKILL"),
+    "hangs": ("echo waiting; sleep 600", r"did not end within 3 s; its last words .*'waiting'"),
+    "ignores": ("trap '' TERM INT; while :; do sleep 600; done", r"did not end within 2 s"),
+    "leaves a child": ("sleep 600 & echo $!", "is no llama-server"),
+    "hangs with children": ("sleep 600 & sleep 600 & wait", r"did not end within 2 s"),
+    "endless": ("exec yes garbage", "printed more than .* bytes; .*'garbage / garbage"),
+    "endless line": ("exec cat /dev/zero", "printed more than .* bytes"),
+}
+
+
+@pytest.mark.parametrize("manner", MISBEHAVING)
+def test_what_misbehaves_is_one_sentence_and_leaves_nothing(
+    tmp_path: Path, manner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, message = MISBEHAVING[manner]
+    monkeypatch.setattr(asking, "MAX_OUTPUT_BYTES", 1 << 16)
+    path = write_script(
+        tmp_path / "llama-server", f"#!/bin/sh\necho $$ > {tmp_path}/pid\n{script}\n"
+    )
+    hangs = re.search(r"within (\d) s", message)
+    timeout_s = float(hangs[1]) if hangs else 20.0
+    with pytest.raises(ServerError, match=message) as caught:
+        examine(str(path), timeout_s=timeout_s)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 3000
+    assert caught.value.exit_code == 5
+    group = int((tmp_path / "pid").read_text())
+    assert psutil.wait_procs(living(group), timeout=20)[1] == []
+
+
+def living(group: int) -> list[psutil.Process]:
+    """Processes of a group that was killed a moment ago."""
+    found = [one for one in psutil.process_iter(["status"]) if one.pid != 1]
+    alive = [one for one in found if one.info["status"] != psutil.STATUS_ZOMBIE]
+    return [one for one in alive if group_of(one) == group]
+
+
+def group_of(process: psutil.Process) -> int | None:
+    try:
+        return os.getpgid(process.pid)
+    except ProcessLookupError:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("missing", "no such file"),
+        ("folder", "it is no regular file"),
+        ("not executable", "it is not executable"),
+        ("no program", "Exec format error"),
+        ("no interpreter", "No such file or directory"),
+        ("a pipe", "it is no regular file"),
+    ],
+)
+def test_what_cannot_be_started_is_named(tmp_path: Path, kind: str, reason: str) -> None:
+    path = tmp_path / "llama-server"
+    match kind:
+        case "folder":
+            path.mkdir()
+        case "a pipe":
+            os.mkfifo(path)
+        case "not executable":
+            path.write_text(CURRENT)
+        case "no program":
+            write_script(path, "\0")
+        case "no interpreter":
+            write_script(path, "#!/nowhere/sh\n")
+    with pytest.raises(ServerError, match=rf"cannot start {path} \({reason}\); give the path"):
+        examine(str(path), timeout_s=20)
+
+
+def test_a_version_that_says_nothing_is_no_error(tmp_path: Path) -> None:
+    path = write_binary(tmp_path / "llama-server", CURRENT, version="")
+    assert examine(str(path)).version is None
+
+
+def test_both_answers_share_the_time(tmp_path: Path) -> None:
+    source = f"#!/bin/sh\n[ $1 = --version ] && exec sleep 600\ncat <<'END'\n{CURRENT}\nEND\n"
+    path = write_script(tmp_path / "llama-server", source)
+    with pytest.raises(ServerError, match="did not end within"):
+        examine(str(path), timeout_s=2.0)
+
+
+def test_a_program_of_python_is_no_llama_server() -> None:
+    with pytest.raises(ServerError, match="is no llama-server"):
+        examine(sys.executable)
