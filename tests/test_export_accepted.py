@@ -1,5 +1,6 @@
 """Exported commands, read by the real shell and the real llama-server."""
 
+import os
 import shlex
 import subprocess
 from collections import Counter
@@ -43,6 +44,8 @@ def run(script: str, folder: Path, *arguments: object) -> "subprocess.CompletedP
         check=False,
         capture_output=True,
         timeout=_TIMEOUT_S,
+        # It listens before it looks for its model: any port that is free.
+        env={**os.environ, "LLAMA_ARG_PORT": "0"},
         text=True,
         errors="replace",
     )
