@@ -494,5 +494,6 @@ def test_every_name_is_one_that_the_real_server_has(llama_server_binary: Path) -
     words = set(re.findall(r"[\w-]+", done.stdout.decode()))
     # Removed from this build, or of ik_llama.cpp and older builds.
     old = {"--draft-max", "--draft", "--draft-n", "--draft-min", "--draft-n-min", "--no-mmap"}
+    old |= {"--mmap", "-no-fa", "--no-flash-attn", "-okv"}
     ours = {name for option in OPTIONS for name in (*option.flags, option.variable) if name}
     assert ours - words <= old

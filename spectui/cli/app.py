@@ -7,7 +7,16 @@ import click
 from spectui import __version__
 
 _COMMANDS = (
-    *("cockpit", "bench", "doctor", "export", "models", "presets", "probe", "replay", "trace"),
+    "cockpit",
+    "bench",
+    "doctor",
+    "export",
+    "lint",
+    "models",
+    "presets",
+    "probe",
+    "replay",
+    "trace",
     "tune",
 )
 """Each lives in the module of the same name, as ``command``."""

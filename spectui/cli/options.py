@@ -146,7 +146,11 @@ COCKPIT: tuple[Decorator, ...] = (
         metavar="COMMAND",
         is_eager=True,
         callback=from_option,
-        help='Take the options of an existing command: "llama-server -m ...".',
+        help=(
+            'Take the options of an existing command: "llama-server -m ...", a file that holds one '
+            "(a script, a systemd unit, a Compose, llama-swap or models preset file; FILE:NAME for "
+            "one of several), or pid:NUMBER of a llama-server that runs."
+        ),
     ),
     click.option(
         "--monitor-replay",

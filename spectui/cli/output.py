@@ -47,7 +47,8 @@ def say(text: str) -> None:
     if sys.stdout is None:
         raise BadInputError("stdout is closed; let it go to a file or a program that reads it")
     try:
-        click.echo(_encodable(text))
+        # Unless told, it takes colours out of what goes to a file, and so parts of a file's name.
+        click.echo(_encodable(text), color=True)
     except OSError as error:
         # What is still buffered would be tried again at exit, and complain there.
         with Path(os.devnull).open("w") as nowhere:

@@ -91,7 +91,7 @@ def _diagnose(
     progress: Progress,
 ) -> Diagnosis:
     machine = this_machine()
-    around = _surroundings(planner, machine)
+    around = surroundings(planner, machine)
     examination = None
     if options.demo or options.model is not None:
         examination = _examine(planner, options, draft_max, around, progress)
@@ -104,7 +104,8 @@ def _diagnose(
     )
 
 
-def _surroundings(planner: Planner, machine: Machine) -> Surroundings:
+def surroundings(planner: Planner, machine: Machine) -> Surroundings:
+    """What models meet on this machine, once the planner has started."""
     planner.wait()
     backend = planner.backend()
     # After the planner has started: beside it neither would be measured alone.

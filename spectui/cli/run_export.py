@@ -164,11 +164,8 @@ def _read_by(setup: ExportSetup, usual: Dialect, reader: Reader) -> tuple[Export
     from spectui.server.binary import examine
 
     binary = examine(reader.server_bin)
-    if reader.dialect not in {_AUTO, binary.dialect}:
-        raise UsageError(
-            f"--dialect {reader.dialect}: {binary.path} has the options of {binary.dialect}; leave "
-            "out --dialect, or --server-bin"
-        )
+    if reader.dialect != _AUTO:
+        binary.check_dialect(Dialect(reader.dialect))
     if reader.format == Format.COMPOSE:
         # A container has a program of its own.
         return setup, binary.dialect

@@ -1,17 +1,10 @@
 """What a finding is."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
+from spectui.severity import Severity
 
-class Severity(StrEnum):
-    """How bad it is."""
-
-    ERROR = "error"
-    """It cannot work as it is."""
-    WARNING = "warning"
-    """It costs speed or memory."""
-    NOTE = "note"
+__all__ = ["Finding", "Severity"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

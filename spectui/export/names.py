@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from spectui.config import NgramKind, ngram_flags
 from spectui.export.dialects import Dialect
+from spectui.export.old_ngrams import SHARED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,13 +94,15 @@ OPTIONS: tuple[Option, ...] = (
         "SPEC_DRAFT_CACHE_TYPE_V",
         "CACHE_TYPE_V_DRAFT",
     ),
-    _option("--override-kv"),
+    _option("-okv --override-kv"),
     _option("--no-mmap", None, "NO_MMAP", switch=True),
+    _option("--mmap", switch=True, ours=False),
     _option("-lm --load-mode", "LOAD_MODE", ours=False),
     _option("-c --ctx-size", "CTX_SIZE", "CTX_SIZE"),
     _option("-b --batch-size", "BATCH", "BATCH"),
     _option("-ub --ubatch-size", "UBATCH", "UBATCH"),
     _option("-fa --flash-attn", "FLASH_ATTN", "FLASH_ATTN"),
+    _option("-no-fa --no-flash-attn", switch=True, ours=False),
     _option("--swa-full", "SWA_FULL", "SWA_FULL", switch=True),
     _option("-t --threads", "THREADS", "THREADS"),
     _option("-tb --threads-batch"),
@@ -107,6 +110,8 @@ OPTIONS: tuple[Option, ...] = (
     _option("--draft-min --draft-n-min --spec-draft-n-min", "SPEC_DRAFT_N_MIN", "DRAFT_MIN"),
     _option("--draft-p-min --spec-draft-p-min", "SPEC_DRAFT_P_MIN", "DRAFT_P_MIN"),
     _option("--spec-type", "SPEC_TYPE"),
+    _option("--spec-default", switch=True, ours=False),
+    *(_option(f"--{name}", ours=False) for name in SHARED),
     *(_option(flag) for kind in NgramKind for flag in ngram_flags(kind)),
     _option("-otd --override-tensor-draft --spec-draft-override-tensor", ours=False),
     _option(

@@ -4,22 +4,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spectui.config import MODEL_KIND, MTP_KIND, NgramKind
-from spectui.errors import BadInputError
-from spectui.export.shell import server_arguments_of
+from spectui.config import MODEL_KIND
+from spectui.export.hub import check_local
+from spectui.export.old_ngrams import SHARED, told_apart
+from spectui.export.placement_order import experts_first
+from spectui.export.server_options import canonical
+from spectui.export.sources import read_source
+from spectui.export.stages import SPEC_DEFAULT, drafting, joined
 from spectui.export.words import FLASH_ATTENTION, Given, divide
 
 _REPEATABLE = frozenset({"override-tensor", "override-kv"})
+_EXPERTS = ("cpu-moe", "n-cpu-moe")
+_LOADING = frozenset({"mmap", "load-mode"})
+_OLD_LENGTHS = frozenset({"--draft", "--draft-n", "--draft-max", "--draft-min", "--draft-n-min"})
+"""Names under which lengths of drafts were those of every drafter."""
 _LOAD_MODES: dict[str, dict[str, tuple[str, ...]]] = {
     "none": {"no-mmap": ()},
     "mmap": {},
     "auto": {},
 }
 """What ``--load-mode`` is for spectui, which maps or does not; other modes travel on."""
-_NONE = "none"
-_MODELS = {"draft": MODEL_KIND}
-"""What builds before spring 2026 call it."""
-_IK_NAMES = {"n_max": "draft-max", "n_min": "draft-min", "p_min": "draft-p-min"}
+_SWITCHES: dict[str, dict[str, tuple[str, ...]]] = {
+    "mmap": {},
+    "no-flash-attn": {"flash-attn": ("off",)},
+    "spec-default": SPEC_DEFAULT,
+}
+"""Switches that stand for options of other names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,26 +57,59 @@ def _default(name: str, values: tuple[str, ...]) -> bool | str | list[str]:
 
 
 def read_command(text: str) -> Takeover:
-    """Read a shell command, with or without the program and what stands before it.
+    """Read a command from a shell, a file or a running process: all that ``read_source`` takes.
 
     Raises:
-        BadInputError: it is no single command, names no model, or drafts in a way that spectui
-            cannot measure.
+        BadInputError: it is no single command, names no model of this machine, or drafts in a way
+            that spectui cannot measure.
     """
+    command = list(divide(read_source(text).arguments))
+    check_local(command)
     options: dict[str, tuple[str, ...]] = {}
     extra: list[str] = []
-    for given in divide(server_arguments_of(text)):
+    for given in command:
         found = _taken(given)
-        if found is None or not (given.option and given.option.is_written):
-            extra += given.words
+        if found is None or not _is_written(given):
+            extra += _plain(given)
+        if given.option is not None and given.option.name in _LOADING:
+            options.pop("no-mmap", None)
         for name, values in (found or {}).items():
-            earlier = options.pop(name, ()) if name in _REPEATABLE else ()
-            options[name] = (*earlier, *values)
-    if "model" not in options:
-        raise BadInputError(
-            "the command names no model file; spectui reads local GGUF files, so add -m FILE"
-        )
+            options[name] = _joined(options, name, values)
+    kinds = [kind for value in options.get("spec-type", ()) for kind in value.split(",")]
+    has_old_lengths = any(canonical(given.flag) in _OLD_LENGTHS for given in command)
+    options = told_apart(options, kinds, has_old_lengths=has_old_lengths)
+    if kinds == [MODEL_KIND]:
+        # A draft model is reason enough to draft with it.
+        del options["spec-type"]
     return Takeover(options=options, extra=tuple(extra))
+
+
+def _is_written(given: Given) -> bool:
+    return given.option is not None and given.option.is_written
+
+
+def _plain(given: Given) -> tuple[str, ...]:
+    """As it stands; in two words if llama-server, which reads no ``--flag=value``, knows it."""
+    is_attached = len(given.words) == 1 and given.values
+    return (given.flag, *given.values) if is_attached and given.server else given.words
+
+
+def _joined(
+    options: dict[str, tuple[str, ...]], name: str, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Values beside those given before. What they end is taken out of ``options``."""
+    if name == "spec-type":
+        return joined(options.pop(name, ()), values)
+    if name not in _REPEATABLE:
+        return values
+    before = options.pop(name, ())
+    if name == "override-tensor":
+        pattern = experts_first(options, values)
+        if pattern is not None:
+            for option in _EXPERTS:
+                options.pop(option, None)
+            before = (*before, pattern)
+    return (*before, *values)
 
 
 def _taken(given: Given) -> dict[str, tuple[str, ...]] | None:
@@ -77,34 +120,14 @@ def _taken(given: Given) -> dict[str, tuple[str, ...]] | None:
         case "load-mode", (mode,):
             return _LOAD_MODES.get(mode)
         case "spec-type", (kind,):
-            return _drafting(kind)
+            return drafting(kind)
         case "flash-attn", values:
             wanted = values[0] if values else "on"
             return {"flash-attn": (FLASH_ATTENTION.get(wanted, wanted),)}
+        case name, () if name in _SWITCHES:
+            return _SWITCHES[name]
         case "threads" | "threads-batch" | "seed", ("-1",):
             return {}  # the default, spelled out
-        case name, values if given.option.is_ours:
+        case name, values if given.option.is_ours or name in SHARED:
             return {name: values}
     return None
-
-
-def _drafting(kinds: str) -> dict[str, tuple[str, ...]]:
-    """``--spec-type``: who drafts; in ik_llama.cpp, which has its numbers there, how as well.
-
-    Raises:
-        BadInputError: spectui cannot draft like that.
-    """
-    drafter, _, settings = kinds.partition(":")
-    pairs = [setting.partition("=") for setting in settings.split(",") if setting]
-    if settings and drafter == "draft" and all(p[0] in _IK_NAMES for p in pairs):
-        return {_IK_NAMES[key]: (value,) for key, _, value in pairs}
-    named = [_MODELS.get(kind, kind) for kind in kinds.split(",")]
-    known = {MODEL_KIND, MTP_KIND, _NONE, *NgramKind}
-    if not known.issuperset(named):
-        raise BadInputError(
-            f"--spec-type {kinds}: spectui drafts with a model and as "
-            f"{', '.join((MTP_KIND, *NgramKind))}; take the rest out"
-        )
-    # A draft model is reason enough to draft with it.
-    is_plain = {MODEL_KIND, _NONE}.issuperset(named)
-    return {} if is_plain else {"spec-type": (",".join(k for k in named if k != _NONE),)}

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from spectui.errors import BadInputError
 from spectui.export.names import BY_FLAG, Option
+from spectui.export.server_options import Arity, ServerOption, canonical, server_option
+
+__all__ = ["FLASH_ATTENTION", "Given", "canonical", "divide", "value_of", "without"]
 
 FLASH_ATTENTION = {
     **dict.fromkeys(("on", "1", "true", "enabled"), "on"),
@@ -14,10 +17,12 @@ FLASH_ATTENTION = {
 }
 """What builds take after ``-fa``; before autumn 2025 they took nothing."""
 
+_SWITCHING = frozenset({*FLASH_ATTENTION, "none", "llamacpp"})
+"""What follows an option that takes a value in some builds alone."""
 _NUMBER = re.compile(r"-\.?\d")
 _SPECULATIVE = re.compile(
-    r"--(spec-|no-spec-|draft|lookup-)|--.+-draft$"
-    r"|-(md|ngld|otd|ctkd|ctvd|n?cmoed|tb?d|Cr?b?d|devd|cd|hfr?d)$"
+    r"--(spec-|no-spec-|draft|lookup-|suffix-|p-split|(no-)?multi-token-)|--.+-draft$"
+    r"|-(md|ngld|otd|ctkd|ctvd|n?cmoed|tb?d|Cr?b?d|devd|cd|hfr?d|lc[sd]|ps|draft|(no-)?mtp)$"
 )
 
 
@@ -28,10 +33,15 @@ class Given:
     flag: str
     """Without its value; a stray word that follows no option is a flag too."""
     option: Option | None
-    """None if spectui does not know it."""
+    """None if spectui's own command line has no such option."""
     values: tuple[str, ...]
     words: tuple[str, ...]
     """All of it, as it stands."""
+
+    @property
+    def server(self) -> ServerOption | None:
+        """What llama-server knows it as; None for what no table has."""
+        return server_option(self.flag)
 
     @property
     def is_speculative(self) -> bool:
@@ -42,11 +52,11 @@ class Given:
 def divide(words: Sequence[str]) -> Iterator[Given]:
     """Pair every option with what belongs to it.
 
-    Known options take what they take in llama-server. What follows an unknown one and does not
+    Options take what they take in llama-server. What follows one that no table has and does not
     look like an option is its value: only its own parser knows better.
 
     Raises:
-        BadInputError: a known option lacks its value.
+        BadInputError: an option lacks its value.
     """
     at = 0
     while at < len(words):
@@ -57,32 +67,37 @@ def divide(words: Sequence[str]) -> Iterator[Given]:
 
 def _given(rest: Sequence[str]) -> Given:
     flag, equals, attached = rest[0].partition("=")
-    option = BY_FLAG.get(canonical(flag))
-    if equals and (option is None or option.is_switch or not flag.startswith("--")):
-        flag, equals, option = rest[0], "", None
+    option, arity = BY_FLAG.get(canonical(flag)), _arity(flag)
+    if equals and (arity in {None, Arity.NONE, Arity.UNTOLD} or not flag.startswith("--")):
+        flag, equals, option, arity = rest[0], "", None, None
     if equals:
         return Given(flag=flag, option=option, values=(attached,), words=(rest[0],))
-    n_values = _n_values(flag, option, rest[1:])
+    n_values = _n_values(flag, arity, rest[1:])
     values = tuple(rest[1 : 1 + n_values])
     return Given(flag=flag, option=option, values=values, words=(rest[0], *values))
 
 
-def _n_values(flag: str, option: Option | None, following: Sequence[str]) -> int:
-    if option is None:
-        looks = (word.startswith("-") and not _NUMBER.match(word) for word in following)
-        return next((n for n, is_option in enumerate(looks) if is_option), len(following))
-    if option.is_switch:
-        return 0
-    if option.name == "flash-attn":
-        return int(bool(following) and following[0] in FLASH_ATTENTION)
-    if not following:
-        raise BadInputError(f"{flag} lacks its value; write it after the option")
-    return 1
+def _arity(flag: str) -> Arity | None:
+    option = server_option(flag)
+    return None if option is None else option.arity_of(canonical(flag))
 
 
-def canonical(flag: str) -> str:
-    """The spelling that the tables have: llama-server takes ``_`` for ``-`` in long options."""
-    return flag.replace("_", "-") if flag.startswith("--") else flag
+def _n_values(flag: str, arity: Arity | None, following: Sequence[str]) -> int:
+    match arity:
+        case None | Arity.UNTOLD:
+            looks = (word.startswith("-") and not _NUMBER.match(word) for word in following)
+            return next((n for n, is_option in enumerate(looks) if is_option), len(following))
+        case Arity.MAYBE:
+            return int(bool(following) and following[0] in _SWITCHING)
+        case Arity.NONE:
+            return 0
+    wanted = 2 if arity is Arity.TWO else 1
+    if len(following) < wanted:
+        raise BadInputError(
+            f"{flag} lacks its value{'s' if wanted > 1 else ''}; write "
+            f"{'both' if wanted > 1 else 'it'} after the option"
+        )
+    return wanted
 
 
 def without(words: Sequence[str], *flags: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from spectui.errors import ServerError
+from spectui.errors import ServerError, UsageError
 from spectui.export.accepted import Accepted, drafters_of
 from spectui.export.dialects import Dialect
 from spectui.server.asking import Answer, ask
@@ -61,6 +61,18 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
     def dialect(self) -> Dialect:
         """Whose names it has."""
         return self.accepted.dialect
+
+    def check_dialect(self, wanted: Dialect) -> None:
+        """Refuse to write for another dialect than its own.
+
+        Raises:
+            UsageError: it has other options than ``wanted``.
+        """
+        if wanted is not self.dialect:
+            raise UsageError(
+                f"--dialect {wanted}: {self.path} has the options of {self.dialect}; leave out "
+                "--dialect, or --server-bin"
+            )
 
     def default(self, flag: str) -> str | None:
         """What its help gives as the default of an option; None where it gives none."""

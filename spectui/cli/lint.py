@@ -1,0 +1,76 @@
+"""``spectui lint``: what is wrong with a llama-server command, and what to write instead."""
+
+import click
+
+
+class _Quoted(click.Command):
+    """Takes a word with blanks for the command to check, though it may start with a dash."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        quoted = [word for word in args if word.startswith("-") and " " in word]
+        if quoted:
+            args = [*(word for word in args if word not in quoted), "--", *quoted]
+        return super().parse_args(ctx, args)
+
+
+@click.command(name="lint", cls=_Quoted)
+@click.argument("command_line", metavar="COMMAND")
+@click.option("--fix", is_flag=True, help="Print the corrected command alone on stdout.")
+@click.option(
+    "--dialect",
+    type=click.Choice(["llama.cpp", "llama.cpp-legacy", "ik"]),
+    help="Which llama-server will read it (default: that of --server-bin, or llama.cpp).",
+)
+@click.option(
+    "--server-bin",
+    metavar="PATH",
+    help="The llama-server that will read it: its --help says what it takes.",
+)
+@click.option(
+    "--no-models", is_flag=True, help="Look at the arguments alone, though the models are here."
+)
+@click.option(
+    "--json",
+    "json_path",
+    type=click.Path(allow_dash=True),
+    metavar="FILE",
+    help="Write the findings as JSON; - for stdout.",
+)
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    command_line: str,
+    fix: bool,
+    dialect: str | None,
+    server_bin: str | None,
+    no_models: bool,
+    json_path: str | None,
+    quiet: bool,
+) -> None:
+    """Check an existing llama-server command, without running it.
+
+    COMMAND is the command itself, quoted as one argument; a file that holds it (a shell script, a
+    systemd unit, a Compose or llama-swap file, a models preset), as FILE:NAME where there are
+    several in it; or pid:NUMBER of a llama-server that runs, pid: for the only one.
+
+    Says what the server refuses, ignores, or understands differently than builds before spring
+    2026. Where the models are on this machine, it also says whether they fit each other and the
+    memory, as spectui doctor does.
+
+    Exits with 3 if there are errors (with --fix: if any are left), with 0 otherwise, whatever
+    warnings there are.
+    """
+    from spectui.cli.run_lint import LintOptions, run
+
+    options = LintOptions(
+        command_line=command_line,
+        fix=fix,
+        dialect=dialect,
+        server_bin=server_bin,
+        with_models=not no_models,
+        json_path=json_path,
+        quiet=quiet,
+    )
+    ctx.exit(run(options))

@@ -1,0 +1,100 @@
+"""What a command's models give reason to say: whether they match, and fit in memory."""
+
+import shlex
+from pathlib import Path
+
+import click
+
+from spectui.cli.documents.base import Json
+from spectui.cli.drafting import take_drafting
+from spectui.cli.progress import open_progress
+from spectui.cli.request import SharedOptions
+from spectui.cli.run_doctor import surroundings
+from spectui.config import SpeculationConfig
+from spectui.doctor.examination import Examination, Examiner
+from spectui.doctor.findings import findings
+from spectui.engine.planning import Planner
+from spectui.errors import SpectuiError
+from spectui.export.takeover import read_command
+from spectui.lint import Command, Finding
+from spectui.llama.files import check_is_gguf
+from spectui.llama.planned import PlanRequest
+from spectui.monitor.machine import this_machine
+from spectui.severity import Severity
+
+_UNUSED: Json = {"prompts": None, "json_path": None, "quiet": True, "verbose": False}
+_WHY = "found as spectui doctor does, by headers and a plan of memory; no weight was loaded"
+
+
+def model_findings(command: Command, *, quiet: bool) -> tuple[tuple[Finding, ...], str | None]:
+    """Findings, or why there can be none.
+
+    Args:
+        command: as it should be.
+        quiet: whether nothing is said meanwhile.
+    """
+    try:
+        shared, speculation = _options(command)
+    except SpectuiError as error:
+        return (), str(error)
+    except click.UsageError as error:
+        return (), error.format_message()
+    models = [path for path in (shared.model, *shared.model_draft[-1:]) if path is not None]
+    missing = next((path for path in models if not path.exists()), None)
+    if missing is not None:
+        return (), f"{missing} is not here"
+    try:
+        for path in models:
+            check_is_gguf(path)
+        return _of_models(shared, speculation, quiet=quiet), None
+    except SpectuiError as error:
+        return (Finding(flag="-m", severity=Severity.ERROR, what=str(error), why=_WHY),), None
+
+
+def _of_models(
+    shared: SharedOptions, speculation: SpeculationConfig, *, quiet: bool
+) -> tuple[Finding, ...]:
+    [draft] = [None] if not shared.model_draft else shared.model_draft[-1:]
+    progress = open_progress(quiet=quiet, verbose=False)
+    try:
+        with Planner(has_drafts=draft is not None) as planner:
+            around = surroundings(planner, this_machine())
+            request = PlanRequest(
+                target=shared.target_options(shared.model or Path()),
+                context=shared.context_options(),
+                max_draft=speculation.longest,
+            )
+            drafts = {} if draft is None else {draft.name: shared.draft_options(draft)}
+            examiner = Examiner(planner, around, progress.say)
+            return _findings(examiner.examine(request, drafts, mtp=speculation.mtp), draft)
+    finally:
+        progress.close()
+
+
+def _options(command: Command) -> tuple[SharedOptions, SpeculationConfig]:
+    """The command in spectui's options.
+
+    Raises:
+        SpectuiError: spectui cannot run it.
+        click.UsageError: a value is none that spectui takes.
+    """
+    from spectui.cli.cockpit import command as cockpit
+
+    taken = read_command(shlex.join(["llama-server", *command.arguments]))
+    with cockpit.make_context("lint", [], default_map=taken.default_map()) as context:
+        speculation, others = take_drafting(dict(context.params))
+    known = SharedOptions.__dataclass_fields__
+    given = {key: value for key, value in others.items() if key in known}
+    return SharedOptions(**given, **_UNUSED), speculation
+
+
+def _findings(examination: Examination, draft: Path | None) -> tuple[Finding, ...]:
+    return tuple(
+        Finding(
+            flag="-md" if draft is not None and one.text.startswith(draft.name) else "-m",
+            severity=one.severity,
+            what=one.text,
+            why=_WHY,
+        )
+        for one in findings(examination)
+    )

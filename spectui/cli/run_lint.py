@@ -1,0 +1,120 @@
+"""What ``spectui lint`` does once its options are parsed."""
+
+from dataclasses import dataclass
+
+from spectui.cli.documents.lint import lint_document
+from spectui.cli.lint_view import told
+from spectui.cli.output import check_writable, complain, write_result
+from spectui.errors import BadInputError, UsageError
+from spectui.export.dialects import Dialect
+from spectui.export.sources import read_source
+from spectui.lint import Command, Finding, Reader, fixed, lint
+from spectui.paths import text_of
+from spectui.severity import Severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintOptions:
+    """The options as they were given."""
+
+    command_line: str
+    fix: bool
+    dialect: str | None
+    server_bin: str | None
+    with_models: bool
+    json_path: str | None
+    quiet: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All that is told."""
+
+    command: Command
+    fixed: Command
+    reader: Reader
+    findings: tuple[Finding, ...]
+    unseen: str | None
+    """Why the models were not looked at; None if they were."""
+    asked: bool
+    """Whether they should be."""
+
+
+def run(options: LintOptions) -> int:
+    """Look, print, and return the exit code.
+
+    Raises:
+        BadInputError: there is no single command, or the JSON file cannot be written.
+        ServerError: the binary cannot be asked.
+        UsageError: options that contradict each other.
+    """
+    if options.fix and options.json_path == "-":
+        raise UsageError("--fix and --json - both want stdout; the JSON has the corrected command")
+    check_writable(options.json_path, ())
+    report = examine(options, _reader(options))
+    _print(report, options)
+    left = report.findings
+    if options.fix:
+        # What only the models tell, no other words put right.
+        of_models = tuple(finding for finding in left if finding.at < 0 and not finding.edits)
+        left = (*lint(report.fixed, report.reader), *of_models)
+    has_errors = any(finding.severity is Severity.ERROR for finding in left)
+    return BadInputError.exit_code if has_errors else 0
+
+
+def _reader(options: LintOptions) -> Reader:
+    if options.server_bin is None:
+        return Reader(dialect=Dialect(options.dialect or Dialect.LLAMA_CPP))
+    from spectui.server.binary import examine as ask
+
+    binary = ask(options.server_bin)
+    if options.dialect is not None:
+        binary.check_dialect(Dialect(options.dialect))
+    return Reader(dialect=binary.dialect, accepted=binary.accepted.flags)
+
+
+def examine(options: LintOptions, reader: Reader) -> Report:
+    """Look at the command, and at its models if they are here.
+
+    Args:
+        options: as they were given.
+        reader: which llama-server will read it, with the flags that it takes if they are known.
+
+    Raises:
+        BadInputError: there is no single command.
+    """
+    command = Command.of(read_source(options.command_line))
+    if not command.items:
+        raise BadInputError("the command has no arguments; give one such as llama-server -m FILE")
+    of_models: tuple[Finding, ...] = ()
+    unseen: str | None = "--no-models was given"
+    right = fixed(command, reader)
+    if options.with_models:
+        # It loads what plans memory.
+        from spectui.cli.lint_models import model_findings
+
+        of_models, unseen = model_findings(right, quiet=options.quiet)
+    found = (*lint(command, reader), *of_models)
+    order = list(Severity)
+    return Report(
+        command=command,
+        fixed=right,
+        reader=reader,
+        findings=tuple(sorted(found, key=lambda finding: order.index(finding.severity))),
+        unseen=unseen,
+        asked=options.with_models,
+    )
+
+
+def _print(report: Report, options: LintOptions) -> None:
+    document = lint_document(report)
+    if options.fix and text_of(report.fixed.text) != report.fixed.text:
+        raise BadInputError(
+            "a value of the command is not valid UTF-8, which cannot be printed; rename the file"
+        )
+    if not options.fix:
+        write_result(document, told(report), options.json_path)
+        return
+    for line in told(report, with_fixed=False).splitlines():
+        complain(line)
+    write_result(document, report.fixed.text, options.json_path)

@@ -1,0 +1,84 @@
+"""Reads a model of llama-server's models preset file (``--models-preset``).
+
+The syntax is that of llama.cpp's ``common/preset.cpp``.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from spectui.export.server_options import (
+    Arity,
+    ServerOption,
+    canonical,
+    option_of_variable,
+    server_option,
+)
+from spectui.export.sources.choice import chosen
+from spectui.export.sources.source import Source
+
+_HEADER = re.compile(r"\[[ \t]*([^\]]+?)[ \t]*\][ \t]*(?:[;#].*)?")
+_ENTRY = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=[ \t]*(.*?)[ \t]*(?:[;#].*)?")
+_REMARK = re.compile(r"[ \t]*(?:[;#].*)?")
+_GLOBAL = "*"
+"""Section whose options every model has."""
+_OF_THE_ROUTER = frozenset({"version", "load-on-startup", "stop-timeout", "dedup-cache-models"})
+_FALSE = frozenset({"off", "disabled", "false", "0"})
+_TRUE = frozenset({"on", "enabled", "true", "1"})
+
+Sections = dict[str, dict[str, str]]
+
+
+def ini_sections(text: str) -> Sections | None:
+    """Sections with their entries; None for what is no such file."""
+    sections: Sections = {}
+    entries: dict[str, str] = {}
+    for line in re.split(r"\r\n|\n|\r", text.removeprefix("\N{BYTE ORDER MARK}")):
+        header, entry = _HEADER.fullmatch(line), _ENTRY.fullmatch(line)
+        if header is not None:
+            entries = sections[header[1]] = {}
+        elif entry is not None:
+            entries[entry[1]] = entry[2]
+        elif _REMARK.fullmatch(line) is None:
+            return None
+    return sections or None
+
+
+def ini_source(sections: Sections, path: Path, wanted: str | None) -> Source:
+    """A section's options as arguments, below those of all models.
+
+    Raises:
+        BadInputError: there is no such section, or several and none was named.
+    """
+    name = chosen((n for n in sections if n != _GLOBAL), wanted, path, "section")
+    entries = {**sections.get(_GLOBAL, {}), **sections[name]}
+    words = (word for key, value in entries.items() for word in _words(key, value))
+    return Source(words=tuple(words))
+
+
+def _words(key: str, value: str) -> Iterator[str]:
+    if key in _OF_THE_ROUTER:
+        return
+    flag, option = _known(key)
+    if option is None:
+        # llama-server would refuse the file; a newer one knows what it is.
+        yield from (flag, value)
+    elif option.arity_of(flag) is not Arity.NONE:
+        yield from (flag, value)
+    elif not option.negations:
+        yield from () if value in _FALSE else (flag,)
+    else:
+        is_on = (value in _TRUE) != (flag in option.negations)
+        off = option.negation or option.negations[0]
+        yield option.long_flag if is_on else off
+
+
+def _known(key: str) -> tuple[str, ServerOption | None]:
+    """The flag of a key, which is a flag without its dashes, or a variable."""
+    option = option_of_variable(key)
+    if option is not None:
+        negated = key != option.variable
+        return (option.negations[0] if negated else option.long_flag), option
+    flags = [f"--{key}", f"-{key}"] if len(key) > 1 else [f"-{key}"]
+    known = next((flag for flag in flags if server_option(flag) is not None), flags[0])
+    return canonical(known), server_option(known)

@@ -1,0 +1,61 @@
+"""Where the host has the files that a container sees."""
+
+import dataclasses
+import os.path
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from spectui.export.server_options import option_of_variable
+from spectui.export.sources.source import Source
+from spectui.export.words import Given, divide
+
+_SOURCE_AND_TARGET = 2
+
+
+def mounts_of(service: Mapping[str, Any], folder: Path) -> dict[PurePosixPath, Path]:
+    """Folders of the host by the container's, the deepest first; named volumes are left out."""
+    found: dict[PurePosixPath, Path] = {}
+    volumes = service.get("volumes")
+    for volume in volumes if isinstance(volumes, list) else []:
+        source, target = _mount(volume)
+        if source.startswith((".", "/", "~")) and target:
+            found[PurePosixPath(target)] = folder / os.path.expanduser(source)  # noqa: PTH111 - may be relative
+    return dict(sorted(found.items(), key=lambda item: -len(item[0].parts)))
+
+
+def _mount(volume: object) -> tuple[str, str]:
+    if isinstance(volume, dict):
+        return str(volume.get("source", "")), str(volume.get("target", ""))
+    parts = str(volume).split(":")
+    return (parts[0], parts[1]) if len(parts) >= _SOURCE_AND_TARGET else ("", "")
+
+
+def outside(source: Source, mounts: Mapping[PurePosixPath, Path]) -> Source:
+    """The same with the host's paths for files that its folders hold."""
+    words = (word for given in divide(source.words) for word in _outside(given, mounts))
+    variables = (
+        (name, _path(value, mounts) if _is_file(name) else value)
+        for name, value in source.variables
+    )
+    return dataclasses.replace(source, words=tuple(words), variables=tuple(variables))
+
+
+def _is_file(variable: str) -> bool:
+    option = option_of_variable(variable)
+    return variable == "LLAMA_ARG_MODEL_DRAFT" or (option is not None and option.is_file)
+
+
+def _outside(given: Given, mounts: Mapping[PurePosixPath, Path]) -> tuple[str, ...]:
+    server = given.server
+    if server is None or not server.is_file or len(given.values) != 1:
+        return given.words
+    return (given.flag, _path(given.values[0], mounts))
+
+
+def _path(value: str, mounts: Mapping[PurePosixPath, Path]) -> str:
+    inside = PurePosixPath(value)
+    for target, folder in mounts.items():
+        if inside.is_relative_to(target):
+            return os.path.normpath(folder / inside.relative_to(target))
+    return value

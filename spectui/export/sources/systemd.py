@@ -1,0 +1,174 @@
+"""Reads the ``[Service]`` of a systemd unit: ``ExecStart=`` and its environment.
+
+The rules are those of systemd.service(5), systemd.exec(5) and systemd.syntax(7).
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from spectui.errors import BadInputError
+from spectui.export.sources.environment_files import environment_file
+from spectui.export.sources.shell import unwrapped
+from spectui.export.sources.source import ASSIGNMENT, Source
+
+_SECTION = re.compile(r"(?m)^\[Service\][ \t]*$")
+_PREFIXES = "@-:+!|"
+_ESCAPES = dict(zip("abfnrtv\\\"'s", "\a\b\f\n\r\t\v\\\"' ", strict=True))
+_CODED = re.compile(r"x([0-9A-Fa-f]{2})|([0-7]{3})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_LONE_VARIABLE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
+_SPECIFIER = re.compile(r"%(.)")
+
+
+def is_unit(text: str) -> bool:
+    """Whether it is a unit of a service."""
+    return _SECTION.search(text) is not None
+
+
+def unit_source(text: str, path: Path) -> Source:
+    """Read the command of a unit.
+
+    Raises:
+        BadInputError: it has none or several, quotes are not balanced, or it uses what only systemd
+            knows.
+    """
+    commands: list[str] = []
+    environment: dict[str, str] = {}
+    folder = None
+    for key, value in _settings(text):
+        match key:
+            case "ExecStart":
+                # An empty one takes back those before it.
+                commands = [*commands, value] if value else []
+            case "Environment":
+                environment |= _assignments(_words(_specified(value, path)))
+            case "EnvironmentFile":
+                environment |= _file(_specified(value, path))
+            case "WorkingDirectory":
+                folder = _specified(value.removeprefix("-"), path)
+    if len(commands) != 1:
+        found = "no ExecStart" if not commands else f"{len(commands)} ExecStart"
+        raise BadInputError(f"{path} has {found}; give a unit that starts llama-server alone")
+    words = _command(_specified(commands[0].lstrip(_PREFIXES), path), environment, commands[0])
+    source = unwrapped(words, environment)
+    if folder is None:
+        return source
+    return source.below(os.path.expanduser("~") if folder == "~" else folder)  # noqa: PTH111 - a path for os.path.join
+
+
+def _settings(text: str) -> Iterator[tuple[str, str]]:
+    """Yield keys and values of ``[Service]``, with continued lines joined."""
+    section, joined = "", ""
+    for raw in text.splitlines():
+        line = raw.strip() if not joined else raw.rstrip()
+        if line.lstrip().startswith(("#", ";")):
+            continue
+        joined += line
+        if joined.endswith("\\"):
+            joined = f"{joined[:-1]} "
+            continue
+        line, joined = joined.strip(), ""
+        if line.startswith("["):
+            section = line
+        elif section == "[Service]" and "=" in line:
+            key, _, value = line.partition("=")
+            yield key.strip(), value.strip()
+
+
+def _specified(value: str, path: Path) -> str:
+    def replaced(match: re.Match[str]) -> str:
+        known = {"%": "%", "h": os.path.expanduser("~"), "n": path.name, "N": path.stem}  # noqa: PTH111 - text
+        if match[1] not in known:
+            raise BadInputError(
+                f"{path} uses {match[0]}, which only systemd knows; put there what it stands for"
+            )
+        return known[match[1]]
+
+    return _SPECIFIER.sub(replaced, value)
+
+
+def _command(value: str, environment: Mapping[str, str], raw: str) -> list[str]:
+    prefix = raw[: len(raw) - len(raw.lstrip(_PREFIXES))]
+    words = _words(value)
+    if "@" in prefix:
+        # The second word is the name that the program sees.
+        words = [*words[:1], *words[2:]]
+    if ";" in words:
+        raise BadInputError("ExecStart holds several commands; give one that starts llama-server")
+    if ":" in prefix:
+        return words
+    return [part for word in words for part in _substituted(word, environment)]
+
+
+def _substituted(word: str, environment: Mapping[str, str]) -> list[str]:
+    """``${NAME}`` anywhere in a word, and ``$NAME`` that is one, which is split at blanks."""
+    lone = _LONE_VARIABLE.fullmatch(word)
+    if lone is not None:
+        return environment.get(lone[1], "").split()
+    parts = word.split("$$")
+    return ["$".join(_VARIABLE.sub(lambda m: environment.get(m[1], ""), part) for part in parts)]
+
+
+def _words(value: str) -> list[str]:
+    """Split at blanks outside quotes, with C's escapes everywhere.
+
+    Raises:
+        BadInputError: quotes are not balanced.
+    """
+    words: list[str] = []
+    word, quote, at = None, "", 0
+    while at < len(value):
+        char = value[at]
+        if char == "\\":
+            taken, text = _escaped(value[at + 1 :])
+            word, at = (word or "") + text, at + 1 + taken
+            continue
+        if quote:
+            word, quote = (word or "", "") if char == quote else ((word or "") + char, quote)
+        elif char in "'\"":
+            word, quote = word or "", char
+        elif char in " \t":
+            words, word = words if word is None else [*words, word], None
+        else:
+            word = (word or "") + char
+        at += 1
+    if quote:
+        raise BadInputError("the unit cannot be read (no closing quotation); check its quotes")
+    return words if word is None else [*words, word]
+
+
+def _escaped(rest: str) -> tuple[int, str]:
+    """How many characters after a backslash belong to it, and what they stand for."""
+    if rest[:1] in _ESCAPES:
+        return 1, _ESCAPES[rest[0]]
+    coded = _CODED.match(rest)
+    if coded is None:
+        # systemd keeps what it does not know, and says so in its log.
+        return 0, "\\"
+    base = 8 if coded[2] else 16
+    return coded.end(), chr(int(next(group for group in coded.groups() if group), base))
+
+
+def _assignments(words: list[str]) -> dict[str, str]:
+    found = filter(None, map(ASSIGNMENT.fullmatch, words))
+    return {match[1]: match[2] for match in found}
+
+
+def _file(value: str) -> dict[str, str]:
+    """Assignments of an ``EnvironmentFile=``; a dash before it lets it be missing.
+
+    Raises:
+        BadInputError: it cannot be read.
+    """
+    path = Path(value.removeprefix("-"))
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        if value.startswith("-") and isinstance(error, FileNotFoundError):
+            return {}
+        raise BadInputError(
+            f"EnvironmentFile {path} cannot be read; give a unit whose files are there"
+        ) from error
+    return environment_file(text)

@@ -1,0 +1,104 @@
+"""Reads llama-server's command out of Compose and llama-swap files."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from spectui.errors import BadInputError
+from spectui.export.server_options import PREFIX
+from spectui.export.sources.choice import chosen
+from spectui.export.sources.container import Tree, container_of
+from spectui.export.sources.environment_files import environment_file
+from spectui.export.sources.mounts import outside
+from spectui.export.sources.shell import unwrapped
+from spectui.export.sources.source import Source, names_server
+
+_YAML = re.compile(r"(?m)^(services|models)[ \t]*:")
+_INTERPOLATED = re.compile(
+    r"\$(?:(\$)|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?::?([-?+])([^{}]*))?\})"
+)
+_KEYS = ("services", "models")
+_IMAGES = re.compile(r"llama[._-]?(cpp|server)")
+
+
+def yaml_tree(text: str, path: Path) -> Tree | None:
+    """The file's content if it looks like one of the two; None if not.
+
+    Raises:
+        BadInputError: it is no valid YAML.
+    """
+    if _YAML.search(text) is None:
+        return None
+    try:
+        tree = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        told = str(error).split("\n", 1)[0]
+        raise BadInputError(f"{path} is no valid YAML ({told}); correct it") from error
+    is_known = isinstance(tree, dict) and any(isinstance(tree.get(k), dict) for k in _KEYS)
+    return tree if is_known else None
+
+
+def compose_source(tree: Tree, path: Path, wanted: str | None) -> Source:
+    """A service's command, with its files where the host has them.
+
+    Raises:
+        BadInputError: no service or several run llama-server, or a variable is not set.
+    """
+    variables = {**_dotenv(path.parent), **os.environ}
+    services = {str(n): s for n, s in tree["services"].items() if isinstance(s, dict)}
+    # Who names a service knows what it runs.
+    servers = [name for name, s in services.items() if name == wanted or _is_server(s)]
+    name = chosen(servers, wanted, path, "service")
+    try:
+        service = _interpolated(services[name], variables)
+    except RecursionError as error:
+        raise BadInputError(f"{path}: {name} holds itself; take out that reference") from error
+    container = container_of(service, path.parent, variables)
+    return outside(unwrapped(container.words, container.environment), container.mounts)
+
+
+def _is_server(service: Tree) -> bool:
+    words = " ".join(str(service.get(key) or "") for key in ("entrypoint", "command"))
+    return (
+        names_server(re.split(r"[\s\[\],'\"]+", words))
+        or _IMAGES.search(str(service.get("image", ""))) is not None
+        or PREFIX in str(service.get("environment"))
+    )
+
+
+def _dotenv(folder: Path) -> dict[str, str]:
+    try:
+        return environment_file((folder / ".env").read_text("utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return {}
+
+
+def _interpolated(value: Any, variables: Mapping[str, str]) -> Any:  # noqa: ANN401 - a tree of YAML values
+    match value:
+        case str():
+            return _INTERPOLATED.sub(lambda m: _variable(m, variables), value)
+        case list():
+            return [_interpolated(item, variables) for item in value]
+        case dict():
+            return {key: _interpolated(item, variables) for key, item in value.items()}
+    return value
+
+
+def _variable(match: re.Match[str], variables: Mapping[str, str]) -> str:
+    if match[1]:
+        return "$"
+    name, operator, text = match[2] or match[3], match[4], match[5]
+    value = variables.get(name)
+    if operator == "+":
+        return str(text) if value else ""
+    if not value and operator == "-":
+        return str(text)
+    if value is None:
+        raise BadInputError(
+            f"the Compose file uses ${name}, which is not set; set it, or put its value there"
+        )
+    return value

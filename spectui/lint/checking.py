@@ -1,0 +1,57 @@
+"""Applies all rules, and what they say."""
+
+from collections.abc import Callable, Iterator
+
+from spectui.lint import (
+    caches,
+    drafters,
+    lengths,
+    ngrams,
+    placement,
+    repeats,
+    serving,
+    spelling,
+    values,
+)
+from spectui.lint.command import Command
+from spectui.lint.finding import Finding
+from spectui.lint.reader import Reader
+from spectui.severity import Severity
+
+Rule = Callable[[Command, Reader], Iterator[Finding]]
+
+_RULES: tuple[Rule, ...] = (
+    lengths.rule,
+    spelling.rule,
+    values.rule,
+    repeats.rule,
+    drafters.rule,
+    ngrams.rule,
+    caches.rule,
+    placement.rule,
+    serving.rule,
+)
+"""In the order in which things are put right: old names tell which defaults were meant."""
+_MOST_ROUNDS = 500
+"""Of putting things right one by one: more than any command has options."""
+
+
+def lint(command: Command, reader: Reader) -> tuple[Finding, ...]:
+    """Everything that is to be said, the worst first, and then in the command's order."""
+    order = list(Severity)
+    found = (finding for rule in _RULES for finding in rule(command, reader))
+    end = len(command.items)
+    return tuple(
+        sorted(found, key=lambda one: (order.index(one.severity), one.at if one.at >= 0 else end))
+    )
+
+
+def fixed(command: Command, reader: Reader) -> Command:
+    """The command after everything that can be put right without asking its author."""
+    for _ in range(_MOST_ROUNDS):
+        found = (finding for rule in _RULES for finding in rule(command, reader))
+        edits = next((finding.edits for finding in found if finding.edits), None)
+        if edits is None:
+            break
+        command = command.edited(edits)
+    return command

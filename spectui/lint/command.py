@@ -1,0 +1,156 @@
+"""A command as rules look at it: items, by position and by name."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from spectui.config import MTP_KIND
+from spectui.export.sources import Source
+from spectui.export.sources.source import ASSIGNMENT
+from spectui.export.words import Given, divide
+from spectui.lint.finding import Edit
+
+_DRAFTS = ("model-draft", "spec-draft-hf", "fim-qwen-7b-spec", "fim-qwen-14b-spec")
+_NO_KIND = "none"
+BY_LAYERS = frozenset({MTP_KIND, "mtp"})
+"""Kinds that draft with layers of the target's own."""
+_OLD_NAMES = frozenset(
+    {"--draft", "--draft-n", "--draft-max", "--draft-min", "--draft-n-min", "--no-mmap", "--mlock"}
+    | {"-cd", "--ctx-size-draft", "--spec-replace", "LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_DRAFT_MIN"}
+    | {"LLAMA_ARG_MODEL_DRAFT", "LLAMA_ARG_DRAFT_P_MIN"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One option with its values, or a variable that stands for one."""
+
+    given: Given
+    variable: str | None = None
+
+    @property
+    def shown(self) -> str:
+        """What the command calls it."""
+        return self.given.flag if self.variable is None else self.variable
+
+    @property
+    def name(self) -> str:
+        """One name for all its spellings."""
+        option, server = self.given.option, self.given.server
+        if option is not None:
+            return option.name
+        flag = self.given.flag if server is None else server.long_flag
+        return flag.lstrip("-")
+
+    @property
+    def value(self) -> str:
+        """Its last value; empty for a switch."""
+        return self.given.values[-1] if self.given.values else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What stands before the arguments, and these."""
+
+    prelude: tuple[str, ...] = ("llama-server",)
+    items: tuple[Item, ...] = ()
+
+    @classmethod
+    def of(cls, source: Source) -> "Command":
+        """Divide a source.
+
+        Raises:
+            BadInputError: an option lacks its value, or a variable is unknown.
+        """
+        variables = (
+            Item(given=given, variable=assigned.variable)
+            for assigned in source.assigned()
+            for given in divide(assigned.words)
+        )
+        arguments = (Item(given=given) for given in divide(source.words))
+        return cls(prelude=source.prelude, items=(*variables, *arguments))
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """All words, variables as arguments."""
+        return tuple(word for item in self.items for word in item.given.words)
+
+    @property
+    def text(self) -> str:
+        """One line that a POSIX shell splits back into these words."""
+        return " ".join([*map(_quoted, self.prelude), *map(shlex.quote, self.arguments)])
+
+    def edited(self, edits: Sequence[Edit]) -> "Command":
+        """The same after ``edits``, of which no two are about one item."""
+        by_place = {edit.at: edit.words for edit in edits if edit.at is not None}
+        items: list[Item] = []
+        for at, item in enumerate(self.items):
+            items += [item] if at not in by_place else _items(by_place[at])
+        items += [i for edit in edits if edit.at is None for i in _items(edit.words)]
+        return replace(self, items=tuple(items))
+
+    def all(self, *names: str) -> Iterator[tuple[int, Item]]:
+        """Yield what has one of these names, with its place."""
+        return ((at, item) for at, item in enumerate(self.items) if item.name in names)
+
+    def last(self, *names: str) -> tuple[int, Item] | None:
+        """The one that counts of what has one of these names."""
+        return max(self.all(*names), default=None, key=lambda found: found[0])
+
+    def has(self, *names: str) -> bool:
+        """Whether any of these is given."""
+        return self.last(*names) is not None
+
+    def value(self, *names: str) -> str | None:
+        """The value that counts."""
+        found = self.last(*names)
+        return None if found is None else found[1].value
+
+    def number(self, *names: str) -> float | None:
+        """The same as a number; None for what is none."""
+        text = self.value(*names)
+        try:
+            return None if text is None else float(text)
+        except ValueError:
+            return None
+
+    @property
+    def has_draft(self) -> bool:
+        """Whether a draft model is given, as a file or from the hub."""
+        return self.has(*_DRAFTS)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Everything that ``--spec-type`` names, however often it is given; without ``none``."""
+        named: list[str] = []
+        for _at, item in self.all("spec-type", "spec-default", "multi-token-prediction"):
+            if item.name == "spec-type":
+                kinds = item.value.partition(":")[0].split(",")
+                named += [] if _NO_KIND in kinds else kinds
+            elif not item.given.flag.startswith(("-no-", "--no-")):
+                named.append("ngram-mod" if item.name == "spec-default" else MTP_KIND)
+        return tuple(dict.fromkeys(named))
+
+    @property
+    def drafts_with_model(self) -> bool:
+        """Whether a draft model or the target's MTP layers draft, or are meant to."""
+        kinds = self.kinds
+        if any(kind in BY_LAYERS for kind in kinds):
+            return True
+        is_asked = any(kind.startswith("draft") for kind in kinds)
+        return self.has_draft and (is_asked or not self.has("spec-type", "spec-default"))
+
+    @property
+    def is_old(self) -> bool:
+        """Whether its names tell that it was written for builds before spring 2026."""
+        return any(item.shown in _OLD_NAMES for item in self.items)
+
+
+def _items(words: Sequence[str]) -> list[Item]:
+    return [Item(given=given) for given in divide(words)]
+
+
+def _quoted(word: str) -> str:
+    """A word before the arguments: of an assignment only the value may be quoted."""
+    match = ASSIGNMENT.fullmatch(word)
+    return shlex.quote(word) if match is None else f"{match[1]}={shlex.quote(match[2])}"

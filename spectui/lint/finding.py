@@ -1,0 +1,49 @@
+"""What a finding is, and what would put it right."""
+
+import shlex
+from dataclasses import dataclass
+
+from spectui.severity import Severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """Other words in the place of one item, or behind all of them."""
+
+    at: int | None
+    """Index of the item; None for the end."""
+    words: tuple[str, ...]
+    """None of them where the item is to go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something that is wrong with a command, or that its author may not know."""
+
+    flag: str
+    """Option or variable that it is about, as the command has it."""
+    severity: Severity
+    what: str
+    """A sentence without its end."""
+    why: str
+    replacement: str | None = None
+    """Words that do what was meant; empty to leave it out; None where only its author knows."""
+    edits: tuple[Edit, ...] = ()
+    """How that is done; none where it would change more than is wrong."""
+    at: int = -1
+    """Index of the item that it is about; -1 for none."""
+
+
+def replaced(at: int, *words: str) -> tuple[Edit, ...]:
+    """Put words where an item is."""
+    return (Edit(at=at, words=words),)
+
+
+def added(*words: str) -> tuple[Edit, ...]:
+    """Put words behind all items."""
+    return (Edit(at=None, words=words),)
+
+
+def quoted(*words: str) -> str:
+    """Words as a replacement tells them."""
+    return shlex.join(words)

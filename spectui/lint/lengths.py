@@ -1,0 +1,132 @@
+"""How long drafts are, and what ends them: changed defaults, values that defeat each other."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from spectui.export.dialects import Dialect
+from spectui.lint.command import Command
+from spectui.lint.finding import Finding, added, quoted, replaced
+from spectui.lint.reader import Reader
+from spectui.severity import Severity
+
+_OFFLOAD_BATCH = 32
+"""Tokens from which on llama.cpp copies weights in RAM to a GPU (``offload_op`` of ggml-cuda)."""
+_LONG = 8
+"""Tokens from which on drafting to the end regardless of probability is said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Default:
+    """One that changed in spring 2026."""
+
+    name: str
+    flag: str
+    old_flag: str
+    old: str
+    new: str
+
+
+_DEFAULTS = (
+    _Default(
+        name="draft-max", flag="--spec-draft-n-max", old_flag="--draft-max", old="16", new="3"
+    ),
+    _Default(
+        name="draft-p-min",
+        flag="--spec-draft-p-min",
+        old_flag="--draft-p-min",
+        old="0.75",
+        new="0.0",
+    ),
+)
+
+
+def rule(command: Command, reader: Reader) -> Iterator[Finding]:
+    """Yield what the lengths of a model's drafts give reason to say."""
+    if not command.drafts_with_model:
+        return
+    if reader.dialect is not Dialect.IK:
+        yield from _changed(command, reader)
+    yield from _shorter_than_shortest(command, reader)
+    yield from _to_the_end(command)
+    yield from _large_batches(command)
+
+
+def _changed(command: Command, reader: Reader) -> Iterator[Finding]:
+    is_old = command.is_old
+    if any(":" in item.value for _at, item in command.all("spec-type")):
+        # Its numbers stand there, in ik_llama.cpp's form.
+        return
+    for default in _DEFAULTS:
+        if command.has(default.name):
+            continue
+        flag = default.flag if reader.is_current else default.old_flag
+        value = default.old if is_old or not reader.is_current else default.new
+        meant = (
+            "the command's other names are of before, so its author had the old value"
+            if is_old and reader.is_current
+            else "written out, it means the same in every build"
+        )
+        yield Finding(
+            flag=flag,
+            severity=Severity.WARNING if is_old and reader.is_current else Severity.NOTE,
+            what=f"{flag} is not given",
+            why=f"its default was {default.old} until spring 2026 and is {default.new} since; "
+            f"{meant}",
+            replacement=quoted(flag, value),
+            edits=added(flag, value),
+        )
+
+
+def _shorter_than_shortest(command: Command, reader: Reader) -> Iterator[Finding]:
+    found = command.last("draft-min")
+    shortest, longest = command.number("draft-min"), command.number("draft-max")
+    if longest is None:
+        longest = 3 if reader.is_current and not command.is_old else 16
+    if found is None or shortest is None or shortest <= longest:
+        return
+    at, item = found
+    yield Finding(
+        flag=item.shown,
+        severity=Severity.ERROR,
+        what=f"drafts have at most {longest:.0f} tokens, and below {shortest:.0f} they are dropped",
+        why="every draft is computed and none is used",
+        replacement=quoted(item.given.flag, "0"),
+        edits=replaced(at, item.given.flag, "0"),
+        at=at,
+    )
+
+
+def _to_the_end(command: Command) -> Iterator[Finding]:
+    found, p_min = command.last("draft-p-min"), command.number("draft-p-min")
+    longest = command.number("draft-max")
+    if found is None or p_min is None or longest is None or longest < _LONG or p_min > 0:
+        return
+    at, item = found
+    yield Finding(
+        flag=item.shown,
+        severity=Severity.NOTE,
+        what=f"all {longest:.0f} tokens of a draft are computed, however unlikely they are",
+        why=f"{item.shown} {item.value} ends no draft early; spectui tune finds what pays",
+        replacement=quoted(item.given.flag, "0.75"),
+        at=at,
+    )
+
+
+def _large_batches(command: Command) -> Iterator[Finding]:
+    found, longest = command.last("draft-max"), command.number("draft-max")
+    overrides = (part for _at, item in command.all("override-tensor") for part in item.given.values)
+    in_ram = command.has("cpu-moe", "n-cpu-moe") or any(part.endswith("=CPU") for part in overrides)
+    has_gpu = command.value("gpu-layers") != "0"
+    if found is None or longest is None or longest < _OFFLOAD_BATCH - 1:
+        return
+    if in_ram and has_gpu:
+        at, item = found
+        yield Finding(
+            flag=item.shown,
+            severity=Severity.WARNING,
+            what=f"drafts of {longest:.0f} tokens, beside weights in RAM",
+            why=f"from {_OFFLOAD_BATCH} tokens per batch on llama.cpp copies weights from RAM to "
+            "the GPU, which costs more than it saves for so few tokens",
+            replacement=quoted(item.given.flag, str(_OFFLOAD_BATCH - 2)),
+            at=at,
+        )

@@ -1,0 +1,103 @@
+"""Options of n-gram drafters."""
+
+import re
+from collections.abc import Iterator
+
+from spectui.config import NgramKind
+from spectui.lint.command import Command, Item
+from spectui.lint.finding import Finding, quoted, replaced
+from spectui.lint.reader import Reader
+from spectui.severity import Severity
+
+_OWN = re.compile(rf"spec-({'|'.join(sorted(map(str, NgramKind), reverse=True))})-(.+)")
+_SHORTEST_MATCH = 16
+"""Tokens below which llama-server warns of ``ngram-mod``."""
+_IN_ONE = {
+    **dict.fromkeys((NgramKind.SIMPLE, NgramKind.MAP_K, NgramKind.MAP_K4V), "size-m"),
+    NgramKind.MOD: "n-max",
+}
+
+
+def rule(command: Command, reader: Reader) -> Iterator[Finding]:
+    """Yield what no drafter reads, and what one reads differently than it looks."""
+    if not reader.is_current:
+        return
+    kinds = command.kinds
+    for at, item in enumerate(command.items):
+        own = _OWN.fullmatch(item.name)
+        if own is not None and own[1] not in kinds:
+            yield _idle(at, item, f"{own[1]} is not in --spec-type")
+        elif own is not None and item.name == "spec-ngram-simple-min-hits":
+            yield _idle(at, item, "ngram-simple looks up no counts")
+    if kinds and all(kind.startswith("ngram-") for kind in kinds):
+        yield from _lengths(command, kinds, reader)
+    if NgramKind.MOD in kinds:
+        yield from _of_mod(command)
+
+
+def _idle(at: int, item: Item, why: str) -> Finding:
+    return Finding(
+        flag=item.shown,
+        severity=Severity.WARNING,
+        what=f"nothing reads {item.shown}",
+        why=why,
+        replacement="",
+        edits=replaced(at),
+        at=at,
+    )
+
+
+def _lengths(command: Command, kinds: tuple[str, ...], reader: Reader) -> Iterator[Finding]:
+    for at, item in command.all("draft-max", "draft-min", "draft-p-min"):
+        if reader.takes(item.given.flag) is False:
+            continue
+        if item.name == "draft-max":
+            flags = [f"--spec-{kind}-{_IN_ONE[NgramKind(kind)]}" for kind in kinds if _has(kind)]
+        elif item.name == "draft-min" and NgramKind.MOD in kinds:
+            flags = ["--spec-ngram-mod-n-min"]
+        else:
+            flags = []
+        words = [w for f in flags if not command.has(f[2:]) for w in (f, *item.given.values)]
+        yield Finding(
+            flag=item.shown,
+            severity=Severity.WARNING,
+            what=f"{', '.join(kinds)} does not read {item.shown}",
+            why="it is of draft models; n-gram drafters have lengths of their own",
+            replacement=quoted(*words),
+            edits=replaced(at, *words),
+            at=at,
+        )
+
+
+def _has(kind: str) -> bool:
+    return kind in {str(one) for one in _IN_ONE}
+
+
+def _of_mod(command: Command) -> Iterator[Finding]:
+    match = command.last("spec-ngram-mod-n-match")
+    n_match = command.number("spec-ngram-mod-n-match")
+    if match is not None and n_match is not None and n_match < _SHORTEST_MATCH:
+        yield Finding(
+            flag=match[1].shown,
+            severity=Severity.WARNING,
+            what=f"{match[1].shown} {match[1].value} is short",
+            why=f"below {_SHORTEST_MATCH} tokens chance matches draft what is refused, and "
+            "llama-server warns of it",
+            replacement=quoted(match[1].given.flag, "24"),
+            at=match[0],
+        )
+    shortest, longest = (command.number(f"spec-ngram-mod-{n}") for n in ("n-min", "n-max"))
+    shortest, longest = shortest or 48, longest or 64
+    found = command.last("spec-ngram-mod-n-max", "spec-ngram-mod-n-min")
+    if found is not None and shortest > longest:
+        yield Finding(
+            flag=found[1].shown,
+            severity=Severity.ERROR,
+            what=f"ngram-mod drafts at most {longest:.0f} tokens, and drops drafts below "
+            f"{shortest:.0f}",
+            why="no draft is long enough"
+            if command.has("spec-ngram-mod-n-min")
+            else "its n-min is 48 unless told",
+            replacement=quoted("--spec-ngram-mod-n-min", "0"),
+            at=found[0],
+        )

@@ -1,0 +1,55 @@
+"""Which llama-server will read a command, and what it takes."""
+
+import re
+from dataclasses import dataclass
+
+from spectui.export.dialects import Dialect
+from spectui.export.server_options import canonical, flags_of, server_option
+
+_NEW = re.compile(r"--(no-)?spec-(draft-|ngram-\w+-|ngram-map-k|synth-|default)|--load-mode|-lm$")
+"""What came with the names of spring 2026."""
+_GONE_IN_IK = re.compile(r"--(draft(-n|-max|-min|-n-min|-p-min)?|spec-ngram-.+)$|-ps$|--p-split$")
+"""What ik_llama.cpp refuses, and says to write behind ``--spec-type``."""
+_NAMES = {
+    Dialect.LLAMA_CPP: "llama-server",
+    Dialect.LEGACY: "llama-server before spring 2026",
+    Dialect.IK: "ik_llama.cpp's llama-server",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """A llama-server, by its dialect or by what it says of itself."""
+
+    dialect: Dialect = Dialect.LLAMA_CPP
+    accepted: frozenset[str] | None = None
+    """Every flag that the binary takes; None where only the dialect is known."""
+
+    @property
+    def name(self) -> str:
+        """What sentences call it."""
+        return _NAMES[self.dialect] if self.accepted is None else "this llama-server"
+
+    @property
+    def is_current(self) -> bool:
+        """Whether each drafter has its own options."""
+        return self.dialect is Dialect.LLAMA_CPP
+
+    def takes(self, flag: str) -> bool | None:
+        """Whether it takes a flag; None where nobody knows."""
+        spelled = canonical(flag)
+        if self.accepted is not None:
+            return spelled in self.accepted
+        option = server_option(spelled)
+        match self.dialect:
+            case Dialect.LLAMA_CPP if option is None:
+                return None
+            case Dialect.LLAMA_CPP:
+                return spelled in flags_of(Dialect.LLAMA_CPP)
+            case _ if option is None:
+                return None
+            case Dialect.LEGACY:
+                only_ik = option.dialects == {Dialect.IK}
+                return not only_ik and _NEW.match(spelled) is None
+            case Dialect.IK:
+                return _NEW.match(spelled) is None and _GONE_IN_IK.match(spelled) is None

@@ -1,0 +1,147 @@
+"""Flags and variables that the reader does not take: removed, renamed, another program's."""
+
+from collections.abc import Iterator
+
+from spectui.export.dialects import Dialect
+from spectui.export.server_options import Arity, canonical, option_of_variable
+from spectui.lint.command import Command, Item
+from spectui.lint.finding import Finding, quoted, replaced
+from spectui.lint.reader import Reader
+from spectui.lint.renames import STAGE_KEYS, instead_of, together
+from spectui.severity import Severity
+
+_SINCE = {
+    "flash-attn": "since autumn 2025 it takes on, off or auto",
+    "fit": "here it takes on or off",
+}
+"""Options that are switches in some builds."""
+_STOPPING = frozenset({"LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_DRAFT_MIN"})
+"""Variables that builds since spring 2026 know only to refuse them."""
+
+
+def rule(command: Command, reader: Reader) -> Iterator[Finding]:
+    """Yield what the reader refuses or never looks at."""
+    for at, item in enumerate(command.items):
+        if item.variable is not None:
+            yield from _variable(at, item, command, reader)
+        elif item.given.values and len(item.given.words) == 1:
+            yield _attached(at, item, reader)
+        elif not item.given.flag.startswith("-"):
+            yield _stray(at, item, reader)
+        else:
+            yield from _flag(at, item, command, reader)
+
+
+def _variable(at: int, item: Item, command: Command, reader: Reader) -> Iterator[Finding]:
+    variable = item.shown
+    option = option_of_variable(variable)
+    is_read = option is not None and reader.dialect in option.dialects
+    if reader.dialect is Dialect.IK:
+        why = "it reads no variables: what it shall do has to be given as options"
+    elif reader.is_current and not is_read:
+        does = "stop at it" if variable in _STOPPING else "ignore it without a word"
+        why = f"it is of builds before spring 2026, and today's {does}"
+    else:
+        return
+    words: tuple[str, ...] | None = item.given.words
+    if reader.takes(item.given.flag) is False:
+        words = instead_of(item, command, reader)
+    yield Finding(
+        flag=variable,
+        severity=Severity.ERROR,
+        what=f"{reader.name} does not read {variable}",
+        why=why,
+        replacement=quoted(*(words or ())),
+        # As an argument first: what that is called comes next.
+        edits=replaced(at, *item.given.words),
+        at=at,
+    )
+
+
+def _attached(at: int, item: Item, reader: Reader) -> Finding:
+    words = (item.given.flag, *item.given.values)
+    return Finding(
+        flag=item.given.flag,
+        severity=Severity.ERROR,
+        what=f"{reader.name} reads no {item.given.flag}=VALUE",
+        why="it looks for an option of that whole name, finds none, and stops",
+        replacement=quoted(*words),
+        edits=replaced(at, *words),
+        at=at,
+    )
+
+
+def _stray(at: int, item: Item, reader: Reader) -> Finding:
+    return Finding(
+        flag=item.given.flag,
+        severity=Severity.ERROR,
+        what=f"{item.given.flag!r} belongs to no option",
+        why=f"{reader.name} takes no words by themselves, and stops",
+        at=at,
+    )
+
+
+def _flag(at: int, item: Item, command: Command, reader: Reader) -> Iterator[Finding]:
+    flag = item.given.flag
+    match reader.takes(flag):
+        case True:
+            yield from _deprecated(at, item, reader)
+        case None:
+            yield Finding(
+                flag=flag,
+                severity=Severity.WARNING,
+                what=f"no llama-server that spectui knows takes {flag}",
+                why="a build that does not know it stops; see llama-server --help",
+                at=at,
+            )
+        case False:
+            words = instead_of(item, command, reader)
+            edits = () if words is None else replaced(at, *words)
+            yield Finding(
+                flag=flag,
+                severity=Severity.ERROR,
+                what=f"{reader.name} does not take {flag}",
+                why=_why(item, reader),
+                replacement=None if words is None else quoted(*words),
+                edits=together(item, command, reader) or edits,
+                at=at,
+            )
+
+
+def _why(item: Item, reader: Reader) -> str:
+    server = item.given.server
+    if server is None or reader.accepted is not None:
+        return "it stops at an option that it does not know"
+    if reader.dialect is Dialect.IK and item.name in STAGE_KEYS:
+        return "its place is behind --spec-type by now, and it stops the server"
+    if server.dialects == {Dialect.IK}:
+        return "it is an option of ik_llama.cpp, and stops the server"
+    if reader.is_current:
+        return "it was removed, and stops the server"
+    return "its name is of llama.cpp since spring 2026, and stops the server"
+
+
+def _deprecated(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
+    if canonical(item.given.flag) in {"-dt", "--defrag-thold"} and reader.is_current:
+        yield Finding(
+            flag=item.given.flag,
+            severity=Severity.NOTE,
+            what=f"{item.given.flag} does nothing any more",
+            why="the KV cache needs no defragmentation",
+            replacement="",
+            edits=replaced(at),
+            at=at,
+        )
+    server = item.given.server
+    bare = server is not None and server.arity is Arity.MAYBE and not item.given.values
+    since = _SINCE.get(item.name)
+    if bare and since is not None and reader.dialect is not Dialect.IK:
+        yield Finding(
+            flag=item.given.flag,
+            severity=Severity.ERROR,
+            what=f"{item.given.flag} has no value",
+            why=f"{since}, and would take the next word for it",
+            replacement=quoted(item.given.flag, "on"),
+            edits=replaced(at, item.given.flag, "on"),
+            at=at,
+        )

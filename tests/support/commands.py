@@ -1,0 +1,80 @@
+"""Real commands, what spectui makes of them, and what the export makes of that."""
+
+import shlex
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spectui.cli.cockpit import command as cockpit
+from spectui.cli.drafting import take_drafting
+from spectui.cli.request import SharedOptions
+from spectui.cli.run_cockpit import CockpitOptions
+from spectui.export import Dialect, ExportSetup
+from spectui.export.takeover import Takeover, read_command
+
+_FILE = Path(__file__).parent.parent / "data" / "commands" / "commands.toml"
+_UNUSED: dict[str, Any] = {"prompts": None, "json_path": None, "quiet": False, "verbose": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealCommand:
+    """An entry of ``commands.toml``, which explains the fields."""
+
+    name: str
+    dialect: Dialect
+    command: str
+    file: str | None = None
+    choose: str | None = None
+    takes: dict[str, str]
+    keeps: list[str] | None
+
+    def given(self, folder: Path) -> str:
+        """What ``--from`` gets; its file is written into ``folder``."""
+        if self.file is None:
+            return self.command
+        path = folder / self.file
+        path.write_text(self.command.removeprefix("\n"), "utf-8")
+        return str(path) if self.choose is None else f"{path}:{self.choose}"
+
+
+def real_commands() -> list[RealCommand]:
+    """All of them."""
+    entries = tomllib.loads(_FILE.read_text("utf-8"))
+    return [
+        RealCommand(
+            name=name,
+            dialect=Dialect(entry["dialect"]),
+            command=entry["command"],
+            file=entry.get("file"),
+            choose=entry.get("choose"),
+            takes=entry.get("takes", {}),
+            keeps=shlex.split(entry["keeps"]) if "keeps" in entry else None,
+        )
+        for name, entry in entries.items()
+    ]
+
+
+def setup_of(taken: Takeover) -> ExportSetup:
+    """What the commands of spectui make of it, as the screen does."""
+    with cockpit.make_context("cockpit", [], default_map=taken.default_map()) as context:
+        parsed = dict(context.params)
+    speculation, others = take_drafting(parsed)
+    own = CockpitOptions.__dataclass_fields__
+    shared = SharedOptions(**{k: v for k, v in others.items() if k not in own}, **_UNUSED)
+    assert shared.model is not None
+    draft = next(iter(shared.model_draft), None)
+    return ExportSetup(
+        target=shared.target_options(shared.model),
+        draft=None if draft is None else shared.draft_options(draft),
+        context=shared.context_options(),
+        speculation=None if draft is None and speculation.has_model else speculation,
+        extra=taken.extra,
+        name="real",
+    )
+
+
+def again(setup: ExportSetup, dialect: Dialect) -> tuple[Takeover, list[str]]:
+    """The export read back, and its arguments."""
+    arguments = setup.arguments(dialect)
+    return read_command(shlex.join(["llama-server", *arguments])), arguments

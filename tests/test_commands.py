@@ -1,0 +1,112 @@
+"""Commands that people have: taken over, written back, and read by the real llama-server."""
+
+import dataclasses
+import re
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from spectui.config import ModelOptions
+from spectui.errors import BadInputError
+from spectui.export import NGRAM_DIALECTS, Dialect, ExportSetup
+from spectui.export.takeover import read_command
+from tests.support.commands import RealCommand, again, real_commands, setup_of
+
+pytest_plugins = ["tests.support.fixtures"]
+
+COMMANDS = real_commands()
+REAL = pytest.mark.parametrize("real", COMMANDS, ids=[real.name for real in COMMANDS])
+
+MACHINE = re.compile(r"unknown buffer type|invalid device|RPC not supported|failed to find RPC")
+"""What a machine without those GPUs says of arguments that were read."""
+READ = re.compile(r"failed to load model")
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(COMMANDS) >= 60
+    assert {real.dialect for real in COMMANDS} == set(Dialect)
+
+
+@REAL
+def test_what_it_says_is_taken_and_the_rest_is_kept(real: RealCommand, tmp_path: Path) -> None:
+    taken = read_command(real.given(tmp_path))
+    for name, value in real.takes.items():
+        assert " ".join(taken.options[name]) == value, name
+    if real.keeps is not None:
+        assert list(taken.extra) == real.keeps
+
+
+@REAL
+@pytest.mark.parametrize("dialect", list(Dialect))
+def test_its_export_means_the_same(real: RealCommand, dialect: Dialect, tmp_path: Path) -> None:
+    setup = setup_of(read_command(real.given(tmp_path)))
+    needs_current = setup.speculation is not None and not setup.speculation.has_model
+    if dialect not in NGRAM_DIALECTS and (needs_current or has_ngrams(real, tmp_path)):
+        with pytest.raises(BadInputError, match="has no flags for"):
+            setup.arguments(dialect)
+        return
+    taken, _arguments = again(setup, dialect)
+    written = all_layers(setup_of(taken))
+    expected = all_layers(dataclasses.replace(setup, extra=setup.kept_extra()))
+    if dialect is Dialect.IK:
+        # It counts --n-cpu-moe from the other end, so that a pattern stands there.
+        expected, written = without_experts(expected), without_experts(written)
+    assert written == expected
+    assert again(setup_of(taken), dialect)[0] == taken
+
+
+def has_ngrams(real: RealCommand, folder: Path) -> bool:
+    speculation = setup_of(read_command(real.given(folder))).speculation
+    return speculation is not None and bool(speculation.ngrams)
+
+
+def all_layers(setup: ExportSetup) -> ExportSetup:
+    """999 layers are all that there are, which is how older builds have to be told."""
+    target, draft = setup.pair()
+    return dataclasses.replace(setup, target=unbounded(target), draft=draft and unbounded(draft))
+
+
+def unbounded(model: ModelOptions) -> ModelOptions:
+    every = -1 if model.n_gpu_layers == 999 else model.n_gpu_layers
+    return dataclasses.replace(model, n_gpu_layers=every)
+
+
+def without_experts(setup: ExportSetup) -> ExportSetup:
+    target = dataclasses.replace(setup.target, n_cpu_moe=0, override_tensor=())
+    return dataclasses.replace(setup, target=target)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    "real",
+    [real for real in COMMANDS if real.dialect is Dialect.LLAMA_CPP],
+    ids=[real.name for real in COMMANDS if real.dialect is Dialect.LLAMA_CPP],
+)
+def test_the_real_server_reads_its_export(
+    real: RealCommand, tmp_path: Path, llama_server_binary: Path
+) -> None:
+    setup = setup_of(read_command(real.given(tmp_path)))
+    _taken, arguments = again(setup, Dialect.LLAMA_CPP)
+    said = asked(llama_server_binary, arguments, tmp_path)
+    if MACHINE.search(said) is None:
+        assert READ.search(said), said
+
+
+def asked(binary: Path, arguments: list[str], folder: Path) -> str:
+    """What it says of arguments whose model does not exist: it reads them all, and ends."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ended = subprocess.run(
+        [binary, *arguments, "--host", "127.0.0.1", "--port", str(port)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=folder,
+        env={"HOME": str(folder)},
+        timeout=60,
+        check=False,
+    )
+    return ended.stdout.decode(errors="replace")
