@@ -18,6 +18,7 @@ _COMMANDS = (
     "replay",
     "trace",
     "tune",
+    "verify",
 )
 """Each lives in the module of the same name, as ``command``."""
 

@@ -129,6 +129,19 @@ _RUN: tuple[Decorator, ...] = (
 )
 
 
+FROM: Decorator = click.option(
+    "--from",
+    "command_line",
+    metavar="COMMAND",
+    is_eager=True,
+    callback=from_option,
+    help=(
+        'Take the options of an existing command: "llama-server -m ...", a file that holds one '
+        "(a script, a systemd unit, a Compose, llama-swap or models preset file; FILE:NAME for "
+        "one of several), or pid:NUMBER of a llama-server that runs."
+    ),
+)
+
 COCKPIT: tuple[Decorator, ...] = (
     _schedule(Schedule.FAST),
     click.option(
@@ -140,18 +153,7 @@ COCKPIT: tuple[Decorator, ...] = (
         metavar="N",
         help="Most tokens per answer (default: as many as the context holds).",
     ),
-    click.option(
-        "--from",
-        "command_line",
-        metavar="COMMAND",
-        is_eager=True,
-        callback=from_option,
-        help=(
-            'Take the options of an existing command: "llama-server -m ...", a file that holds one '
-            "(a script, a systemd unit, a Compose, llama-swap or models preset file; FILE:NAME for "
-            "one of several), or pid:NUMBER of a llama-server that runs."
-        ),
-    ),
+    FROM,
     click.option(
         "--monitor-replay",
         type=click.Path(path_type=Path),

@@ -1,7 +1,7 @@
 """What ``spectui tune`` does once its options are parsed."""
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
+from spectui.cli.serving import Serving
 from spectui.cli.session import (
     find_candidates,
     load_models,
@@ -18,8 +19,10 @@ from spectui.cli.session import (
     read_prompts,
     with_candidates,
 )
+from spectui.cli.tune_promise import keep_promise
 from spectui.cli.tune_report import report
 from spectui.cli.tune_request import TuneOptions, TuneRun
+from spectui.cli.tune_served import Served, binary_of, failure_of, final, serve
 from spectui.config import MTP_KIND
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
@@ -63,6 +66,7 @@ def tune(parsed: dict[str, Any]) -> None:
     options.parameters()
     _takes_mtp(shared, options)
     check_writable(shared.json_path, shared.input_files())
+    binary = binary_of(options)
     prompts = read_prompts(shared)
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
     if len(prompts) < MIN_PROMPTS:
@@ -72,9 +76,19 @@ def tune(parsed: dict[str, Any]) -> None:
         )
     try:
         run, result, met = _run(shared, options, prompts, progress)
+        served = None
+        if binary is not None and result.error is None and not result.interrupted:
+            # What was found is kept by now: this may be interrupted as well.
+            interrupts.install()
+            serving = Serving(binary=binary, shared=shared, progress=progress, counts=False)
+            served = serve(run, result, serving, prompts)
+            interrupts.hold()
+            result = _preferred(run, result, served, progress)
     finally:
         progress.close()
-    report(result, run, met)
+    report(result, run, met, served)
+    if served is not None and served.ended is not None:
+        raise failure_of(served.ended)
     if result.error is not None:
         raise result.error
     if result.interrupted:
@@ -83,6 +97,23 @@ def tune(parsed: dict[str, Any]) -> None:
             f"{counted(n_measured(result.trials), 'trial')}, and the same command goes on from "
             "there"
         )
+
+
+def _preferred(
+    run: TuneRun, result: TuneResult, served: Served | None, progress: Progress
+) -> TuneResult:
+    """The result as llama-server ranks it, kept with the study."""
+    found, study = final(result, served), run.study
+    if found is result:
+        return result
+    try:
+        with _open_study(
+            run.options, study.name, study.spec, study.space, seed=run.shared.seed
+        ) as opened:
+            _keep_outcome(replace(run, study=opened), found, progress)
+    except BadInputError as error:
+        progress.say(f"spectui export will not know of llama-server's ranking: {error}")
+    return found
 
 
 def _run(
@@ -255,7 +286,7 @@ def _search(engine: Engine, run: TuneRun, progress: Progress) -> TuneResult:
 
 
 def _keep_outcome(run: TuneRun, result: TuneResult, progress: Progress) -> None:
-    """Store with the study what is about to be printed, for ``export``."""
+    """Store with the study what is about to be printed, for ``export`` and ``verify``."""
     outcome = outcome_of(
         result,
         target=run.target_beside(advised(result).draft),
@@ -267,6 +298,7 @@ def _keep_outcome(run: TuneRun, result: TuneResult, progress: Progress) -> None:
     )
     try:
         run.study.keep(to_plain(outcome))
+        keep_promise(run, result)
     except BadInputError as error:
         # That must not cost what is about to be printed.
         progress.say(f"spectui export will not know of this verdict: {error}")

@@ -71,6 +71,14 @@ _TUNE = (
         show_default=True,
         help="Whose option names the printed command uses.",
     ),
+    click.option(
+        "--server-bin",
+        metavar="PATH",
+        help=(
+            "In the end, measure the best on your own llama-server as spectui verify does, which "
+            "takes as long as confirming it; where its ranking is another one, it counts."
+        ),
+    ),
 )
 
 

@@ -10,6 +10,7 @@ from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.output import write_result
 from spectui.cli.progress import words
 from spectui.cli.tune_request import TuneRun
+from spectui.cli.tune_served import Served
 from spectui.config import Schedule
 from spectui.export import Dialect, server_arguments, server_command
 from spectui.llama.info import ModelInfo
@@ -28,7 +29,7 @@ _OVER = 1.1
 """Of the time budget, from which on it is said that more was taken."""
 
 
-def report(result: TuneResult, run: TuneRun, met: Conditions) -> None:
+def report(result: TuneResult, run: TuneRun, met: Conditions, served: Served | None = None) -> None:
     """Print what was found and how to use it."""
     flags, command = _command(run, advised(result))
     best_command = None if result.best is None else _command(run, result.best)[1]
@@ -50,6 +51,9 @@ def report(result: TuneResult, run: TuneRun, met: Conditions) -> None:
         best_command=best_command,
     )
     lines = _summary(result, findings, _schedule(run, result.best), run.target.info)
+    if served is not None:
+        lines += [*map(wrapped, served.lines()), ""]
+        document |= served.document(run)
     lines += _commands(result, command, best_command)
     write_result(document, "\n".join(lines), run.shared.json_path)
 

@@ -31,6 +31,7 @@ class TuneOptions:
     min_gain: float
     dialect: str
     repeats: int
+    server_bin: str | None
 
     def parameters(self) -> frozenset[Parameter]:
         """Parse ``--tune``.

@@ -97,7 +97,10 @@ class LlamaServer(LlamaClient):
         is_timeout = isinstance(error, httpx.TimeoutException)
         if self._has_exited(0.0 if is_timeout else 1.0):
             return self._exited()
-        return super()._lost_connection(error)
+        return ServerError(
+            f"{super()._lost_connection(error)}; "
+            f"its last words were {self._last_words()} (all of them in {self.log_path})"
+        )
 
     def _last_words(self) -> str:
         with self.log_path.open("rb") as log:

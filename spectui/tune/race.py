@@ -39,6 +39,8 @@ class Standing:
     speedup: Speedup | None
     """Over off; its interval holds for all looks together. None if nothing was decoded."""
     n_pairs: int
+    pairs: tuple[Pair, ...] = ()
+    """What was measured of it, against off."""
 
 
 class Race:
@@ -117,7 +119,12 @@ class Race:
             self._look(1.0)
         arms = sorted(self._arms, key=lambda arm: arm != self.leader)
         return tuple(
-            Standing(arm=arm, speedup=self._speedups.get(arm), n_pairs=len(self.pairs(arm)))
+            Standing(
+                arm=arm,
+                speedup=self._speedups.get(arm),
+                n_pairs=len(self.pairs(arm)),
+                pairs=self.pairs(arm),
+            )
             for arm in arms
         )
 

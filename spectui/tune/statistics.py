@@ -29,8 +29,9 @@ MIN_PROMPTS = 6
 
 _Array = npt.NDArray[np.float64]
 
-# Columns are speculative tokens, speculative seconds, baseline tokens, baseline seconds.
-_SIGNS: _Array = np.array([1.0, -1.0, -1.0, 1.0])
+# Columns are speculative tokens, speculative seconds, baseline tokens, baseline seconds; where two
+# speedups are compared, those of the other one follow.
+_SIGNS: _Array = np.array([1.0, -1.0, -1.0, 1.0, -1.0, 1.0, 1.0, -1.0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,25 +93,37 @@ def paired_speedup(
     """
     if not measurements:
         raise ValueError("no pair was measured, so there is no speedup to speak of")
-    if not 0 < level < 1:
-        raise ValueError(f"level {level} is not between 0 and 1")
-    totals = _per_prompt(measurements)
-    n_prompts = len(totals)
-    low = high = reason = None
-    if n_prompts < MIN_PROMPTS:
-        reason = f"an interval needs at least {MIN_PROMPTS} prompts, measured: {n_prompts}"
-    else:
-        rng = np.random.default_rng(seed)
-        low, high = _bootstrap_t(totals, level=level, n_resamples=n_resamples, rng=rng)
-    return Speedup(
-        estimate=math.exp(_log_ratio(totals.mean(axis=0)).item()),
-        low=low,
-        high=high,
-        level=level,
+    return _estimate(
+        _per_prompt(measurements),
         n_pairs=len(measurements),
-        n_prompts=n_prompts,
-        interval_reason=reason,
+        level=level,
+        n_resamples=n_resamples,
+        seed=seed,
     )
+
+
+def paired_ratio(
+    ours: Sequence[PairedMeasurement],
+    theirs: Sequence[PairedMeasurement],
+    *,
+    level: float = 0.95,
+    n_resamples: int = 10_000,
+    seed: int = 0,
+) -> Speedup:
+    """How many times the speedup of ``theirs`` that of ``ours`` is, on the prompts of both.
+
+    1 for two that agree. What makes one prompt gain more than another is common to both, and so
+    does not widen the interval.
+
+    Raises:
+        ValueError: no prompt is in both, or ``level`` is not between 0 and 1.
+    """
+    common = {one.prompt_id for one in ours} & {one.prompt_id for one in theirs}
+    ours, theirs = ([one for one in given if one.prompt_id in common] for given in (ours, theirs))
+    if not common:
+        raise ValueError("no prompt was measured on both sides")
+    totals = np.hstack([_per_prompt(ours), _per_prompt(theirs)])
+    return _estimate(totals, n_pairs=len(ours), level=level, n_resamples=n_resamples, seed=seed)
 
 
 def drift(anchor_tokens_per_s: Sequence[float]) -> float:
@@ -124,6 +137,29 @@ def drift(anchor_tokens_per_s: Sequence[float]) -> float:
     return max(anchor_tokens_per_s) / min(anchor_tokens_per_s) - 1
 
 
+def _estimate(
+    totals: _Array, *, n_pairs: int, level: float, n_resamples: int, seed: int
+) -> Speedup:
+    if not 0 < level < 1:
+        raise ValueError(f"level {level} is not between 0 and 1")
+    n_prompts = len(totals)
+    low = high = reason = None
+    if n_prompts < MIN_PROMPTS:
+        reason = f"an interval needs at least {MIN_PROMPTS} prompts, measured: {n_prompts}"
+    else:
+        rng = np.random.default_rng(seed)
+        low, high = _bootstrap_t(totals, level=level, n_resamples=n_resamples, rng=rng)
+    return Speedup(
+        estimate=math.exp(_log_ratio(totals.mean(axis=0)).item()),
+        low=low,
+        high=high,
+        level=level,
+        n_pairs=n_pairs,
+        n_prompts=n_prompts,
+        interval_reason=reason,
+    )
+
+
 def _per_prompt(measurements: Sequence[PairedMeasurement]) -> _Array:
     """Mean over the repeats of each prompt, as ``[n_prompts, 4]``."""
     rows: dict[str, list[tuple[float, ...]]] = {}
@@ -135,15 +171,15 @@ def _per_prompt(measurements: Sequence[PairedMeasurement]) -> _Array:
 
 
 def _log_ratio(means: _Array) -> _Array:
-    """Log of the speedup from the four totals in the last axis."""
-    ratio: _Array = np.log(means) @ _SIGNS
+    """Log of the speedup from the four totals in the last axis; of the ratio of two from eight."""
+    ratio: _Array = np.log(means) @ _SIGNS[: means.shape[-1]]
     return ratio
 
 
 def _variance(totals: _Array, counts: _Array) -> _Array:
     """Delta-method variance of the log ratio for each resample, a row of ``counts``."""
     n = len(totals)
-    gradients = _SIGNS / (counts @ totals / n)  # [n_resamples, 4]
+    gradients = _SIGNS[: totals.shape[1]] / (counts @ totals / n)  # [n_resamples, n_columns]
     influence = gradients @ totals.T  # [n_resamples, n_prompts], weighted mean 0
     variance: _Array = (counts * influence**2).sum(axis=1) / (n * (n - 1))
     return variance

@@ -7,8 +7,17 @@ from datetime import UTC, datetime
 import optuna
 
 from spectui.errors import UsageError
+from spectui.tune import promise
 from spectui.tune.outcome import Outcome, from_plain
-from spectui.tune.study import OUTCOME, open_storage, own_storage, own_storage_file, storage_errors
+from spectui.tune.promise import Promise
+from spectui.tune.study import (
+    OUTCOME,
+    PROMISE,
+    open_storage,
+    own_storage,
+    own_storage_file,
+    storage_errors,
+)
 
 _SHOWN = 12
 """Names that one message lists."""
@@ -23,6 +32,8 @@ class StudyEntry:
     """When it ended, or began its last trial."""
     outcome: Outcome | None
     """None where it was interrupted, or made by a spectui that did not keep it."""
+    promise: Promise | None = None
+    """None where no setting was confirmed."""
 
 
 def list_studies(storage: str | None) -> tuple[StudyEntry, ...]:
@@ -76,7 +87,12 @@ def _names(studies: Sequence[StudyEntry]) -> str:
 def _entry(storage: optuna.storages.RDBStorage, study: optuna.study.StudySummary) -> StudyEntry:
     outcome = from_plain(study.user_attrs.get(OUTCOME))
     changed = _last_change(storage, study.study_name) if outcome is None else outcome.ended
-    return StudyEntry(name=study.study_name, changed=changed, outcome=outcome)
+    return StudyEntry(
+        name=study.study_name,
+        changed=changed,
+        outcome=outcome,
+        promise=promise.from_plain(study.user_attrs.get(PROMISE)),
+    )
 
 
 def _last_change(storage: optuna.storages.RDBStorage, name: str) -> datetime:

@@ -33,6 +33,8 @@ _OFF = "off"
 _PLACEMENTS = "placements"
 OUTCOME = "outcome"
 """Under which a study keeps what it advised."""
+PROMISE = "promise"
+"""Under which it keeps what its best setting gained, for ``verify``."""
 _STARTUP_TRIALS = 5
 _N_SEEDS = 2**32
 """That numpy's generators take."""
@@ -190,6 +192,11 @@ class TuningStudy(Closing):
         """Store what the search advised in its end, as ``outcome.to_plain`` gives it."""
         with self._storage_errors():
             self._study.set_user_attr(OUTCOME, outcome)
+
+    def keep_promise(self, promise: dict[str, Any]) -> None:
+        """Store what its best setting gained, as ``promise.to_plain`` gives it."""
+        with self._storage_errors():
+            self._study.set_user_attr(PROMISE, promise)
 
     def importance(self) -> tuple[tuple[str, float], ...]:
         """(parameter, share of the speedup's variance that it explains), largest first.

@@ -54,7 +54,7 @@ def _off(reason: str) -> Verdict:
 
 
 def _undecided(speedup: Speedup, what: str) -> str:
-    gain = _percent(_gain(speedup.estimate), _decimals([_gain(speedup.estimate)], [0.0]))
+    gain = gain_percent(_gain(speedup.estimate), _decimals([_gain(speedup.estimate)], [0.0]))
     because = speedup.interval_reason or "the interval is not known"
     return (
         f"Not decided, so leave it off: {what} measured {gain} on {_prompts(speedup)}; {because}."
@@ -65,10 +65,10 @@ def _decided(speedup: Speedup, low: float, high: float, *, min_gain: float, what
     gain, gain_low, gain_high = _gain(speedup.estimate), _gain(low), _gain(high)
     decimals = _decimals([gain, gain_low, gain_high], [0.0, 100 * min_gain])
     interval = (
-        f"{100 * speedup.level:g} % interval {_percent(gain_low, decimals)} to "
-        f"{_percent(gain_high, decimals)}, {_prompts(speedup)}"
+        f"{100 * speedup.level:g} % interval {gain_percent(gain_low, decimals)} to "
+        f"{gain_percent(gain_high, decimals)}, {_prompts(speedup)}"
     )
-    value = _percent(gain, decimals)
+    value = gain_percent(gain, decimals)
     if low > 1 + min_gain:
         below, above = gain - gain_low, gain_high - gain
         # A single ± would misstate an interval that reaches much further up than down.
@@ -76,7 +76,7 @@ def _decided(speedup: Speedup, low: float, high: float, *, min_gain: float, what
         spread = f" ± {(gain_high - gain_low) / 2:.{decimals}f}" if even else ""
         return f"Use it: {what} is worth {value}{spread} ({interval})."
     if high < 1:
-        loss = _percent(-gain, decimals).removeprefix("+")
+        loss = gain_percent(-gain, decimals).removeprefix("+")
         return f"Turn it off: {what} makes decoding {loss} slower ({interval})."
     asked = f"a gain of at least {100 * min_gain:g} %" if min_gain else "a gain"
     is_open = high > 1 + min_gain
@@ -103,7 +103,8 @@ def _decimals(values: Sequence[float], limits: Sequence[float]) -> int:
     return _MAX_DECIMALS
 
 
-def _percent(gain: float, decimals: int) -> str:
+def gain_percent(gain: float, decimals: int) -> str:
+    """A gain with its sign, such as ``+27 %``."""
     rounded = round(gain, decimals)
     sign = "+" if rounded > 0 else _MINUS if rounded < 0 else ""
     return f"{sign}{abs(rounded):.{decimals}f} %"

@@ -1,0 +1,149 @@
+"""What ``spectui verify`` does once its options are parsed."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from spectui.cli.interrupts import interrupts
+from spectui.cli.output import check_writable
+from spectui.cli.progress import Progress, open_progress
+from spectui.cli.request import SharedOptions
+from spectui.cli.serving import Serving, Wanted
+from spectui.cli.session import open_engine, read_prompts
+from spectui.cli.verify_report import report
+from spectui.cli.verify_request import VerifyOptions, is_direct, of_options, of_study, split
+from spectui.config import Schedule
+from spectui.errors import CancelledError
+from spectui.llama.library import llama_cpp_version
+from spectui.models.sizes import counted
+from spectui.server.binary import examine
+from spectui.speculative.mtp import effective_schedule
+from spectui.tune.bench import BenchResult, run_bench
+from spectui.tune.measurement import Measurer
+from spectui.tune.promise import Case, Promise, observed_of
+from spectui.tune.workload import tokenize
+from spectui.verify import engine_side
+from spectui.verify.engine_side import Results
+from spectui.verify.result import Verified
+from spectui.verify.served import Delivered
+
+_SUITE_PROMPTS = 8
+"""Of the built-in suite, as ``bench`` takes them: one per category."""
+_MIN_GAIN = 0.02
+"""As ``tune`` has it by default."""
+
+
+def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> None:
+    """Promise, serve, compare, print.
+
+    Raises:
+        CancelledError: it was interrupted; what was measured has been printed.
+        ServerError: the binary is no llama-server, or failed; what was measured has been printed.
+        UsageError: options that contradict each other.
+    """
+    options, shared, speculation = split(parsed)
+    direct = is_direct(ctx, study)
+    check_writable(shared.json_path, (*shared.input_files(), Path(options.server_bin)))
+    binary = examine(options.server_bin)
+    progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
+    serving = Serving(
+        binary=binary,
+        shared=shared,
+        progress=progress,
+        repeats=options.repeats,
+        counts=options.counts,
+        keeps_both=options.keeps_both,
+        timeout_s=options.timeout,
+    )
+    try:
+        if direct:
+            prompts = read_prompts(shared)
+            if shared.prompts is None:
+                prompts = prompts[:_SUITE_PROMPTS]
+            wanted = of_options(ctx, shared, speculation, prompts, progress)
+            found = _verify_setting(serving, options, wanted)
+        else:
+            found = serving.verify(of_study(study, options, shared.prompts))
+        interrupts.hold()
+    finally:
+        progress.close()
+    report(found, shared.json_path)
+    _raise_ended(found.delivered)
+
+
+def _raise_ended(delivered: Delivered) -> None:
+    ended = delivered.ended
+    if isinstance(ended, KeyboardInterrupt | CancelledError):
+        n_pairs = counted(len(delivered.pairs), "prompt")
+        raise CancelledError(
+            f"interrupted after {n_pairs} of llama-server's; what was measured is shown above, and "
+            "the command run again measures all"
+        )
+    if ended is not None:
+        raise ended
+
+
+def _verify_setting(serving: Serving, options: VerifyOptions, wanted: Wanted) -> Verified:
+    # What the binary has no words for is said before anything is measured.
+    serving.arguments(wanted.case)
+    if options.no_promise:
+        return serving.verify(wanted)
+    made = _measured(serving.shared, wanted, serving.progress, options.repeats)
+    return serving.verify(
+        replace(wanted, promise=made.promise), results=made.results, ended=made.ended
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    """What the engine has measured first."""
+
+    promise: Promise
+    results: Results
+    """By the prompts' tokens, where they are of the server's schedule."""
+    ended: BaseException | None
+
+
+def _measured(shared: SharedOptions, wanted: Wanted, progress: Progress, repeats: int) -> _Made:
+    """Measure in-process what a server is to deliver."""
+    case = wanted.case
+    with open_engine(shared, progress) as engine:
+        target = engine_side.load(engine, case)
+        schedule = effective_schedule(shared.schedule_kind(), target.mtp_layers)
+        workload = tokenize(
+            engine,
+            wanted.prompts,
+            n_predict=case.n_predict,
+            sampling=case.sampling,
+            n_ctx=target.n_ctx,
+        )
+        progress.say("measuring in-process what llama-server is to deliver")
+        result = run_bench(
+            engine,
+            workload,
+            Measurer(engine, workload, schedule),
+            case.speculation,
+            repeats=repeats,
+            on_pair=progress.on_pair,
+        )
+    return _made(case, result, schedule, shared.prompts)
+
+
+def _made(case: Case, result: BenchResult, schedule: Schedule, prompts: Path | None) -> _Made:
+    promise = Promise(
+        case=case,
+        schedule=schedule,
+        prompts=prompts,
+        observed=observed_of(result.pairs),
+        speedup=result.speedup,
+        min_gain=_MIN_GAIN,
+        llama_cpp=llama_cpp_version(),
+    )
+    is_servers = schedule is Schedule.SERVER
+    return _Made(
+        promise=promise,
+        results={p.item.tokens: p.speculative for p in result.pairs} if is_servers else {},
+        ended=CancelledError("interrupted") if result.interrupted else None,
+    )

@@ -1,0 +1,131 @@
+"""``tune --server-bin``: the best settings on the user's own llama-server, whose ranking counts."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from spectui.cli.documents.base import Json
+from spectui.cli.documents.common import arm_document
+from spectui.cli.documents.verify import verify_document
+from spectui.cli.serving import Serving, Wanted
+from spectui.cli.tune_promise import promise_of
+from spectui.cli.tune_request import TuneOptions, TuneRun
+from spectui.errors import CancelledError, SpectuiError, UsageError
+from spectui.prompts import Prompt
+from spectui.server.binary import ServerBinary, examine
+from spectui.tune.search import TuneResult
+from spectui.tune.trials import Arm
+from spectui.verify.comparison import verdict
+from spectui.verify.preference import Delivery, Preference, preferred
+from spectui.verify.result import Verified, warnings
+
+_SERVED = 2
+"""The winner, and who came second where trials left it open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What llama-server made of the finalists."""
+
+    found: tuple[tuple[Arm, Verified], ...]
+    preference: Preference
+    ended: BaseException | None
+    """What ended it early."""
+
+    def lines(self) -> Iterator[str]:
+        """A sentence for each setting, and what speaks against it."""
+        for arm, one in self.found:
+            promised, summary = one.promised, one.summary
+            if promised is not None and summary is not None:
+                told = verdict(promised.speedup, summary.speedup, one.ratio)
+                yield f"On llama-server {arm.label} gave {told.removeprefix('delivered: ')}."
+            yield from (f"WARNING: {warning}" for warning in warnings(one))
+
+    def document(self, run: TuneRun) -> Json:
+        """A ``verify`` for each."""
+        return {
+            "served": [
+                {"params": arm_document(arm), **verify_document(one, run.machine)}
+                for arm, one in self.found
+            ]
+        }
+
+
+def binary_of(options: TuneOptions) -> ServerBinary | None:
+    """The user's llama-server, if it was given.
+
+    Raises:
+        ServerError: it is none, or cannot be asked.
+        UsageError: it has another dialect than what is searched for.
+    """
+    if options.server_bin is None:
+        return None
+    binary = examine(options.server_bin)
+    if binary.dialect != options.dialect:
+        raise UsageError(
+            f"--server-bin {options.server_bin} has the options of {binary.dialect}; give "
+            f"--dialect {binary.dialect}"
+        )
+    return binary
+
+
+def serve(
+    run: TuneRun, result: TuneResult, serving: Serving, prompts: Sequence[Prompt]
+) -> Served | None:
+    """Verify the winner and a rival; None where nothing was confirmed.
+
+    A failure or an interrupt ends it with what there is.
+    """
+    if result.best is None or result.speedup is None:
+        return None
+    found: list[tuple[Arm, Verified]] = []
+    ended: BaseException | None = None
+    try:
+        for one in _finalists(result):
+            wanted = _wanted(run, one, prompts)
+            if wanted is not None and one.best is not None and ended is None:
+                verified = serving.verify(wanted)
+                found.append((one.best, verified))
+                ended = verified.delivered.ended
+    except (KeyboardInterrupt, SpectuiError) as error:
+        ended = error
+    deliveries = [
+        Delivery(arm=arm, speedup=one.summary.speedup)
+        for arm, one in found
+        if one.summary is not None and one.delivered.ended is None
+    ]
+    preference = preferred(result.verdict, result.best, deliveries, min_gain=run.options.min_gain)
+    return Served(found=tuple(found), preference=preference, ended=ended)
+
+
+def final(result: TuneResult, served: Served | None) -> TuneResult:
+    """The result as it is advised."""
+    if served is None or not served.preference.is_other:
+        return result
+    arm, own = served.preference.arm, served.preference.verdict
+    if arm.is_off:
+        return replace(result, verdict=own)
+    other = next((one for one in _finalists(result) if one.best == arm), result)
+    return replace(other, verdict=own)
+
+
+def failure_of(ended: BaseException) -> BaseException:
+    """What ended it early, for people."""
+    if isinstance(ended, KeyboardInterrupt | CancelledError):
+        return CancelledError("interrupted on llama-server; what tune has found is shown and kept")
+    return ended
+
+
+def _finalists(result: TuneResult) -> Iterator[TuneResult]:
+    """The result as if each of those that are served had won; the winner first."""
+    yield result
+    for one in result.finalists[1:_SERVED]:
+        if one.speedup is not None:
+            yield replace(result, best=one.arm, speedup=one.speedup, pairs=one.pairs, in_place=())
+
+
+def _wanted(run: TuneRun, result: TuneResult, prompts: Sequence[Prompt]) -> Wanted | None:
+    promise = promise_of(run, result)
+    if promise is None:
+        return None
+    measured = tuple(one for one in prompts if one.id in promise.prompt_ids)
+    return Wanted(case=promise.case, prompts=measured, promise=promise, study=run.study.name)

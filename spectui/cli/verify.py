@@ -1,0 +1,87 @@
+"""``spectui verify``: what was promised against what the user's llama-server delivers."""
+
+from typing import Any
+
+import click
+
+from spectui.cli.drafting import DRAFTING
+from spectui.cli.duration import DURATION
+from spectui.cli.options import FROM, add_options, shared_options
+from spectui.cli.values import WholeNumber
+
+_VERIFY = (
+    click.option(
+        "--server-bin",
+        required=True,
+        metavar="PATH",
+        help="Your llama-server.",
+    ),
+    click.option(
+        "--storage",
+        metavar="URL",
+        help="Optuna storage of the study (default: a SQLite file of spectui's own).",
+    ),
+    click.option(
+        "--repeats",
+        type=WholeNumber(min=1),
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Send every prompt N times.",
+    ),
+    click.option(
+        "--no-promise",
+        is_flag=True,
+        help="Without a study: do not measure in-process first what is promised.",
+    ),
+    click.option(
+        "--counts/--no-counts",
+        default=None,
+        help=(
+            "Compare drafted and accepted counts with those of the engine on the same prompts "
+            "(default: where the models can be loaded here)."
+        ),
+    ),
+    click.option(
+        "--keep-both/--one-at-a-time",
+        "keeps_both",
+        default=None,
+        help=(
+            "Let the servers with and without speculation run beside each other, or end one "
+            "before the other starts (default: both, where memory has room)."
+        ),
+    ),
+    click.option(
+        "--timeout",
+        type=DURATION,
+        default="10m",
+        show_default=True,
+        metavar="TIME",
+        help="How long a server may take to load its models, or to answer.",
+    ),
+)
+
+
+@click.command(name="verify")
+@click.argument("study", required=False)
+@add_options(*_VERIFY, FROM)
+@shared_options
+@add_options(*DRAFTING)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    *,
+    study: str | None,
+    **parsed: Any,
+) -> None:
+    """Run your own llama-server with and without the flags, and compare with the promise.
+
+    STUDY is a name of what spectui tune has found, or a part of one; the latest study without it.
+    With models (-m, --demo, --preset, --from) and a setting as spectui bench takes it, the promise
+    is measured first. Prompts go to both servers, whose own timings and counters tell what was
+    delivered.
+    """
+    from spectui.cli.run_verify import verify
+
+    verify(ctx, parsed, study)

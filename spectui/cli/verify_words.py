@@ -1,0 +1,44 @@
+"""What ``spectui verify`` says of its progress."""
+
+from spectui.cli.progress import words
+from spectui.models.sizes import bytes_text, counted
+from spectui.tune.promise import Case
+from spectui.verify.order import Side, blocks, n_starts
+from spectui.verify.room import size_bytes
+from spectui.verify.served import ServedPair
+
+
+def plan_line(n_prompts: int, repeats: int, seed: int, *, keeps_both: bool) -> str:
+    """How the servers take turns, and what that costs."""
+    times = f"{counted(n_prompts, 'prompt')}{f' × {repeats}' if repeats > 1 else ''}"
+    if keeps_both:
+        return f"{times}, two llama-servers that take turns"
+    n = n_starts(blocks(n_prompts, repeats, seed, keeps_both=False))
+    return (
+        f"{times}, one llama-server at a time: {counted(n, 'start')}, each of which loads its "
+        "models anew"
+    )
+
+
+def start_line(side: Side, case: Case) -> str:
+    """Which server is started, and how much it loads."""
+    models = [case.baseline if side is Side.OFF else case.target]
+    if side is Side.ON and case.draft is not None:
+        models.append(case.draft)
+    size = bytes_text(sum(size_bytes(model.path) for model in models))
+    manner = "without speculation" if side is Side.OFF else "with the exported flags"
+    return f"starting llama-server {manner} ({size} to load)"
+
+
+def pair_line(pair: ServedPair) -> str:
+    """One prompt that both servers have continued."""
+    seen = pair.observed
+    if seen is None:
+        return f"{pair.item.id}: ended at once"
+    one = seen.measurement
+    rate = seen.n_accepted / seen.n_drafted if seen.n_drafted else None
+    return (
+        f"{pair.item.id}: off {words.rate(one.baseline_tokens / one.baseline_s)}, on "
+        f"{words.rate(one.speculative_tokens / one.speculative_s)} tokens/s, acceptance "
+        f"{words.percent(rate)}"
+    )

@@ -1,0 +1,123 @@
+"""What a measurement in-process promises of llama-server, kept so that it can be held to it."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from spectui.config import (
+    ContextOptions,
+    ModelOptions,
+    SamplingConfig,
+    Schedule,
+    SpeculationConfig,
+)
+from spectui.tune.measurement import Pair
+from spectui.tune.statistics import PairedMeasurement, Speedup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """One prompt decoded without and with speculation, in-process or by a server."""
+
+    measurement: PairedMeasurement
+    n_drafted: int
+    n_accepted: int
+    digest: str
+    """Of the prompt's tokens: prompts of one name may change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A setting beside off, and how prompts are continued with both."""
+
+    baseline: ModelOptions
+    """The target as off has it."""
+    target: ModelOptions
+    """As it lies beside the draft."""
+    draft: ModelOptions | None
+    """None where no draft model is needed."""
+    context: ContextOptions
+    speculation: SpeculationConfig
+    sampling: SamplingConfig
+    n_predict: int
+    extra: tuple[str, ...] = ()
+    """The user's own arguments for llama-server that spectui does not know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """What a case gained, and how that was measured."""
+
+    case: Case
+    schedule: Schedule
+    prompts: Path | None
+    """The user's; None for the built-in suite."""
+    observed: tuple[Observed, ...]
+    speedup: Speedup
+    min_gain: float
+    """What speculation had to gain to be worth it."""
+    llama_cpp: str
+    """Version of the engine."""
+
+    @property
+    def prompt_ids(self) -> tuple[str, ...]:
+        """In the order in which they were first measured."""
+        return tuple(dict.fromkeys(one.measurement.prompt_id for one in self.observed))
+
+
+def digest_of(tokens: Sequence[int]) -> str:
+    """Sixteen characters that stand for a prompt; they tell nothing of its text."""
+    return hashlib.sha256(msgspec.json.encode(list(tokens))).hexdigest()[:16]
+
+
+def observed_of(pairs: Sequence[Pair]) -> tuple[Observed, ...]:
+    """The pairs that decoded something."""
+    return tuple(
+        Observed(
+            measurement=measurement,
+            n_drafted=pair.speculative.counters.n_drafted,
+            n_accepted=pair.speculative.counters.n_accepted,
+            digest=digest_of(pair.item.tokens),
+        )
+        for pair in pairs
+        if (measurement := pair.measurement) is not None
+    )
+
+
+def lasting(promise: Promise) -> Promise:
+    """The same with absolute paths: who reads it may stand elsewhere."""
+    case, prompts = promise.case, promise.prompts
+    moved = replace(
+        case,
+        baseline=_absolute(case.baseline),
+        target=_absolute(case.target),
+        draft=None if case.draft is None else _absolute(case.draft),
+    )
+    return replace(promise, case=moved, prompts=None if prompts is None else prompts.absolute())
+
+
+def to_plain(promise: Promise) -> dict[str, Any]:
+    """As a storage keeps it."""
+    return dict(msgspec.to_builtins(promise, enc_hook=str))
+
+
+def from_plain(kept: object) -> Promise | None:
+    """What a storage has kept; None for what another version of spectui wrote."""
+    try:
+        return msgspec.convert(kept, Promise, dec_hook=_path)
+    except msgspec.ValidationError:
+        return None
+
+
+def _path(kind: type, value: str) -> Path:
+    if kind is not Path:
+        raise NotImplementedError(kind)
+    return Path(value)
+
+
+def _absolute(options: ModelOptions) -> ModelOptions:
+    return replace(options, path=options.path.absolute())

@@ -1,0 +1,177 @@
+"""Promised against delivered: totals, whether intervals agree, and the sentence for it. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from spectui.tune.promise import Observed
+from spectui.tune.statistics import Speedup, paired_ratio, paired_speedup
+from spectui.tune.verdict import gain_percent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What prompts came to together, in-process or by a server."""
+
+    baseline_tokens: int
+    baseline_s: float
+    speculative_tokens: int
+    speculative_s: float
+    n_drafted: int
+    n_accepted: int
+    speedup: Speedup
+
+    @property
+    def baseline_tokens_per_s(self) -> float:
+        """Decode throughput without speculation."""
+        return self.baseline_tokens / self.baseline_s
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Decode throughput with it."""
+        return self.speculative_tokens / self.speculative_s
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Accepted / drafted; None where nothing was drafted."""
+        return self.n_accepted / self.n_drafted if self.n_drafted else None
+
+
+def summarise(observed: Sequence[Observed], speedup: Speedup | None = None) -> Summary:
+    """Add up what was seen.
+
+    Args:
+        observed: of one engine or server.
+        speedup: where it was estimated before, with an interval that allows for looks; None to
+            estimate it from ``observed``.
+
+    Raises:
+        ValueError: nothing was seen.
+    """
+    measured = [one.measurement for one in observed]
+    return Summary(
+        baseline_tokens=sum(one.baseline_tokens for one in measured),
+        baseline_s=sum(one.baseline_s for one in measured),
+        speculative_tokens=sum(one.speculative_tokens for one in measured),
+        speculative_s=sum(one.speculative_s for one in measured),
+        n_drafted=sum(one.n_drafted for one in observed),
+        n_accepted=sum(one.n_accepted for one in observed),
+        speedup=paired_speedup(measured) if speedup is None else speedup,
+    )
+
+
+class Agreement(StrEnum):
+    """Whether what was delivered is what was promised."""
+
+    HOLDS = "holds"
+    """The intervals overlap, and prompt by prompt the speedups are as good as the same."""
+    LESS = "less"
+    """All of the delivered interval lies below the promised one, or it is less on the same
+    prompts."""
+    MORE = "more"
+    """The opposite."""
+    OPEN = "open"
+    """One of them is not known, or so wide that it overlaps with nearly everything."""
+
+
+_WIDE = 1.5
+"""An interval's upper end over its lower one, from which on it tells too little."""
+_WIDE_RATIO = 1.2
+"""The same where prompts are paired."""
+_CLOSE = 0.05
+"""How far a speedup may be from the promised one and still be the same."""
+
+
+def agreement(promised: Speedup, delivered: Speedup, ratio: Speedup | None) -> Agreement:
+    """Compare two speedups.
+
+    Args:
+        promised: before.
+        delivered: by the server.
+        ratio: of the second to the first on the same prompts, which tells more than both do
+            apart; None where the prompts are others.
+    """
+    theirs, own = _spread(promised), _spread(delivered)
+    if theirs is None or own is None:
+        return Agreement.OPEN
+    (low, high), (own_low, own_high) = theirs, own
+    if own_high < low or own_low > high:
+        return Agreement.LESS if own_high < low else Agreement.MORE
+    paired = None if ratio is None else _spread(ratio)
+    if paired is None:
+        is_wide = max(high / low, own_high / own_low) > _WIDE
+        return Agreement.OPEN if is_wide else Agreement.HOLDS
+    if paired[1] < 1 - _CLOSE or paired[0] > 1 + _CLOSE:
+        return Agreement.LESS if paired[1] < 1 else Agreement.MORE
+    return Agreement.OPEN if paired[1] / paired[0] > _WIDE_RATIO else Agreement.HOLDS
+
+
+def _spread(speedup: Speedup) -> tuple[float, float] | None:
+    if speedup.low is None or speedup.high is None:
+        return None
+    return speedup.low, speedup.high
+
+
+def ratio_of(delivered: Sequence[Observed], promised: Sequence[Observed]) -> Speedup | None:
+    """Delivered over promised speedup on the prompts that are the same; None where none is."""
+    known = {(one.measurement.prompt_id, one.digest) for one in promised}
+    ours = [one for one in delivered if (one.measurement.prompt_id, one.digest) in known]
+    same = {(one.measurement.prompt_id, one.digest) for one in ours}
+    theirs = [one for one in promised if (one.measurement.prompt_id, one.digest) in same]
+    if not ours:
+        return None
+    return paired_ratio([one.measurement for one in ours], [one.measurement for one in theirs])
+
+
+_TOO_WIDE = "so wide an interval tells too little; more prompts, --repeats or a quiet machine help"
+_SAID = {
+    Agreement.HOLDS: "the promise holds",
+    Agreement.LESS: "llama-server gives less than was promised",
+    Agreement.MORE: "llama-server gives more than was promised",
+}
+
+
+def verdict(promised: Speedup | None, delivered: Speedup, ratio: Speedup | None = None) -> str:
+    """One sentence."""
+    said = f"delivered: {gain_text(delivered)}"
+    if promised is None:
+        reason = f" ({delivered.interval_reason})" if delivered.low is None else ""
+        return f"{said}{reason}; nothing was promised"
+    said += f" where {gain_text(promised)} was promised"
+    found = agreement(promised, delivered, ratio)
+    if found is Agreement.OPEN:
+        reason = delivered.interval_reason or promised.interval_reason or _TOO_WIDE
+        return f"{said}; whether the promise holds is open: {reason}"
+    return f"{said}: {_SAID[found]}"
+
+
+def gain_text(speedup: Speedup) -> str:
+    """Such as ``+27 % (+20 to +34)``, without an interval where there is none."""
+    interval = interval_text(speedup)
+    return f"{gain(speedup)} ({interval})" if interval else gain(speedup)
+
+
+def gain(speedup: Speedup) -> str:
+    """Such as ``+27 %``."""
+    return gain_percent(100 * (speedup.estimate - 1), _decimals(speedup))
+
+
+def interval_text(speedup: Speedup) -> str:
+    """Such as ``+20 to +34``; empty where it is not known."""
+    if speedup.low is None or speedup.high is None:
+        return ""
+    decimals = _decimals(speedup)
+    low, high = (
+        gain_percent(100 * (end - 1), decimals).removesuffix(" %")
+        for end in (speedup.low, speedup.high)
+    )
+    return f"{low} to {high}"
+
+
+_SMALL = 0.0995
+"""Below ten per cent, as it is printed, a decimal is worth its place."""
+
+
+def _decimals(speedup: Speedup) -> int:
+    ends = (speedup.estimate, speedup.low, speedup.high)
+    return int(all(end is None or abs(end - 1) < _SMALL for end in ends))

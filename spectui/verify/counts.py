@@ -1,0 +1,85 @@
+"""Whether a llama-server drafted and had accepted what the engine did. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from spectui.config import SamplingConfig, SpeculationConfig
+from spectui.engine.events import GenerationResult
+from spectui.server import Completion
+from spectui.tune.workload import WorkItem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Of one generation."""
+
+    n_drafted: int
+    n_accepted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A prompt on which engine and server were not at one."""
+
+    prompt_id: str
+    engine: Counts
+    server: Counts
+    parted_at: int | None
+    """The first token of the output that differs; None where all of it is the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountCheck:
+    """What a comparison of counts and output found."""
+
+    n_compared: int
+    """Generations of the server, repeats included."""
+    differences: tuple[Difference, ...]
+
+    @property
+    def n_equal(self) -> int:
+        """Generations with the engine's counts and output."""
+        return self.n_compared - len(self.differences)
+
+
+Tokens = tuple[int, ...]
+
+
+def compare_counts(
+    served: Sequence[tuple[WorkItem, Completion]], results: Mapping[Tokens, GenerationResult]
+) -> CountCheck:
+    """Compare what the server did with the engine's results, by the prompts' tokens."""
+    known = [(item, done, results[item.tokens]) for item, done in served if item.tokens in results]
+    found = [_difference(item, done, result) for item, done, result in known]
+    return CountCheck(
+        n_compared=len(found), differences=tuple(one for one in found if one is not None)
+    )
+
+
+def _difference(item: WorkItem, done: Completion, result: GenerationResult) -> Difference | None:
+    ours = Counts(n_drafted=result.counters.n_drafted, n_accepted=result.counters.n_accepted)
+    theirs = Counts(n_drafted=done.n_drafted, n_accepted=done.n_accepted)
+    at = parting(result.tokens, done.tokens)
+    if ours == theirs and at is None:
+        return None
+    return Difference(prompt_id=item.id, engine=ours, server=theirs, parted_at=at)
+
+
+def parting(ours: Tokens, theirs: Tokens) -> int | None:
+    """Where two outputs part; None where they are equal."""
+    if ours == theirs:
+        return None
+    pairs = zip(ours, theirs, strict=False)
+    shorter = min(len(ours), len(theirs))
+    return next((n for n, (one, other) in enumerate(pairs) if one != other), shorter)
+
+
+def incomparable(speculation: SpeculationConfig, sampling: SamplingConfig) -> str | None:
+    """Why counts need not be equal; None where they must be."""
+    if sampling.temp > 0:
+        return "only greedy output is compared"
+    if speculation.ngrams:
+        return "llama-server's n-gram drafters remember earlier requests"
+    if speculation.mtp:
+        return "llama-server's MTP layers begin where the request before ended"
+    return None

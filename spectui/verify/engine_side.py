@@ -1,0 +1,51 @@
+"""The engine's results on prompts that servers were sent, for comparing counts."""
+
+from collections.abc import Sequence
+
+from spectui.config import Schedule
+from spectui.engine.commands import Generate
+from spectui.engine.driver import Engine
+from spectui.engine.events import GenerationResult, ModelLoaded
+from spectui.errors import CancelledError
+from spectui.speculative.decoder import Stop
+from spectui.tune.promise import Case
+from spectui.tune.workload import WorkItem
+
+Results = dict[tuple[int, ...], GenerationResult]
+
+
+def load(engine: Engine, case: Case) -> ModelLoaded:
+    """Load the models as the server with speculation has them; return the target.
+
+    Raises what the engine does.
+    """
+    speculation = case.speculation
+    target = engine.load_target(
+        case.target, case.context, max_draft=speculation.longest, mtp=speculation.mtp
+    )
+    if speculation.has_model and case.draft is not None:
+        engine.load_draft(case.draft)
+    return target
+
+
+def run(engine: Engine, case: Case, items: Sequence[WorkItem]) -> Results:
+    """Continue every prompt as llama-server does.
+
+    Raises:
+        CancelledError: the engine was stopped meanwhile.
+    """
+    found: Results = {}
+    for item in items:
+        result = engine.generate(
+            Generate(
+                prompt=item.tokens,
+                n_predict=case.n_predict,
+                sampling=case.sampling,
+                speculation=case.speculation,
+                schedule=Schedule.SERVER,
+            )
+        )
+        if result.stop is Stop.CANCELLED:
+            raise CancelledError("the measurement was cancelled")
+        found[item.tokens] = result
+    return found

@@ -1,0 +1,71 @@
+"""Whose ranking counts where llama-server and the engine disagree: the server's. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spectui.tune.statistics import Speedup
+from spectui.tune.trials import OFF, Arm
+from spectui.tune.verdict import Verdict, judge
+from spectui.verify.comparison import gain_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What a server delivered of a setting."""
+
+    arm: Arm
+    speedup: Speedup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preference:
+    """What to use, and why."""
+
+    arm: Arm
+    verdict: Verdict
+    is_other: bool
+    """Than the measurements in-process said."""
+
+
+def preferred(
+    verdict: Verdict, best: Arm, deliveries: Sequence[Delivery], *, min_gain: float
+) -> Preference:
+    """Rank off and the settings by what the server delivered.
+
+    Args:
+        verdict: of the measurements in-process.
+        best: the setting that it is about.
+        deliveries: of that, and of others that were open.
+        min_gain: what speculation must gain to be worth it.
+    """
+    stays = Preference(
+        arm=best if verdict.use_speculation else OFF, verdict=verdict, is_other=False
+    )
+    if not deliveries:
+        return stays
+    fastest = max(deliveries, key=lambda one: one.speedup.estimate)
+    own = judge(fastest.speedup, min_gain=min_gain, what=fastest.arm.label)
+    if not verdict.use_speculation:
+        return _instead(fastest.arm, own, "to leave it off") if own.use_speculation else stays
+    # An advice stands as long as off is not faster: few prompts need not show it once more.
+    if fastest.speedup.estimate <= 1 + min_gain:
+        return _instead(OFF, own, "to use it")
+    if fastest.arm == best:
+        return stays
+    reason = (
+        f"Use it: {fastest.arm.label} is what llama-server ran fastest ("
+        f"{gain_text(fastest.speedup)}). In-process {best.label} was ahead; the server's own "
+        "numbers count more."
+    )
+    return Preference(
+        arm=fastest.arm, verdict=Verdict(use_speculation=True, reason=reason), is_other=True
+    )
+
+
+def _instead(arm: Arm, own: Verdict, before: str) -> Preference:
+    reason = (
+        f"{own.reason} These are llama-server's own numbers, which count more; in-process it was "
+        f"{before}."
+    )
+    verdict = Verdict(use_speculation=not arm.is_off, reason=reason)
+    return Preference(arm=arm, verdict=verdict, is_other=True)

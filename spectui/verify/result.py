@@ -1,0 +1,130 @@
+"""All that a verification found, and what a user should know of it. Pure."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from spectui.config import Schedule
+from spectui.tune.promise import Case, Promise
+from spectui.tune.statistics import Speedup
+from spectui.tune.verdict import judge
+from spectui.verify.builds import Builds
+from spectui.verify.comparison import Summary, ratio_of, summarise
+from spectui.verify.counts import CountCheck
+from spectui.verify.served import Delivered
+from spectui.verify.servers import Arguments
+
+_NAMED = 3
+"""Prompts that a sentence names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """Promised against delivered."""
+
+    case: Case
+    binary: str
+    builds: Builds
+    arguments: Arguments
+    promise: Promise | None
+    study: str | None
+    """That made the promise; None where it was measured just now, or there is none."""
+    delivered: Delivered
+    counts: CountCheck | None
+    counts_reason: str | None
+    """Why no counts were compared."""
+    keeps_both: bool
+    repeats: int
+    seed: int
+
+    @property
+    def promised(self) -> Summary | None:
+        """Of the measurement in-process."""
+        promise = self.promise
+        return None if promise is None else summarise(promise.observed, promise.speedup)
+
+    @property
+    def summary(self) -> Summary | None:
+        """Of the servers; None where nothing was measured before an interrupt."""
+        observed = self.delivered.observed
+        return summarise(observed) if observed else None
+
+    @property
+    def ratio(self) -> Speedup | None:
+        """Delivered over promised speedup, on the same prompts."""
+        promise = self.promise
+        return None if promise is None else ratio_of(self.delivered.observed, promise.observed)
+
+    @property
+    def other_prompts(self) -> tuple[str, ...]:
+        """Prompts that are other tokens to the server than when the promise was made."""
+        if self.promise is None:
+            return ()
+        known = {one.measurement.prompt_id: one.digest for one in self.promise.observed}
+        served = {one.measurement.prompt_id: one.digest for one in self.delivered.observed}
+        return tuple(name for name, digest in served.items() if known.get(name, digest) != digest)
+
+
+def warnings(found: Verified) -> Iterator[str]:
+    """What speaks against the numbers, or against using the setting."""
+    delivered, summary = found.delivered, found.summary
+    if delivered.n_drafted_off:
+        yield (
+            "the server without the exported flags drafts as well, so that nothing is compared "
+            "with the target alone; look into its environment and arguments."
+        )
+    if summary is not None and not summary.n_drafted:
+        yield "llama-server drafted nothing with the exported flags; its log may say why."
+    if found.counts is not None and found.counts.differences:
+        yield _differing(found.counts)
+    yield from _decision(found)
+
+
+def notes(found: Verified, environment: Mapping[str, str] = os.environ) -> Iterator[str]:
+    """What should be known besides."""
+    if found.builds.note is not None:
+        yield found.builds.note
+    if found.promise is not None and found.promise.schedule is Schedule.FAST:
+        yield (
+            "what was promised was measured on the fast schedule, which llama-server does not have."
+        )
+    if found.other_prompts:
+        yield (
+            f"{_named(found.other_prompts)}: other tokens for llama-server than when the promise "
+            "was made; the prompts have changed, or its chat template is another one."
+        )
+    if found.promise is not None and found.summary is not None and found.ratio is None:
+        yield "none of these prompts is one that the promise was made on."
+    if found.delivered.repeated:
+        yield f"{_named(found.delivered.repeated)}: left out, the same text as another prompt."
+    inherited = sorted(name for name in environment if name.startswith("LLAMA_ARG_"))
+    if inherited:
+        yield f"{_named(tuple(inherited))}: set in the environment, which both servers read."
+
+
+def _decision(found: Verified) -> Iterator[str]:
+    """Say where the server's own numbers lead to another decision than the promise."""
+    summary, promise = found.summary, found.promise
+    if summary is None or promise is None or summary.speedup.low is None:
+        return
+    wanted = judge(promise.speedup, min_gain=promise.min_gain).use_speculation
+    now = judge(summary.speedup, min_gain=promise.min_gain)
+    if now.use_speculation != wanted:
+        yield f"by the server's own numbers the verdict is another one. {now.reason}"
+
+
+def _differing(check: CountCheck) -> str:
+    parted = [one.prompt_id for one in check.differences if one.parted_at is not None]
+    counted_otherwise = [one.prompt_id for one in check.differences if one.parted_at is None]
+    told = []
+    if parted:
+        told.append(f"the output itself parts on {_named(tuple(dict.fromkeys(parted)))}")
+    if counted_otherwise:
+        names = _named(tuple(dict.fromkeys(counted_otherwise)))
+        told.append(f"the output is the same and the counts are not on {names}")
+    return f"llama-server did not do what the engine did: {'; '.join(told)}."
+
+
+def _named(names: tuple[str, ...]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,147 @@
+"""Sends the same prompts to a llama-server without and to one with speculation."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from spectui.errors import BadInputError, SpectuiError
+from spectui.paths import data_dir, ensure_dir
+from spectui.prompts import Prompt
+from spectui.server import Completion, LlamaServer
+from spectui.tune.promise import Case
+from spectui.tune.workload import WorkItem
+from spectui.verify.order import Block, Side, blocks
+from spectui.verify.served import Delivered, ServedPair, as_tokens, distinct
+from spectui.verify.servers import Arguments, Servers
+
+_WARM_UP_TOKENS = 8
+
+
+class Verifier:
+    """Measures what servers deliver. Use it once."""
+
+    def __init__(
+        self,
+        case: Case,
+        prompts: Sequence[Prompt],
+        *,
+        repeats: int,
+        seed: int,
+        keeps_both: bool,
+        on_pair: Callable[[ServedPair], None],
+    ) -> None:
+        """Prepare; nothing is started yet.
+
+        Args:
+            case: what is compared.
+            prompts: what is sent.
+            repeats: of every prompt.
+            seed: of the order.
+            keeps_both: whether both servers are alive at once.
+            on_pair: told of every prompt that both have continued.
+        """
+        self._case = case
+        self._prompts = prompts
+        self._repeats = repeats
+        self._seed = seed
+        self._keeps_both = keeps_both
+        self._on_pair = on_pair
+        self._items: tuple[WorkItem, ...] = ()
+        self._repeated: tuple[str, ...] = ()
+        self._pairs: list[ServedPair] = []
+
+    def run(
+        self,
+        binary: Path,
+        arguments: Arguments,
+        *,
+        timeout_s: float,
+        on_start: Callable[[Side], None],
+    ) -> Delivered:
+        """Start the servers, send everything, end them.
+
+        An interrupt or a failure after the first prompt ends it early, with what was measured.
+
+        Raises:
+            BadInputError: no prompt made the servers decode anything.
+            ServerError: a server failed before anything was measured.
+        """
+        servers = Servers(
+            binary,
+            arguments,
+            logs=ensure_dir(data_dir() / "logs"),
+            keeps_both=self._keeps_both,
+            timeout_s=timeout_s,
+            on_start=on_start,
+            on_ready=self._prepare,
+        )
+        ended: BaseException | None = None
+        with servers:
+            try:
+                self._measure(servers)
+            except (KeyboardInterrupt, SpectuiError) as error:
+                if not self._pairs:
+                    raise
+                ended = error
+        found = Delivered(
+            pairs=tuple(self._pairs),
+            n_starts=servers.n_starts,
+            repeated=self._repeated,
+            ended=ended,
+        )
+        if not found.observed and ended is None:
+            raise BadInputError(
+                "the model ended every answer at once, so there is no decoding to measure; "
+                "use other prompts or --ignore-eos"
+            )
+        return found
+
+    def _measure(self, servers: Servers) -> None:
+        for side in self._first_sides():
+            servers.of(side)
+        n_prompts = len(self._items)
+        for block in blocks(n_prompts, self._repeats, self._seed, keeps_both=self._keeps_both):
+            self._run(servers, block)
+
+    def _first_sides(self) -> tuple[Side, ...]:
+        """Who is started before anything is sent: both, or the one that chance has first."""
+        sides = blocks(1, 1, self._seed, keeps_both=self._keeps_both)[0].sides
+        return sides if self._keeps_both else sides[:1]
+
+    def _run(self, servers: Servers, block: Block) -> None:
+        first, second = block.sides
+        begun = {index: self._complete(servers, first, index) for index in block.indexes}
+        for index, done in begun.items():
+            both = {first: done, second: self._complete(servers, second, index)}
+            pair = ServedPair(item=self._items[index], off=both[Side.OFF], on=both[Side.ON])
+            self._pairs.append(pair)
+            self._on_pair(pair)
+
+    def _complete(self, servers: Servers, side: Side, index: int) -> Completion:
+        return self._send(servers.of(side), self._items[index], self._case.n_predict)
+
+    def _prepare(self, server: LlamaServer) -> None:
+        """Tokenize the prompts, unless that is done, and touch weights and caches."""
+        if not self._items:
+            found = as_tokens(
+                server,
+                self._prompts,
+                n_predict=self._case.n_predict,
+                n_ctx=self._case.context.ctx_size,
+            )
+            self._items, self._repeated = distinct(found)
+        self._send(server, self._items[0], _WARM_UP_TOKENS)
+
+    def _send(self, server: LlamaServer, item: WorkItem, n_predict: int) -> Completion:
+        sampling = self._case.sampling
+        extra: dict[str, Any] = {}
+        if sampling.temp > 0:
+            extra = {"top_k": sampling.top_k, "top_p": sampling.top_p, "min_p": sampling.min_p}
+        return server.complete(
+            item.tokens,
+            n_predict=n_predict,
+            temperature=sampling.temp,
+            seed=sampling.seed,
+            ignore_eos=sampling.ignore_eos,
+            **extra,
+        )

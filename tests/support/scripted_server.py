@@ -1,0 +1,122 @@
+"""A program that passes for llama-server, does what it is told and says exact numbers."""
+
+import sys
+from pathlib import Path
+
+from spectui.config import NgramKind, ngram_flags
+from tests.support.binaries import CURRENT, write_script
+
+OFF_MS, ON_MS = 10.0, 8.0
+"""Per decoded token: speculation is worth 25 %."""
+N_DRAFTED, N_ACCEPTED = 10, 7
+LAST_WORDS = "llama_decode: the card fell off the bus"
+
+_PROGRAM = """#!{python} -S
+import http.server, json, os, signal, sys
+
+manner = {manner!r}
+help_text = {help_text!r}
+version = {version!r}
+if sys.argv[1] == "--help":
+    print(help_text)
+    sys.exit()
+if sys.argv[1] == "--version":
+    print(version, file=sys.stderr)
+    sys.exit()
+is_on = "--spec-type" in sys.argv
+port = int(sys.argv[sys.argv.index("--port") + 1])
+print("error:", {last_words!r}, file=sys.stderr, flush=True)
+if manner == "exits":
+    sys.exit(1)
+if manner == "never ready":
+    signal.pause()
+n_answers = 0
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+    def answer(self, fields):
+        body = json.dumps(fields).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        self.answer({{"status": "ok"}})
+
+    def do_POST(self):
+        global n_answers
+        fields = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/tokenize":
+            self.answer({{"tokens": list(fields["content"].encode())}})
+        elif self.path == "/apply-template":
+            self.answer({{"prompt": "user: " + fields["messages"][0]["content"]}})
+        else:
+            n_answers += 1
+            if n_answers > {n_good} and (is_on or {n_good} == 0):
+                self.misbehave()
+            self.answer(completion(fields["n_predict"]))
+
+    def misbehave(self):
+        print("busy", flush=True)
+        if manner == "hangs":
+            signal.pause()
+        if manner == "is killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if manner == "is garbled":
+            self.answer(["no completion"])
+
+
+def completion(n_predict):
+    n = 1 if manner == "ends at once" else n_predict
+    timings = {{"predicted_n": n, "predicted_ms": ({on_ms} if is_on else {off_ms}) * (n - 1)}}
+    if is_on and manner != "drafts nothing" or manner == "drafts always":
+        timings |= {{"draft_n": {n_drafted}, "draft_n_accepted": {n_accepted}}}
+    tokens = list(range(n))
+    return {{"content": "x", "tokens": tokens, "stop_type": "limit", "timings": timings}}
+
+
+http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
+"""
+
+
+def write_server(
+    path: Path,
+    manner: str = "is good",
+    *,
+    n_good: int = 1_000_000,
+    version: str = "version: 6945 (c0ffee12)",
+) -> Path:
+    """Write it.
+
+    Args:
+        path: of the program.
+        manner: what it does in place of the answers that follow the good ones.
+        n_good: answers of the server with speculation, its warm-up included, before that.
+        version: that it says it is.
+    """
+    source = _PROGRAM.format(
+        python=sys.executable,
+        manner=manner,
+        help_text=HELP,
+        version=version,
+        last_words=LAST_WORDS,
+        n_good=n_good,
+        on_ms=ON_MS,
+        off_ms=OFF_MS,
+        n_drafted=N_DRAFTED,
+        n_accepted=N_ACCEPTED,
+    )
+    return write_script(path, source)
+
+
+_KINDS = "none,draft-simple,draft-mtp"
+_SIZES = "".join(f"{flag} N\n" for kind in NgramKind for flag in ngram_flags(kind))
+HELP = (
+    CURRENT.replace(f"{_KINDS},ngram-simple", f"{_KINDS},{','.join(NgramKind)}")
+    + "-np,   --parallel N                     number of server slots (default: -1, -1 = auto)\n"
+    + _SIZES
+)

@@ -1,0 +1,349 @@
+"""``spectui verify``: against the real llama-server on tiny models, and against scripted ones."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.binaries import write_script
+from tests.support.cli import Spectui
+from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
+from tests.support.scripted_server import LAST_WORDS, write_server
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+
+_SOON_S = 20.0
+N_PROMPTS = 6
+
+
+@pytest.fixture(autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    before = psutil.Process().children(recursive=True)
+    yield
+    assert [p for p in psutil.Process().children(recursive=True) if p not in before] == []
+
+
+@pytest.fixture
+def verify(spectui: Spectui, prompts: Path, pair: list[object]) -> "Verify":
+    return Verify(spectui, [*pair, "--prompts", prompts])
+
+
+class Verify:
+    """Verifies a tiny pair."""
+
+    def __init__(self, spectui: Spectui, options: list[object]) -> None:
+        self._spectui = spectui
+        self._options = options
+
+    def __call__(self, binary: Path, *more: object) -> int:
+        command = ["verify", *self._options, "--server-bin", binary, *more]
+        return self._spectui(*command)
+
+    def document(self, binary: Path, *more: object) -> "dict[str, object]":
+        assert self(binary, "--json", "-", *more) == 0, self._spectui.err
+        document: dict[str, object] = json.loads(self._spectui.out)
+        return document
+
+
+ALONE = ("--no-promise", "--no-counts")
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("turns", ["--keep-both", "--one-at-a-time"])
+def test_a_setting_is_promised_and_delivered(
+    verify: Verify, spectui: Spectui, llama_server_binary: Path, turns: str
+) -> None:
+    found = verify.document(llama_server_binary, turns, "--draft-max", 4, "--repeats", 2)
+    assert found["schema"] == "spectui.verify/1"
+    assert found["counts"] == {
+        "n_compared": 2 * N_PROMPTS,
+        "n_equal": 2 * N_PROMPTS,
+        "different": [],
+    }
+    assert found["order"] == {
+        "keeps_both": turns == "--keep-both",
+        "n_starts": 2 if turns == "--keep-both" else spectui.err.count("starting llama-server"),
+        "repeats": 2,
+        "seed": 0,
+    }
+    promised, delivered = found["promised"], found["delivered"]
+    assert isinstance(promised, dict)
+    assert isinstance(delivered, dict)
+    for name in ("n_tokens", "n_drafted", "n_accepted", "acceptance_rate"):
+        assert promised["speculative"][name] == delivered["speculative"][name]
+    assert delivered["speculative"]["n_drafted"] > delivered["speculative"]["n_accepted"] > 0
+    assert delivered["speedup_ci95"][0] < delivered["speedup"] < delivered["speedup_ci95"][1]
+    assert found["agreement"] in {"holds", "less", "more", "open"}
+    assert found["drift"]["same"] is True  # type: ignore[index]
+    n_starts = spectui.err.count("starting llama-server")
+    assert "two llama-servers" in spectui.err or f"at a time: {n_starts} starts" in spectui.err
+
+
+@pytest.mark.server
+def test_what_tune_found_is_verified(
+    spectui: Spectui,
+    pair: list[object],
+    prompts: Path,
+    llama_server_binary: Path,
+    tmp_path: Path,
+) -> None:
+    tuned = [*pair, "--prompts", prompts, "--trials", 2, "--spec-type", "draft-simple", "--quiet"]
+    assert spectui("tune", *tuned, "--study", "mine", "--json", tmp_path / "tune.json") == 0
+    study = json.loads((tmp_path / "tune.json").read_text())
+    assert spectui("verify", "--server-bin", llama_server_binary, "--json", "-") == 0, spectui.err
+    found = json.loads(spectui.out)
+    assert found["promised"]["study"] == "mine"
+    assert found["promised"]["speedup"] == study["best"]["speedup"]
+    assert found["promised"]["speedup_ci95"] == study["best"]["speedup_ci95"]
+    assert found["config"]["draft_max"] == study["best"]["params"]["draft_max"]
+    assert len(found["prompts"]) == N_PROMPTS
+    if found["counts"] is None:
+        assert "n-gram drafters remember" in found["counts_reason"]
+    else:
+        assert found["counts"]["n_equal"] == N_PROMPTS
+    prompts.unlink()
+    assert spectui("verify", "mine", "--server-bin", llama_server_binary) == 3
+    assert str(prompts) in spectui.err
+
+
+@pytest.mark.server
+def test_an_existing_command_is_verified_with_its_own_arguments(
+    spectui: Spectui, prompts: Path, tiny: TinyPath, llama_server_binary: Path
+) -> None:
+    line = (
+        f"LLAMA_ARG_CTX_SIZE=256 llama-server -m {tiny(TARGET)} -md {tiny(CLOSE_DRAFT)} -t 1 "
+        "--spec-type draft-simple --spec-draft-n-max 5 --no-warmup --port 9 --api-key secret -np 3"
+    )
+    command = ["verify", "--from", line, "--prompts", prompts, "-n", 12, "--json", "-"]
+    assert spectui(*command, "--server-bin", llama_server_binary) == 0, spectui.err
+    arguments = json.loads(spectui.out)["server"]["arguments"]
+    for side in ("off", "on"):
+        assert "--no-warmup" in arguments[side]
+        assert not {"secret", "--port"} & set(arguments[side])
+        assert arguments[side][-4:] == ["-np", "1", "--cache-ram", "0"]
+    assert "--spec-type" not in arguments["off"]
+    at = arguments["on"].index("--spec-draft-n-max")
+    assert arguments["on"][at + 1] == "5"
+
+
+def test_exact_numbers(
+    verify: Verify, spectui: Spectui, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert verify(write_server(tmp_path / "llama-server"), *ALONE, "--quiet") == 0, spectui.err
+    assert spectui.out == (
+        "delivered: +25 % (+25 to +25); nothing was promised\n"
+        "\n"
+        "                         promised     delivered\n"
+        "off, tokens/s                   –        100.00\n"
+        "on, tokens/s                    –        125.00\n"
+        "speedup                         –         +25 %\n"
+        "95 % interval                   –    +25 to +25\n"
+        "accepted of drafted             –      42 of 60\n"
+        "acceptance rate                 –        70.0 %\n"
+        "prompts                         –             6\n"
+        "llama.cpp                       –          6945\n"
+        "\n"
+        "counts beside the engine's: not compared, --no-counts\n"
+        "NOTE: the binary is llama.cpp 6945 (commit c0ffee12); in-process it is\n"
+        "0.5.0-dev.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("manner", "warning"),
+    [
+        ("drafts always", "the server without the exported flags drafts as well"),
+        ("drafts nothing", "llama-server drafted nothing with the exported flags"),
+    ],
+)
+def test_what_speaks_against_the_numbers_is_said(
+    verify: Verify, spectui: Spectui, tmp_path: Path, manner: str, warning: str
+) -> None:
+    assert verify(write_server(tmp_path / "llama-server", manner), *ALONE) == 0, spectui.err
+    assert f"WARNING: {warning}" in " ".join(spectui.out.split())
+
+
+def test_other_counts_and_output_are_named(
+    verify: Verify, spectui: Spectui, tmp_path: Path
+) -> None:
+    binary = write_server(tmp_path / "llama-server")
+    assert verify(binary, "--no-promise", "--counts", "--json", "-") == 0, spectui.err
+    counts = json.loads(spectui.out)["counts"]
+    assert (counts["n_compared"], counts["n_equal"]) == (N_PROMPTS, 0)
+    assert {one["id"] for one in counts["different"]} == set("abcdef")
+    assert counts["different"][0]["server"] == {"n_drafted": 10, "n_accepted": 7}
+    assert verify(binary, "--no-promise") == 0
+    assert "the output itself parts on a, b, c and 3 more" in " ".join(spectui.out.split())
+
+
+@pytest.mark.parametrize(
+    ("manner", "n_good", "shown", "message"),
+    [
+        ("exits", 0, 0, "ended with exit code 1"),
+        ("never ready", 0, 0, "was not ready after 4 s"),
+        ("is killed", 0, 0, "ended with signal SIGKILL"),
+        ("is killed", 3, 2, "ended with signal SIGKILL"),
+        ("is garbled", 3, 2, "is not what spectui understands"),
+        ("hangs", 3, 2, "no answer from llama-server"),
+    ],
+)
+def test_a_server_that_fails_is_an_error_with_its_last_words(
+    verify: Verify,
+    spectui: Spectui,
+    tmp_path: Path,
+    *,
+    manner: str,
+    n_good: int,
+    shown: int,
+    message: str,
+) -> None:
+    binary = write_server(tmp_path / "llama-server", manner, n_good=n_good)
+    out = tmp_path / "verify.json"
+    patience = ("--timeout", "4s") if manner in {"never ready", "hangs"} else ()
+    options = (*ALONE, "--keep-both", *patience, "--json", out)
+    assert verify(binary, *options) == 5, spectui.err
+    assert message in spectui.err
+    assert (LAST_WORDS in spectui.err) is (manner != "is garbled")
+    assert out.exists() is (shown > 0)
+    if shown:
+        document = json.loads(out.read_text())
+        assert document["interrupted"] is False
+        assert message in document["error"]
+        assert [one["id"] for one in document["prompts"]] == ["a", "b"][:shown]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (None, "no such file"),
+        ("#!/bin/sh\necho llama-bench 1.0\n", "is no llama-server"),
+        (f"#!{sys.executable} -S\nprint('\\x00\\xff' * 99)\n", "is no llama-server"),
+        (f"#!{sys.executable} -S\nimport os; os.abort()\n", "ended with signal SIGABRT"),
+        ("not a program", "cannot start"),
+    ],
+    ids=["missing", "another", "garbage", "aborts", "text"],
+)
+def test_what_is_no_llama_server_is_refused_before_anything_is_measured(
+    verify: Verify, spectui: Spectui, tmp_path: Path, source: str | None, message: str
+) -> None:
+    binary = tmp_path / "llama-server"
+    if source is not None:
+        write_script(binary, source)
+    assert verify(binary) == 5
+    assert message in spectui.err
+    assert "measuring" not in spectui.err
+
+
+def test_answers_that_end_at_once_measure_nothing(
+    verify: Verify, spectui: Spectui, tmp_path: Path
+) -> None:
+    assert verify(write_server(tmp_path / "llama-server", "ends at once"), *ALONE) == 3
+    assert "no decoding to measure" in spectui.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["mine", "--demo"], "--demo: the study says that"),
+        (["-n", "5"], "-n: the study says that"),
+        (["--no-promise"], "--no-promise: the study says that"),
+        (["-m", "t.gguf", "--storage", "sqlite:///x"], "--storage is for studies"),
+        (["mine"], "nothing has been tuned yet"),
+    ],
+)
+def test_wrong_usage(spectui: Spectui, tmp_path: Path, options: list[str], message: str) -> None:
+    binary = write_server(tmp_path / "llama-server")
+    assert spectui("verify", *options, "--server-bin", binary) == 2
+    assert message in spectui.err
+
+
+def test_a_prompt_that_does_not_fit_is_named(
+    verify: Verify, spectui: Spectui, tmp_path: Path
+) -> None:
+    binary = write_server(tmp_path / "llama-server")
+    assert verify(binary, *ALONE, "-n", 240) == 3
+    assert "raise -c or leave it out" in spectui.err
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)],
+)
+def test_an_interrupt_shows_what_was_measured_and_leaves_no_server(
+    home: Path,
+    pair: list[object],
+    prompts: Path,
+    tmp_path: Path,
+    *,
+    number: signal.Signals,
+    code: int,
+) -> None:
+    binary = write_server(tmp_path / "llama-server", "hangs", n_good=3)
+    options = [*pair, "--prompts", prompts, *ALONE, "--keep-both", "--server-bin", binary]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "spectui", "verify", *map(str, options)],
+        env={**os.environ, "SPECTUI_HOME": str(home), "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    said = [process.stderr.readline()]
+    while said[-1] and not said[-1].startswith("b: "):
+        said.append(process.stderr.readline())
+    assert said[-1].startswith("b: off 100.0, on 125.0 tokens/s"), said
+    servers = psutil.Process(process.pid).children(recursive=True)
+    assert len(servers) == 4, "two servers and their keepers"
+    process.send_signal(number)
+    out, err = process.communicate(timeout=_SOON_S)
+    assert process.returncode == code
+    assert psutil.wait_procs(servers, timeout=_SOON_S)[1] == []
+    if number != signal.SIGKILL:
+        assert out.startswith("delivered: +25 %")
+        assert "interrupted after 2 prompts of llama-server's" in err
+
+
+TUNED = ("--trials", 2, "--quiet", "--json", "-")
+
+
+def test_tune_prefers_the_ranking_of_the_server(
+    spectui: Spectui, pair: list[object], prompts: Path, tmp_path: Path
+) -> None:
+    binary = write_server(tmp_path / "llama-server")
+    options = ["--prompts", prompts, "--study", "mine", "--server-bin", binary]
+    assert spectui("tune", *pair, *options, *TUNED) == 0, spectui.err
+    found = json.loads(spectui.out)
+    # So small a target is faster without a draft, whatever the scripted server says.
+    assert found["best"]["speedup"] < 1
+    assert found["verdict"]["use_speculation"] is True
+    assert "llama-server's own numbers, which count more" in found["verdict"]["reason"]
+    assert "--spec-type" in found["flags"]
+    assert found["served"][0]["delivered"]["speedup"] == pytest.approx(1.25)
+    assert spectui("export", "mine") == 0
+    assert "--spec-type" in spectui.out
+
+
+def test_tune_reports_what_it_found_when_the_server_fails(
+    spectui: Spectui, pair: list[object], prompts: Path, tmp_path: Path
+) -> None:
+    binary = write_server(tmp_path / "llama-server", "is killed", n_good=0)
+    options = ["--prompts", prompts, "--server-bin", binary]
+    assert spectui("tune", *pair, *options, *TUNED) == 5
+    assert "signal SIGKILL" in spectui.err
+    assert json.loads(spectui.out)["served"] == []
+
+
+def test_tune_asks_the_binary_before_it_searches(
+    spectui: Spectui, pair: list[object], tmp_path: Path
+) -> None:
+    binary = write_server(tmp_path / "llama-server")
+    assert spectui("tune", *pair, "--server-bin", binary, "--dialect", "ik") == 2
+    assert "--dialect llama.cpp" in spectui.err
+    assert spectui("tune", *pair, "--server-bin", tmp_path / "missing") == 5

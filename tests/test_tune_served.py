@@ -1,0 +1,89 @@
+"""``tune --server-bin``: what becomes of a result that llama-server ranks otherwise."""
+
+from dataclasses import replace
+
+import pytest
+
+from spectui.cli.tune_served import Served, failure_of, final
+from spectui.config import SpeculationConfig
+from spectui.errors import CancelledError, ServerError
+from spectui.tune.measurement import Pair
+from spectui.tune.pace import Spent
+from spectui.tune.race import Standing
+from spectui.tune.search import TuneResult
+from spectui.tune.statistics import Speedup
+from spectui.tune.trials import OFF, Arm
+from spectui.tune.verdict import Verdict
+from spectui.verify.preference import Preference
+from tests.support.search import items, result
+
+BEST = Arm(draft="d", speculation=SpeculationConfig(draft_max=4))
+RIVAL = Arm(draft="d", speculation=SpeculationConfig(draft_max=8))
+OTHER = Verdict(use_speculation=True, reason="llama-server says so")
+
+
+def pairs(tokens_per_s: float) -> tuple[Pair, ...]:
+    speculative = result(tokens_per_s, drafted=8)
+    return tuple(Pair(item=one, baseline=result(10.0), speculative=speculative) for one in items(6))
+
+
+def standing(arm: Arm, estimate: float) -> Standing:
+    speedup = Speedup(estimate=estimate, low=1.1, high=1.5, n_pairs=6, n_prompts=6)
+    return Standing(arm=arm, speedup=speedup, n_pairs=6, pairs=pairs(10 * estimate))
+
+
+FINALISTS = (standing(BEST, 1.3), standing(RIVAL, 1.29))
+RESULT = TuneResult(
+    trials=(),
+    best=BEST,
+    pairs=FINALISTS[0].pairs,
+    in_place=FINALISTS[0].pairs,
+    finalists=FINALISTS,
+    speedup=FINALISTS[0].speedup,
+    verdict=Verdict(use_speculation=True, reason="in-process"),
+    lossless=None,
+    interrupted=False,
+    error=None,
+    spent=Spent(
+        budget_s=None,
+        took_s=1.0,
+        n_trials=2,
+        n_tried=2,
+        ended_trials=False,
+        left_out_recording=False,
+    ),
+)
+
+
+def served(arm: Arm, verdict: Verdict, *, is_other: bool) -> Served:
+    preference = Preference(arm=arm, verdict=verdict, is_other=is_other)
+    return Served(found=(), preference=preference, ended=None)
+
+
+def test_a_ranking_that_agrees_changes_nothing() -> None:
+    assert final(RESULT, None) is RESULT
+    assert final(RESULT, served(BEST, RESULT.verdict, is_other=False)) is RESULT
+
+
+def test_a_rival_that_the_server_ran_faster_takes_the_winners_place() -> None:
+    found = final(RESULT, served(RIVAL, OTHER, is_other=True))
+    assert (found.best, found.verdict) == (RIVAL, OTHER)
+    assert (found.speedup, found.pairs) == (FINALISTS[1].speedup, FINALISTS[1].pairs)
+    assert found.in_place == ()
+
+
+def test_off_takes_no_setting_away_from_the_report() -> None:
+    own = Verdict(use_speculation=False, reason="off is faster on llama-server")
+    assert final(RESULT, served(OFF, own, is_other=True)) == replace(RESULT, verdict=own)
+
+
+@pytest.mark.parametrize("ended", [KeyboardInterrupt(), CancelledError("stopped")])
+def test_an_interrupt_says_what_is_kept(ended: BaseException) -> None:
+    failure = failure_of(ended)
+    assert isinstance(failure, CancelledError)
+    assert "what tune has found is shown and kept" in str(failure)
+
+
+def test_a_failure_is_told_as_it_is() -> None:
+    error = ServerError("it broke")
+    assert failure_of(error) is error

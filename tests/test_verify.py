@@ -1,0 +1,429 @@
+"""Promised against delivered: the parts that compute without models and servers."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spectui.config import (
+    ContextOptions,
+    KvOverride,
+    ModelOptions,
+    NgramKind,
+    SamplingConfig,
+    Schedule,
+    SpeculationConfig,
+    TensorOverride,
+    ngram_setting,
+)
+from spectui.engine.events import GenerationResult
+from spectui.monitor.machine import Machine
+from spectui.server import Completion
+from spectui.server.help_text import Version
+from spectui.speculative.counters import Counters
+from spectui.speculative.decoder import Stop
+from spectui.tune.promise import (
+    Case,
+    Observed,
+    Promise,
+    digest_of,
+    from_plain,
+    lasting,
+    to_plain,
+)
+from spectui.tune.statistics import PairedMeasurement, Speedup, paired_ratio, paired_speedup
+from spectui.tune.trials import OFF, Arm
+from spectui.tune.verdict import Verdict
+from spectui.tune.workload import WorkItem
+from spectui.verify import room
+from spectui.verify.builds import Builds
+from spectui.verify.comparison import Agreement, agreement, ratio_of, summarise, verdict
+from spectui.verify.counts import compare_counts, incomparable
+from spectui.verify.order import Side, blocks, n_starts
+from spectui.verify.preference import Delivery, preferred
+from spectui.verify.served import ServedPair, distinct
+
+GOOD = SpeculationConfig(draft_max=4)
+CASE = Case(
+    baseline=ModelOptions(path=Path("t.gguf")),
+    target=ModelOptions(path=Path("t.gguf"), n_cpu_moe=3),
+    draft=ModelOptions(
+        path=Path("d.gguf"),
+        override_tensor=(TensorOverride(pattern="exps", buffer="CPU"),),
+        override_kv=(KvOverride(key="a", value=True), KvOverride(key="b", value=2.5)),
+    ),
+    context=ContextOptions(ctx_size=512),
+    speculation=GOOD.after([ngram_setting(NgramKind.SIMPLE, {"size_n": 4, "size_m": 8})]),
+    sampling=SamplingConfig(),
+    n_predict=16,
+    extra=("--jinja",),
+)
+
+
+def speedup(estimate: float, low: float | None = None, high: float | None = None) -> Speedup:
+    reason = "too few" if low is None else None
+    return Speedup(
+        estimate=estimate, low=low, high=high, n_pairs=8, n_prompts=8, interval_reason=reason
+    )
+
+
+def seen(name: str, gain: float, *, digest: str = "same", tokens: int = 10) -> Observed:
+    return Observed(
+        measurement=PairedMeasurement(
+            prompt_id=name,
+            category="x",
+            baseline_s=1.0,
+            baseline_tokens=tokens,
+            speculative_s=1.0 / gain,
+            speculative_tokens=tokens,
+        ),
+        n_drafted=8,
+        n_accepted=6,
+        digest=digest,
+    )
+
+
+PROMISE = Promise(
+    case=CASE,
+    schedule=Schedule.SERVER,
+    prompts=Path("p.jsonl"),
+    observed=(seen("a", 1.2), seen("b", 1.3), seen("a", 1.25)),
+    speedup=speedup(1.25, 1.2, 1.3),
+    min_gain=0.02,
+    llama_cpp="0.5.0-dev",
+)
+
+
+@given(
+    n_prompts=st.integers(1, 30),
+    repeats=st.integers(1, 4),
+    seed=st.integers(0, 2**32 - 1),
+    keeps_both=st.booleans(),
+)
+def test_every_prompt_is_sent_to_both_sides_once_per_repeat(
+    n_prompts: int, repeats: int, seed: int, *, keeps_both: bool
+) -> None:
+    order = blocks(n_prompts, repeats, seed, keeps_both=keeps_both)
+    sent = sorted((block.repeat, index) for block in order for index in block.indexes)
+    assert sent == [(r, i) for r in range(repeats) for i in range(n_prompts)]
+    for block, following in zip(order[::2], order[1::2], strict=False):
+        assert following.sides == block.sides[::-1]
+    assert order == blocks(n_prompts, repeats, seed, keeps_both=keeps_both)
+
+
+def test_chance_says_who_is_first() -> None:
+    first = {blocks(4, 1, seed, keeps_both=True)[0].sides[0] for seed in range(20)}
+    assert first == set(Side)
+
+
+@pytest.mark.parametrize(("n_prompts", "repeats", "starts"), [(1, 1, 2), (8, 1, 3)])
+def test_one_server_at_a_time_starts_as_seldom_as_sides_change(
+    n_prompts: int, repeats: int, starts: int
+) -> None:
+    assert n_starts(blocks(n_prompts, repeats, 0, keeps_both=False)) == starts
+
+
+@pytest.mark.parametrize(
+    ("promised", "delivered", "ratio", "found"),
+    [
+        ((1.29, 1.24, 1.35), (1.27, 1.20, 1.34), None, Agreement.HOLDS),
+        ((1.29, 1.24, 1.35), (1.10, 1.05, 1.15), None, Agreement.LESS),
+        ((1.10, 1.05, 1.15), (1.29, 1.24, 1.35), None, Agreement.MORE),
+        ((1.29, 1.24, 1.35), (1.27, 0.90, 1.60), None, Agreement.OPEN),
+        ((1.29, None, None), (1.27, 1.20, 1.34), None, Agreement.OPEN),
+        ((1.29, 1.24, 1.35), (1.27, None, None), None, Agreement.OPEN),
+        # Prompts that gain differently widen both intervals, and not that of the ratio.
+        ((1.29, 0.80, 2.10), (1.28, 0.79, 2.05), (0.99, 0.97, 1.01), Agreement.HOLDS),
+        ((1.29, 0.80, 2.10), (1.16, 0.70, 1.90), (0.90, 0.88, 0.92), Agreement.LESS),
+        ((1.29, 0.80, 2.10), (1.42, 0.90, 2.40), (1.10, 1.08, 1.12), Agreement.MORE),
+        ((1.29, 0.80, 2.10), (1.28, 0.79, 2.05), (0.99, 0.80, 1.20), Agreement.OPEN),
+    ],
+)
+def test_intervals_decide_whether_a_promise_holds(
+    promised: tuple[float, float | None, float | None],
+    delivered: tuple[float, float | None, float | None],
+    ratio: tuple[float, float, float] | None,
+    found: Agreement,
+) -> None:
+    paired = None if ratio is None else speedup(*ratio)
+    assert agreement(speedup(*promised), speedup(*delivered), paired) is found
+
+
+OPEN = "whether the promise holds is open"
+LESS = "llama-server gives less than was promised"
+
+
+@pytest.mark.parametrize(
+    ("promised", "delivered", "sentence"),
+    [
+        (
+            speedup(1.29, 1.24, 1.35),
+            speedup(1.27, 1.2, 1.34),
+            "+27 % (+20 to +34) where +29 % (+24 to +35) was promised: the promise holds",
+        ),
+        (
+            speedup(1.29, 1.24, 1.35),
+            speedup(0.98, 0.95, 1.01),
+            f"−2.0 % (−5.0 to +1.0) where +29 % (+24 to +35) was promised: {LESS}",
+        ),
+        (
+            speedup(1.29),
+            speedup(1.27, 1.2, 1.34),
+            f"+27 % (+20 to +34) where +29 % was promised; {OPEN}: too few",
+        ),
+        (
+            None,
+            speedup(1.27, 1.2, 1.34),
+            "+27 % (+20 to +34); nothing was promised",
+        ),
+        (None, speedup(1.27), "+27 % (too few); nothing was promised"),
+    ],
+    ids=["holds", "less", "open", "no promise", "no interval"],
+)
+def test_the_verdict_is_one_sentence(
+    promised: Speedup | None, delivered: Speedup, sentence: str
+) -> None:
+    assert verdict(promised, delivered) == f"delivered: {sentence}"
+
+
+_gains = st.lists(st.floats(0.3, 3.0), min_size=6, max_size=12)
+
+
+@settings(max_examples=20)
+@given(gains=_gains, factor=st.floats(0.5, 2.0))
+def test_the_ratio_of_two_speedups_is_that_of_their_estimates(
+    gains: list[float], factor: float
+) -> None:
+    promised = [seen(str(n), gain).measurement for n, gain in enumerate(gains)]
+    delivered = [seen(str(n), gain * factor).measurement for n, gain in enumerate(gains)]
+    found = paired_ratio(delivered, promised)
+    expected = paired_speedup(delivered).estimate / paired_speedup(promised).estimate
+    assert found.estimate == pytest.approx(expected)
+    # Where every prompt gains as many times as much, nothing is left to be uncertain of.
+    assert (found.low, found.high) == pytest.approx((factor, factor))
+
+
+def test_prompts_that_have_changed_are_not_compared() -> None:
+    promised = [seen(name, 1.2) for name in "abcdef"]
+    delivered = [seen(name, 1.2, digest="same" if name != "c" else "new") for name in "abcdeg"]
+    found = ratio_of(delivered, promised)
+    assert found is not None
+    assert found.n_prompts == 4
+    assert ratio_of([seen("a", 1.2, digest="new")], promised) is None
+    with pytest.raises(ValueError, match="both sides"):
+        paired_ratio([seen("a", 1.0).measurement], [seen("b", 1.0).measurement])
+
+
+def test_a_summary_adds_up() -> None:
+    found = summarise([seen("a", 2.0), seen("b", 2.0)])
+    assert (found.baseline_tokens_per_s, found.tokens_per_s) == (10.0, 20.0)
+    assert found.acceptance_rate == 0.75
+    assert found.speedup.estimate == pytest.approx(2.0)
+    kept = speedup(1.9, 1.8, 2.1)
+    assert summarise([seen("a", 2.0)], kept).speedup is kept
+
+
+@pytest.mark.parametrize(
+    ("version", "is_same", "text"),
+    [
+        (Version(text="0.5.0-dev", build=None, commit=None), True, "0.5.0-dev"),
+        (
+            Version(text="0.5.0-dev", build=9000, commit="abc"),
+            True,
+            "0.5.0-dev (build 9000, commit abc)",
+        ),
+        (Version(text="6945", build=6945, commit="c0ffee"), False, "6945 (commit c0ffee)"),
+        (None, None, "unknown"),
+    ],
+    ids=["same", "same with a build", "old", "untold"],
+)
+def test_builds(version: Version | None, *, is_same: bool | None, text: str) -> None:
+    found = Builds(engine="0.5.0-dev", server=version)
+    assert (found.is_same, found.server_text) == (is_same, text)
+    assert (found.note is None) is (is_same is True)
+
+
+def result(tokens: tuple[int, ...], n_drafted: int, n_accepted: int) -> GenerationResult:
+    return GenerationResult(
+        tokens=tokens,
+        text="",
+        n_prompt_tokens=2,
+        prompt_s=0.1,
+        decode_s=1.0,
+        native_s=1.0,
+        counters=Counters(n_drafted=n_drafted, n_accepted=n_accepted),
+        stop=Stop.LENGTH,
+    )
+
+
+def completion(
+    tokens: tuple[int, ...], n_drafted: int = 0, n_accepted: int = 0, *, seconds: float = 1.0
+) -> Completion:
+    return Completion(
+        text="",
+        tokens=tokens,
+        n_predicted=len(tokens),
+        predicted_s=seconds,
+        n_drafted=n_drafted,
+        n_accepted=n_accepted,
+        stop="limit",
+    )
+
+
+ITEM = WorkItem(id="a", category="x", tokens=(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("done", "differs", "parted_at"),
+    [
+        (completion((5, 6, 7), 4, 2), False, None),
+        (completion((5, 6, 7), 4, 1), True, None),
+        (completion((5, 8, 7), 4, 2), True, 1),
+        (completion((5, 6), 4, 2), True, 2),
+    ],
+    ids=["equal", "counts", "output", "shorter"],
+)
+def test_counts_and_output_are_compared(
+    done: Completion, *, differs: bool, parted_at: int | None
+) -> None:
+    check = compare_counts([(ITEM, done)], {(1, 2): result((5, 6, 7), 4, 2)})
+    assert (check.n_compared, check.n_equal) == (1, 0 if differs else 1)
+    assert [one.parted_at for one in check.differences] == ([parted_at] if differs else [])
+
+
+def test_what_the_engine_did_not_run_is_not_compared() -> None:
+    assert compare_counts([(ITEM, completion((5,)))], {}).n_compared == 0
+
+
+@pytest.mark.parametrize(
+    ("speculation", "temp", "reason"),
+    [
+        (GOOD, 0.0, None),
+        (GOOD, 0.5, "greedy"),
+        (CASE.speculation, 0.0, "n-gram"),
+        (replace(GOOD, mtp=True), 0.0, "MTP"),
+    ],
+    ids=["model", "temperature", "ahead", "mtp"],
+)
+def test_what_need_not_be_equal(
+    speculation: SpeculationConfig, temp: float, reason: str | None
+) -> None:
+    found = incomparable(speculation, SamplingConfig(temp=temp))
+    assert found is None if reason is None else reason in (found or "")
+
+
+def test_a_promise_is_kept_as_plain_text() -> None:
+    stored = json.loads(json.dumps(to_plain(PROMISE)))
+    assert from_plain(stored) == PROMISE
+    assert PROMISE.prompt_ids == ("a", "b")
+    assert from_plain({"case": 1}) is None
+    assert from_plain(None) is None
+
+
+def test_a_kept_promise_has_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    kept = lasting(PROMISE)
+    assert kept.case.baseline.path == kept.case.target.path == tmp_path / "t.gguf"
+    assert kept.case.draft is not None
+    assert kept.case.draft.path == tmp_path / "d.gguf"
+    assert kept.prompts == tmp_path / "p.jsonl"
+    assert kept.case.target.n_cpu_moe == 3
+
+
+@given(st.lists(st.integers(0, 100_000)), st.lists(st.integers(0, 100_000)))
+def test_digests_tell_prompts_apart(one: list[int], other: list[int]) -> None:
+    assert (digest_of(one) == digest_of(other)) is (one == other)
+
+
+def test_the_same_text_counts_once() -> None:
+    same = replace(ITEM, id="b")
+    other = WorkItem(id="c", category="x", tokens=(1,))
+    assert distinct([ITEM, same, other]) == ((ITEM, other), ("b",))
+
+
+def test_what_a_server_was_seen_to_do() -> None:
+    pair = ServedPair(
+        item=ITEM, off=completion((1, 2, 3), seconds=2.0), on=completion((1, 2, 3), 4, 2)
+    )
+    observed = pair.observed
+    assert observed is not None
+    # The first token comes with the prompt.
+    assert observed.measurement.baseline_tokens == observed.measurement.speculative_tokens == 2
+    assert observed.measurement.baseline_s == 2.0
+    assert (observed.n_drafted, observed.n_accepted) == (4, 2)
+    assert replace(pair, on=completion((1,))).observed is None
+
+
+@pytest.mark.parametrize(
+    ("gpus", "n_gpu_layers", "free", "fits"),
+    [
+        ((), -1, 3000, True),
+        ((), -1, 2000, False),
+        (("a card",), -1, 3000, False),
+        (("a card",), 0, 3000, True),
+    ],
+    ids=["room", "no room", "unknown", "all in RAM"],
+)
+def test_two_servers_need_room(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    gpus: tuple[str, ...],
+    n_gpu_layers: int,
+    free: int,
+    *,
+    fits: bool,
+) -> None:
+    for name, size in (("t-00001-of-00002", 400), ("t-00002-of-00002", 600), ("d", 100)):
+        (tmp_path / f"{name}.gguf").write_bytes(b"x" * size)
+    memory = type("Memory", (), {"available": free})
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
+    target, draft = (
+        ModelOptions(path=tmp_path / f"{name}.gguf", n_gpu_layers=n_gpu_layers)
+        for name in ("t-00001-of-00002", "d")
+    )
+    assert room.needed_bytes(target, draft) == 2520
+    machine = Machine(cpu="", n_cores=1, memory_bytes=free, gpus=gpus)
+    assert room.both_fit(target, draft, machine) is fits
+
+
+BEST = Arm(draft="d", speculation=GOOD)
+RIVAL = Arm(draft="d", speculation=SpeculationConfig(draft_max=8))
+USE = Verdict(use_speculation=True, reason="Use it: in-process.")
+LEAVE = Verdict(use_speculation=False, reason="Turn it off: in-process.")
+
+
+@pytest.mark.parametrize(
+    ("before", "best", "rival", "arm", "said"),
+    [
+        (USE, (1.3, 1.2, 1.4), None, BEST, None),
+        (USE, (1.1, 0.9, 1.3), None, BEST, None),
+        (USE, (1.3, 1.2, 1.4), (1.2, 1.1, 1.3), BEST, None),
+        (USE, (1.2, 1.1, 1.3), (1.3, 1.2, 1.4), RIVAL, "In-process d: max 4"),
+        (USE, (0.9, 0.8, 0.99), None, OFF, "Turn it off: d: max 4"),
+        (USE, None, None, BEST, None),
+        (LEAVE, (0.9, 0.8, 0.99), None, OFF, None),
+        (LEAVE, (1.1, 0.9, 1.3), None, OFF, None),
+        (LEAVE, (1.3, 1.2, 1.4), None, BEST, "in-process it was to leave it off"),
+    ],
+)
+def test_the_servers_ranking_counts(
+    before: Verdict,
+    best: tuple[float, float, float] | None,
+    rival: tuple[float, float, float] | None,
+    arm: Arm,
+    said: str | None,
+) -> None:
+    deliveries = [
+        Delivery(arm=one, speedup=speedup(*numbers))
+        for one, numbers in ((BEST, best), (RIVAL, rival))
+        if numbers is not None
+    ]
+    found = preferred(before, BEST, deliveries, min_gain=0.02)
+    assert found.arm == arm
+    assert found.verdict.use_speculation is not arm.is_off
+    assert found.is_other is (said is not None)
+    assert found.verdict == before if said is None else said in found.verdict.reason

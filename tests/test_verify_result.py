@@ -1,0 +1,158 @@
+"""What a verification says besides its numbers."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spectui.config import (
+    ContextOptions,
+    ModelOptions,
+    SamplingConfig,
+    Schedule,
+    SpeculationConfig,
+)
+from spectui.server import Completion
+from spectui.server.help_text import Version
+from spectui.tune.promise import Case, Observed, Promise
+from spectui.tune.statistics import paired_speedup
+from spectui.tune.workload import WorkItem
+from spectui.verify.builds import Builds
+from spectui.verify.counts import CountCheck, Counts, Difference
+from spectui.verify.order import Side
+from spectui.verify.result import Verified, notes, warnings
+from spectui.verify.served import Delivered, ServedPair
+
+TARGET = ModelOptions(path=Path("t.gguf"))
+CASE = Case(
+    baseline=TARGET,
+    target=TARGET,
+    draft=ModelOptions(path=Path("d.gguf")),
+    context=ContextOptions(),
+    speculation=SpeculationConfig(draft_max=4),
+    sampling=SamplingConfig(),
+    n_predict=16,
+)
+
+
+def served(name: str, gain: float) -> ServedPair:
+    off = Completion(
+        text="",
+        tokens=tuple(range(11)),
+        n_predicted=11,
+        predicted_s=1.0,
+        n_drafted=0,
+        n_accepted=0,
+        stop="limit",
+    )
+    on = replace(off, predicted_s=1.0 / gain, n_drafted=8, n_accepted=6)
+    return ServedPair(item=WorkItem(id=name, category="x", tokens=(1, ord(name))), off=off, on=on)
+
+
+def delivered(gain: float) -> Delivered:
+    return Delivered(pairs=tuple(served(name, gain + 0.01 * n) for n, name in enumerate("abcdef")))
+
+
+def promise(observed: tuple[Observed, ...]) -> Promise:
+    return Promise(
+        case=CASE,
+        schedule=Schedule.SERVER,
+        prompts=None,
+        observed=observed,
+        speedup=paired_speedup([one.measurement for one in observed]),
+        min_gain=0.02,
+        llama_cpp="0.5.0-dev",
+    )
+
+
+KEPT = Verified(
+    case=CASE,
+    binary="/llama-server",
+    builds=Builds(engine="0.5.0-dev", server=Version(text="0.5.0-dev", build=None, commit=None)),
+    arguments={Side.OFF: (), Side.ON: ()},
+    promise=promise(delivered(1.3).observed),
+    study="mine",
+    delivered=delivered(1.3),
+    counts=None,
+    counts_reason="--no-counts",
+    keeps_both=True,
+    repeats=1,
+    seed=0,
+)
+
+
+def test_a_kept_promise_needs_no_word() -> None:
+    assert list(warnings(KEPT)) == list(notes(KEPT, {})) == []
+    ratio = KEPT.ratio
+    assert ratio is not None
+    assert ratio.estimate == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("gain", "promised", "said"),
+    [
+        (0.8, 1.3, "by the server's own numbers the verdict is another one. Turn it off"),
+        (1.3, 0.8, "by the server's own numbers the verdict is another one. Use it"),
+    ],
+    ids=["does not pay", "pays"],
+)
+def test_another_verdict_is_a_warning(gain: float, promised: float, said: str) -> None:
+    made = promise(delivered(promised).observed)
+    found = replace(KEPT, delivered=delivered(gain), promise=made)
+    assert [text.startswith(said) for text in warnings(found)] == [True]
+
+
+def test_what_differs_is_named_by_prompt() -> None:
+    counts = Counts(n_drafted=8, n_accepted=6)
+    differences = tuple(
+        Difference(
+            prompt_id=name,
+            engine=counts,
+            server=replace(counts, n_accepted=5),
+            parted_at=3 if name in "ab" else None,
+        )
+        for name in "abacdefg"
+    )
+    check = CountCheck(n_compared=8, differences=differences)
+    (said,) = warnings(replace(KEPT, counts=check, counts_reason=None))
+    assert said == (
+        "llama-server did not do what the engine did: the output itself parts on a, b; the "
+        "output is the same and the counts are not on c, d, e and 2 more."
+    )
+
+
+def test_changed_and_other_prompts_are_told_apart() -> None:
+    assert KEPT.promise is not None
+    observed = KEPT.promise.observed
+    changed = (replace(observed[0], digest="other"), *observed[1:])
+    found = replace(KEPT, promise=replace(KEPT.promise, observed=changed))
+    assert found.other_prompts == ("a",)
+    assert [text.partition(":")[0] for text in notes(found, {})] == ["a"]
+    renamed = tuple(
+        replace(one, measurement=replace(one.measurement, prompt_id=f"{n}"))
+        for n, one in enumerate(observed)
+    )
+    others = replace(KEPT, promise=replace(KEPT.promise, observed=renamed))
+    assert others.ratio is None
+    assert list(notes(others, {})) == ["none of these prompts is one that the promise was made on."]
+
+
+def test_what_moves_the_numbers_is_noted() -> None:
+    assert KEPT.promise is not None
+    found = replace(
+        KEPT,
+        promise=replace(KEPT.promise, schedule=Schedule.FAST),
+        builds=Builds(engine="0.5.0-dev", server=None),
+        delivered=replace(KEPT.delivered, repeated=("z",)),
+    )
+    told = list(notes(found, {"LLAMA_ARG_THREADS": "3", "PATH": "/bin"}))
+    assert [text.partition(":")[0] for text in told[:1]] == ["the binary does not tell its version"]
+    assert "fast schedule" in told[1]
+    assert told[2].startswith("z: left out")
+    assert told[3].startswith("LLAMA_ARG_THREADS: set in the environment")
+
+
+def test_nothing_delivered_is_no_defect() -> None:
+    found = replace(KEPT, delivered=Delivered())
+    assert (found.summary, found.ratio) == (None, None)
+    assert list(warnings(found)) == list(notes(found, {})) == []
