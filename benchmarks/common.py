@@ -53,12 +53,12 @@ def server_binary() -> Path:
     return Path(built.stdout.strip())
 
 
-def start_server(speculation: SpeculationConfig | None, log: Path) -> LlamaServer:
+def start_server(speculation: SpeculationConfig | None, log: Path, *more: str) -> LlamaServer:
     """Start the real server on the dense pair with the flags that spectui exports for it."""
     target, draft = demo_pair()
     arguments = server_arguments(target, draft, CONTEXT, speculation, dialect=Dialect.LLAMA_CPP)
     # One slot, as one user has; without it the server prepares four.
-    return LlamaServer(server_binary(), [*arguments, "-np", "1"], log_path=log)
+    return LlamaServer(server_binary(), [*arguments, "-np", "1", *more], log_path=log)
 
 
 def write_results(name: str, results: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from spectui import __version__
 
 _COMMANDS = (
     "cockpit",
+    "attach",
     "bench",
     "doctor",
     "export",

@@ -78,6 +78,7 @@ class LlamaClient(Closing):
         self, base_url: str, *, api_key: str | None = None, request_timeout_s: float = 600.0
     ) -> None:
         self.base_url = base_url
+        self.api_key = api_key
         self._http = httpx.Client(
             base_url=base_url,
             headers={"Authorization": f"Bearer {api_key}"} if api_key else None,

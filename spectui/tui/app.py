@@ -1,18 +1,13 @@
 """The app: screens, the actions that every screen has, and the loop that brings events to them."""
 
-import asyncio
-import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
-from textual.filter import LineFilter
 from textual.screen import Screen
-from textual.scrollbar import ScrollBar, ScrollBarRender
 
 from spectui.errors import SpectuiError
 from spectui.live.events import ChatRecorded, TuningChanged
@@ -20,11 +15,9 @@ from spectui.live.launch import Launch
 from spectui.live.setup import LiveSetup
 from spectui.sessions import earlier_prompts
 from spectui.tui import commands
-from spectui.tui.ascii import AsciiFilter, AsciiPalette, AsciiScrollBars
 from spectui.tui.backstage import Backstage
+from spectui.tui.base_app import BaseApp
 from spectui.tui.director import Director
-from spectui.tui.glyphs import ASCII, UNICODE
-from spectui.tui.key_order import OrderedApp
 from spectui.tui.mailbox import Mailbox, Pace
 from spectui.tui.messages import EngineStarted, EventsArrived, SessionsRead
 from spectui.tui.picking import Picking
@@ -32,7 +25,6 @@ from spectui.tui.screens.help import HelpScreen
 from spectui.tui.screens.live import Activity, LiveScreen
 from spectui.tui.screens.log import LogScreen
 from spectui.tui.screens.settings import SettingsScreen
-from spectui.tui.theme import ASCII_CSS, THEMES
 from spectui.tui.tuning import Tuning
 from spectui.tui.whatif import WhatIfs
 
@@ -49,12 +41,10 @@ _SWITCH_S = 0.0005
 """Longest time that one Python thread keeps the others waiting; the default costs tokens/s."""
 
 
-class SpectuiApp(OrderedApp[None]):
+class SpectuiApp(BaseApp):
     """The interactive cockpit."""
 
     TITLE = "spectui"
-    CSS = ASCII_CSS
-    ENABLE_COMMAND_PALETTE = True
 
     BINDINGS: ClassVar[list[BindingType]] = [
         # All with priority: a text field would select with f6 and f7.
@@ -125,20 +115,8 @@ class SpectuiApp(OrderedApp[None]):
             launch: what the command line asks for.
             make_backstage: makes what works behind the screen and posts into the mailbox.
         """
-        super().__init__()
+        super().__init__(launch.settings, theme=launch.theme, ascii=launch.ascii)
         self.launch = launch
-        settings = launch.settings
-        self.glyphs = ASCII if launch.ascii or settings.ascii else UNICODE
-        self.set_class(self.glyphs is ASCII, "-ascii")
-        self._ascii = (AsciiFilter(),) if self.glyphs is ASCII else ()
-        # A class attribute: there is one app in a process, but tests make several.
-        ScrollBar.renderer = AsciiScrollBars if self.glyphs is ASCII else ScrollBarRender
-        for theme in THEMES:
-            self.register_theme(theme)
-        wanted = launch.theme or settings.theme
-        self._unknown_theme = None if wanted in self.available_themes else wanted
-        self.theme = THEMES[0].name if self._unknown_theme else wanted
-        self.set_keymap(settings.keys)
         self._mailbox: Mailbox[object] = Mailbox(lambda: self.post_message(EventsArrived()))
         self._pace = Pace(_REPAINT_S)
         self.backstage = make_backstage(self._mailbox)
@@ -147,11 +125,6 @@ class SpectuiApp(OrderedApp[None]):
         self.picking = Picking(self)
         self.tuning = Tuning(self)
         self.what_ifs = WhatIfs(self)
-
-    @property
-    def crash(self) -> Exception | None:
-        """What ended the app, if it did not end by itself."""
-        return self._exception
 
     @property
     def director(self) -> Director:
@@ -163,7 +136,7 @@ class SpectuiApp(OrderedApp[None]):
     async def on_mount(self) -> None:
         """Show the live screen, then start what is heavy."""
         sys.setswitchinterval(_SWITCH_S)
-        self._handle_signals()
+        self.handle_signals()
         await self.push_screen(self.live)
         self._director = Director(
             self.launch,
@@ -182,24 +155,11 @@ class SpectuiApp(OrderedApp[None]):
     def _start(self) -> None:
         if self.launch.notice is not None:
             self.warn(self.launch.notice)
-        if self._unknown_theme is not None:
-            self.warn(f"There is no look {self._unknown_theme}; Ctrl+P, Theme, lists them.")
+        self.warn_of_theme()
         if self.launch.monitor_replay is not None:
             self.live.recorded = True
         self.backstage.read_sessions()
         self.backstage.start(self.launch.monitor_replay, 1 / self.launch.settings.monitor_hz)
-
-    def _handle_signals(self) -> None:
-        if self.is_headless:
-            return
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            # As shells expect of what a signal ended.
-            loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
-
-    def warn(self, reason: str) -> None:
-        """Show a sentence that the user should read."""
-        self.notify(reason, severity="warning", markup=False, timeout=8)
 
     def on_events_arrived(self) -> None:
         """Collect events now, or when the last repaint is long enough ago."""
@@ -241,7 +201,11 @@ class SpectuiApp(OrderedApp[None]):
     def _check_keys(self) -> None:
         """Say which actions of the user's keys there are not, once all screens are imported."""
         known = {action.id for action in commands.all_actions(self)}
-        unknown = sorted(set(self.launch.settings.keys) - known)
+        unknown = sorted(set(self.settings.keys) - known)
+        if unknown:
+            # Imported for who has set one of its keys, or has mistyped another's.
+            elsewhere = {action.id for action in commands.attach_actions(self)}
+            unknown = [each for each in unknown if each not in elsewhere]
         if unknown:
             self.warn(f"[keys] names {', '.join(unknown)}, which is no action; F1 lists the ids.")
 
@@ -339,7 +303,7 @@ class SpectuiApp(OrderedApp[None]):
 
     def action_help(self) -> None:
         """Show keys and actions."""
-        if not self._is_open(HelpScreen):
+        if not self.is_open(HelpScreen):
             self.push_screen(HelpScreen(commands.all_actions(self)))
 
     def action_tune(self) -> None:
@@ -356,7 +320,7 @@ class SpectuiApp(OrderedApp[None]):
         from spectui.tui.screens.export import ExportScreen  # noqa: PLC0415
 
         setup = self.director.setup
-        if self._is_open(ExportScreen):
+        if self.is_open(ExportScreen):
             return
         if setup is None:
             self.warn("There is nothing to export before a pair is chosen.")
@@ -370,11 +334,8 @@ class SpectuiApp(OrderedApp[None]):
 
     def action_log(self) -> None:
         """Show llama.cpp's log."""
-        if not self._is_open(LogScreen):
+        if not self.is_open(LogScreen):
             self.push_screen(LogScreen(self.backstage.log))
-
-    def _is_open(self, kind: type[Screen[Any]]) -> bool:
-        return any(isinstance(screen, kind) for screen in self.screen_stack)
 
     def action_interrupt(self) -> None:
         """Copy a selection, stop what runs, empty the prompt, or quit."""
@@ -389,26 +350,6 @@ class SpectuiApp(OrderedApp[None]):
             self.notify("Up brings your text back; Ctrl+C again quits.")
         else:
             self.exit()
-
-    def action_command_palette(self) -> None:
-        """Show the palette in characters that the terminal has."""
-        if self.glyphs is UNICODE:
-            super().action_command_palette()
-        elif not self._is_open(AsciiPalette):
-            self.push_screen(AsciiPalette())
-
-    async def action_quit(self) -> None:
-        """End at once; whatever runs is stopped."""
-        self.exit()
-
-    def get_key_display(self, binding: Binding) -> str:
-        """Name a key with characters that the terminal has."""
-        display = super().get_key_display(binding)
-        return display if self.glyphs is UNICODE or display.isascii() else binding.key
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        """Draw in ASCII where the terminal has nothing else."""
-        return (*super().get_line_filters(), *self._ascii)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Offer every action of the app and of the present screen."""

@@ -10,7 +10,7 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 
 if TYPE_CHECKING:
-    from spectui.tui.app import SpectuiApp
+    from spectui.tui.base_app import BaseApp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +37,10 @@ def own_bindings(node_type: type[DOMNode]) -> Iterator[Binding]:
                 yield binding
 
 
-def actions_of(node_type: type[DOMNode], app: "SpectuiApp") -> Iterator[Action]:
+def actions_of(node_type: type[DOMNode], app: "BaseApp") -> Iterator[Action]:
     """Actions of a class, with the keys that the user has chosen."""
     for binding in own_bindings(node_type):
-        keys = app.launch.settings.keys.get(str(binding.id), binding.key)
+        keys = app.settings.keys.get(str(binding.id), binding.key)
         yield Action(
             id=str(binding.id),
             keys=", ".join(
@@ -52,7 +52,7 @@ def actions_of(node_type: type[DOMNode], app: "SpectuiApp") -> Iterator[Action]:
         )
 
 
-def all_actions(app: "SpectuiApp") -> tuple[Action, ...]:
+def all_actions(app: "BaseApp") -> tuple[Action, ...]:
     """Every action of every screen, by screen."""
     # Imported here: the screens of later use are not needed to start.
     from spectui.tui.screens.export import ExportScreen  # noqa: PLC0415
@@ -83,7 +83,16 @@ def all_actions(app: "SpectuiApp") -> tuple[Action, ...]:
     return tuple(found.values())
 
 
-def system_commands(app: "SpectuiApp", screen: Screen[object]) -> Iterable[SystemCommand]:
+def attach_actions(app: "BaseApp") -> tuple[Action, ...]:
+    """Every action of the screen over a running server, which is an app of its own."""
+    from spectui.tui.attach.app import AttachApp  # noqa: PLC0415
+    from spectui.tui.screens.attach import AttachScreen  # noqa: PLC0415
+
+    places = (AttachApp, AttachScreen)
+    return tuple(action for place in places for action in actions_of(place, app))
+
+
+def system_commands(app: "BaseApp", screen: Screen[object]) -> Iterable[SystemCommand]:
     """Offer what can be done now in the command palette."""
     for node in (screen, app):
         for action in actions_of(type(node), app):
@@ -96,7 +105,7 @@ def system_commands(app: "SpectuiApp", screen: Screen[object]) -> Iterable[Syste
 
 
 def _runner(
-    app: "SpectuiApp", action: Action, node: DOMNode
+    app: "BaseApp", action: Action, node: DOMNode
 ) -> Callable[[], Coroutine[Any, Any, None]]:
     async def run() -> None:
         await app.run_action(action.action, node)

@@ -9,11 +9,7 @@ from spectui.tui.glyphs import Glyphs
 from spectui.tui.panels.base import Panel
 from spectui.tui.panels.blocks import Block, Line, Lines, Part, block, spread
 from spectui.tui.panels.paint import DRAFT, MUTED, REJECTED, STRONG, labelled, own, sentence
-from spectui.tui.widgets.charts import bar, spark
-
-_COLUMN = 5
-"""Cells of a position with its number under it: ``0.92`` and a gap."""
-_MAX_ROWS = 8
+from spectui.tui.panels.positions import positions
 
 
 class AcceptancePanel(Panel[AcceptanceState]):
@@ -26,7 +22,7 @@ class AcceptancePanel(Panel[AcceptanceState]):
         return (
             block((0, _headline(state, width, glyphs))),
             block((20, _alpha(state, width, glyphs))),
-            _positions(state.conditional, width, glyphs),
+            positions(state.conditional, "by position, of rounds that reached it", width, glyphs),
             _strips(state.recent, width, glyphs),
         )
 
@@ -46,31 +42,6 @@ def _alpha(state: AcceptanceState, width: int, glyphs: Glyphs) -> Lines:
     c = labelled("c", units.number(state.draft_step_ratio, glyphs))
     rounds = (counted(state.n_rounds, "round"), MUTED)
     return (spread((*alpha, ("  ", ""), *c), (rounds,), width),)
-
-
-def _positions(conditional: Sequence[float | None], width: int, glyphs: Glyphs) -> Block:
-    if not conditional:
-        return ()
-    one: Line = (
-        ("by position ", MUTED),
-        (spark(conditional, len(conditional), glyphs, maximum=1.0)[0], DRAFT),
-    )
-    shown = conditional[: width // _COLUMN]
-    bars = "".join(spark([rate], 1, glyphs, maximum=1.0)[0] * (_COLUMN - 1) + " " for rate in shown)
-    numbers = "".join(units.number(rate, glyphs).ljust(_COLUMN) for rate in shown)
-    two: Lines = (((bars, DRAFT),), ((numbers, MUTED),))
-    rows = tuple(
-        _row(position, rate, width, glyphs)
-        for position, rate in enumerate(conditional[:_MAX_ROWS], start=1)
-    )
-    title: Line = (("by position, of rounds that reached it", MUTED),)
-    return block((30, (one,)), (40, two), (60, (title, *rows)))
-
-
-def _row(position: int, rate: float | None, width: int, glyphs: Glyphs) -> Line:
-    label, number = f"{position:>2} ", units.number(rate, glyphs).rjust(_COLUMN)
-    room = max(width - len(label) - len(number), 0)
-    return (label, MUTED), (bar(rate or 0.0, room, glyphs), DRAFT), (number, "")
 
 
 def _strips(recent: Sequence[tuple[int, int]], width: int, glyphs: Glyphs) -> Block:

@@ -40,17 +40,9 @@ class MemoryPanel(Panel[MemoryState]):
 
     def blocks(self, state: MemoryState, width: int, glyphs: Glyphs) -> Sequence[Block]:
         """Bars, each with its warning and its parts; a legend; why there is no GPU."""
+        blocks = pool_blocks(state, width, glyphs)
         if state.reason is not None:
-            return (block((0, sentence(state.reason, MUTED, width, glyphs))),)
-        blocks: list[Block] = []
-        for pool in state.pools:
-            blocks.append(block((0, (_bar(pool, width, glyphs),))))
-            if pool.warning is not None:
-                blocks.append(growing(10, shortened(warned(pool.warning, width, glyphs)), step=20))
-            if pool.reason is not None:
-                blocks.append(growing(25, shortened(sentence(pool.reason, MUTED, width, glyphs))))
-        if state.gpu_reason is not None:
-            blocks.append(growing(25, shortened(sentence(state.gpu_reason, MUTED, width, glyphs))))
+            return blocks
         table = _table(state.pools[: (width - _LABEL) // _COLUMN], glyphs)
         blocks.append(block((20, (_legend(glyphs),)), (40, table)))
         return blocks
@@ -62,6 +54,22 @@ class MemoryPanel(Panel[MemoryState]):
         if not warnings or self.size.height > len(pools):
             return None
         return f"{glyphs_of(self).warning} {warnings[0]}"
+
+
+def pool_blocks(state: MemoryState, width: int, glyphs: Glyphs) -> list[Block]:
+    """Return the bars with what must be said of them."""
+    if state.reason is not None:
+        return [block((0, sentence(state.reason, MUTED, width, glyphs)))]
+    blocks: list[Block] = []
+    for pool in state.pools:
+        blocks.append(block((0, (_bar(pool, width, glyphs),))))
+        if pool.warning is not None:
+            blocks.append(growing(10, shortened(warned(pool.warning, width, glyphs)), step=20))
+        if pool.reason is not None:
+            blocks.append(growing(25, shortened(sentence(pool.reason, MUTED, width, glyphs))))
+    if state.gpu_reason is not None:
+        blocks.append(growing(25, shortened(sentence(state.gpu_reason, MUTED, width, glyphs))))
+    return blocks
 
 
 def _bar(pool: MemoryPool, width: int, glyphs: Glyphs) -> Line:

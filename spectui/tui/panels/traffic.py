@@ -31,16 +31,23 @@ class TrafficPanel(Panel[TrafficState]):
 
     def blocks(self, state: TrafficState, width: int, glyphs: Glyphs) -> Sequence[Block]:
         """Links, or why there are none; DRAM; disk."""
-        blocks: list[Block] = []
-        if state.gpu_reason is not None:
-            reason = sentence(f"PCIe: {state.gpu_reason}", MUTED, width, glyphs)
-            blocks.append(growing(15, shortened(reason), step=10))
-        for link in state.links:
-            name = "PCIe" if len(state.links) == 1 else f"PCIe {link.gpu}"
-            blocks.append(_link(link, name, width, glyphs))
-        blocks.append(_dram(state, width, glyphs))
-        blocks.append(_disk(state, width, glyphs))
-        return blocks
+        return (
+            *link_blocks(state, width, glyphs),
+            _dram(state, width, glyphs),
+            disk_block(state, width, glyphs),
+        )
+
+
+def link_blocks(state: TrafficState, width: int, glyphs: Glyphs) -> list[Block]:
+    """Return the links, or why there are none."""
+    blocks: list[Block] = []
+    if state.gpu_reason is not None:
+        reason = sentence(f"PCIe: {state.gpu_reason}", MUTED, width, glyphs)
+        blocks.append(growing(15, shortened(reason), step=10))
+    for link in state.links:
+        name = "PCIe" if len(state.links) == 1 else f"PCIe {link.gpu}"
+        blocks.append(_link(link, name, width, glyphs))
+    return blocks
 
 
 def _missing(rank: int, label: str, reading: Reading, width: int, glyphs: Glyphs) -> Block:
@@ -102,7 +109,8 @@ def _dram(state: TrafficState, width: int, glyphs: Glyphs) -> Block:
     return block((5, (line,))) + charted(30, 25, charts)
 
 
-def _disk(state: TrafficState, width: int, glyphs: Glyphs) -> Block:
+def disk_block(state: TrafficState, width: int, glyphs: Glyphs) -> Block:
+    """Return what is read from disk, or why that is not known."""
     reading, faults = state.disk_bytes_per_s, state.major_faults_per_s.value
     if reading.value is None:
         return _missing(10, "disk", reading, width, glyphs)

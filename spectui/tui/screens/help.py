@@ -18,6 +18,7 @@ from spectui.tui.widgets.key_bar import KeyBar
 
 _PLACES = {
     "app": "Everywhere",
+    "attach": "Attached server",
     "live": "Live screen",
     "prompt": "Prompt",
     "tune": "Tune screen",

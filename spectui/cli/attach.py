@@ -1,0 +1,69 @@
+"""``spectui attach``: the live panels over a llama-server that is already running."""
+
+import click
+
+from spectui.cli.values import Fraction
+
+_SCREEN_S = 0.5
+_ONCE_S = 1.0
+_SHORTEST_S = 0.1
+
+
+@click.command(name="attach")
+@click.argument("address")
+@click.option("--once", is_flag=True, help="Print what the server tells now, and end.")
+@click.option(
+    "--interval",
+    "interval_s",
+    type=Fraction(0, 3600),
+    metavar="SECONDS",
+    help=(
+        f"From one look to the next (default: {_SCREEN_S}); with --once between its two looks, "
+        f"from which rates follow (default: {_ONCE_S:g}), 0 for a single look."
+    ),
+)
+@click.option(
+    "--json",
+    "json_path",
+    type=click.Path(allow_dash=True),
+    metavar="FILE",
+    help="With --once: write what the server tells as JSON; - for stdout.",
+)
+@click.option("--model", metavar="NAME", help="Of a router: which of its models to watch.")
+@click.option("--theme", metavar="NAME", help="Look; the command palette lists them.")
+@click.option("--ascii", is_flag=True, help="Draw with ASCII characters only.")
+def command(
+    *,
+    address: str,
+    once: bool,
+    interval_s: float | None,
+    json_path: str | None,
+    model: str | None,
+    theme: str | None,
+    ascii: bool,  # noqa: A002 - the option's name
+) -> None:
+    """Watch the llama-server at ADDRESS: host:port, http://host:port or https://host/path.
+
+    Shows its slots, tokens per second, acceptance by position, model and settings, and the
+    readings of GPU and host if it runs on this machine. It says most with --metrics. It is only
+    asked, never changed; its API key is taken from SPECTUI_API_KEY or LLAMA_API_KEY, or asked for.
+    """
+    from spectui.cli.run_attach import Wanted, attach
+    from spectui.errors import UsageError
+
+    if json_path is not None and not once:
+        raise UsageError("--json needs --once: the screen has no result to write")
+    if not once and interval_s is not None and interval_s < _SHORTEST_S:
+        raise UsageError(f"--interval {interval_s:g} is too short; give {_SHORTEST_S} or more")
+    default_s = _ONCE_S if once else _SCREEN_S
+    attach(
+        Wanted(
+            address=address,
+            model=model,
+            once=once,
+            interval_s=default_s if interval_s is None else interval_s,
+            json_path=json_path,
+            theme=theme,
+            ascii=ascii,
+        )
+    )

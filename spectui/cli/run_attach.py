@@ -1,0 +1,124 @@
+"""What ``spectui attach`` does once its options are parsed."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from spectui.cli.api_key import api_key_from_environment, ask_for_api_key, can_ask
+from spectui.cli.attach_view import told
+from spectui.cli.documents.attach import attach_document
+from spectui.cli.output import check_writable, write_result
+from spectui.errors import ServerError
+from spectui.monitor.readings import Snapshot
+from spectui.server.attached.address import parse_address
+from spectui.server.attached.poller import Attachment, ask_once, ask_twice
+from spectui.server.attached.sample import FailedSample, Failure, Sample, Trouble
+from spectui.server.attached.tracker import Tracker
+from spectui.server.attached.trouble_text import sentence_of
+
+if TYPE_CHECKING:
+    from spectui.server.attached.state import AttachState
+
+_TRIES = 3
+"""To type the key."""
+_PROBE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The options."""
+
+    address: str
+    model: str | None
+    once: bool
+    interval_s: float
+    json_path: str | None
+    theme: str | None
+    ascii: bool
+
+
+def attach(wanted: Wanted) -> None:
+    """Watch a server, or print what it tells now.
+
+    Raises:
+        UsageError: the address is none, or there is no terminal for the screen.
+        ServerError: with ``--once``, the server tells nothing.
+    """
+    attachment = Attachment(
+        address=parse_address(wanted.address),
+        api_key=api_key_from_environment(),
+        model=wanted.model,
+    )
+    if wanted.once:
+        check_writable(wanted.json_path, ())
+        state = look(attachment, wanted.interval_s)
+        snapshot = read_machine() if state.host.is_here else None
+        document = attach_document(state, snapshot, interval_s=wanted.interval_s)
+        write_result(document, told(state), wanted.json_path)
+        return
+    from spectui.cli.run_attach_screen import show
+
+    show(unlocked(attachment), wanted)
+
+
+def look(attachment: Attachment, interval_s: float) -> "AttachState":
+    """Ask twice, or once if there is no time between; return what that comes to.
+
+    Raises:
+        ServerError: the server tells nothing.
+    """
+
+    def ask(with_key: Attachment) -> tuple[Sample, ...]:
+        if interval_s == 0:
+            return (asyncio.run(ask_once(with_key)),)
+        return asyncio.run(ask_twice(with_key, interval_s))
+
+    _attachment, samples = _asked(attachment, ask)
+    tracker = Tracker(attachment.address.url)
+    for sample in samples:
+        if isinstance(sample, FailedSample):
+            raise ServerError(sentence_of(sample.failure))
+        tracker.add(sample)
+    return tracker.state()
+
+
+def read_machine() -> Snapshot:
+    """Return the readings of this machine, now."""
+    from spectui.monitor.live import LiveSource
+
+    with closing(LiveSource()) as source:
+        return source.read()
+
+
+def unlocked(attachment: Attachment) -> Attachment:
+    """Return the same with the key that the server wants, if somebody can be asked for it.
+
+    A server that does not answer within two seconds is left to the screen.
+    """
+
+    def ask(with_key: Attachment) -> tuple[Sample, ...]:
+        return (asyncio.run(ask_once(replace(with_key, timeout_s=_PROBE_S))),)
+
+    return _asked(attachment, ask)[0]
+
+
+def _asked(
+    attachment: Attachment, ask: Callable[[Attachment], tuple[Sample, ...]]
+) -> tuple[Attachment, tuple[Sample, ...]]:
+    samples = ask(attachment)
+    for _ in range(_TRIES):
+        locked = _locked(samples)
+        if locked is None or not can_ask():
+            break
+        attachment = replace(attachment, api_key=ask_for_api_key(locked.reason))
+        samples = ask(attachment)
+    return attachment, samples
+
+
+def _locked(samples: tuple[Sample, ...]) -> Failure | None:
+    for sample in samples:
+        if isinstance(sample, FailedSample) and sample.failure.trouble is Trouble.LOCKED:
+            return sample.failure
+    return None

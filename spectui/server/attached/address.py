@@ -1,0 +1,80 @@
+"""Where a running llama-server is: the forms of an address that are taken."""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+from spectui.errors import UsageError
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_HOST = re.compile(r"[\w.:%~-]+")
+_PATH = re.compile(r"[\w.~%!$&'()*+,;=:@/-]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """A server, and the path under which it answers."""
+
+    scheme: str
+    """``http`` or ``https``."""
+    host: str
+    """A name or an IP address, IPv6 without brackets."""
+    port: int
+    path: str
+    """The prefix of every endpoint, such as ``/llama``; empty for none."""
+
+    @property
+    def url(self) -> str:
+        """The whole, without a slash at the end."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == _DEFAULT_PORTS[self.scheme] else f":{self.port}"
+        return f"{self.scheme}://{host}{port}{self.path}"
+
+
+def parse_address(text: str) -> Address:
+    """Read ``host:port``, ``http://...`` or ``https://...``, with a path or without.
+
+    Raises:
+        UsageError: it is none of these, or holds what does not belong into an address.
+    """
+    has_scheme = _SCHEME.match(text) is not None
+    try:
+        parts = urlsplit(text if has_scheme else f"http://{text}")
+        port = parts.port
+    except ValueError as error:
+        raise _refused(text, "is no address") from error
+    scheme = parts.scheme.lower()
+    if scheme not in _DEFAULT_PORTS:
+        raise _refused(text, f"is no address of the web, but {scheme}")
+    if parts.username is not None or parts.password is not None:
+        # Not repeated: what stands there is a secret.
+        raise UsageError(
+            "the address holds a name or a password; leave them out, and put the server's API key "
+            "into LLAMA_API_KEY"
+        )
+    _check(text, parts, port, has_scheme=has_scheme)
+    return Address(
+        scheme=scheme,
+        host=parts.hostname or "",
+        port=_DEFAULT_PORTS[scheme] if port is None else port,
+        path=parts.path.rstrip("/"),
+    )
+
+
+def _check(text: str, parts: SplitResult, port: int | None, *, has_scheme: bool) -> None:
+    if parts.query or parts.fragment or "?" in text or "#" in text:
+        raise _refused(text, "has more than a path behind the host")
+    if not parts.hostname or not _HOST.fullmatch(parts.hostname):
+        raise _refused(text, "names no host")
+    if port == 0 or (port is None and not has_scheme) or parts.netloc.endswith(":"):
+        raise _refused(text, "names no port")
+    if not _PATH.fullmatch(parts.path):
+        raise _refused(text, "has a path with characters that belong into none")
+
+
+def _refused(text: str, why: str) -> UsageError:
+    return UsageError(
+        f"{text!r} {why}; write host:port, http://host:port or https://host, "
+        "such as http://localhost:8080"
+    )

@@ -1,0 +1,116 @@
+"""From counters to what happened between two looks at them, whatever the server did meanwhile."""
+
+import math
+from dataclasses import dataclass
+
+from spectui.server.attached.sample import Counters, DraftCounts, SlotSample
+
+_DIGITS = 6
+"""Significant ones of a number in llama-server's ``/metrics``."""
+_ENOUGH = 20
+"""A difference this many times as large as the rounding of its terms is off by 5 % at most."""
+
+NO_DRAFTS = DraftCounts(n_drafts=0, n_drafted=0, n_accepted=0, accepted_per_position=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What a server has done, over some time. Nothing in it is negative."""
+
+    n_prompt: int = 0
+    prompt_s: float = 0.0
+    n_predicted: int = 0
+    predicted_s: float = 0.0
+    drafts: DraftCounts = NO_DRAFTS
+    is_restart: bool = False
+    """Whether the server was started again meanwhile: what it did before that is not known."""
+
+
+def progress(before: Counters, after: Counters) -> Progress:
+    """Return what happened between two looks; since its start, if the server was started again."""
+    is_restart = was_restarted(before, after)
+    drafts = after.drafts or NO_DRAFTS
+    if is_restart:
+        return Progress(
+            n_prompt=after.n_prompt,
+            prompt_s=after.prompt_s,
+            n_predicted=after.n_predicted,
+            predicted_s=after.predicted_s,
+            drafts=drafts,
+            is_restart=True,
+        )
+    return Progress(
+        n_prompt=after.n_prompt - before.n_prompt,
+        prompt_s=after.prompt_s - before.prompt_s,
+        n_predicted=after.n_predicted - before.n_predicted,
+        predicted_s=after.predicted_s - before.predicted_s,
+        drafts=drafts if before.drafts is None else less(drafts, before.drafts),
+    )
+
+
+def was_restarted(before: Counters, after: Counters) -> bool:
+    """Return whether the server was started between two looks: it says so, or counts anew."""
+    if before.started != after.started:
+        return True
+    then, now = before.drafts or NO_DRAFTS, after.drafts or NO_DRAFTS
+    pairs = (
+        (before.n_prompt, after.n_prompt),
+        (before.prompt_s, after.prompt_s),
+        (before.n_predicted, after.n_predicted),
+        (before.predicted_s, after.predicted_s),
+        (then.n_drafts, now.n_drafts),
+        (then.n_drafted, now.n_drafted),
+        (then.n_accepted, now.n_accepted),
+        *zip(then.accepted_per_position, now.accepted_per_position, strict=False),
+    )
+    is_shorter = len(now.accepted_per_position) < len(then.accepted_per_position)
+    return is_shorter or any(new < old for old, new in pairs)
+
+
+def less(now: DraftCounts, then: DraftCounts) -> DraftCounts:
+    """Return what was drafted in between."""
+    known = then.accepted_per_position
+    return DraftCounts(
+        n_drafts=now.n_drafts - then.n_drafts,
+        n_drafted=now.n_drafted - then.n_drafted,
+        n_accepted=now.n_accepted - then.n_accepted,
+        accepted_per_position=tuple(
+            count - (known[index] if index < len(known) else 0)
+            for index, count in enumerate(now.accepted_per_position)
+        ),
+    )
+
+
+def together(one: DraftCounts, other: DraftCounts) -> DraftCounts:
+    """Return the sum, over as many positions as the longer one has."""
+    long, short = one.accepted_per_position, other.accepted_per_position
+    if len(long) < len(short):
+        long, short = short, long
+    return DraftCounts(
+        n_drafts=one.n_drafts + other.n_drafts,
+        n_drafted=one.n_drafted + other.n_drafted,
+        n_accepted=one.n_accepted + other.n_accepted,
+        accepted_per_position=tuple(
+            count + (short[index] if index < len(short) else 0) for index, count in enumerate(long)
+        ),
+    )
+
+
+def is_exact_enough(difference: float, total: float) -> bool:
+    """Return whether a difference of two totals says something, rounded as they are."""
+    if difference <= 0 or total <= 0:
+        return False
+    step = 10.0 ** (math.floor(math.log10(total)) + 1 - _DIGITS)
+    is_exact = isinstance(total, int) and total < 10**_DIGITS
+    return is_exact or difference >= _ENOUGH * step
+
+
+def decoded_between(before: SlotSample, after: SlotSample) -> int:
+    """Return how many tokens a slot has generated between two looks, as far as they show.
+
+    Of a request that began in between all tokens count, of one that ended its last ones are lost.
+    """
+    now = after.n_decoded or 0
+    then = (before.n_decoded or 0) if before.task == after.task else 0
+    # The numbers of requests begin anew with the server.
+    return now - then if now >= then else now

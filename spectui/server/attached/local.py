@@ -1,0 +1,135 @@
+"""Whether a server runs on this machine, and in which process."""
+
+import asyncio
+import ipaddress
+import socket
+
+import psutil
+
+from spectui.server.attached.address import Address
+from spectui.server.attached.sample import Answer, ProcessSample, Whereabouts
+
+_LOOKED_S = 1.0
+_SOUGHT_S = 10.0
+"""Until a process that was not found is looked for again, among all connections of the machine."""
+_RESOLVED_S = 2.0
+"""Longest wait for the addresses of a name."""
+_TUNNELS = frozenset({"ssh", "sshd", "autossh", "socat", "kubectl", "tailscaled", "cloudflared"})
+"""Programs that listen here for a server that runs somewhere else."""
+_ELSEWHERE = "the server runs on another machine"
+_UNKNOWN = "the server has not been looked for yet"
+
+
+class Locator:
+    """Finds the process that listens where a server answers."""
+
+    def __init__(self, address: Address) -> None:
+        """Know nothing yet."""
+        self._address = address
+        self.forget()
+
+    def forget(self) -> None:
+        """Look anew: the server was started again, or is another one."""
+        self._is_here: bool | None = None
+        self._process: psutil.Process | None = None
+        self._last = Whereabouts(is_here=False, process=Answer(None, _UNKNOWN))
+        self._next_s: float | None = None
+
+    async def look(self, now_s: float) -> Whereabouts:
+        """Return where it is and what its process does, at most a second old."""
+        if self._next_s is not None and now_s < self._next_s:
+            return self._last
+        if self._is_here is None:
+            self._is_here = await is_this_machine(self._address.host)
+        if self._is_here:
+            self._last = self._read()
+        else:
+            self._last = Whereabouts(is_here=False, process=Answer(None, _ELSEWHERE))
+        self._next_s = now_s + (_SOUGHT_S if self._last.process.value is None else _LOOKED_S)
+        return self._last
+
+    def _read(self) -> Whereabouts:
+        if self._process is None or not self._process.is_running():
+            found = listener(self._address.port)
+            self._process = found.value
+        if self._process is None:
+            return Whereabouts(is_here=True, process=Answer(None, found.reason))
+        name = _name(self._process)
+        if name in _TUNNELS:
+            reason = f"{name} listens at port {self._address.port} for a server on another machine"
+            return Whereabouts(is_here=False, process=Answer(None, reason))
+        return Whereabouts(is_here=True, process=_sampled(self._process))
+
+
+async def is_this_machine(host: str) -> bool:
+    """Return whether a name or an IP address means this machine."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(_RESOLVED_S):
+            found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError, TimeoutError):
+        return False
+    own = {
+        address.address.partition("%")[0]
+        for addresses in psutil.net_if_addrs().values()
+        for address in addresses
+    }
+    reached = {str(entry[4][0]).partition("%")[0] for entry in found}
+    return any(_is_own(address, own) for address in reached)
+
+
+def _is_own(address: str, own: set[str]) -> bool:
+    known = ipaddress.ip_address(address)
+    return known.is_loopback or known.is_unspecified or address in own
+
+
+def listener(port: int) -> Answer[psutil.Process]:
+    """Return the process on this machine that takes connections at a port."""
+    hidden = f"the process that listens at port {port} belongs to another user or a container"
+    try:
+        found = psutil.net_connections(kind="tcp")
+    except psutil.AccessDenied:
+        return Answer(None, "the system does not tell who listens at a port")
+    listening = [
+        each.pid
+        for each in found
+        if each.status == psutil.CONN_LISTEN and each.laddr and each.laddr.port == port
+    ]
+    pid = next(filter(None, listening), None)
+    try:
+        return Answer(None, hidden) if pid is None else Answer(psutil.Process(pid))
+    except psutil.Error:
+        return Answer(None, hidden)
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return process.name()
+    except psutil.Error:
+        return ""
+
+
+def _sampled(process: psutil.Process) -> Answer[ProcessSample]:
+    try:
+        with process.oneshot():
+            times = process.cpu_times()
+            return Answer(
+                ProcessSample(
+                    pid=process.pid,
+                    name=process.name(),
+                    rss_bytes=process.memory_info().rss,
+                    n_threads=process.num_threads(),
+                    cpu_s=times.user + times.system,
+                    started_s=process.create_time(),
+                    read_bytes=_read_bytes(process),
+                )
+            )
+    except psutil.Error:
+        return Answer(None, "the server's process cannot be read")
+
+
+def _read_bytes(process: psutil.Process) -> Answer[int]:
+    try:
+        return Answer(process.io_counters().read_bytes)
+    except (psutil.Error, OSError, NotImplementedError):
+        return Answer(None, "the system tells only the server's owner what it reads from disk")

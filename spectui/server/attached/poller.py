@@ -1,0 +1,148 @@
+"""The one thread that asks a server again and again."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from spectui.closing import Closing
+from spectui.server.attached.address import Address
+from spectui.server.attached.backoff import Backoff
+from spectui.server.attached.http import Connection
+from spectui.server.attached.interview import Interview
+from spectui.server.attached.local import Locator
+from spectui.server.attached.sample import FailedSample, Sample
+
+TIMEOUT_S = 5.0
+_JOIN_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """Which server is asked, and how."""
+
+    address: Address
+    api_key: str | None = None
+    model: str | None = None
+    """Of a router, which of its models."""
+    timeout_s: float = TIMEOUT_S
+    """The longest that one answer may take."""
+
+    def connect(self) -> Connection:
+        """Return a connection that is not yet open. To be called where its loop runs."""
+        return Connection(
+            self.address, api_key=self.api_key, model=self.model, timeout_s=self.timeout_s
+        )
+
+
+async def ask_once(wanted: Attachment) -> Sample:
+    """Ask once."""
+    async with wanted.connect() as connection:
+        return await Interview(connection, Locator(wanted.address)).ask()
+
+
+async def ask_twice(wanted: Attachment, interval_s: float) -> tuple[Sample, Sample]:
+    """Ask twice, so that rates are known; only once where the first question finds no answer."""
+    async with wanted.connect() as connection:
+        interview = Interview(connection, Locator(wanted.address))
+        first = await interview.ask()
+        if isinstance(first, FailedSample):
+            return first, first
+        await asyncio.sleep(interval_s)
+        return first, await interview.ask()
+
+
+class Poller(Closing):
+    """Hands a sample to a sink every interval, from a daemon thread of its own.
+
+    One question is under way at a time: a server that answers slowly is asked less often.
+    """
+
+    def __init__(
+        self,
+        wanted: Attachment,
+        sink: Callable[[Sample], None],
+        *,
+        interval_s: float,
+        on_failure: Callable[[BaseException], None] = lambda _error: None,
+    ) -> None:
+        """Prepare; ``start`` begins.
+
+        Args:
+            wanted: the server.
+            sink: called on the thread with every sample; it must only store or post it.
+            interval_s: from the beginning of one round of questions to the next.
+            on_failure: called on the thread with what ended it, if that is a defect.
+        """
+        self._wanted = wanted
+        self._sink = sink
+        self._on_failure = on_failure
+        self._interval_s = interval_s
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._woken: asyncio.Event | None = None
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name="spectui-attach", daemon=True)
+
+    def start(self) -> None:
+        """Begin, once."""
+        self._thread.start()
+
+    def try_now(self) -> None:
+        """Ask at once instead of waiting."""
+        with self._lock:
+            if self._loop is not None and self._woken is not None:
+                self._loop.call_soon_threadsafe(self._woken.set)
+
+    def close(self) -> None:
+        """End it, in the middle of a question if need be."""
+        with self._lock:
+            self._is_closed = True
+            if self._loop is not None and self._task is not None:
+                self._loop.call_soon_threadsafe(self._task.cancel)
+        if self._thread.is_alive():
+            self._thread.join(_JOIN_S)
+
+    def _run(self) -> None:
+        try:
+            with suppress(asyncio.CancelledError):
+                asyncio.run(self._ask_on())
+        except BaseException as error:  # noqa: BLE001 - a thread that dies silently leaves stale panels
+            self._on_failure(error)
+
+    async def _ask_on(self) -> None:
+        with self._lock:
+            if self._is_closed:
+                return
+            self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+            self._woken = asyncio.Event()
+        try:
+            async with self._wanted.connect() as connection:
+                await self._ask_in_turn(Interview(connection, Locator(self._wanted.address)))
+        finally:
+            with self._lock:
+                self._loop = None
+
+    async def _ask_in_turn(self, interview: Interview) -> None:
+        backoff, loop = Backoff(), asyncio.get_running_loop()
+        while True:
+            began_s = loop.time()
+            sample = await interview.ask()
+            if isinstance(sample, FailedSample):
+                wait_s = backoff.failed(sample.failure.trouble)
+                sample = replace(sample, retry_s=wait_s)
+            else:
+                backoff.succeeded()
+                wait_s = began_s + self._interval_s - loop.time()
+            self._sink(sample)
+            await self._wait(wait_s)
+
+    async def _wait(self, seconds: float) -> None:
+        if self._woken is None:
+            raise RuntimeError("the poller is not running")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(seconds, 0.0)):
+                await self._woken.wait()
+        self._woken.clear()

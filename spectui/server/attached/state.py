@@ -1,0 +1,143 @@
+"""What is shown of an attached server, in one frozen piece per panel."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from spectui.monitor.readings import Reading
+from spectui.server.attached.sample import (
+    Answer,
+    Counters,
+    DraftCounts,
+    Failure,
+    ProcessSample,
+    ServerFacts,
+    SlotSample,
+)
+
+NOT_ASKED = "the server has not been asked yet"
+_NOT_SOUGHT = "the server has not been looked for yet"
+_UNASKED = Reading(None, NOT_ASKED)
+_UNTOLD: Answer[Counters] = Answer(None, NOT_ASKED)
+_UNKNOWN: Answer[ServerFacts] = Answer(None, NOT_ASKED)
+_UNREAD = Reading(None, _NOT_SOUGHT)
+_UNSEEN: Answer[ProcessSample] = Answer(None, _NOT_SOUGHT)
+
+
+class SlotPhase(StrEnum):
+    """What a slot does."""
+
+    IDLE = "idle"
+    PROMPT = "reading"
+    """It evaluates a prompt."""
+    GENERATING = "generating"
+
+
+class Work(StrEnum):
+    """What a server does."""
+
+    IDLE = "idle"
+    PROMPT = "reading a prompt"
+    GENERATING = "generating"
+    WORKING = "working"
+    """It has requests; without ``/slots`` it does not say what it does for them."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkState:
+    """The connection."""
+
+    url: str
+    is_connected: bool = False
+    failure: Failure | None = None
+    """Why not; None before the first answer, too."""
+    retry_s: float | None = None
+    n_failures: int = 0
+    """In a row."""
+    is_late: bool = False
+    """Whether the server left a question unanswered for too long."""
+    took_s: float | None = None
+    """What the last round of questions took."""
+    n_restarts: int = 0
+    """Of the server, since it is watched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedState:
+    """Tokens per second and what they add up to."""
+
+    work: Work = Work.UNKNOWN
+    now_tokens_per_s: Reading = _UNASKED
+    """Generation of all slots over the last seconds, by the clock of the watcher."""
+    last_tokens_per_s: Reading = _UNASKED
+    """Generation of the requests that ended last, as the server measured them."""
+    mean_tokens_per_s: Reading = _UNASKED
+    """Generation since the server was started."""
+    prompt_tokens_per_s: Reading = _UNASKED
+    """Of the prompts that were evaluated last, as the server measured them."""
+    mean_prompt_tokens_per_s: Reading = _UNASKED
+    counters: Answer[Counters] = _UNTOLD
+    n_watched_predicted: int = 0
+    """Generated since it is watched, of requests that have ended."""
+    history: tuple[float | None, ...] = ()
+    """Tokens per second of every half second; None where nothing was known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftState:
+    """How much of the drafts counts."""
+
+    reason: str | None = NOT_ASKED
+    """Why there are no counts; None if there are."""
+    overall: DraftCounts | None = None
+    """Since the server was started."""
+    watched: DraftCounts | None = None
+    """Since it is watched."""
+    last: DraftCounts | None = None
+    """Of the requests that ended last."""
+    history: tuple[float | None, ...] = ()
+    """Acceptance rates of the requests that ended, one after the other."""
+    drafters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotState:
+    """One slot."""
+
+    sample: SlotSample
+    phase: SlotPhase
+    tokens_per_s: float | None = None
+    """While it generates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotsState:
+    """All slots."""
+
+    reason: str | None = NOT_ASKED
+    slots: tuple[SlotState, ...] = ()
+    n_deferred: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostState:
+    """The server's process."""
+
+    is_here: bool = False
+    process: Answer[ProcessSample] = _UNSEEN
+    cores: float | None = None
+    """Cores that it keeps busy."""
+    read_bytes_per_s: Reading = _UNREAD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachState:
+    """All of it."""
+
+    link: LinkState
+    facts: Answer[ServerFacts] = _UNKNOWN
+    """The last that were told, kept while the connection is lost."""
+    served: ServedState = ServedState()
+    drafts: DraftState = DraftState()
+    slots: SlotsState = SlotsState()
+    host: HostState = HostState()

@@ -1,0 +1,227 @@
+"""Puts samples together into what is shown. Pure: time comes with the samples."""
+
+from spectui.monitor.readings import Reading
+from spectui.server.attached.counting import NO_DRAFTS, progress
+from spectui.server.attached.draft_meter import DraftMeter
+from spectui.server.attached.meters import Columns, CountedMeter, SlotMeter
+from spectui.server.attached.process_meter import ProcessMeter
+from spectui.server.attached.sample import (
+    Answer,
+    Counters,
+    FailedSample,
+    Sample,
+    ServerSample,
+    SlotSample,
+)
+from spectui.server.attached.state import (
+    NOT_ASKED,
+    AttachState,
+    DraftState,
+    HostState,
+    LinkState,
+    ServedState,
+    SlotPhase,
+    SlotsState,
+    SlotState,
+    Work,
+)
+
+_NO_DRAFT_COUNTS = "this llama-server does not count drafts in /metrics; newer ones do"
+_NOTHING_DRAFTED = "nothing was drafted since the server was started"
+_NOT_COUNTED_YET = "drafts count when their request has ended, and none has yet"
+_NO_DRAFT = "this server does not speculate"
+_UNFINISHED = "no request has ended while spectui watched"
+_NEVER = "no request has ended since the server was started"
+_LOST = "there is no connection"
+
+
+class Tracker:
+    """Keeps what a server did, over lost connections and its own restarts."""
+
+    def __init__(self, url: str) -> None:
+        """Start without a sample."""
+        self._url = url
+        self._link = LinkState(url=url)
+        self._sample: ServerSample | None = None
+        """The last one, None while there is no connection."""
+        self._facts = AttachState(link=self._link).facts
+        self._counters: Counters | None = None
+        """The last ones that were told."""
+        self._meter = SlotMeter()
+        self._counted = CountedMeter()
+        self._drafts = DraftMeter()
+        self._columns = Columns()
+        self._process = ProcessMeter()
+        self._host = HostState()
+        self._n_restarts = 0
+
+    def add(self, sample: Sample) -> None:
+        """Take the next sample."""
+        if isinstance(sample, FailedSample):
+            self._fail(sample)
+        else:
+            self._take(sample)
+
+    def _fail(self, sample: FailedSample) -> None:
+        self._sample = None
+        self._meter.lose()
+        self._columns.add(sample.time_s, None)
+        self._host = self._process.lose(_LOST)
+        self._link = LinkState(
+            url=self._url,
+            failure=sample.failure,
+            retry_s=sample.retry_s,
+            n_failures=self._link.n_failures + 1,
+            n_restarts=self._n_restarts,
+        )
+
+    def _take(self, sample: ServerSample) -> None:
+        self._sample = sample
+        if sample.facts.value is not None or self._facts.value is None:
+            self._facts = sample.facts
+        if sample.counters.value is not None:
+            self._count(sample.counters.value)
+        if sample.slots.value is None:
+            self._meter.lose()
+        else:
+            self._meter.add(sample.time_s, sample.slots.value)
+        self._columns.add(sample.time_s, self._now(sample).value)
+        self._host = self._process.add(sample.time_s, sample.whereabouts)
+        answers = (sample.slots, sample.counters, sample.facts)
+        self._link = LinkState(
+            url=self._url,
+            is_connected=True,
+            is_late=any(answer.is_late for answer in answers),
+            took_s=sample.took_s,
+            n_restarts=self._n_restarts,
+        )
+
+    def _count(self, counters: Counters) -> None:
+        if self._counters is not None and counters != self._counters:
+            done = progress(self._counters, counters)
+            self._n_restarts += done.is_restart
+            self._counted.add(done, counters)
+            self._drafts.add(done.drafts, counters.drafts or NO_DRAFTS)
+        self._counters = counters
+
+    def _now(self, sample: ServerSample) -> Reading:
+        if sample.slots.value is None:
+            return Reading(None, sample.slots.reason)
+        value = self._meter.tokens_per_s
+        return Reading(value, "the server has been asked only once" if value is None else None)
+
+    def state(self) -> AttachState:
+        """Return what is shown now."""
+        return AttachState(
+            link=self._link,
+            facts=self._facts,
+            served=self._served(),
+            drafts=self._draft_state(),
+            slots=self._slots(),
+            host=self._host,
+        )
+
+    @property
+    def _absent(self) -> Answer[Counters]:
+        """What there is while there is no sample."""
+        return Answer(None, NOT_ASKED if self._link.failure is None else _LOST)
+
+    def _told(self) -> Answer[Counters]:
+        """Return the last counters, unless the server says now why it has none."""
+        told = self._absent if self._sample is None else self._sample.counters
+        is_passing = self._sample is None or told.is_late
+        return Answer(self._counters) if self._counters is not None and is_passing else told
+
+    def _served(self) -> ServedState:
+        sample, told = self._sample, self._told()
+        now = Reading(None, self._absent.reason) if sample is None else self._now(sample)
+        counters, reason = told.value, told.reason
+        if counters is None:
+            nothing = Reading(None, reason)
+            last, prompt = nothing, nothing
+            mean, mean_prompt = nothing, nothing
+        else:
+            last = _reading(self._counted.answers.last_tokens_per_s, _UNFINISHED)
+            prompt = _reading(self._counted.prompts.last_tokens_per_s, _UNFINISHED)
+            mean = _rate(counters.n_predicted, counters.predicted_s)
+            mean_prompt = _rate(counters.n_prompt, counters.prompt_s)
+        return ServedState(
+            work=Work.UNKNOWN if sample is None else _work(sample),
+            now_tokens_per_s=now,
+            last_tokens_per_s=last,
+            mean_tokens_per_s=mean,
+            prompt_tokens_per_s=prompt,
+            mean_prompt_tokens_per_s=mean_prompt,
+            counters=told,
+            n_watched_predicted=self._counted.n_predicted,
+            history=self._columns.values(),
+        )
+
+    def _draft_state(self) -> DraftState:
+        told = self._told()
+        counters = told.value
+        if counters is None:
+            return DraftState(reason=told.reason)
+        if counters.drafts is None:
+            return DraftState(reason=_NO_DRAFT_COUNTS)
+        return DraftState(
+            reason=None if counters.drafts.n_drafts else self._why_nothing(counters),
+            overall=counters.drafts,
+            watched=self._drafts.watched,
+            last=self._drafts.last,
+            history=self._drafts.history.values(),
+            drafters=self._drafters(),
+        )
+
+    def _why_nothing(self, counters: Counters) -> str:
+        slots = () if self._sample is None else self._sample.slots.value or ()
+        if slots and not any(slot.speculates for slot in slots):
+            return _NO_DRAFT
+        return _NOT_COUNTED_YET if counters.n_processing else _NOTHING_DRAFTED
+
+    def _drafters(self) -> tuple[str, ...]:
+        slots = () if self._sample is None else self._sample.slots.value or ()
+        return tuple(dict.fromkeys(name for slot in slots for name in slot.drafters))
+
+    def _slots(self) -> SlotsState:
+        if self._sample is None:
+            return SlotsState(reason=self._absent.reason)
+        counters = self._sample.counters.value
+        n_deferred = 0 if counters is None else counters.n_deferred
+        told = self._sample.slots
+        if told.value is None:
+            return SlotsState(reason=told.reason, n_deferred=n_deferred)
+        return SlotsState(
+            reason=None, slots=tuple(map(self._slot, told.value)), n_deferred=n_deferred
+        )
+
+    def _slot(self, slot: SlotSample) -> SlotState:
+        phase = phase_of(slot)
+        speed = self._meter.of(slot) if phase is SlotPhase.GENERATING else None
+        return SlotState(sample=slot, phase=phase, tokens_per_s=speed)
+
+
+def phase_of(slot: SlotSample) -> SlotPhase:
+    """Return what a slot does."""
+    if not slot.is_processing:
+        return SlotPhase.IDLE
+    return SlotPhase.GENERATING if slot.n_decoded else SlotPhase.PROMPT
+
+
+def _work(sample: ServerSample) -> Work:
+    if sample.slots.value is not None:
+        phases = {phase_of(slot) for slot in sample.slots.value}
+        if SlotPhase.GENERATING in phases:
+            return Work.GENERATING
+        return Work.PROMPT if SlotPhase.PROMPT in phases else Work.IDLE
+    if sample.counters.value is not None:
+        return Work.WORKING if sample.counters.value.n_processing else Work.IDLE
+    return Work.UNKNOWN
+
+
+def _rate(n_tokens: int, seconds: float) -> Reading:
+    return Reading(n_tokens / seconds) if n_tokens and seconds > 0 else Reading(None, _NEVER)
+
+
+def _reading(value: float | None, reason: str) -> Reading:
+    return Reading(value, reason if value is None else None)

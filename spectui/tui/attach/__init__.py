@@ -1,0 +1,1 @@
+"""The screen over a llama-server that somebody else has started."""

@@ -1,0 +1,135 @@
+"""The app over a running llama-server."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual.app import SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from spectui.monitor.readings import Snapshot
+from spectui.server.attached.sample import FailedSample, ServerSample
+from spectui.server.attached.tracker import Tracker
+from spectui.settings import Settings
+from spectui.tui import commands
+from spectui.tui.attach.backstage import AttachBackstage, PollerFailed
+from spectui.tui.attach.machine import Machine
+from spectui.tui.base_app import BaseApp
+from spectui.tui.mailbox import Mailbox, Pace
+from spectui.tui.messages import EventsArrived, MonitorFailed
+from spectui.tui.screens.attach import AttachScreen
+from spectui.tui.screens.help import HelpScreen
+
+_REPAINT_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachLaunch:
+    """What the command line asks for."""
+
+    url: str
+    settings: Settings
+    theme: str | None = None
+    ascii: bool = False
+
+
+class AttachApp(BaseApp):
+    """Watches a server."""
+
+    TITLE = "spectui attach"
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f1", "help", "Help", id="app.help", priority=True, tooltip="Keys and actions"),
+        Binding("q", "quit", "Quit", id="attach.quit", tooltip="End spectui; the server goes on"),
+        Binding("ctrl+q", "quit", "Quit", id="app.quit", show=False, tooltip="End spectui"),
+        Binding(
+            "ctrl+c",
+            "interrupt",
+            "Copy or quit",
+            id="app.interrupt",
+            show=False,
+            priority=True,
+            tooltip="Copy what is selected, else quit",
+        ),
+    ]
+
+    def __init__(
+        self,
+        launch: AttachLaunch,
+        make_backstage: Callable[[Mailbox[object]], AttachBackstage],
+    ) -> None:
+        """Prepare; the questions begin when the screen is on the terminal.
+
+        Args:
+            launch: what the command line asks for.
+            make_backstage: makes what works behind the screen and posts into the mailbox.
+        """
+        super().__init__(launch.settings, theme=launch.theme, ascii=launch.ascii)
+        self._tracker = Tracker(launch.url)
+        self._machine = Machine()
+        self._mailbox: Mailbox[object] = Mailbox(lambda: self.post_message(EventsArrived()))
+        self._pace = Pace(_REPAINT_S)
+        self.backstage = make_backstage(self._mailbox)
+        self.watched = AttachScreen(self._tracker.state())
+
+    async def on_mount(self) -> None:
+        """Show the screen, then ask."""
+        self.handle_signals()
+        await self.push_screen(self.watched)
+        self.warn_of_theme()
+        self.call_after_refresh(self.backstage.start)
+
+    def on_events_arrived(self) -> None:
+        """Collect events now, or when the last repaint is long enough ago."""
+        delay_s = self._pace.delay_s()
+        if delay_s > 0:
+            self.set_timer(delay_s, self._collect)
+        else:
+            self._collect()
+
+    def _collect(self) -> None:
+        events = self._mailbox.collect() if self.is_running else ()
+        if not events:
+            return
+        self._pace.begin()
+        for event in events:
+            self._take(event)
+        state = self._tracker.state()
+        if state.host.is_here:
+            self.backstage.watch_machine(1 / self.settings.monitor_hz)
+        with self.batch_update():
+            self.watched.show(state, self._machine)
+
+    def _take(self, event: object) -> None:
+        match event:
+            case ServerSample() | FailedSample():
+                self._tracker.add(event)
+            case Snapshot():
+                self._machine.add(event, self._tracker.state().host)
+            case MonitorFailed():
+                self._machine.fail(event.reason)
+            case PollerFailed():
+                raise event.error
+
+    def on_attach_screen_retry_requested(self) -> None:
+        """Ask at once."""
+        self.backstage.try_now()
+
+    def action_help(self) -> None:
+        """Show keys and actions."""
+        if not self.is_open(HelpScreen):
+            self.push_screen(HelpScreen(commands.attach_actions(self)))
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Offer every action."""
+        yield from super().get_system_commands(screen)
+        yield from commands.system_commands(self, screen)
+
+    def action_interrupt(self) -> None:
+        """Copy a selection, or quit."""
+        selection = self.screen.get_selected_text()
+        if selection:
+            self.copy_to_clipboard(selection)
+        else:
+            self.exit()

@@ -1,0 +1,86 @@
+"""Which addresses of a running server are taken."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.errors import UsageError
+from spectui.server.attached.address import Address, parse_address
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("localhost:8080", "http://localhost:8080"),
+        ("127.0.0.1:8080", "http://127.0.0.1:8080"),
+        ("[::1]:8080", "http://[::1]:8080"),
+        ("http://box", "http://box"),
+        ("http://box:80/", "http://box"),
+        ("HTTP://Box:8080", "http://box:8080"),
+        ("https://gpu.example", "https://gpu.example"),
+        ("https://gpu.example:8443/llama/", "https://gpu.example:8443/llama"),
+        ("box:8080/llama", "http://box:8080/llama"),
+        ("my_box:8080", "http://my_box:8080"),
+    ],
+)
+def test_forms_that_are_taken(text: str, url: str) -> None:
+    assert parse_address(text).url == url
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("localhost", "names no port"),
+        ("localhost:", "names no port"),
+        ("localhost:0", "names no port"),
+        ("localhost:99999", "is no address"),
+        ("localhost:http", "is no address"),
+        (":8080", "names no host"),
+        ("", "names no host"),
+        ("http://", "names no host"),
+        ("a b:80", "names no host"),
+        ("http://[::1", "is no address"),
+        ("ftp://box:21", "but ftp"),
+        ("unix:///run/llama.sock", "but unix"),
+        ("box:80/?x=1", "more than a path"),
+        ("box:80/#top", "more than a path"),
+        ("box:80/?", "more than a path"),
+        ("box:80/a b", "a path with characters"),
+    ],
+)
+def test_what_is_refused(text: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why) as caught:
+        parse_address(text)
+    assert "\n" not in str(caught.value)
+    assert "write host:port" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["http://me:sesame@box:80", "me:sesame@box:80", "http://sesame@box"]
+)
+def test_a_password_is_refused_and_not_repeated(text: str) -> None:
+    with pytest.raises(UsageError, match="LLAMA_API_KEY") as caught:
+        parse_address(text)
+    assert "sesame" not in str(caught.value)
+
+
+@given(st.text())
+def test_any_text_is_an_address_or_a_sentence(text: str) -> None:
+    with suppress(UsageError):
+        found = parse_address(text)
+        assert parse_address(found.url) == found
+
+
+@given(
+    scheme=st.sampled_from(["http", "https"]),
+    host=st.from_regex(r"[a-z][a-z0-9-]{0,20}(\.[a-z]{2,5})?", fullmatch=True),
+    port=st.integers(1, 65535),
+    path=st.lists(st.from_regex(r"[a-z0-9_-]{1,8}", fullmatch=True)),
+)
+def test_an_address_is_read_back(scheme: str, host: str, port: int, path: list[str]) -> None:
+    address = Address(
+        scheme=scheme, host=host, port=port, path="".join(f"/{part}" for part in path)
+    )
+    assert parse_address(address.url) == address

@@ -1,0 +1,278 @@
+"""Servers that are slow, broken, or no llama-server: said so, and nothing hangs."""
+
+import asyncio
+import socket
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spectui.server.attached.address import parse_address
+from spectui.server.attached.poller import Attachment, ask_once, ask_twice
+from spectui.server.attached.sample import (
+    Answer,
+    FailedSample,
+    Failure,
+    Sample,
+    ServerSample,
+    Trouble,
+)
+from tests.support.attached import (
+    METRICS,
+    OLD_METRICS,
+    PROPS,
+    SLOTS,
+    Play,
+    Script,
+    error,
+    half,
+    hang,
+    metrics_text,
+    page,
+    serving,
+    slam,
+    trickle,
+)
+
+SHORT_S = 0.3
+"""The longest that an answer may take, where none comes."""
+LONG_S = 30.0
+
+
+def attachment(script: Script, timeout_s: float = LONG_S) -> Attachment:
+    return Attachment(address=parse_address(script.address), timeout_s=timeout_s)
+
+
+def asked(script: Script, timeout_s: float = LONG_S, api_key: str | None = None) -> Sample:
+    return asyncio.run(ask_once(replace(attachment(script, timeout_s), api_key=api_key)))
+
+
+def answered(script: Script, timeout_s: float = LONG_S) -> ServerSample:
+    found = asked(script, timeout_s)
+    assert isinstance(found, ServerSample), found
+    return found
+
+
+def failed(script: Script, timeout_s: float = LONG_S) -> Failure:
+    found = asked(script, timeout_s)
+    assert isinstance(found, FailedSample), found
+    assert "\n" not in found.failure.reason
+    return found.failure
+
+
+def test_a_server_that_tells_all() -> None:
+    with serving() as script:
+        found = answered(script)
+    assert found.facts.value is not None
+    assert found.facts.value.alias == "Qwen3-8B"
+    assert found.slots.value is not None
+    assert [slot.is_processing for slot in found.slots.value] == [True, False]
+    assert found.counters.value is not None
+    assert found.counters.value.started == "1700000000"
+    assert found.whereabouts.is_here
+
+
+@pytest.mark.parametrize(
+    ("play", "trouble", "reason"),
+    [
+        (error(503, "Loading model"), Trouble.LOADING, "is loading its model"),
+        (error(500, "out of order"), Trouble.STRANGE, "status 500: out of order; is it a llama"),
+        (page("<html>hello</html>"), Trouble.STRANGE, "not what llama-server answers"),
+        (page("<html>no</html>", 404), Trouble.STRANGE, "status 404: '<html>no</html>'"),
+        (page({"status": "error"}), Trouble.STRANGE, "says of itself: error"),
+        (page("", 302, Location="https://other/"), Trouble.STRANGE, "redirects to https://other/"),
+        (page("\x1b[2J\n\nx", 418), Trouble.STRANGE, "status 418: '"),
+        (half, Trouble.UNREACHABLE, "the connection to http://.* broke"),
+        (slam, Trouble.UNREACHABLE, "broke"),
+    ],
+    ids=["503", "500", "html", "404", "status", "redirect", "escapes", "half", "slam"],
+)
+def test_what_is_no_server_now(play: Play, trouble: Trouble, reason: str) -> None:
+    with serving() as script:
+        script.plays["/health"] = play
+        failure = failed(script)
+    assert failure.trouble is trouble
+    assert failure.reason.isprintable()
+    with pytest.raises(AssertionError, match=reason):
+        raise AssertionError(failure.reason)
+
+
+@pytest.mark.parametrize("play", [hang, trickle], ids=["hang", "trickle"])
+def test_a_server_that_never_answers_is_given_up(play: Play) -> None:
+    with serving() as script:
+        script.plays["/health"] = play
+        failure = failed(script, SHORT_S)
+    assert failure.trouble is Trouble.SILENT
+    assert "/health was not answered within 0.3 s" in failure.reason
+
+
+def test_a_port_where_nobody_listens() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        script = Script()
+        script.address = f"127.0.0.1:{taken.getsockname()[1]}"
+        failure = failed(script)
+    assert failure.trouble is Trouble.UNREACHABLE
+    assert failure.reason.endswith("(Connection refused)")
+
+
+def test_a_plain_server_does_not_speak_tls() -> None:
+    with serving() as script:
+        script.address = f"https://{script.address}"
+        failure = failed(script, 2.0)
+    assert failure.trouble in {Trouble.UNREACHABLE, Trouble.SILENT}
+
+
+@pytest.mark.parametrize(
+    ("play", "reason"),
+    [
+        (error(501, "This server does not support metrics"), "/metrics is off; start the server"),
+        (page("no", 404), "/metrics is off"),
+        (error(500, "it broke"), "/metrics was answered with status 500: it broke"),
+        (page("<html>hello</html>"), "/metrics is not what llama-server answers: line 1 is no"),
+        (page("up 1\n"), "llamacpp:prompt_tokens_total is missing"),
+        (page("m 1\nm" + "x" * 9_000), "line 2 is no sample"),
+    ],
+    ids=["501", "404", "500", "html", "another program", "long line"],
+)
+def test_without_metrics_the_rest_goes_on(play: Play, reason: str) -> None:
+    with serving() as script:
+        script.plays["/metrics"] = play
+        found = answered(script)
+    assert found.counters.value is None
+    assert reason in str(found.counters.reason)
+    assert len(str(found.counters.reason)) < 300
+    assert found.slots.value is not None
+
+
+@pytest.mark.parametrize(
+    ("play", "reason"),
+    [
+        (error(501, "no slots"), "/slots is off; start the server with --slots"),
+        (page("[{"), "/slots is not what llama-server answers"),
+        (page({"slots": []}), "/slots is not what llama-server answers"),
+        (page([{"n_ctx": 1}]), "missing required field `id`"),
+        (page([{"id": "one"}]), "Expected `int`"),
+        (error(400, "model is not loaded"), "/slots was answered with status 400: model is not"),
+    ],
+    ids=["501", "half json", "an object", "no id", "a wrong type", "400"],
+)
+def test_without_slots_the_rest_goes_on(play: Play, reason: str) -> None:
+    with serving() as script:
+        script.plays["/slots"] = play
+        found = answered(script)
+    assert found.slots.value is None
+    assert reason in str(found.slots.reason)
+    assert found.counters.value is not None
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/slots", "/props"])
+def test_one_answer_that_never_comes_costs_its_time_and_no_more(path: str) -> None:
+    with serving() as script:
+        script.plays[path] = hang
+        found = answered(script, SHORT_S)
+    answers: dict[str, Answer[Any]] = {
+        "/metrics": found.counters,
+        "/slots": found.slots,
+        "/props": found.facts,
+    }
+    late = answers[path]
+    assert late.value is None
+    assert late.is_late
+    assert late.reason == f"{path} was not answered within 0.3 s"
+    assert all(answer.value is not None for name, answer in answers.items() if name != path)
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/slots", "/props"])
+def test_half_an_answer_is_a_broken_connection(path: str) -> None:
+    with serving() as script:
+        script.plays[path] = half
+        assert failed(script).trouble is Trouble.UNREACHABLE
+
+
+def test_an_answer_without_end_is_cut_off() -> None:
+    def flood(handler: object) -> None:
+        page("x" * 17_000_000)(handler)  # type: ignore[arg-type]
+
+    with serving() as script:
+        script.plays["/slots"] = flood
+        found = answered(script)
+    assert found.slots.reason == "/slots has more than 16 MB"
+
+
+def test_an_older_server() -> None:
+    with serving() as script:
+        script.plays["/props"] = page({"total_slots": 1, "chat_template": "x"})
+        script.plays["/metrics"] = page(metrics_text(OLD_METRICS))
+        script.plays["/slots"] = page([{"id": 0, "state": 1, "next_token": {"n_decoded": 4}}])
+        del script.plays["/v1/models"]
+        found = answered(script)
+    assert found.counters.value is not None
+    assert found.counters.value.drafts is None
+    assert found.slots.value is not None
+    assert found.slots.value[0].n_decoded == 4
+
+
+@pytest.mark.parametrize(
+    ("api_key", "reason"), [(None, "wants an API key"), ("other", "refuses the API key")]
+)
+def test_a_server_with_a_key(api_key: str | None, reason: str) -> None:
+    with serving() as script:
+        script.api_key = "sesame"
+        found = asked(script, api_key=api_key)
+        assert isinstance(found, FailedSample)
+        assert found.failure.trouble is Trouble.LOCKED
+        assert reason in found.failure.reason
+        assert isinstance(asked(script, api_key="sesame"), ServerSample)
+
+
+def test_a_router_is_asked_for_one_of_its_models() -> None:
+    with serving() as script:
+        script.plays["/props"] = page({**PROPS, "role": "router"})
+        found = answered(script)
+        assert "name one of its models with --model: Qwen3-8B" in str(found.counters.reason)
+        assert "/metrics" not in script.asked
+        wanted = replace(attachment(script), model="Qwen3 8B")
+        asyncio.run(ask_once(wanted))
+    assert script.queries[-1] == "model=Qwen3+8B&autoload=false"
+
+
+def test_a_sleeping_server_is_not_woken() -> None:
+    with serving() as script:
+        script.plays["/props"] = page({**PROPS, "is_sleeping": True})
+        found = answered(script)
+    assert "the server sleeps" in str(found.slots.reason)
+    assert "/slots" not in script.asked
+
+
+def test_slots_are_left_alone_while_nothing_happens() -> None:
+    quiet = metrics_text({**METRICS, "requests_processing": 0})
+    idle = [{**SLOTS[1], "id": 0}, SLOTS[1]]
+    with serving() as script:
+        script.plays |= {"/metrics": page(quiet), "/slots": page(idle)}
+        first, second = asyncio.run(ask_twice(attachment(script), 0.0))
+    assert isinstance(first, ServerSample)
+    assert isinstance(second, ServerSample)
+    assert second.slots == first.slots
+    assert (script.asked.count("/metrics"), script.asked.count("/slots")) == (2, 1)
+
+
+def test_what_is_off_is_not_asked_again_at_once() -> None:
+    with serving() as script:
+        script.plays["/metrics"] = error(501, "off")
+        asyncio.run(ask_twice(attachment(script), 0.0))
+    assert script.asked.count("/metrics") == 1
+
+
+def test_what_is_said_to_be_off_is_never_asked() -> None:
+    with serving() as script:
+        script.plays["/props"] = page({**PROPS, "endpoint_metrics": False, "endpoint_slots": False})
+        found = answered(script)
+    assert script.asked == ["/health", "/props", "/v1/models"]
+    assert "start the server with --slots" in str(found.slots.reason)
+
+
+def test_counters_are_not_asked_for_with_every_look_at_busy_slots() -> None:
+    with serving() as script:
+        asyncio.run(ask_twice(attachment(script), 0.0))
+    assert (script.asked.count("/metrics"), script.asked.count("/slots")) == (1, 2)

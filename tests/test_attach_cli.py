@@ -1,0 +1,241 @@
+"""``spectui attach`` in scripts, and how it fails."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectui.cli import api_key
+from spectui.cli.run_attach import unlocked
+from spectui.server.attached.address import parse_address
+from spectui.server.attached.poller import Attachment
+from tests.support.attached import (
+    METRICS,
+    PROPS,
+    SLOTS,
+    Handler,
+    Script,
+    error,
+    metrics_text,
+    page,
+    serving,
+)
+from tests.support.cli import Spectui
+from tests.support.terminal import Terminal
+
+pytest_plugins = ["tests.support.cli_fixtures"]
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SPECTUI_API_KEY", "LLAMA_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def script() -> Iterator[Script]:
+    with serving() as script:
+        yield script
+
+
+def document(spectui: Spectui) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(spectui.out)
+    return found
+
+
+def test_a_document(spectui: Spectui, script: Script) -> None:
+    assert spectui("attach", script.address, "--once", "--interval", "0", "--json", "-") == 0
+    found = document(spectui)
+    assert found["schema"] == "spectui.attach/1"
+    assert found["url"] == f"http://{script.address}"
+    assert found["server"]["alias"] == "Qwen3-8B"
+    assert found["throughput"]["mean_tokens_per_s"] == 20.0
+    assert found["throughput"]["tokens_per_s"] is None
+    assert found["throughput"]["tokens_per_s_reason"] == "the server has been asked only once"
+    assert found["acceptance"]["acceptance_rate"] == 0.75
+    assert found["acceptance"]["accepted_per_position"] == [50, 40, 30, 20]
+    assert [slot["state"] for slot in found["slots"]] == ["generating", "idle"]
+    assert found["machine"]["is_this_machine"] is True
+    assert found["machine"]["memory"]["total_bytes"] > 0
+
+
+def _missing(node: object) -> Iterator[tuple[dict[str, Any], str]]:
+    if isinstance(node, dict):
+        for name, value in node.items():
+            if value is None:
+                yield node, name
+            yield from _missing(value)
+    elif isinstance(node, list):
+        for each in node:
+            yield from _missing(each)
+
+
+@pytest.mark.parametrize("what", ["all", "no metrics", "no slots", "no props"])
+def test_what_is_missing_has_a_reason(spectui: Spectui, script: Script, what: str) -> None:
+    path = {"no metrics": "/metrics", "no slots": "/slots", "no props": "/props"}.get(what)
+    if path is not None:
+        script.plays[path] = error(501, "off")
+    assert spectui("attach", script.address, "--once", "--interval", "0", "--json", "-") == 0
+    missing = list(_missing(document(spectui)))
+    assert missing
+    assert all(isinstance(node.get(f"{name}_reason"), str) for node, name in missing)
+
+
+def test_two_looks_tell_a_rate(spectui: Spectui, script: Script) -> None:
+    def slots(handler: Handler) -> None:
+        n = 100 + 50 * script.asked.count("/slots")
+        now = {**SLOTS[0], "next_token": [{"n_decoded": n, "n_remain": 5}]}
+        page([now])(handler)
+
+    script.plays["/slots"] = slots
+    assert spectui("attach", script.address, "--once", "--interval", "0.1", "--json", "-") == 0
+    found = document(spectui)
+    assert 0 < found["throughput"]["tokens_per_s"] <= 500
+    assert found["slots"][0]["tokens_per_s"] == found["throughput"]["tokens_per_s"]
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_table_for_people(
+    spectui: Spectui, script: Script, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert spectui("attach", script.address, "--once", "--interval", "0") == 0
+    lines = spectui.out.splitlines()
+    assert all(len(line) <= columns for line in lines)
+    assert "generation since the start: 20.0 tokens/s" in lines
+    assert "0.75 of 240 drafted tokens accepted, 4.00 tokens per round" in lines
+    assert any(line.split()[:4] == ["0", "generating", "512", "4096"] for line in lines)
+
+
+def test_a_file(spectui: Spectui, script: Script, tmp_path: Path) -> None:
+    path = tmp_path / "now.json"
+    assert spectui("attach", script.address, "--once", "--interval", "0", "--json", path) == 0
+    assert json.loads(path.read_text())["schema"] == "spectui.attach/1"
+    assert "Slots" in spectui.out
+
+
+@pytest.mark.parametrize(
+    ("name", "others"),
+    [("LLAMA_API_KEY", {}), ("SPECTUI_API_KEY", {"LLAMA_API_KEY": "that of another server"})],
+)
+def test_the_key_comes_from_the_environment(
+    spectui: Spectui,
+    script: Script,
+    name: str,
+    others: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script.api_key = "sesame"
+    for key, value in {**others, name: " sesame\n"}.items():
+        monkeypatch.setenv(key, value)
+    assert spectui("attach", script.address, "--once", "--interval", "0") == 0
+
+
+def test_without_its_key_the_server_tells_nothing(spectui: Spectui, script: Script) -> None:
+    script.api_key = "sesame"
+    assert spectui("attach", script.address, "--once") == 5
+    assert "wants an API key; put its key into SPECTUI_API_KEY or LLAMA_API_KEY" in spectui.err
+    assert spectui.out == ""
+
+
+def test_a_key_that_no_header_can_carry(
+    spectui: Spectui, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLAMA_API_KEY", "gehe\nim")
+    assert spectui("attach", script.address, "--once") == 2
+    assert "LLAMA_API_KEY is no API key" in spectui.err
+    assert "im" not in spectui.err.split()
+
+
+def test_the_key_is_asked_for_until_it_fits(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script.api_key = "sesame"
+    typed = iter(["wrong", "sesame"])
+    reasons: list[str] = []
+
+    def ask(reason: str) -> str:
+        reasons.append(reason)
+        return next(typed)
+
+    monkeypatch.setattr("spectui.cli.run_attach.can_ask", lambda: True)
+    monkeypatch.setattr("spectui.cli.run_attach.ask_for_api_key", ask)
+    wanted = unlocked(Attachment(address=parse_address(script.address)))
+    assert wanted.api_key == "sesame"
+    assert [reason.split(" ", 1)[1] for reason in reasons] == [
+        "wants an API key",
+        "refuses the API key that it was given",
+    ]
+
+
+def test_nobody_is_asked_without_a_terminal() -> None:
+    assert not api_key.can_ask()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("localhost",), "names no port"),
+        (("http://a:b@c:1",), "leave them out"),
+        (("localhost:1", "--json", "-"), "--json needs --once"),
+        (("localhost:1", "--interval", "0.01"), "is too short"),
+        (("localhost:1", "--once", "--interval", "nan"), "is no finite number"),
+        ((), "Missing argument 'ADDRESS'"),
+    ],
+    ids=["address", "password", "json", "interval", "nan", "nothing"],
+)
+def test_wrong_usage(spectui: Spectui, arguments: tuple[str, ...], words: str) -> None:
+    assert spectui("attach", *arguments) == 2
+    assert words in " ".join(spectui.err.split())
+
+
+def test_a_server_that_is_not_there(spectui: Spectui) -> None:
+    assert spectui("attach", "127.0.0.1:9", "--once") == 5
+    assert spectui.err == (
+        "error: no connection to http://127.0.0.1:9 (Connection refused); start the server, or "
+        "give the address that it prints when it starts\n"
+    )
+
+
+def test_a_server_that_loads(spectui: Spectui, script: Script) -> None:
+    script.plays["/health"] = error(503, "Loading model")
+    assert spectui("attach", script.address, "--once") == 5
+    assert "is loading its model; try again in a moment" in spectui.err
+
+
+def test_the_screen_needs_a_terminal(
+    spectui: Spectui, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spectui.cli.run_attach_screen.in_child", lambda: False)
+    assert spectui("attach", script.address) == 2
+    assert "or give --once in scripts" in spectui.err
+
+
+def test_the_screen_in_a_terminal(script: Script, tmp_path: Path) -> None:
+    script.plays["/metrics"] = page(metrics_text({**METRICS, "requests_deferred": 3}))
+    with Terminal(["attach", script.address], tmp_path) as terminal:
+        # Drawn once, before or after the line that says that it is connected.
+        terminal.see("3 requests waiting")
+        terminal.press("q")
+        terminal.assert_restored(terminal.end())
+        assert terminal.exit_code == 0
+
+
+def test_the_key_is_typed_unseen(script: Script, tmp_path: Path) -> None:
+    script.api_key = "sesame"
+    with Terminal(["attach", script.address], tmp_path) as terminal:
+        terminal.see("API key (it is not shown): ")
+        terminal.press("sesame\n")
+        terminal.see("Qwen3-8B")
+        terminal.press("\x03")
+        written = terminal.end()
+        terminal.assert_restored(written)
+        assert "sesame" not in written
+
+
+def test_a_router_shows_what_it_could_run(spectui: Spectui, script: Script) -> None:
+    script.plays["/props"] = page({**PROPS, "role": "router"})
+    assert spectui("attach", script.address, "--once", "--interval", "0", "--json", "-") == 0
+    assert "with --model: Qwen3-8B" in document(spectui)["slots_reason"]

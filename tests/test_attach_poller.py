@@ -1,0 +1,153 @@
+"""The thread that asks a server again and again."""
+
+import queue
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from spectui.server.attached.address import parse_address
+from spectui.server.attached.poller import Attachment, Poller
+from spectui.server.attached.sample import FailedSample, Sample, ServerSample, Trouble
+from tests.support.attached import Script, error, hang, serving
+
+WAIT_S = 60
+
+
+class Watch:
+    """A poller, and what it has handed over."""
+
+    def __init__(self, wanted: Attachment, interval_s: float = 0.01) -> None:
+        self.samples: queue.Queue[Sample] = queue.Queue()
+        self.failures: list[BaseException] = []
+        self.poller = Poller(
+            wanted,
+            self.samples.put,
+            interval_s=interval_s,
+            on_failure=self.failures.append,
+        )
+
+    def next(self) -> Sample:
+        return self.samples.get(timeout=WAIT_S)
+
+    def until(self, kind: type[Sample]) -> Sample:
+        while not isinstance(found := self.next(), kind):
+            pass
+        return found
+
+
+def attachment(script: Script, timeout_s: float = 30.0) -> Attachment:
+    return Attachment(address=parse_address(script.address), timeout_s=timeout_s)
+
+
+@contextmanager
+def watching(script: Script, interval_s: float = 0.01, timeout_s: float = 30.0) -> Iterator[Watch]:
+    watch = Watch(attachment(script, timeout_s), interval_s)
+    watch.poller.start()
+    try:
+        yield watch
+    finally:
+        watch.poller.close()
+        assert not watch.poller._thread.is_alive()
+        assert watch.failures == []
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def test_samples_come_in_turn() -> None:
+    with serving() as script, watching(script) as watch:
+        samples = [watch.next() for _ in range(120)]
+    assert all(isinstance(each, ServerSample) for each in samples)
+    times = [each.time_s for each in samples]
+    assert times == sorted(times)
+    assert script.most_at_once == 1
+
+
+def test_it_reconnects_when_the_server_is_back() -> None:
+    port, script = free_port(), Script()
+    script.address = f"127.0.0.1:{port}"
+    with watching(script) as watch:
+        first = watch.next()
+        assert isinstance(first, FailedSample)
+        assert (first.failure.trouble, first.retry_s) == (Trouble.UNREACHABLE, 0.5)
+        with serving(script, port):
+            watch.poller.try_now()
+            assert isinstance(watch.until(ServerSample), ServerSample)
+        lost = watch.until(FailedSample)
+        assert isinstance(lost, FailedSample)
+        assert lost.retry_s == 0.5
+        again = Script()
+        with serving(again, port):
+            watch.poller.try_now()
+            watch.until(ServerSample)
+    # A server that is back is asked for everything.
+    assert again.asked[:3] == ["/health", "/props", "/v1/models"]
+
+
+def test_a_server_that_is_slow_gets_no_second_request() -> None:
+    with serving() as script:
+        script.plays["/slots"] = hang
+        with watching(script, timeout_s=0.2) as watch:
+            found = [watch.next() for _ in range(3)]
+        assert all(isinstance(each, ServerSample) and each.slots.is_late for each in found)
+        # Those that were given up still hang in the script; no other was sent meanwhile.
+        assert script.asked.count("/slots") <= 4
+
+
+def test_it_ends_in_the_middle_of_a_question() -> None:
+    with serving() as script:
+        script.plays["/health"] = hang
+        with watching(script, timeout_s=WAIT_S):
+            assert script.seen("/health").wait(WAIT_S)
+
+
+def test_it_ends_before_it_has_begun() -> None:
+    with serving() as script:
+        watch = Watch(attachment(script))
+        watch.poller.close()
+        watch.poller.start()
+        watch.poller._thread.join(WAIT_S)
+        assert not watch.poller._thread.is_alive()
+    assert script.asked == []
+
+
+def test_a_loading_server_is_asked_every_second() -> None:
+    with serving() as script:
+        script.plays["/health"] = error(503, "Loading model")
+        with watching(script) as watch:
+            found = watch.next()
+    assert isinstance(found, FailedSample)
+    assert (found.failure.trouble, found.retry_s) == (Trouble.LOADING, 1.0)
+
+
+def test_a_defect_is_told() -> None:
+    with serving() as script:
+        failures: list[BaseException] = []
+
+        def broken(_sample: Sample) -> None:
+            raise ZeroDivisionError
+
+        poller = Poller(
+            Attachment(address=parse_address(script.address)),
+            broken,
+            interval_s=0.01,
+            on_failure=failures.append,
+        )
+        poller.start()
+        poller._thread.join(WAIT_S)
+    assert [type(each) for each in failures] == [ZeroDivisionError]
+
+
+@pytest.mark.parametrize("n", [3])
+def test_trying_now_does_not_wait_for_the_interval(n: int) -> None:
+    with serving() as script, watching(script, interval_s=3600) as watch:
+        for _ in range(n):
+            watch.next()
+            watch.poller.try_now()
+        watch.next()

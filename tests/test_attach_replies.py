@@ -1,0 +1,162 @@
+"""What llama-server's endpoints answer, now and in older versions."""
+
+import math
+from contextlib import suppress
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.server.attached.prometheus import Metric, parse_metrics
+from spectui.server.attached.replies import (
+    ModelsReply,
+    PropsReply,
+    SlotReply,
+    counters_of,
+    facts_of,
+    slots_of,
+)
+from spectui.server.attached.words import one_line
+from tests.support.attached import METRICS, MODELS, OLD_METRICS, PROPS, SLOTS, metrics_text
+
+_NAMES = st.from_regex(r"[a-zA-Z_:][a-zA-Z0-9_:]{0,20}", fullmatch=True)
+_LABELS = st.dictionaries(
+    st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,8}", fullmatch=True),
+    st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters="{}")),
+    max_size=3,
+)
+_VALUES = st.floats(allow_nan=False)
+
+
+def _written(labels: dict[str, str]) -> str:
+    if not labels:
+        return ""
+    escaped = {
+        name: value.replace("\\", r"\\").replace('"', r"\"") for name, value in labels.items()
+    }
+    return "{" + ",".join(f'{name}="{value}"' for name, value in escaped.items()) + "}"
+
+
+@given(st.lists(st.tuples(_NAMES, _LABELS, _VALUES)))
+def test_metrics_are_read_back(samples: list[tuple[str, dict[str, str], float]]) -> None:
+    text = "\n".join(f"{name}{_written(labels)} {value!r}" for name, labels, value in samples)
+    expected: dict[str, list[Metric]] = {}
+    for name, labels, value in samples:
+        expected.setdefault(name, []).append(Metric(labels, value))
+    assert parse_metrics(f"# HELP x y\n{text}\n") == expected
+
+
+@given(st.text())
+def test_any_text_is_metrics_or_a_reason(text: str) -> None:
+    with suppress(ValueError):
+        assert all(parse_metrics(text).values())
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [("m 1", 1.0), ("m 1.5e3 1700000000000", 1500.0), ("m +Inf", math.inf), ('m{a="b",} 2', 2.0)],
+)
+def test_forms_of_a_sample(line: str, value: float) -> None:
+    assert [each.value for each in parse_metrics(line)["m"]] == [value]
+
+
+@pytest.mark.parametrize("line", ["m", "m one", "<html>", "m{a=b} 1", "m 1 2 3", '{"error": 1}'])
+def test_what_is_no_sample(line: str) -> None:
+    with pytest.raises(ValueError, match="line 2 is no sample"):
+        parse_metrics(f"a 1\n{line}\n")
+
+
+def test_counters_of_this_version() -> None:
+    counters = counters_of(metrics_text(METRICS, (50, 40, 30, 20)), "17")
+    assert (counters.n_predicted, counters.predicted_s, counters.n_prompt) == (300, 15.0, 400)
+    assert (counters.n_prompt_cached, counters.n_processing, counters.started) == (50, 1, "17")
+    assert counters.drafts is not None
+    assert counters.drafts.acceptance_rate == 0.75
+    assert counters.drafts.mean_accepted_length == 4.0
+    assert counters.drafts.share_per_position == pytest.approx((50 / 60, 40 / 60, 30 / 60, 20 / 60))
+
+
+def test_an_older_server_does_not_count_drafts() -> None:
+    counters = counters_of(metrics_text(OLD_METRICS), None)
+    assert counters.drafts is None
+    assert counters.n_prompt_cached is None
+
+
+@pytest.mark.parametrize("missing", list(OLD_METRICS)[:4])
+def test_metrics_of_another_program_are_refused(missing: str) -> None:
+    others = {name: value for name, value in METRICS.items() if name != missing}
+    with pytest.raises(ValueError, match=f"llamacpp:{missing} is missing"):
+        counters_of(metrics_text(others), None)
+
+
+def test_values_that_are_no_numbers_are_left_out() -> None:
+    text = metrics_text({**METRICS, "spec_decode_num_drafts_total": math.nan}, (50, math.inf))  # type: ignore[arg-type]
+    assert counters_of(text, None).drafts is None
+
+
+def _slots(content: object) -> list[SlotReply]:
+    return msgspec.json.decode(msgspec.json.encode(content), type=list[SlotReply])
+
+
+def test_slots_of_this_version() -> None:
+    busy, idle = slots_of(_slots(SLOTS))
+    assert (busy.n_decoded, busy.n_remaining, busy.n_used, busy.task) == (112, 88, 512, 7)
+    assert busy.drafters == ("draft-simple",)
+    assert (idle.is_processing, idle.n_decoded, idle.task, idle.drafters) == (False, None, None, ())
+
+
+@pytest.mark.parametrize(
+    ("reply", "is_processing", "decoded", "remaining"),
+    [
+        ({"id": 0, "state": 1, "next_token": {"n_decoded": 5, "n_remain": -1}}, True, 5, None),
+        ({"id": 0, "state": 0}, False, None, None),
+        ({"id": 0, "is_processing": True, "next_token": []}, True, None, None),
+        ({"id": 0, "is_processing": False, "next_token": [{"n_remain": 3}]}, False, None, 3),
+    ],
+)
+def test_slots_of_older_versions(
+    reply: object, *, is_processing: bool, decoded: int | None, remaining: int | None
+) -> None:
+    (slot,) = slots_of(_slots([reply]))
+    assert (slot.is_processing, slot.n_decoded) == (is_processing, decoded)
+    assert slot.n_remaining == remaining
+
+
+def _facts(props: object, models: object = None) -> tuple[PropsReply, ModelsReply | None]:
+    listed = None if models is None else msgspec.convert(models, ModelsReply)
+    return msgspec.convert(props, PropsReply), listed
+
+
+def test_facts() -> None:
+    facts = facts_of(*_facts(PROPS, MODELS))
+    assert (facts.alias, facts.n_ctx, facts.n_slots) == ("Qwen3-8B", 4096, 2)
+    assert (facts.n_params, facts.size_bytes) == (8_190_735_360, 5_027_783_488)
+    assert not facts.is_router
+
+
+def test_a_server_that_says_little() -> None:
+    facts = facts_of(*_facts({}))
+    assert (facts.alias, facts.n_ctx, facts.build, facts.has_metrics) == (None, None, None, None)
+
+
+def test_a_router_has_models_and_none_of_its_own() -> None:
+    props = {**PROPS, "role": "router", "model_alias": "llama-server", "model_path": "none"}
+    facts = facts_of(*_facts(props, {"data": [{"id": "a"}, {"id": "b"}]}))
+    assert facts.is_router
+    assert (facts.alias, facts.model_path, facts.models) == (None, None, ("a", "b"))
+
+
+def test_names_cannot_command_the_terminal() -> None:
+    facts = facts_of(*_facts({"model_alias": "evil\x1b]0;x\x07\nname", "build_info": "\x9b31m"}))
+    assert facts.alias is not None
+    assert facts.alias.isprintable()
+    assert facts.build is not None
+    assert facts.build.isprintable()
+
+
+@given(st.text(), st.integers(4, 200))
+def test_one_line(text: str, longest: int) -> None:
+    line = one_line(text, longest)
+    assert line.isprintable()
+    assert len(line) <= longest
