@@ -267,6 +267,7 @@ def test_a_pair_that_works(spectui: Spectui, tiny: TinyPath) -> None:
     (draft,) = found["drafts"]
     assert draft["compatible"]
     assert draft["comparison"]["overlap_percent"] == 100
+    assert draft["reason_reason"] == "it can serve the target, and be loaded beside it"
     assert found["draft"] == str(tiny(CLOSE_DRAFT))
     assert found["fits"]
     assert found["largest_context"] >= 256
@@ -453,20 +454,62 @@ def test_a_preset_without_its_files_is_told_of(spectui: Spectui) -> None:
     assert "with 24 GB of video memory: --n-cpu-moe 41" in words
 
 
-def test_a_preset_without_its_drafts_is_examined(
-    spectui: Spectui, tiny: TinyPath, tmp_path: Path
-) -> None:
+@pytest.fixture
+def preset(tmp_path: Path) -> Path:
+    """One with two files of a target and two drafts, none of which is there."""
     path = tmp_path / "mine.toml"
     path.write_text(
-        "description = 'Mine.'\n[target]\nrepo = 'a/b'\nfiles = ['target.gguf']\n"
+        "description = 'Mine.'\ntraps = ['It lies.']\n"
+        "[target]\nrepo = 'a/b'\nfiles = ['target*.gguf']\n"
         "[[draft]]\nrepo = 'a/c'\nfiles = ['draft.gguf']\n"
+        "[[draft]]\nrepo = 'a/d'\nfiles = ['other.gguf']\n"
     )
-    folder = find_preset(str(path)).models_folder
-    folder.mkdir(parents=True)
+    find_preset(str(path)).models_folder.mkdir(parents=True)
+    return path
+
+
+def test_a_preset_without_its_drafts_is_examined(
+    spectui: Spectui, tiny: TinyPath, preset: Path
+) -> None:
+    folder = find_preset(str(preset)).models_folder
     (folder / "target.gguf").symlink_to(tiny(TARGET))
-    found = document(spectui, "--preset", path, "-c", 256)
+    found = document(spectui, "--preset", preset, "-c", 256)
     assert found["target"]["arch"] == "llama"
     assert found["drafts"] == []
     assert found["draft_reason"] == "drafts of mine are missing"
-    assert spectui("doctor", "--preset", path, "-c", 256) == 0
+    assert spectui("doctor", "--preset", preset, "-c", 256) == 0
     assert "Its drafts are not here" in spectui.out
+
+
+def test_which_files_of_a_preset_are_there_is_told_and_its_traps(
+    spectui: Spectui, tiny: TinyPath, preset: Path
+) -> None:
+    folder = find_preset(str(preset)).models_folder
+
+    def told() -> str:
+        assert spectui("doctor", "--preset", preset, "-c", 256) == 0, spectui.err
+        assert "trap: It lies." in spectui.out
+        return " ".join(spectui.out.split())
+
+    (folder / "target-00001-of-00003.gguf").symlink_to(tiny(TARGET))
+    text = told()
+    whole = text.replace("- ", "-")
+    assert f"Its models are not here; fetch them with spectui models pull {preset}." in whole
+    assert "target: target*.gguf of a/b: not here, but 1 of its 3 parts" in text
+    assert "draft: draft.gguf of a/c: not here" in text
+    (folder / "target.gguf").symlink_to(tiny(TARGET))
+    (folder / "draft.gguf").symlink_to(tiny(CLOSE_DRAFT))
+    text = told()
+    assert "Some of its models are not here" in text
+    assert "target: target*.gguf of a/b: here" in text
+    assert "draft: draft.gguf of a/c: here" in text
+    assert "draft: other.gguf of a/d: not here" in text
+    assert "Memory, with draft" in text
+    (folder / "other.gguf").symlink_to(tiny(CLOSE_DRAFT))
+    assert "not here" not in told()
+
+
+def test_a_preset_of_options_alone_names_no_target(spectui: Spectui, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("[options]\nctx-size = 256\n")
+    assert document(spectui, "--preset", path)["target_reason"] == "no target was given"

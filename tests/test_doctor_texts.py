@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from spectui.cli.doctor_models import draft_lines
 from spectui.cli.doctor_view import told
 from spectui.cli.run_doctor import Diagnosis
 from spectui.config import ContextOptions, ModelOptions, TensorOverride
@@ -14,8 +15,9 @@ from spectui.doctor.findings import findings
 from spectui.doctor.memory_findings import n_cpu_moe_text
 from spectui.doctor.speed import Bandwidth
 from spectui.engine.demand import Demand, FreeMemory
+from spectui.engine.fitting import with_smallest_context
 from spectui.engine.planning import Planner
-from spectui.llama.buffers import HOST
+from spectui.llama.buffers import HOST, Buffer, BufferKind
 from spectui.llama.planned import Backend, DeviceMemory, Plan, PlanRequest
 from spectui.monitor.machine import Machine
 from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, TinyPath
@@ -124,11 +126,14 @@ def test_what_an_option_stands_in_for_is_told(examination: Examination) -> None:
     assert n_cpu_moe_text(plain) == "--n-cpu-moe 7"
 
 
-def text_of(examination: Examination | None, around: Surroundings = AROUND) -> str:
-    diagnosis = Diagnosis(
+def diagnosis(examination: Examination | None, around: Surroundings = AROUND) -> Diagnosis:
+    return Diagnosis(
         machine=MACHINE, around=around, examination=examination, findings=(), preset=None
     )
-    return " ".join(told(diagnosis).split())
+
+
+def text_of(examination: Examination | None, around: Surroundings = AROUND) -> str:
+    return " ".join(told(diagnosis(examination, around)).split())
 
 
 def test_what_bounds_the_context_is_told(examination: Examination) -> None:
@@ -136,8 +141,97 @@ def test_what_bounds_the_context_is_told(examination: Examination) -> None:
     text = text_of(examination)
     assert f"is {trained} tokens, all that the target was trained for; you asked for 256." in text
     assert "from disk" not in text
-    disk = text_of(replace(examination, from_disk=True, largest_context=trained // 2))
-    assert f"is {trained // 2} tokens (weights are read from disk); you asked" in disk
+    disk = replace(examination, from_disk=True, largest_context=trained // 2)
+    assert (
+        "The largest context with which no weights are read from disk is "
+        f"{trained // 2} tokens; you asked"
+    ) in text_of(disk)
+    assert (
+        f"The largest context that fits is {trained // 2} tokens (weights are read from disk with "
+        "any context); you asked"
+    ) in text_of(replace(disk, always_from_disk=True))
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_weights_can_be_read_from_disk_with_any_context_or_with_long_ones(
+    tiny: TinyPath, *, always: bool
+) -> None:
+    context = ContextOptions(ctx_size=512, ubatch_size=16)
+    request = PlanRequest(target=ModelOptions(path=tiny(TARGET)), context=context)
+    with Planner() as planner:
+        smallest = planner.plan(with_smallest_context(request)).buffers
+        free_bytes = sum(buffer.size_bytes for buffer in smallest) - always
+        around = replace(AROUND, free=FreeMemory(by_memory={HOST: free_bytes}))
+        found = Examiner(planner, around, lambda _text: None).examine(request, {})
+    assert (found.from_disk, found.always_from_disk) == (True, always)
+
+
+def test_where_ram_does_not_hold_the_weights_the_disk_is_told_to_decide(
+    examination: Examination,
+) -> None:
+    text = "RAM does not hold all weights: the disk, which is slower than that, decides"
+    assert text not in text_of(examination)
+    assert text in text_of(replace(examination, from_disk=True))
+
+
+def test_repacked_weights_are_told_to_be_why_nothing_is_mapped(examination: Examination) -> None:
+    repacked = Buffer(device="CPU_REPACK", kind=BufferKind.WEIGHTS, size_bytes=4 * GIGA)
+    target = replace(examination.plan.target, buffers=(repacked,))
+    short = (demand(HOST, left_bytes=-2 * GIGA, mapped_bytes=GIGA),)
+    found = replace(examination, demands=short, plan=replace(examination.plan, target=target))
+    assert findings(found)[0].text.startswith(
+        "RAM has no room: 5 GB are needed (beside 1 GB of mapped weights), 4 GB are free; 4 GB of "
+        "it are weights that llama.cpp repacks for this processor and so cannot map"
+    )
+    assert "repacks" not in findings(replace(examination, demands=short))[0].text
+
+
+def test_memory_names_the_draft_that_it_is_of(examination: Examination) -> None:
+    assert "Memory, with close target" not in text_of(examination)
+    assert "Memory, with close RAM" in text_of(examination)
+    unserved = replace(examination.request, draft=None)
+    assert "Memory, without a draft RAM" in text_of(replace(examination, request=unserved))
+    assert "Memory RAM" in text_of(replace(examination, request=unserved, drafts=()))
+
+
+def test_parts_of_memory_stand_in_rows(
+    examination: Examination, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    rows = [
+        f"{role} {part}" for role in ("target", "draft") for part in ("weights", "cache", "compute")
+    ]
+    lines = told(diagnosis(examination)).splitlines()
+    begin = lines.index("Memory, with close")
+    names = [line.split("  ")[0].strip() for line in lines[begin + 2 : begin + 11]]
+    assert names == [*rows, "wanted", "free", "left"]
+    # Where there are too many memories for that, the sums remain.
+    many = tuple(demand(f"CUDA{n}", left_bytes=GIGA) for n in range(8))
+    text = text_of(replace(examination, demands=many))
+    assert "wanted free left CUDA0 5 GB 6 GB 1 GB CUDA1 5 GB 6 GB 1 GB" in text
+
+
+def test_every_assumption_of_a_bound_is_named(examination: Examination) -> None:
+    [close, _other] = examination.drafts
+    assert close.bound is not None
+    hard = replace(close.bound, draft_step=0.4, break_even_alpha=0.73, speedup_if_perfect=2.81)
+    dense, moe = (
+        " ".join(draft_lines(replace(close, bound=hard), has_experts=has)) for has in (False, True)
+    )
+    assert "if α is above 0.73, and gives at most 2.81× (with every token right)." in dense
+    assert (
+        "if α is above 0.73 (with tokens routed to experts at random), and gives at most 2.81× "
+        "(with every token right and a batch's tokens routed to the same experts)."
+    ) in moe
+
+
+def test_a_bound_of_the_target_is_told_as_an_estimate(examination: Examination) -> None:
+    assert examination.bound is not None
+    assert (
+        f"about {examination.bound.tokens_per_s:.1f} tokens/s at most without a draft, by the "
+        "bandwidth measured just now; other work on the machine lowers it. A batch of drafted "
+        "tokens reads no more weights than one token."
+    ) in text_of(examination)
 
 
 def test_what_lies_in_a_memory_of_unknown_speed_is_told(examination: Examination) -> None:

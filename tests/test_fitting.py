@@ -17,12 +17,12 @@ from spectui.engine.demand import (
     reads_from_disk,
 )
 from spectui.engine.fitting import (
-    CONTEXT_STEP,
     draft_fit,
     expert_overrides,
     largest_context,
     smallest_n_cpu_moe,
 )
+from spectui.engine.long_contexts import CONTEXT_STEP
 from spectui.errors import UsageError
 from spectui.llama.buffers import HOST, Buffer, BufferKind
 from spectui.llama.planned import Plan, PlanRequest
@@ -256,7 +256,10 @@ def test_either_bound_of_a_shared_memory_can_be_the_smaller() -> None:
     assert reads_from_disk(UNIFIED, in_ram(Vulkan0=700, CPU=779))
     assert not reads_from_disk(UNIFIED, in_ram(Vulkan0=700, CPU=780))
     (shortage,) = [one.shortage for one in demands(UNIFIED, in_ram(CPU=0)) if one.shortage]
-    assert shortage == "RAM (with Vulkan0) has no room: 730 B are needed, 0 B are free"
+    assert shortage == (
+        "RAM (with Vulkan0) has no room: 730 B are needed (beside 50 B of mapped weights), 0 B are "
+        "free"
+    )
 
 
 def test_a_shared_memory_is_there_once() -> None:

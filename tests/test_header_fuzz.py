@@ -70,6 +70,10 @@ BROKEN = {
         start(0, 1) + array(9, 1) + struct.pack("<IQ", 9, 1) * 100_000,
         "lists are more than 4 deep",
     ),
+    "architecture": (
+        start(0, 1) + struct.pack("<Q20sIQ5s", 20, b"general.architecture", 8, 5, b"a\nb\nc"),
+        r"its architecture is called 'a\nb\nc'",
+    ),
     "dimensions": (start(1, 0) + _NAME + struct.pack("<I", 5), "a tensor of 5 dimensions"),
 }
 

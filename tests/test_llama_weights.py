@@ -82,7 +82,7 @@ def test_all_shards_count(tiny: TinyPath, tmp_path: Path) -> None:
 def test_a_missing_shard_is_named(tiny: TinyPath, tmp_path: Path) -> None:
     first = tmp_path / "m-00001-of-00003.gguf"
     shutil.copy(tiny(TARGET), first)
-    with pytest.raises(BadInputError, match="one of 3 parts, but 1 are there"):
+    with pytest.raises(BadInputError, match="one of 3 parts, of which 1 can be found"):
         shards(first)
 
 

@@ -11,10 +11,11 @@ from spectui.engine.driver import Engine
 from spectui.errors import UsageError
 from spectui.export import Dialect, server_arguments
 from spectui.export.takeover import read_command
+from spectui.llama.files import check_file
 from spectui.llama.gguf_file import read_gguf
 from spectui.llama.weights import weight_traffic
 from tests.support.cli import Spectui
-from tests.support.models import CLOSE_DRAFT, MOE, TinyPath
+from tests.support.models import CLOSE_DRAFT, MOE, TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
@@ -84,6 +85,58 @@ def test_what_llama_cpp_passes_over_is_refused(tiny: TinyPath, override: KvOverr
     options = ModelOptions(path=tiny(MOE), override_kv=(override,))
     with Engine() as engine, pytest.raises(UsageError, match="no such key"):
         engine.load_target(options, CONTEXT, max_draft=1)
+
+
+IMPOSSIBLE = [
+    ("llama.expert_used_count=int:5", "5 of 4 experts are used"),
+    ("llama.expert_used_count=int:0", "0 of 4 experts are used"),
+    ("llama.expert_used_count=int:-1", "-1 is no number of 32 bits without a sign"),
+    ("llama.expert_used_count=int:99999999999999", "99999999999999 is no number of 32 bits"),
+    ("llama.expert_count=int:1", "2 of 1 experts are used"),
+    ("llama.block_count=int:1000000", "a model of 1000000 layers"),
+    ("llama.block_count=int:0", "a model of 0 layers"),
+    ("llama.rope.dimension_count=int:31", "31 dimensions are rotated in pairs"),
+    ("llama.context_length=int:2147483647", "it is trained for 2147483647 tokens"),
+]
+"""On all but the last llama.cpp aborts; that one takes gigabytes."""
+
+
+@pytest.mark.parametrize(("override", "reason"), IMPOSSIBLE)
+def test_what_llama_cpp_would_abort_on_is_refused(
+    tiny: TinyPath, override: str, reason: str
+) -> None:
+    with pytest.raises(UsageError, match=reason):
+        check_file(tiny(MOE), kv_overrides((override,)))
+
+
+@pytest.mark.parametrize("command", ["bench", "doctor", "trace", "tune", "probe experts"])
+@pytest.mark.parametrize(("override", "reason"), IMPOSSIBLE[:1])
+def test_every_command_refuses_it(
+    spectui: Spectui, tiny: TinyPath, command: str, override: str, reason: str
+) -> None:
+    given = ["-m", tiny(MOE), "-c", 64, "-t", 1, "--quiet", "--override-kv", override]
+    if command != "probe experts":
+        given += ["-md", tiny(CLOSE_DRAFT)]
+    assert spectui(*command.split(), *given) == 2
+    assert f"--override-kv {override}: {tiny(MOE)} cannot be read like that" in spectui.err
+    assert reason in spectui.err
+
+
+def test_what_makes_no_model_of_the_file_is_not_blamed_on_the_file(tiny: TinyPath) -> None:
+    options = ModelOptions(path=tiny(MOE), override_kv=kv_overrides(("llama.block_count=int:3",)))
+    with Engine() as engine, pytest.raises(UsageError, match=r"cannot be loaded with it .*blk\.2"):
+        engine.load_target(options, CONTEXT, max_draft=1)
+
+
+def test_a_dense_model_cannot_be_told_to_have_experts(tiny: TinyPath) -> None:
+    with pytest.raises(UsageError, match="0 of 4 experts are used"):
+        check_file(tiny(TARGET), kv_overrides(("llama.expert_count=int:4",)))
+    # Llama.cpp passes over a key that stands in lists in other files, where this one lacks it.
+    check_file(tiny(TARGET), (ONE,))
+
+
+def test_an_override_for_another_architecture_is_not_held_against_a_model(tiny: TinyPath) -> None:
+    check_file(tiny(MOE), kv_overrides(("qwen3moe.expert_used_count=int:400",)))
 
 
 def test_traffic_counts_the_experts_that_are_used(tiny: TinyPath) -> None:

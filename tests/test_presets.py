@@ -1,6 +1,7 @@
 """Presets: what a file may say, the shipped ones, and the models that they name."""
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from importlib import import_module
@@ -100,7 +101,7 @@ def refusal(tmp_path: Path, content: str) -> str:
 
 def test_every_pair_and_both_demos_are_shipped(home: Path) -> None:
     assert not home.exists()
-    assert {preset.name for preset in list_presets()} == {*PAIRS, "demo", "demo-moe"}
+    assert {preset.name for preset in list_presets(pytest.fail)} == {*PAIRS, "demo", "demo-moe"}
 
 
 def test_a_shipped_preset_says_what_it_is_for(shipped: Preset) -> None:
@@ -300,7 +301,7 @@ def test_models_that_are_typed_win(models: Path, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("mine")
 def test_a_preset_is_ready_once_its_target_and_a_draft_are_there(models: Path) -> None:
     def ready() -> set[str]:
-        return {preset.name for preset in list_presets() if preset.is_ready}
+        return {preset.name for preset in list_presets(pytest.fail) if preset.is_ready}
 
     assert ready() == {"demo", "demo-moe"}
     put(models, "Target-1.gguf")
@@ -363,10 +364,50 @@ def test_a_shown_preset_is_the_file(spectui: Spectui, shipped: Preset) -> None:
     assert rest == shipped.path.read_text(encoding="utf-8")
 
 
+def test_the_others_are_listed_beside_one_that_is_broken(spectui: Spectui, mine: Path) -> None:
+    broken = mine.with_name("broken.toml")
+    broken.write_text("name = 3")
+    os.mkfifo(mine.with_name("pipe.toml"))
+    assert spectui("presets", "list") == 0
+    listed = {line.split()[0] for line in spectui.out.splitlines()}
+    assert listed == {*PAIRS, "demo", "demo-moe", "mine"}
+    first, second = spectui.err.splitlines()
+    assert first.startswith(f"passed over: {broken}: Object contains unknown field `name`")
+    assert second.startswith(f"passed over: {mine.with_name('pipe.toml')} is no regular file")
+    assert spectui("presets", "show", "broken") == 3
+    assert str(broken) in spectui.err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a = " + "[" * 100_000, "is not valid TOML (nested too deep); correct it"),
+        ("#" * 1_000_001, "is larger than 1 MB; give the name of a preset"),
+    ],
+    ids=["nested", "large"],
+)
+def test_a_file_that_would_take_all_there_is_is_refused(
+    tmp_path: Path, content: str, message: str
+) -> None:
+    assert message in refusal(tmp_path, content)
+
+
+@pytest.mark.parametrize("name", ["pipe.toml", "zeros.toml", "folder.toml"])
+def test_what_is_no_regular_file_is_not_read(spectui: Spectui, tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    (tmp_path / "zeros.toml").symlink_to("/dev/zero")
+    (tmp_path / "folder.toml").mkdir()
+    assert spectui("presets", "show", tmp_path / name) == 3
+    assert spectui.err == (
+        f"error: {tmp_path / name} is no regular file; give the name of a preset\n"
+    )
+
+
 def test_descriptions_are_listed_in_a_column(spectui: Spectui) -> None:
     assert spectui("presets", "list") == 0
     lines = spectui.out.splitlines()
     columns = {
-        line.index(preset.description) for line, preset in zip(lines, list_presets(), strict=True)
+        line.index(preset.description)
+        for line, preset in zip(lines, list_presets(pytest.fail), strict=True)
     }
     assert len(columns) == 1

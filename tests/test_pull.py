@@ -202,7 +202,7 @@ def test_a_disk_that_is_too_small_is_found_before_the_first_byte(
     hub.repos[TARGET][SECOND] = Served(content=BIG, claimed_bytes=10**16)
     assert pull("mine") == 3
     assert f"{folder} has " in pull.error
-    assert "10000000.00 GB are still to be fetched" in pull.error
+    assert "10,000.00 TB are still to be fetched" in pull.error
     assert not hub.fetched
     assert not folder.exists()
 

@@ -9,7 +9,7 @@ from huggingface_hub import constants
 
 from spectui.presets import hub_stream
 from spectui.presets.fetch import PAUSES_S
-from tests.support.hub import Hub, Refusal, Served
+from tests.support.hub import COMMIT, Hub, Refusal, Served
 from tests.support.pull import (
     BIG,
     CHUNK,
@@ -154,8 +154,10 @@ def test_what_is_not_the_file_is_not_written(
 ) -> None:
     part = part_of(folder / FIRST, BIG)
     put(part, BIG[:MIB])
-    hub.sent_first.extend([answer] * N_ATTEMPTS)
+    hub.sent_first.extend([answer] * 2)
     assert pull("mine") == 3
+    # Whatever stands in the way may go, but hardly after the second time.
+    assert pull.pauses_s == [1]
     assert f"something else than {FIRST} was sent" in pull.error
     assert GOES_ON in pull.error
     assert part.read_bytes() == BIG[:MIB]
@@ -173,8 +175,20 @@ def test_what_arrives_broken_is_deleted_and_named(pull: Pull, hub: Hub, folder: 
 def test_a_file_of_another_length_is_not_taken(pull: Pull, hub: Hub, folder: Path) -> None:
     hub.repos[TARGET][FIRST] = Served(content=BIG, sent=BIG + b"more")
     assert pull("mine") == 3
-    assert f"something else than {FIRST} was sent" in pull.error
+    length = f"{len(BIG) + 4} bytes, not {len(BIG)}"
+    assert f"something else than {FIRST} was sent: {length}" in pull.error
     assert part_of(folder / FIRST, BIG).read_bytes() == b""
+    assert pull.pauses_s == [1]
+
+
+def test_a_hub_that_sends_one_round_in_circles_is_not_asked_for_minutes(
+    pull: Pull, hub: Hub
+) -> None:
+    circle = f"{hub.url}/{TARGET}/resolve/{COMMIT}/{FIRST}"
+    hub.file_refused = Refusal(status=302, headers={"Location": circle})
+    assert pull("mine") == 3
+    assert "redirect" in pull.error
+    assert pull.pauses_s == [1]
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,26 @@ def test_links_count_once_and_copies_are_marked(
     assert "Equal in name and size, most likely copies:" in spectui.out
 
 
+def test_every_path_to_a_file_is_told(spectui: Spectui, tiny: TinyPath, tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    listed, hard, soft = (str(folder / name) for name in ("hard.gguf", "ok.gguf", "soft.gguf"))
+    shutil.copy(tiny(TARGET), hard)
+    os.link(hard, listed)
+    Path(soft).symlink_to(hard)
+    other = str(folder / "other-1B-Q8_0.gguf")
+    shutil.copy(tiny(CLOSE_DRAFT), other)
+    found = document(spectui, folder)
+    assert [model["path"] for model in found["models"]] == [listed, other]
+    assert found["links"] == [[listed, hard, soft]]
+    assert spectui("models", "scan", folder) == 0
+    title, links = spectui.out.split("Links to one file, listed under the first of its paths:")
+    assert "".join(links.split()) == f"{listed},{hard},{soft}".replace(" ", "")
+    # What a name says is headed so: files may be called anything.
+    assert "by its name" in title
+    assert "1B Q8_0" in title
+
+
 @pytest.mark.parametrize("width", [40, 80, 120])
 @pytest.mark.parametrize("ranked", [False, True], ids=["listed", "ranked"])
 def test_nothing_but_the_command_is_wider_than_the_terminal(

@@ -29,6 +29,8 @@ def _apply_preset(ctx: click.Context, preset: Preset) -> None:
 
 def _defaults(ctx: click.Context, preset: Preset, options: Options) -> dict[str, Any]:
     """Values of those ``options`` that the command has, by click's parameter names."""
+    from spectui.cli import preset_options
+
     by_name = {
         name.lstrip("-"): param
         for param in ctx.command.params
@@ -38,35 +40,41 @@ def _defaults(ctx: click.Context, preset: Preset, options: Options) -> dict[str,
     defaults: dict[str, Any] = {}
     for key, value in options.items():
         param = by_name.get(key)
-        if param is None and key in _options_of_all_commands():
-            # A preset serves all commands: bench has a draft-max, tune looks for one.
+        if key not in preset_options.names():
+            raise _refused(preset, key, ctx.command)
+        # A preset serves all commands: bench has a draft-max, tune looks for one.
+        if param is None or isinstance(param, FromUserOnly):
             continue
-        if param is None or param.name is None:
-            raise BadInputError(
-                f"{preset.path}: unknown option {key} for {ctx.command.name}; "
-                f"spectui {ctx.command.name} --help lists what there is"
-            )
-        if isinstance(param, FromUserOnly):
-            continue
-        try:
-            param.type_cast_value(ctx, value)
-        except (click.BadParameter, AttributeError, TypeError, ValueError) as error:
-            reason = error.message if isinstance(error, click.BadParameter) else str(error)
-            raise BadInputError(f"{preset.path}: option {key}: {reason}; correct it") from error
-        defaults[param.name] = value
+        defaults[param.name] = _checked(ctx, param, value, f"{preset.path}: option {key}")
     return defaults
 
 
-def _options_of_all_commands() -> set[str]:
-    """Long names of what any command that loads models takes."""
-    from spectui.cli import bench, cockpit, tune
+def _refused(preset: Preset, key: str, command: click.Command) -> BadInputError:
+    known = {name.lstrip("-") for param in command.params for name in param.opts}
+    if key in known:
+        return BadInputError(
+            f"{preset.path}: a preset may not set {key}, which is for the command line alone; take "
+            "it out"
+        )
+    return BadInputError(
+        f"{preset.path}: unknown option {key} for {command.name}; "
+        f"spectui {command.name} --help lists what there is"
+    )
 
-    return {
-        name.lstrip("-")
-        for module in (bench, cockpit, tune)
-        for param in module.command.params
-        for name in param.opts
-    }
+
+def _checked(ctx: click.Context, param: click.Parameter, value: object, where: str) -> object:
+    """Return a value that the option takes.
+
+    Raises:
+        BadInputError: it takes none such.
+    """
+    try:
+        param.type_cast_value(ctx, value)
+    except click.BadParameter as error:
+        raise BadInputError(f"{where}: {error.message.rstrip('.')}; correct it") from error
+    except (AttributeError, TypeError, ValueError) as error:
+        raise BadInputError(f"{where} cannot be {value!r}; correct it") from error
+    return value
 
 
 def preset_option(ctx: click.Context, _param: click.Parameter, name: str | None) -> str | None:

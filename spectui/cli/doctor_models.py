@@ -20,6 +20,10 @@ def target_lines(examination: Examination) -> Iterator[str]:
         if bound is None
         else _speed(bound)
     )
+    if bound is not None and examination.from_disk:
+        yield (
+            "RAM does not hold all weights: the disk, which is slower than that, decides the speed."
+        )
 
 
 def _model(plan: ModelPlan) -> str:
@@ -40,16 +44,17 @@ def _speed(bound: SpeedBound) -> str:
         left_out = bytes_text(round(bound.left_out_bytes_per_token))
         read += f" ({left_out} of it in a memory of unknown speed, which is left out)"
     return (
-        f"A token reads {read}: at most {bound.tokens_per_s:.1f} tokens/s without a draft. "
+        f"A token reads {read}: about {bound.tokens_per_s:.1f} tokens/s at most without a draft, "
+        "by the bandwidth measured just now; other work on the machine lowers it. "
         f"{_batches(bound)}"
     )
 
 
 def _batches(bound: SpeedBound) -> str:
     if max(bound.verify.values()) == 1.0:
-        return "Batches read no more than one token."
+        return "A batch of drafted tokens reads no more weights than one token."
     ratios = ", ".join(f"V({n + 1}) {bound.verify[n]:.1f}" for n in (1, 4, 8, 16))
-    return f"Batches take, in tokens and if tokens were routed at random: {ratios}."
+    return f"Batches take, in tokens and if tokens were routed to experts at random: {ratios}."
 
 
 def draft_lines(draft: ExaminedDraft, *, has_experts: bool) -> Iterator[str]:
@@ -73,12 +78,14 @@ def _mtp(target: ModelPlan) -> str:
 
 def _payment(bound: DraftBound, *, has_experts: bool) -> str:
     cost = f"By bandwidth alone a step takes {bound.draft_step:.0%} of the time of a target step"
-    most = f"at most {bound.speedup_if_perfect:.2f}×"
+    alike = " and a batch's tokens routed to the same experts" if has_experts else ""
+    most = f"at most {bound.speedup_if_perfect:.2f}× (with every token right{alike})"
+    random = "with tokens routed to experts at random"
     if bound.break_even_alpha is None:
-        return f"{cost}: it gives {most}, and nothing if tokens were routed at random."
+        return f"{cost}: it gives {most}, and nothing {random}."
     pays = f"it can pay if α is above {bound.break_even_alpha:.2f}"
     if has_experts:
-        pays += " (if tokens were routed at random)"
+        pays += f" ({random})"
     return f"{cost}: {pays}, and gives {most}."
 
 

@@ -21,6 +21,8 @@ class Findings:
     """The most promising draft first; without a target as they lie on disk."""
     doubt: str | None
     """What there is to say of the target's own memory; None where it fits, and without a target."""
+    links: tuple[tuple[Path, ...], ...]
+    """Paths that lead to the same files; the first of each is that of a model."""
     passed_over: tuple[str, ...]
     """A sentence for everything that could not be looked at."""
     interrupted: bool

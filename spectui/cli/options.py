@@ -12,7 +12,7 @@ from spectui.cli.options_placement import CONTEXT, PLACEMENT, Decorator
 from spectui.cli.values import INT_MAX, Fraction, ListOf, WholeNumber
 from spectui.config import MODEL_KIND, MTP_KIND, Schedule
 
-_MODELS: tuple[Decorator, ...] = (
+_PAIR: tuple[Decorator, ...] = (
     click.option("-m", "--model", type=click.Path(path_type=Path), help="The target, a GGUF file."),
     click.option(
         "-md",
@@ -23,13 +23,17 @@ _MODELS: tuple[Decorator, ...] = (
         multiple=True,
         help="A draft, a GGUF file. May be repeated: each is a candidate.",
     ),
-    click.option(
-        "--preset",
-        is_eager=True,
-        callback=preset_option,
-        metavar="NAME",
-        help="Take options from a preset (see: spectui presets list).",
-    ),
+)
+
+_PRESET: Decorator = click.option(
+    "--preset",
+    is_eager=True,
+    callback=preset_option,
+    metavar="NAME",
+    help="Take options from a preset (see: spectui presets list).",
+)
+
+_DEMO: tuple[Decorator, ...] = (
     click.option(
         "--demo",
         is_flag=True,
@@ -45,6 +49,8 @@ _MODELS: tuple[Decorator, ...] = (
         help="Which demo target.",
     ),
 )
+
+_MODELS = (*_PAIR, _PRESET, *_DEMO)
 
 _TEMPERATURE: Decorator = click.option(
     "--temp",
@@ -110,8 +116,24 @@ def _schedule(default: Schedule) -> Decorator:
     )
 
 
+_SCHEDULE = _schedule(Schedule.SERVER)
+
+OF_A_RUN: tuple[Decorator, ...] = (
+    *_PAIR,
+    _DRAFT_DIR,
+    _DRAFTERS,
+    *_DEMO,
+    *PLACEMENT,
+    *CONTEXT,
+    _TEMPERATURE,
+    *_SAMPLING,
+    _LENGTH,
+    _SCHEDULE,
+)
+"""What is measured, which a preset may say; the rest is how a command goes about it."""
+
 _RUN: tuple[Decorator, ...] = (
-    _schedule(Schedule.SERVER),
+    _SCHEDULE,
     click.option(
         "--prompts",
         type=click.Path(path_type=Path),
@@ -187,7 +209,7 @@ def _of_one_draft(*temperature: Decorator) -> Decorator:
 
 def candidate_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add every shared option to a command that takes several drafts."""
-    models = (*_MODELS[:2], _DRAFT_DIR, _DRAFTERS, *_MODELS[2:])
+    models = (*_PAIR, _DRAFT_DIR, _DRAFTERS, _PRESET, *_DEMO)
     groups = (*models, *PLACEMENT, *CONTEXT, _TEMPERATURE, *_SAMPLING, _LENGTH, *_RUN)
     return add_options(*groups)(function)
 

@@ -2,7 +2,7 @@
 
 import click
 
-from spectui.cli.output import say
+from spectui.cli.output import complain, say
 from spectui.presets import find_preset, list_presets
 
 
@@ -14,7 +14,7 @@ def command() -> None:
 @command.command(name="list")
 def list_() -> None:
     """List the shipped presets and your own."""
-    presets = list_presets()
+    presets = list_presets(lambda reason: complain(f"passed over: {reason}"))
     width = max((len(preset.name) for preset in presets), default=0)
     for preset in presets:
         say(f"{preset.name:<{width}}  {preset.description}")

@@ -33,7 +33,7 @@ class Diagnosis:
     """None where no target was given, or that of the preset is missing."""
     findings: tuple[Finding, ...]
     preset: Preset | None
-    """Where its models are missing, or its drafts alone."""
+    """None where none was named."""
 
 
 def doctor(planner: Planner, shared: dict[str, Any], *, draft_max: int) -> None:
@@ -56,7 +56,8 @@ def doctor(planner: Planner, shared: dict[str, Any], *, draft_max: int) -> None:
         raise UsageError("-md and --draft-dir need a target: give it with -m, or --demo")
     given.check_drafts()
     check_writable(given.json_path, given.input_files())
-    options, preset = _with_models(given)
+    options = _with_models(given)
+    preset = None if given.preset is None else find_preset(given.preset)
     progress = open_progress(quiet=given.quiet, verbose=given.verbose)
     try:
         diagnosis = _diagnose(planner, options, preset, draft_max, progress)
@@ -68,19 +69,18 @@ def doctor(planner: Planner, shared: dict[str, Any], *, draft_max: int) -> None:
         raise error
 
 
-def _with_models(given: SharedOptions) -> tuple[SharedOptions, Preset | None]:
-    """Options with the preset's models; or as they were, and the preset that lacks them."""
+def _with_models(given: SharedOptions) -> SharedOptions:
+    """Options with those of the preset's models that are there."""
     try:
-        return with_preset_models(given), None
+        return with_preset_models(given)
     except BadInputError:
         if given.preset is None or given.model is not None:
             raise
-    preset = find_preset(given.preset)
     try:
-        return with_preset_models(given, most_drafts=0), preset
+        return with_preset_models(given, most_drafts=0)
     except BadInputError:
         # The target is missing, too, which is no error of who asks what to fetch.
-        return given, preset
+        return given
 
 
 def _diagnose(

@@ -74,6 +74,7 @@ def _listed(folders: tuple[Path, ...], n_ctx: int, progress: Progress) -> Findin
         target=None,
         doubt=None,
         models=tuple(models),
+        links=_links(disk, models),
         passed_over=tuple(disk.reasons),
         interrupted=interrupted,
     )
@@ -92,9 +93,15 @@ def _ranked(folders: tuple[Path, ...], target: Path, n_ctx: int, progress: Progr
         target=search.target,
         doubt=search.doubt,
         models=rank(search.target, models),
+        links=_links(disk, models),
         passed_over=tuple(disk.reasons),
         interrupted=interrupted,
     )
+
+
+def _links(disk: Scan, options: Sequence[DraftOption]) -> tuple[tuple[Path, ...], ...]:
+    listed = {option.model.path for option in options}
+    return tuple((path, *others) for path, others in disk.links.items() if path in listed)
 
 
 def _looked_at(

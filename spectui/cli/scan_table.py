@@ -110,12 +110,14 @@ def _arch(option: DraftOption) -> str:
 
 
 _READS, _MEMORY = "reads", "memory"
-_WORDS = frozenset({"parameters, quant", "arch"})
+_BY_NAME = "by its name"
+"""Parameters and quantisation, which a file's name may have wrong."""
+_WORDS = frozenset({_BY_NAME, "arch"})
 """Headings of columns that are no numbers."""
 
 _LISTED: _Cells = {
     "size": lambda option: bytes_text(option.model.size_bytes),
-    "parameters, quant": lambda option: option.model.label or _NONE,
+    _BY_NAME: lambda option: option.model.label or _NONE,
     "arch": _arch,
     "context": _number(lambda facts: facts.n_ctx_train),
     "layers": _number(lambda facts: facts.n_layers),
@@ -123,7 +125,7 @@ _LISTED: _Cells = {
     _MEMORY: _memory,
 }
 """What stands under a heading."""
-_LEAST_LISTED = ("parameters, quant", _MEMORY, "layers", "experts", "arch", "context")
+_LEAST_LISTED = (_BY_NAME, _MEMORY, "layers", "experts", "arch", "context")
 
 
 def _ranked(target: ModelFacts) -> _Cells:
@@ -131,10 +133,10 @@ def _ranked(target: ModelFacts) -> _Cells:
         _READS: lambda option: _percent(read_share(target, option.facts)),
         _MEMORY: _memory,
         "size": _LISTED["size"],
-        "parameters, quant": _LISTED["parameters, quant"],
+        _BY_NAME: _LISTED[_BY_NAME],
         "arch": _arch,
         "layers": _LISTED["layers"],
     }
 
 
-_LEAST_RANKED = ("parameters, quant", "layers", "arch", "size", _MEMORY)
+_LEAST_RANKED = (_BY_NAME, "layers", "arch", "size", _MEMORY)

@@ -1,6 +1,7 @@
 """What ``spectui models scan`` prints: a table, and sentences below it."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from rich.padding import Padding
 from rich.text import Text
@@ -18,7 +19,7 @@ _N_PASSED_OVER = 10
 
 def scan_view(found: Findings) -> str:
     """Draw all that was found."""
-    return "\n\n".join(filter(None, (*_models(found), _copies(found), _passed_over(found))))
+    return "\n\n".join(filter(None, (*_models(found), *_repeats(found), _passed_over(found))))
 
 
 def _models(found: Findings) -> Iterator[str]:
@@ -84,9 +85,14 @@ def _reasons(title: str, found: Findings) -> str:
     )
 
 
-def _copies(found: Findings) -> str:
-    groups = (", ".join(shown(str(model.path)) for model in models) for models in found.copies)
-    return _notes("Equal in name and size, most likely copies:", tuple(groups))
+def _repeats(found: Findings) -> Iterator[str]:
+    copies = tuple(tuple(model.path for model in models) for models in found.copies)
+    yield _notes("Equal in name and size, most likely copies:", _rows(copies))
+    yield _notes("Links to one file, listed under the first of its paths:", _rows(found.links))
+
+
+def _rows(groups: Sequence[Sequence[Path]]) -> tuple[str, ...]:
+    return tuple(", ".join(shown(str(path)) for path in paths) for paths in groups)
 
 
 def _passed_over(found: Findings) -> str:

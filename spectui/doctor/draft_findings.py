@@ -23,7 +23,7 @@ def of_draft(examination: Examination, draft: ExaminedDraft) -> Iterator[Finding
         yield Finding(severity=severity, text=f"{name} cannot be used: {reason}")
         return
     yield from _of_speed(draft, has_experts=examination.traffic.n_experts > 0)
-    yield from _of_draft_context(draft)
+    yield from _of_draft_context(draft, examination.request.context.ctx_size)
     if draft.report is not None:
         yield from (
             Finding(severity=Severity.NOTE, text=text) for text in _apart(name, draft.report)
@@ -66,7 +66,7 @@ def hard_to_win(name: str, bound: DraftBound, *, has_experts: bool) -> str | Non
     return None
 
 
-def _of_draft_context(draft: ExaminedDraft) -> Iterator[Finding]:
+def _of_draft_context(draft: ExaminedDraft, n_ctx: int) -> Iterator[Finding]:
     plan = draft.fit.plan
     own = None if plan is None else plan.draft
     if own is None or draft.is_mtp:
@@ -80,17 +80,17 @@ def _of_draft_context(draft: ExaminedDraft) -> Iterator[Finding]:
             text=f"the cache of {draft.name} is {' and '.join(sorted(quantised))}: a draft guesses "
             "worse with a quantised cache, and it is small; leave out -ctkd and -ctvd",
         )
-    yield from of_training(draft.name, own)
+    yield from of_training(draft.name, own, n_ctx)
 
 
-def of_training(who: str, plan: ModelPlan) -> Iterator[Finding]:
-    """Yield that a context is longer than those a model was trained with."""
+def of_training(who: str, plan: ModelPlan, n_ctx: int) -> Iterator[Finding]:
+    """Yield that a context of ``n_ctx`` tokens is longer than those a model was trained with."""
     n_ctx_train = plan.info.n_ctx_train
-    if 0 < n_ctx_train < plan.n_ctx:
+    if 0 < n_ctx_train < n_ctx:
         yield Finding(
             severity=Severity.WARNING,
             text=f"{who} was trained for {n_ctx_train} tokens of context, and -c asks for "
-            f"{plan.n_ctx}: beyond that its guesses will be wrong",
+            f"{n_ctx}: beyond that its guesses will be wrong",
         )
 
 

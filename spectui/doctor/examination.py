@@ -20,6 +20,7 @@ from spectui.engine.fitting import (
     draft_fit,
     largest_context,
     smallest_n_cpu_moe,
+    with_smallest_context,
 )
 from spectui.engine.planning import Planner
 from spectui.llama.memory import WeightTraffic
@@ -65,6 +66,9 @@ class Examination:
     """In tokens; None if not even the smallest fits."""
     from_disk: bool
     """Whether RAM cannot hold all mapped weights, though the plan can be loaded."""
+    always_from_disk: bool
+    """Whether that is so with the smallest context, too, so that the largest one is not bound by
+    it."""
     smallest_n_cpu_moe: int | None
     """0 if all experts fit on the GPUs; None where that is no question, or no answer."""
     drafts: tuple[ExaminedDraft, ...]
@@ -145,6 +149,7 @@ class Examiner:
             fits_alone=can_load(target, free),
             largest_context=largest_context(plan, chosen, free),
             from_disk=reads_from_disk(planned, free),
+            always_from_disk=reads_from_disk(plan(with_smallest_context(chosen)), free),
             smallest_n_cpu_moe=smallest_n_cpu_moe(plan, chosen, free) if has_gpus else None,
             drafts=tuple(
                 self._examined(name, fit, bound, is_wanted=mtp is True or not fit.request.mtp)

@@ -19,7 +19,7 @@ def findings(examination: Examination) -> tuple[Finding, ...]:
     """Everything that is to be said, the worst first."""
     found = [
         *of_memory(examination),
-        *of_training("the target", examination.plan.target),
+        *of_training("the target", examination.plan.target, examination.request.context.ctx_size),
         *(one for draft in examination.drafts for one in of_draft(examination, draft)),
         *_of_rollback(examination),
         *_of_experts(examination),

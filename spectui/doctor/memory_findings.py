@@ -6,16 +6,19 @@ from spectui.doctor.examination import Examination
 from spectui.doctor.finding import Finding, Severity
 from spectui.engine.demand import MARGIN_BYTES, Demand
 from spectui.engine.fitting import expert_overrides
-from spectui.llama.buffers import HOST
+from spectui.llama.buffers import HOST, BufferKind
 from spectui.models.sizes import bytes_text
+
+_REPACKED = "_REPACK"
+"""End of the name of a buffer type whose weights are laid out anew when they are loaded."""
 
 
 def of_memory(examination: Examination) -> Iterator[Finding]:
     """Yield what every memory gives reason to say."""
     for demand in examination.demands:
         if demand.shortage is not None:
-            text = f"{demand.shortage}; {_advice(demand, examination)}"
-            yield Finding(severity=Severity.ERROR, text=text)
+            parts = (demand.shortage, *_repacked(demand, examination), _advice(demand, examination))
+            yield Finding(severity=Severity.ERROR, text="; ".join(parts))
         elif not demand.fits:
             yield Finding(severity=Severity.WARNING, text=_from_disk(demand))
         elif demand.is_tight:
@@ -32,6 +35,20 @@ def _advice(demand: Demand, examination: Examination) -> str:
     if demand.memory != HOST:
         return "choose a smaller quantization, or keep fewer layers there with -ngl"
     return "choose a smaller quantization"
+
+
+def _repacked(demand: Demand, examination: Examination) -> Iterator[str]:
+    """Yield why weights take room in RAM though models are mapped."""
+    repacked_bytes = sum(
+        buffer.size_bytes
+        for buffer in examination.plan.buffers
+        if buffer.kind is BufferKind.WEIGHTS and buffer.device.endswith(_REPACKED)
+    )
+    if demand.memory == HOST and repacked_bytes:
+        yield (
+            f"{bytes_text(repacked_bytes)} of it are weights that llama.cpp repacks for this "
+            "processor and so cannot map, unlike those of some other quantizations"
+        )
 
 
 def n_cpu_moe_text(examination: Examination) -> str:

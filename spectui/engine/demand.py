@@ -94,7 +94,11 @@ class Demand:
         if self.can_load:
             return None
         needed, free = bytes_text(self.allocated_bytes), bytes_text(self.free_bytes or 0)
-        return f"{self.where} has no room: {needed} are needed, {free} are free"
+        mapped = f" (beside {bytes_text(self.mapped_bytes)} of mapped weights)"
+        return (
+            f"{self.where} has no room: {needed} are needed{mapped if self.mapped_bytes else ''}, "
+            f"{free} are free"
+        )
 
 
 def demands(plan: Plan, free: FreeMemory) -> tuple[Demand, ...]:

@@ -11,6 +11,7 @@ from spectui.engine.demand import (
     least_left,
     reads_from_disk,
 )
+from spectui.engine.long_contexts import CONTEXT_STEP
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.buffers import HOST
 from spectui.llama.planned import ModelPlan, Plan, PlanRequest
@@ -18,8 +19,6 @@ from spectui.llama.planned import ModelPlan, Plan, PlanRequest
 PlanCall = Callable[[PlanRequest], Plan]
 """Such as ``Planner.plan``."""
 
-CONTEXT_STEP = 256
-"""Llama.cpp rounds contexts up to multiples of it."""
 _FAR = 4
 """Steps from the smallest context at which its growth shows."""
 
@@ -68,10 +67,9 @@ def largest_context(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> i
     """
 
     def planned(n_steps: int) -> Plan:
-        context = replace(request.context, ctx_size=n_steps * CONTEXT_STEP)
-        return plan(replace(request, context=context))
+        return plan(_with_context(request, n_steps))
 
-    smallest = planned(1)
+    smallest = plan(with_smallest_context(request))
     from_disk = reads_from_disk(smallest, free)
 
     def left_bytes(n_steps: int) -> int:
@@ -87,6 +85,16 @@ def largest_context(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> i
     left, grown = left_bytes(1), left_bytes(1) - left_bytes(n_asked)
     guess = 1 + left * (n_asked - 1) // grown if grown > 0 else most
     return _last_with_room(left_bytes, 1, most, guess) * CONTEXT_STEP or None
+
+
+def with_smallest_context(request: PlanRequest) -> PlanRequest:
+    """Return the same with the smallest context that llama.cpp makes."""
+    return _with_context(request, 1)
+
+
+def _with_context(request: PlanRequest, n_steps: int) -> PlanRequest:
+    context = replace(request.context, ctx_size=n_steps * CONTEXT_STEP)
+    return replace(request, context=context)
 
 
 def expert_overrides(options: ModelOptions) -> tuple[TensorOverride, ...]:

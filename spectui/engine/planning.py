@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from spectui.closing import Closing
 from spectui.engine.demand import FreeMemory, free_memory
+from spectui.engine.long_contexts import plan_any_length
 from spectui.engine.plan_process import PlanProcess
 from spectui.errors import SpectuiError
 from spectui.llama.files import FileIdentity
@@ -86,6 +87,8 @@ class Planner(Closing):
     def plan(self, request: PlanRequest) -> Plan:
         """Plan a target, and a draft beside it or its own MTP layers, without reading a weight.
 
+        Of a context beyond ``LONGEST`` two shorter ones are planned, and what they take drawn on.
+
         Raises:
             BadInputError: a file is no model that generates, llama.cpp could not make sense of its
                 header and died or hung, or the target has no MTP layers that could draft; the
@@ -95,6 +98,9 @@ class Planner(Closing):
             UsageError: an option that cannot be.
             SpectuiError: llama.cpp died before it read a file, as of a GPU's driver.
         """
+        return plan_any_length(self._plan, request)
+
+    def _plan(self, request: PlanRequest) -> Plan:
         target = ModelRequest(
             options=request.target,
             context=request.context,

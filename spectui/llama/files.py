@@ -1,12 +1,15 @@
 """What can be said of a model's file without llama.cpp."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
+from spectui.config import KvOverride
 from spectui.errors import BadInputError
 from spectui.models.header import check_header
+from spectui.models.overrides import check_overrides
 
 _MAGIC = b"GGUF"
 _HINT = "give the path of a GGUF model"
@@ -58,23 +61,29 @@ def check_is_gguf(path: Path) -> None:
         raise BadInputError(f"{path} is not a GGUF file (it starts with {magic!r}); {_HINT}")
 
 
-def check_file(path: Path) -> None:
+def check_file(path: Path, overrides: Sequence[KvOverride] = ()) -> None:
     """Refuse what is obviously no model before llama.cpp sees it.
+
+    Args:
+        path: the file.
+        overrides: what is to be taken for its metadata.
 
     Raises:
         BadInputError: as ``check_is_gguf``, or its header is broken.
+        UsageError: with ``overrides`` it makes no model.
     """
     check_is_gguf(path)
     try:
-        _check_header(FileIdentity.of(path))
+        numbers = _check_header(FileIdentity.of(path))
     except OSError as error:
         raise _unreadable(path, error) from error
+    check_overrides(path, numbers, overrides)
 
 
 @lru_cache(maxsize=16)
-def _check_header(file: FileIdentity) -> None:
+def _check_header(file: FileIdentity) -> Mapping[bytes, int]:
     """Several look at a file before it is loaded, and a vocabulary takes a tenth of a second."""
-    check_header(file.path)
+    return check_header(file.path)
 
 
 def _unreadable(path: Path, error: OSError) -> BadInputError:

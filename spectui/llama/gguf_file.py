@@ -92,7 +92,7 @@ def shards(path: Path) -> tuple[Path, ...]:
     # Of a model that is missing altogether it is said so where it is opened.
     if 0 < n_there < len(parts):
         raise BadInputError(
-            f"{path} is one of {len(parts)} parts, but {n_there} are there; "
+            f"{path} is one of {len(parts)} parts, of which {n_there} can be found; "
             "download the missing ones"
         )
     return parts if n_there else (path,)

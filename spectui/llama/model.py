@@ -56,9 +56,10 @@ class Model(Closing):
             BadInputError: the file is no usable model.
             CancelledError: ``cancelled`` said so.
             DoesNotFitError: memory did not suffice.
-            UsageError: an ``-ot`` names an unknown buffer type, or is no regular expression.
+            UsageError: an ``-ot`` names an unknown buffer type, or is no regular expression, or
+                overrides make no model of the file.
         """
-        check_file(options.path)
+        check_file(options.path, options.override_kv)
         ensure_backend()
         self.options = options
         self.no_alloc = no_alloc
@@ -203,6 +204,12 @@ def _load_error(options: ModelOptions) -> BadInputError | DoesNotFitError | Usag
         # What std::regex says; llama.cpp compiles the patterns while it loads.
         patterns = ", ".join(override.pattern for override in options.override_tensor)
         return UsageError(f"-ot {patterns}: no valid regular expression ({reason}); correct it")
+    used = tuple(_overridden(options, native_log.tail()))
+    if used:
+        return UsageError(
+            f"--override-kv {','.join(used)}: {path} cannot be loaded with it ({reason}); correct "
+            "it, or leave it out"
+        )
     return BadInputError(
         f"{path} cannot be loaded ({reason}); check that the download is complete and that "
         "this llama.cpp knows the architecture"

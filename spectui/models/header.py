@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from spectui.errors import BadInputError
+from spectui.models.counts import BrokenError, check_counts
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -19,6 +20,7 @@ _UINT32, _STRING, _ARRAY = 4, 8, 9
 _SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 """Bytes of a value, by its type."""
 _ALIGNMENT_KEY, _ALIGNMENT = b"general.alignment", 32
+_ARCHITECTURE_KEY, _SHOWN = b"general.architecture", 40
 _CHUNK_BYTES = 1 << 22
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 
@@ -32,10 +34,15 @@ _MAX_KEY_BYTES = (1 << 16) - 1
 """As the format has it."""
 _MAX_DIMS = 4
 """``GGML_MAX_DIMS``."""
-_MAX_LAYERS, _MAX_EXPERTS = 512, 1024
-"""``LLAMA_MAX_LAYERS``, ``LLAMA_MAX_EXPERTS``."""
 _MAX_DEPTH = 4
 """Of lists in lists, which the format allows and no model has."""
+
+
+class _CutError(Exception):
+    """The file ends within its header."""
+
+    def __init__(self) -> None:
+        super().__init__("the file ends within it")
 
 
 def is_cut(path: Path) -> bool:
@@ -52,16 +59,19 @@ def is_cut(path: Path) -> bool:
             return walk.size_bytes <= walk.last_tensor_at()
     except _CutError:
         return True
-    except _BrokenError:
+    except BrokenError:
         return False
 
 
-def check_header(path: Path) -> None:
+def check_header(path: Path) -> Mapping[bytes, int]:
     """Refuse a header whose lengths lead out of the file, or beyond anything that a model has.
 
     Llama.cpp believes more of it and may take all memory, or all time, for it; and it aborts on
     counts of layers and experts that cannot be. A version that is not known here passes: llama.cpp
     says what is wrong with it.
+
+    Returns:
+        Its metadata that are single unsigned numbers of 32 bits.
 
     Raises:
         BadInputError: the header is broken, or the file ends within it.
@@ -71,36 +81,12 @@ def check_header(path: Path) -> None:
         with path.open("rb") as file:
             walk = _Walk(file, path.stat().st_size)
             walk.last_tensor_at()
-            _check_counts(walk.numbers)
-    except (_BrokenError, _CutError) as error:
+            check_counts(walk.numbers)
+            return walk.numbers
+    except (BrokenError, _CutError) as error:
         raise BadInputError(
             f"{path} has a broken header ({error}); check that the download is complete"
         ) from error
-
-
-def _check_counts(numbers: Mapping[bytes, int]) -> None:
-    """Hold what a header counts against the assertions in llama.cpp's ``load_hparams``."""
-    counts = {key.partition(b".")[2]: number for key, number in numbers.items()}
-    n_layers, n_experts = counts.get(b"block_count", 1), counts.get(b"expert_count", 0)
-    n_used = counts.get(b"expert_used_count", min(n_experts, 1))
-    if not 1 <= n_layers <= _MAX_LAYERS:
-        raise _BrokenError(f"a model of {n_layers} layers")
-    if n_experts > _MAX_EXPERTS:
-        raise _BrokenError(f"layers of {n_experts} experts")
-    # One expert is none to some architectures, which then forget how many are used.
-    if n_used > n_experts or (n_experts > 1 and n_used == 0):
-        raise _BrokenError(f"{n_used} of {n_experts} experts are used")
-
-
-class _BrokenError(Exception):
-    """The header cannot be that of a model."""
-
-
-class _CutError(Exception):
-    """The file ends within its header."""
-
-    def __init__(self) -> None:
-        super().__init__("the file ends within it")
 
 
 @dataclass(slots=True)
@@ -139,15 +125,26 @@ class _Walk:
             key, kind = self._key(), self._u32()
             if kind == _UINT32:
                 self.numbers[key] = self._u32()
+            elif kind == _STRING and key == _ARCHITECTURE_KEY:
+                self._check_architecture()
             else:
                 self._skip_value(kind)
+
+    def _check_architecture(self) -> None:
+        """Refuse a name that could not be told in one line."""
+        n = self._u64()
+        self._skip(n)
+        self._need(self.at)
+        name = self.data[self.at - n : self.at].decode(errors="replace")
+        if not name.isprintable():
+            raise BrokenError(f"its architecture is called {name[:_SHOWN]!r}")
 
     def _tensor(self) -> int:
         """Go over a tensor's description; return where it begins behind the header."""
         self._skip_strings(1)
         n_dims = self._u32()
         if n_dims > _MAX_DIMS:
-            raise _BrokenError(f"a tensor of {n_dims} dimensions")
+            raise BrokenError(f"a tensor of {n_dims} dimensions")
         self._skip(n_dims * _U64.size + _U32.size)  # dimensions, type
         return self._u64()
 
@@ -159,9 +156,9 @@ class _Walk:
         elif kind == _ARRAY and depth < _MAX_DEPTH:
             self._skip_array(depth)
         elif kind == _ARRAY:
-            raise _BrokenError(f"lists are more than {_MAX_DEPTH} deep")
+            raise BrokenError(f"lists are more than {_MAX_DEPTH} deep")
         else:
-            raise _BrokenError(f"a value of type {kind}, which the format does not have")
+            raise BrokenError(f"a value of type {kind}, which the format does not have")
 
     def _skip_array(self, depth: int) -> None:
         kind, n = self._u32(), self._u64()
@@ -189,7 +186,7 @@ class _Walk:
     def _key(self) -> bytes:
         n = self._u64()
         if not 0 < n <= _MAX_KEY_BYTES:
-            raise _BrokenError(f"a key of {n} bytes")
+            raise BrokenError(f"a key of {n} bytes")
         self._need(self.at + n)
         self.at += n
         return self.data[self.at - n : self.at]
@@ -214,13 +211,13 @@ class _Walk:
         """Note that ``n`` more entries are announced, of a kind of which there are ``most``."""
         self.entries_left -= n
         if n > most or self.entries_left < 0:
-            raise _BrokenError(f"it announces {n} entries, more than any model has")
+            raise BrokenError(f"it announces {n} entries, more than any model has")
 
     def _allow(self, end: int) -> None:
         if end > self.size_bytes:
             raise _CutError
         if end > _MAX_BYTES:
-            raise _BrokenError(f"it takes more than {_MAX_BYTES >> 20} MiB")
+            raise BrokenError(f"it takes more than {_MAX_BYTES >> 20} MiB")
 
     def _need(self, end: int) -> None:
         """Have the first ``end`` bytes of the file at hand."""

@@ -51,6 +51,20 @@ class ModelFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         found = [_find_whole(folder, glob) for glob in self.files]
         return found[0] if all(found) else None
 
+    def parts_found(self, folder: Path) -> tuple[int, int]:
+        """Return how many parts there are of its most complete model, and how many it has."""
+        found = [_parts_found(folder, glob) for glob in self.files]
+        return sum(n for n, _of in found), sum(of for _n, of in found)
+
+
+def _parts_found(folder: Path, glob: str) -> tuple[int, int]:
+    counts = [(0, 1)]
+    for path in folder.rglob(glob):
+        parts = [path.with_name(name) for name in series_of(path.name).names]
+        if takes(glob, str(path)):
+            counts.append((sum(part.is_file() for part in parts), len(parts)))
+    return max(counts)
+
 
 def takes(glob: str, name: str) -> bool:
     """Tell whether a preset that says ``glob`` means the file called ``name``.

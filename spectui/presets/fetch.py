@@ -20,8 +20,8 @@ from spectui.presets.plan import PlannedFile, PullPlan, State, Step
 from spectui.presets.watch import Watch
 
 PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-"""Before the hub is asked again and again while nothing comes."""
-_GB = 1e9
+"""Before the hub is asked again and again while nothing comes; only once after what will last."""
+_GB, _TB = 1e9, 1e12
 
 
 def pull(plan: PullPlan, watch: Watch) -> None:
@@ -50,10 +50,16 @@ def _check_room(plan: PullPlan) -> None:
     missing_bytes, free_bytes = plan.missing_bytes, plan.free_bytes
     if missing_bytes > free_bytes:
         raise BadInputError(
-            f"{plan.folder} has {free_bytes / _GB:.2f} GB free, and {missing_bytes / _GB:.2f} GB "
-            "are still to be fetched; make room, make the folder a link to another disk, or leave "
+            f"{plan.folder} has {_size(free_bytes)} free, and {_size(missing_bytes)} are still to "
+            "be fetched; make room, make the folder a link to another disk, or leave "
             "files out with --only or --file"
         )
+
+
+def _size(n_bytes: int) -> str:
+    # Exact enough to tell by how little it fails.
+    is_large = n_bytes >= _TB
+    return f"{n_bytes / _TB:,.2f} TB" if is_large else f"{n_bytes / _GB:.2f} GB"
 
 
 def _foreign(file: PlannedFile) -> BadInputError:
@@ -119,7 +125,7 @@ def _gather(file: PlannedFile, part: BinaryIO, watch: Watch) -> None:
 
 def _fetch_rest(file: PlannedFile, part: BinaryIO, watch: Watch) -> None:
     report = watch.begin(file, Step.FETCHING, part.tell())
-    pauses_s = iter(PAUSES_S)
+    pauses_s, lasted = iter(PAUSES_S), False
     while (there := part.tell()) < file.source.size_bytes:
         try:
             for chunk in read_from(file.source, there):
@@ -129,8 +135,9 @@ def _fetch_rest(file: PlannedFile, part: BinaryIO, watch: Watch) -> None:
             if part.tell() > there:
                 pauses_s = iter(PAUSES_S)
             pause_s = next(pauses_s, None)
-            if pause_s is None:
+            if pause_s is None or (lasted and error.is_lasting):
                 raise
+            lasted = error.is_lasting
             watch.pause(file, pause_s, error.reason)
     part.flush()
     os.fsync(part.fileno())

@@ -1,5 +1,6 @@
 """Presets and their models on this machine: where they lie, reading and finding them."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,8 @@ from spectui.paths import cache_dir, config_dir
 from spectui.presets.content import PresetFile
 
 _PACKAGE = Path(__file__).parent.parent
+_MOST_BYTES = 1_000_000
+"""Of a file: a hundred times the longest that is shipped."""
 
 
 class Preset(PresetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,13 +48,23 @@ def preset_folders() -> tuple[Path, ...]:
     return (config_dir() / "presets", *(folder for folder in shipped if folder.is_dir()))
 
 
-def list_presets() -> tuple[Preset, ...]:
-    """All presets by name; the user's own hide shipped ones of the same name."""
+def list_presets(passed_over: Callable[[str], None]) -> tuple[Preset, ...]:
+    """All presets by name; the user's own hide shipped ones of the same name.
+
+    Args:
+        passed_over: told of each file that is malformed.
+    """
     found: dict[str, Path] = {}
     for folder in preset_folders():
         for path in sorted(folder.glob("*.toml")):
             found.setdefault(path.stem, path)
-    return tuple(read_preset(path) for _name, path in sorted(found.items()))
+    presets = []
+    for _name, path in sorted(found.items()):
+        try:
+            presets.append(read_preset(path))
+        except BadInputError as error:
+            passed_over(str(error))
+    return tuple(presets)
 
 
 def find_preset(name: str) -> Preset:
@@ -74,10 +87,10 @@ def read_preset(path: Path) -> Preset:
     """Read one file.
 
     Raises:
-        BadInputError: missing, no TOML, or it says what presets do not say.
+        BadInputError: missing, no regular file, no TOML, or it says what presets do not say.
     """
     try:
-        content = msgspec.toml.decode(path.read_bytes(), type=PresetFile)
+        content = msgspec.toml.decode(_read(path), type=PresetFile)
     except OSError as error:
         raise BadInputError(f"{path}: {error.strerror}; give the name of a preset") from error
     except msgspec.ValidationError as error:
@@ -87,4 +100,17 @@ def read_preset(path: Path) -> Preset:
         ) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadInputError(f"{path} is not valid TOML ({error}); correct it") from error
+    except RecursionError as error:
+        raise BadInputError(f"{path} is not valid TOML (nested too deep); correct it") from error
     return Preset(name=path.stem, path=path, **msgspec.structs.asdict(content))
+
+
+def _read(path: Path) -> bytes:
+    # Opening a pipe would wait for its writer.
+    if path.exists() and not path.is_file():
+        raise BadInputError(f"{path} is no regular file; give the name of a preset")
+    with path.open("rb") as file:
+        content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise BadInputError(f"{path} is larger than 1 MB; give the name of a preset")
+    return content

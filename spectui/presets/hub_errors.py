@@ -17,14 +17,18 @@ from spectui.errors import BadInputError
 
 _BUSY = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
 
+_LASTING = (httpx2.InvalidURL, httpx2.TooManyRedirects)
+
 
 class ConnectionLostError(BadInputError):
     """The hub cannot be reached now, is too busy, or stopped in the middle."""
 
-    def __init__(self, sentence: str, *, reason: str) -> None:
+    def __init__(self, sentence: str, *, reason: str, is_lasting: bool = False) -> None:
         super().__init__(sentence)
         self.reason = reason
         """In a few words, for who waits for it to come back."""
+        self.is_lasting = is_lasting
+        """Whether it will most likely be the same the next time."""
 
 
 @contextmanager
@@ -39,16 +43,19 @@ def explained(repo: str) -> Iterator[None]:
             f"HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set, so {repo} cannot be fetched; unset it"
         ) from error
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise lost(repo, str(error).strip() or type(error).__name__) from error
+        reason = str(error).strip() or type(error).__name__
+        raise lost(repo, reason, is_lasting=isinstance(error, _LASTING)) from error
 
 
-def lost(repo: str, reason: str) -> ConnectionLostError:
+def lost(repo: str, reason: str, *, is_lasting: bool = False) -> ConnectionLostError:
     """Say that the hub could not be reached, or stopped, for ``reason``."""
     first_line = reason.splitlines()[0]
+    trouble = "gives no usable answer" if is_lasting else "cannot be reached"
     return ConnectionLostError(
-        f"{constants.ENDPOINT} cannot be reached for {repo} ({first_line}); check the network and "
+        f"{constants.ENDPOINT} {trouble} for {repo} ({first_line}); check the network and "
         "HF_ENDPOINT: what was fetched is kept, and the same command goes on",
         reason=first_line,
+        is_lasting=is_lasting,
     )
 
 

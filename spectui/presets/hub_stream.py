@@ -63,4 +63,7 @@ def _sent(file: HubFile, offset: int, response: httpx2.Response) -> range:
         first, last, total = map(int, found.groups())
         if first == offset <= last < total == size_bytes:
             return range(first, last + 1)
-    raise lost(file.repo, f"something else than {file.name} was sent")
+        if total != size_bytes:
+            told = f"something else than {file.name} was sent: {total} bytes, not {size_bytes}"
+            raise lost(file.repo, told, is_lasting=True)
+    raise lost(file.repo, f"something else than {file.name} was sent", is_lasting=True)

@@ -9,7 +9,6 @@ import psutil
 
 from spectui.demo import DemoModel
 from spectui.engine.events import PairCompared
-from spectui.errors import SpectuiError
 from spectui.live.launch import Pair
 from spectui.models.discovery import expand_home, usual_folders
 from spectui.models.files import FoundModel
@@ -82,11 +81,7 @@ class Picking:
 
     def _presets(self) -> tuple[Preset, ...]:
         """Those that can be started: models of others would have to be fetched first."""
-        try:
-            return tuple(preset for preset in list_presets() if preset.is_ready)
-        except SpectuiError as error:
-            self._app.warn(str(error))
-            return ()
+        return tuple(preset for preset in list_presets(self._app.warn) if preset.is_ready)
 
     def _closed(self, _result: None) -> None:
         self._screen = None

@@ -62,13 +62,17 @@ def _gpu(gpu: DeviceMemory) -> Json:
 
 def _nothing(diagnosis: "Diagnosis") -> Json:
     preset = diagnosis.preset
-    reason = "no target was given" if preset is None else f"models of {preset.name} are missing"
+    reason = "no target was given"
+    if preset is not None and preset.target is not None:
+        reason = f"models of {preset.name} are missing"
     return or_reason("target", None, reason)
 
 
 def _examined(examination: Examination, preset: Preset | None) -> Json:
     chosen = examination.chosen
-    no_draft = "no draft was given" if preset is None else f"drafts of {preset.name} are missing"
+    no_draft = "no draft was given"
+    if preset is not None and preset.draft:
+        no_draft = f"drafts of {preset.name} are missing"
     if examination.drafts:
         no_draft = "none can serve"
     return {
@@ -81,6 +85,7 @@ def _examined(examination: Examination, preset: Preset | None) -> Json:
         "fits": examination.fits,
         "fits_alone": examination.fits_alone,
         "from_disk": examination.from_disk,
+        "always_from_disk": examination.always_from_disk,
         "memory": [_demand(demand) for demand in examination.demands],
         "buffers": [
             {"model": role, **asdict(buffer)}
@@ -123,7 +128,7 @@ def _draft(one: ExaminedDraft) -> Json:
         "path": str(one.fit.options.path),
         **or_reason("compatible", is_compatible, unusable),
         **or_reason("fits", one.fit.fits, unusable),
-        **or_reason("reason", one.fit.reason, "nothing speaks against it"),
+        **or_reason("reason", one.fit.reason, "it can serve the target, and be loaded beside it"),
         **or_reason("model", None if own is None else _model(own), unusable),
         **or_reason(
             "comparison",

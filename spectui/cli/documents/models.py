@@ -20,6 +20,7 @@ def models_document(found: Findings, machine: Machine) -> Json:
 
     ``models`` is what was found, with ``target`` the best draft first. ``reason`` says why a model
     cannot be used, with ``target`` why not as its draft; null where nothing speaks against it.
+    ``copies`` agree in name and size; ``links`` lead to the files of the model that comes first.
     The target's ``doubt`` says that its weights have no room in memory.
     """
     target, first = found.target, found.first
@@ -31,6 +32,7 @@ def models_document(found: Findings, machine: Machine) -> Json:
         **or_reason("target", target and _target(target, found.doubt), "none was given with -m"),
         "models": [_model(option, found) for option in found.models],
         "copies": [[_path(model.path) for model in models] for models in found.copies],
+        "links": [[_path(path) for path in paths] for paths in found.links],
         "passed_over": [text_of(reason) for reason in found.passed_over],
         **or_reason("first", first and _path(first.model.path), _without_first(found)),
         **or_reason("command", first and tune_command(found), _without_first(found)),
