@@ -35,6 +35,10 @@ MODEL_KIND = "draft-simple"
 MTP_KIND = "draft-mtp"
 """Drafting by the target's own layers for multi-token prediction (MTP)."""
 
+SERVER_KINDS = ("draft-eagle3", "draft-dflash", "draft-dspark")
+"""Drafts that read the target's hidden states, by llama-server's names."""
+ONLY_BY_SERVER = "llama-server can run it, and spectui's in-process engine cannot"
+
 
 class NgramKind(StrEnum):
     """Drafters that need no model, by the name that ``--spec-type`` knows them under."""
@@ -60,6 +64,10 @@ _SHORT = {
     "n_max": "max",
 }
 """An n-gram drafter's options in a table."""
+
+
+NGRAM_LARGEST = 1024
+"""That llama-server takes for any option of an n-gram drafter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

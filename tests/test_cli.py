@@ -270,6 +270,8 @@ BAD_USAGE = [
     (["bench", "PAIR", "-md", "DRAFT"], "bench measures one draft"),
     (["tune", "PAIR", "--tune", "speed"], "--tune speed: unknown"),
     (["tune", "PAIR", "--tune", ","], "names nothing"),
+    (["tune", "PAIR", "--tune", "draft_max,"], "--tune 'draft_max,' has an empty place; write one"),
+    (["tune", "PAIR", "--tune", "draft,,draft_max"], "has an empty place"),
     (["tune", "PAIR", "-b", "3"], "have no room for a draft"),
     (["tune", "PAIR", "--study", "none", "--resume"], "no study none"),
 ]
@@ -630,10 +632,38 @@ def test_bench_measures_several_temperatures_and_lengths(
         (run["config"]["temp"], run["prompts"][0]["n_prompt_tokens"]) for run in document["runs"]
     ]
     assert measured == [(0.0, 20), (0.0, 60), (0.7, 20), (0.7, 60)]
+    lengths = [run["config"]["prompt_length"] for run in document["runs"]]
+    assert lengths == [20, 60, 20, 60]
     assert [run["lossless"] for run in document["runs"]] == [True, True, None, None]
     assert spectui("bench", *pair, *options, "--quiet") == 0
     rows = [line.split() for line in spectui.out.splitlines() if line.lstrip().startswith("0")]
     assert [row[-1] for row in rows] == ["yes", "yes", "–", "–"]
+
+
+def test_bench_says_that_a_speedup_without_drafts_is_noise(
+    spectui: Spectui, pair: list[object], prompts: Path
+) -> None:
+    drafts = ["--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", 40]
+    options = [*pair[:2], *pair[4:], "--prompts", prompts, *drafts, "--quiet"]
+    said = "nothing was drafted, so that every round was the target's own, and the speedup is the"
+    assert spectui("bench", *options, "--json", "-") == 0, spectui.err
+    document = json.loads(spectui.out)
+    assert document["speculative"]["n_drafted"] == 0
+    assert "prompt_length" not in document["config"]
+    assert spectui("bench", *options) == 0, spectui.err
+    assert f"NOTE: {said}" in spectui.out
+    assert spectui("bench", *options, "--temp", "0,0.7") == 0, spectui.err
+    assert f"Where rate is –, {said}" in " ".join(spectui.out.split())
+    assert spectui("bench", *pair, "--prompts", prompts, "--quiet") == 0, spectui.err
+    assert said not in spectui.out
+
+
+def test_a_prompt_that_does_not_fit_names_the_remedy(
+    spectui: Spectui, pair: list[object], prompts: Path
+) -> None:
+    prompts.write_text('{"id": "long", "category": "x", "prompt": "' + "the rain " * 400 + '"}')
+    assert spectui("bench", *pair, "--prompts", prompts) == 3
+    assert "but it has 256; raise -c\n" in spectui.err
 
 
 def test_a_failure_costs_nothing_of_what_bench_has_measured_before(
@@ -668,6 +698,18 @@ def test_a_length_that_does_not_fit_is_refused(
     assert "raise -c" in spectui.err
 
 
+_SIZES: dict[str, list[object]] = {
+    "ngram-simple": ["--spec-ngram-simple-size-n", 2, "--spec-ngram-simple-size-m", 6],
+    "ngram-map-k": ["--spec-ngram-map-k-size-m", 6],
+    "ngram-map-k4v": ["--spec-ngram-map-k4v-size-m", 6],
+    "ngram-mod": [
+        *("--spec-ngram-mod-n-match", 2, "--spec-ngram-mod-n-min", 0),
+        *("--spec-ngram-mod-n-max", 6),
+    ],
+}
+"""What tiny models take of each drafter."""
+
+
 @pytest.mark.parametrize(
     "drafters",
     [
@@ -688,10 +730,8 @@ def test_bench_runs_every_drafter(
     kinds, ahead, last = drafters
     # Without -md, where nothing would use it.
     options = pair if last == "model" else pair[:2] + pair[4:]
-    sizes = ["--spec-ngram-simple-size-n", 2, "--spec-ngram-simple-size-m", 6]
-    sizes += ["--spec-ngram-map-k-size-m", 6, "--spec-ngram-map-k4v-size-m", 6]
-    sizes += ["--spec-ngram-mod-n-match", 2, "--spec-ngram-mod-n-min", 0]
-    sizes += ["--spec-ngram-mod-n-max", 6, "--prompts", prompts, "--ignore-eos"]
+    sizes = [word for kind in (*ahead, last) for word in _SIZES.get(kind, ())]
+    sizes += ["--prompts", prompts, "--ignore-eos"]
     assert spectui("bench", *options, "--spec-type", kinds, *sizes, "--json", "-") == 0, spectui.err
     document = json.loads(spectui.out)
     assert document["lossless"] is True

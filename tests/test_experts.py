@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spectui.cli.run_probe import _filled
 from spectui.config import ModelOptions
 from spectui.engine.commands import Generate, ProbeExperts
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError
 from spectui.llama.memory import WeightTraffic
-from spectui.tune.experts import expert_use
+from spectui.tune.experts import BATCHES, BatchUnion, ExpertUse, expert_use
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, small_context
 from tests.support.models import MOE, N_LAYERS, TARGET, TinyPath
@@ -133,8 +134,35 @@ def test_probe_experts_prints_a_table_and_its_document(
     assert document["batches"][0]["union"] == 2
     assert spectui("probe", "experts", *options, "--quiet") == 0
     assert "2 of 4 experts per token in 2 layers" in spectui.out
+    assert "from RAM: weights that such a batch reads there" in " ".join(spectui.out.split())
     assert spectui("probe", "experts", *options, "-md", tiny(TARGET)) == 2
     assert "leave out -md" in spectui.err
+
+
+@pytest.mark.parametrize(
+    ("unions", "told"),
+    [
+        ((7.2, 8, 8), "nine tenths of all experts has 1 token."),
+        ((2, 7.2, 8), "nine tenths of all experts has 2 tokens."),
+        ((2, 4, 5, 6, 7.4), "nine tenths of all experts has 5 to 6 tokens."),
+        ((2, 3), "A batch of 2 touches 38% of all."),
+    ],
+    ids=["at once", "next", "between", "never"],
+)
+def test_the_saturation_is_told_as_exactly_as_it_is_known(
+    unions: tuple[float, ...], told: str
+) -> None:
+    use = ExpertUse(
+        n_experts=8,
+        n_used=2,
+        n_layers=1,
+        n_tokens=64,
+        batches=tuple(
+            BatchUnion(n_tokens=n, union=union, lowest=2, highest=8, uniform=2, cpu_bytes=1)
+            for n, union in zip(BATCHES, unions, strict=False)
+        ),
+    )
+    assert _filled(use).endswith(told)
 
 
 def test_a_preset_names_the_target_and_its_draft_is_not_asked_for(spectui: Spectui) -> None:

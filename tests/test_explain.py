@@ -245,6 +245,48 @@ def test_where_nothing_can_help_it_says_so() -> None:
     assert "Verifying costs most" in text
 
 
+@pytest.mark.parametrize(
+    ("changes", "speedup", "reason"),
+    [
+        ({"verify_s": 4.0}, 0.3, "V(5)/V(1) is 8.00."),
+        (
+            {"other_s": 4.0},
+            0.35,
+            "V(5)/V(1) is 1.20, and sampling 5 tokens and the rest of the round take 401 ms.",
+        ),
+        (
+            {},
+            0.3,
+            "V(5)/V(1) is 1.20, and of what its parts promise the setting has reached 15 %.",
+        ),
+    ],
+    ids=["verifying", "the rest", "less than its parts"],
+)
+def test_the_reason_of_the_limit_is_what_bounds_it(
+    changes: dict[str, float], speedup: float, reason: str
+) -> None:
+    terms = measured(replace(SPECULATIVE, times=replace(SPECULATIVE.times, **changes)))
+    text = told(speedup, terms)
+    assert "Even a free, perfect draft of this length would give 0." in text
+    assert text.endswith(f"since {reason}")
+
+
+def test_an_acceptance_that_would_pay_is_left_out_where_it_is_the_one_that_is() -> None:
+    ngram = replace(SPECULATIVE, n_accepted=0, n_rejections=1, n_drafted=1, n_steps=0, chain_s=0.0)
+    times = replace(SPECULATIVE.times, draft_s=1e-6, verify_s=0.5)
+    found = find(
+        measured(replace(ngram, times=times)),
+        speedup=0.99999,
+        is_measured=True,
+        costs=None,
+        has_floor=True,
+    )
+    assert found.break_even_alpha == pytest.approx(0, abs=5e-4)
+    text = paragraph(found, recommended=False)
+    assert "instead of 0.000" not in text
+    assert "To pay" not in text
+
+
 def test_drafts_for_nothing_are_not_asked_to_be_faster() -> None:
     times = replace(SPECULATIVE.times, draft_s=1e-6)
     ngram = replace(SPECULATIVE, n_steps=0, chain_s=0.0, times=times)

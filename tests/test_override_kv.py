@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
@@ -170,3 +171,31 @@ def test_bench_marks_the_result(spectui: Spectui, tiny: TinyPath) -> None:
     assert f"NOTE: {tiny(MOE).name} runs with {ONE.text}" in spectui.out
     assert spectui("bench", *given, "--override-kv", ONE.text, "--json", "-") == 0
     assert json.loads(spectui.out)["target"]["override_kv"] == [ONE.text]
+
+
+@pytest.mark.parametrize(
+    "command", [("probe", "experts"), ("trace", "--no-costs")], ids=["probe", "trace"]
+)
+def test_probe_and_trace_mark_the_result(
+    spectui: Spectui, tiny: TinyPath, prompts: Path, command: tuple[str, ...]
+) -> None:
+    given: list[object] = [
+        "-m",
+        tiny(MOE),
+        "-c",
+        256,
+        "-n",
+        8,
+        "-t",
+        1,
+        "--prompts",
+        prompts,
+        "--quiet",
+    ]
+    if command[0] == "trace":
+        given += ["-md", tiny(CLOSE_DRAFT)]
+    assert spectui(*command, *given) == 0, spectui.err
+    assert "NOTE:" not in spectui.out
+    assert spectui(*command, *given, "--override-kv", ONE.text) == 0, spectui.err
+    told = " ".join(spectui.out.split())
+    assert f"NOTE: {tiny(MOE).name} runs with {ONE.text}: its output is not that of" in told

@@ -34,7 +34,14 @@ BAD_LINES = [
     pytest.param(b'{"prompt": "a"', "invalid JSON", id="truncated"),
     pytest.param(b"prompt: a", "invalid JSON", id="not JSON"),
     pytest.param(b'{"prompt": "a"} {"prompt": "b"}', "invalid JSON", id="two objects"),
-    pytest.param(b'{"prompt": "\\ud800"}', "invalid JSON", id="half a surrogate pair"),
+    pytest.param(
+        b'{"prompt": "\\ud800 x"}',
+        r"invalid JSON (a \ud800 to \udfff without its other half is no character)",
+        id="half a surrogate pair",
+    ),
+    pytest.param(
+        b'{"prompt": "\\ud83d\\ude00"', "invalid JSON (Input data was truncated)", id="a whole one"
+    ),
     pytest.param(b'["a"]', "expected `object`, got `array`", id="an array"),
     pytest.param(b"[" * 100_000, "expected `object`, got `array`", id="deep nesting"),
     pytest.param(b'{"prompt": "a", "temp": 1}', "unknown field `temp`", id="unknown key"),

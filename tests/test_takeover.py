@@ -182,10 +182,17 @@ def test_drafting_by_a_model_needs_no_word(kind: str) -> None:
     assert (only(f"--spec-type {kind}"), extra(f"--spec-type {kind}")) == ({}, ())
 
 
-@pytest.mark.parametrize("kind", ["suffix", "ngram-simple,draft-eagle3", "draft:x=1"])
+@pytest.mark.parametrize("kind", ["suffix", "draft:x=1"])
 def test_other_drafting_is_an_error_since_it_would_win_over_what_was_measured(kind: str) -> None:
     with pytest.raises(BadInputError, match=f"--spec-type {kind}: spectui drafts with a model"):
         only(f"--spec-type {kind}")
+
+
+@pytest.mark.parametrize("kind", ["draft-eagle3", "draft-dflash", "draft-dspark"])
+def test_drafting_that_is_the_servers_alone_is_said_to_be_so(kind: str) -> None:
+    said = f"of {kind}, llama-server can run it, and spectui's in-process engine cannot"
+    with pytest.raises(BadInputError, match=said):
+        only(f"--spec-type ngram-simple,{kind}")
 
 
 def test_ngram_drafters_are_taken_over_with_their_options() -> None:

@@ -403,7 +403,7 @@ def test_the_draft_is_switched_off_and_on_with_its_settings() -> None:
 
 @pytest.mark.parametrize(
     "alone",
-    [SpeculationConfig(draft_max=2, mtp=True), SpeculationConfig(ngram=NgramConfig())],
+    [SpeculationConfig(draft_max=2, mtp=True), SpeculationConfig(ngram=NgramConfig(size_n=3))],
     ids=["mtp", "ngram"],
 )
 def test_what_drafts_without_a_draft_is_switched_off_and_on(alone: SpeculationConfig) -> None:

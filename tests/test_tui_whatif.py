@@ -15,14 +15,14 @@ from textual.widget import Widget
 from textual.widgets import Digits
 from textual.widgets._toast import Toast
 
-from spectui.config import SamplingConfig, Schedule, SpeculationConfig
+from spectui.config import NgramConfig, SamplingConfig, Schedule, SpeculationConfig
 from spectui.engine.events import Role
 from spectui.live.costs import KnownCosts, known_costs
 from spectui.live.events import ChatRecorded
 from spectui.live.launch import Launch, Pair
 from spectui.live.recording import ChatRecording, ChatText
 from spectui.live.traces import chat_trace as make_trace
-from spectui.live.whatif import Measured, Source, WhatIf, WhatIfState
+from spectui.live.whatif import Measured, Source, WhatIf, WhatIfState, whatif_state
 from spectui.replay.costs import Costs
 from spectui.replay.file import read_trace
 from spectui.replay.recorder import record_chains
@@ -219,8 +219,42 @@ def test_it_begins_with_the_setting_that_is_applied() -> None:
 
 def test_it_says_on_how_much_text_it_rests_and_what_is_predicted() -> None:
     shown = seen()
-    assert "What if: 148 tokens of 2 answers, replayed exactly." in shown
+    assert "What if SmolLM2-135M drafts: 148 tokens of 2 answers, replayed exactly." in shown
     assert "Speed: predicted (fast schedule), costs fitted to 210 rounds" in shown
+
+
+SIMPLE = SpeculationConfig(draft_max=48, ngram=NgramConfig())
+
+
+@pytest.mark.parametrize(
+    ("applied", "said"),
+    [
+        (SIMPLE, "In the chat ngram-simple drafts, which is not replayed here."),
+        (
+            speculation(4).after((SIMPLE,)),
+            "In the chat ngram-simple is asked first, which is not replayed here.",
+        ),
+        (speculation(4), ""),
+        (None, ""),
+    ],
+    ids=["ngram", "ahead", "draft", "off"],
+)
+def test_it_says_whom_of_those_who_draft_it_does_not_answer_for(
+    applied: SpeculationConfig | None, said: str
+) -> None:
+    shown = seen(state=whatif_state(CHAT, schedule=Schedule.FAST, applied=applied))
+    assert said in shown
+    assert ("not replayed here" in shown) is bool(said)
+
+
+def test_a_small_screen_says_that_the_draft_is_meant_where_others_draft() -> None:
+    state = whatif_state(CHAT, schedule=Schedule.FAST, applied=SIMPLE)
+    assert "What if the draft drafts: 148" in seen(state=state, size=(40, 12))
+
+
+def test_what_others_drafted_is_not_counted_as_drafted_by_who_is_replayed() -> None:
+    state = whatif_state(CHAT, schedule=Schedule.FAST, applied=SIMPLE)
+    assert "this session has drafted nothing often enough with it alone" in seen(state=state)
 
 
 KEYS: list[tuple[list[str], SpeculationConfig]] = [
@@ -540,7 +574,7 @@ def test_at_every_size_what_matters_is_in_view(size: tuple[int, int], glyphs: Gl
                 assert is_in_view(widget)
             assert is_in_view(app.whatif.query_one("#counts"))
             assert is_in_view(app.whatif.query_one(KeyBar))
-            assert "What if: 148 tokens of 2 answers" in app.text()
+            assert "148 tokens of 2 answers" in app.text()
             assert "esc Back" in app.text()
 
     drive(look, size=size, glyphs=glyphs)
@@ -789,13 +823,13 @@ def test_a_key_opens_it_on_what_the_session_recorded() -> None:
         await settled(pilot)
         await press_keys(pilot, "f10")
         shown = await looked(cockpit, pilot)
-        assert "What if: 148 tokens of 2 answers, replayed exactly." in shown
+        assert "drafts: 148 tokens of 2 answers, replayed exactly." in shown
         # Four are drafted in the chat.
         assert screen_of(cockpit).setting == speculation(4)
         assert "in use in a trial of tuning: 12.0 tokens/s" in shown
         post(cockpit, replace(CHAT, texts=CHAT.texts[:1]))
         await settled(pilot)
-        assert "What if: 59 tokens of 1 answer, replayed" in await looked(cockpit, pilot)
+        assert "drafts: 59 tokens of 1 answer, replayed" in await looked(cockpit, pilot)
         cockpit.tuning(TuningState(records=(trial(0), trial(1, arm(4), 1.5))))
         await settled(pilot)
         assert "in a trial of tuning: 15.0 tokens/s" in await looked(cockpit, pilot)

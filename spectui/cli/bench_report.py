@@ -12,6 +12,11 @@ from spectui.tune.bench import BenchResult
 from spectui.tune.statistics import Speedup
 from spectui.tune.workload import Workload
 
+_NOTHING_DRAFTED = (
+    "nothing was drafted, so that every round was the target's own, and the speedup is the "
+    "machine's noise"
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benched:
@@ -41,8 +46,14 @@ def table(found: Sequence[Benched]) -> str:
     return f"{drawn(columns)}\n\n" + wrapped(
         "prompt: tokens, the median. off, on: tokens/s. rate: accepted of drafted tokens. per "
         "round: tokens. lossless: whether the output is the target's own, but for rounding; "
-        "compared for complete runs of greedy output only."
+        "compared for complete runs of greedy output only." + _of_noise(found)
     )
+
+
+def _of_noise(found: Sequence[Benched]) -> str:
+    if all(one.result.counters.n_drafted for one in found):
+        return ""
+    return f" Where rate is –, {_NOTHING_DRAFTED}."
 
 
 def _row(one: Benched) -> tuple[str, ...]:
@@ -83,6 +94,8 @@ def summary(result: BenchResult, target: ModelInfo) -> str:
         f"acceptance  {acceptance}",
         f"lossless    {_lossless(result)}",
     ]
+    if not counters.n_drafted:
+        lines.append(f"NOTE: {_NOTHING_DRAFTED}.")
     if target.alteration is not None:
         lines.append(f"NOTE: {target.alteration}.")
     return "\n".join(lines)

@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from spectui.cli.options_placement import Decorator
-from spectui.cli.request import SharedOptions
-from spectui.cli.values import INT_MAX, Fraction, ListOf, WholeNumber
+from spectui.cli.values import INT_MAX, DrafterKind, Fraction, ListOf, WholeNumber
 from spectui.config import (
     CACHE_LONGEST,
     MODEL_KIND,
     MTP_KIND,
+    NGRAM_LARGEST,
     NgramConfig,
     NgramKind,
     SpeculationConfig,
@@ -24,8 +24,6 @@ from spectui.errors import UsageError
 
 # Click offers the names of an enumeration's members, not what they stand for.
 _KIND_NAMES = [kind.value for kind in NgramKind]
-_LARGEST = 1024
-"""That llama-server takes for an n-gram drafter."""
 _LONGEST = {
     NgramKind.SIMPLE: 48,
     NgramKind.MAP_K: 48,
@@ -43,7 +41,11 @@ _HELP = {
     "n_min": "Drafts of {kind} that end before this length are dropped.",
     "n_max": "Most tokens per draft of {kind}.",
 }
+_WITHOUT_EFFECT = "No effect: llama.cpp does not look at it for {kind}."
+"""``common_ngram_map_draft`` drafts from a key alone before it counts the hits."""
 
+MODEL_PARAMETERS = ("draft_max", "draft_min", "draft_p_min")
+"""What click calls the options of a draft model, which MTP layers have as well."""
 _MODEL: tuple[Decorator, ...] = (
     click.option(
         "--draft-max",
@@ -82,7 +84,7 @@ _MODEL: tuple[Decorator, ...] = (
 
 _KINDS: Decorator = click.option(
     "--spec-type",
-    type=ListOf(click.Choice([MODEL_KIND, MTP_KIND, *_KIND_NAMES])),
+    type=ListOf(DrafterKind([MODEL_KIND, MTP_KIND, *_KIND_NAMES])),
     metavar="LIST",
     help=(
         f"Who drafts: {MODEL_KIND}, {MTP_KIND} (the target's own MTP layers), "
@@ -94,41 +96,47 @@ _KINDS: Decorator = click.option(
 
 def _ngram_options() -> Iterator[Decorator]:
     for kind in NgramKind:
-        for flag, (name, default) in zip(ngram_flags(kind), _defaults(kind).items(), strict=True):
+        for flag, (name, default) in zip(ngram_flags(kind), defaults_of(kind).items(), strict=True):
             yield click.option(
                 flag,
-                _parameter(kind, name),
+                parameter_of(kind, name),
                 type=_range(name),
                 default=default,
                 show_default=True,
                 metavar="N",
-                help=_HELP[name].format(kind=kind),
+                help=_help(kind, name),
             )
 
 
 def _replayed_options() -> Iterator[Decorator]:
     """The same as lists, for replays of many settings."""
     for kind in NgramKind:
-        for flag, (name, default) in zip(ngram_flags(kind), _defaults(kind).items(), strict=True):
+        for flag, (name, default) in zip(ngram_flags(kind), defaults_of(kind).items(), strict=True):
             yield click.option(
                 flag,
-                _parameter(kind, name),
+                parameter_of(kind, name),
                 type=ListOf(_range(name)),
                 default=(),
                 metavar="N,...",
-                help=f"{_HELP[name].format(kind=kind)[:-1]} (default: {default}).",
+                help=f"{_help(kind, name)[:-1]} (default: {default}).",
             )
 
 
-def _defaults(kind: NgramKind) -> dict[str, int]:
+def _help(kind: NgramKind, name: str) -> str:
+    is_idle = kind is NgramKind.MAP_K and name == "min_hits"
+    return (_WITHOUT_EFFECT if is_idle else _HELP[name]).format(kind=kind)
+
+
+def defaults_of(kind: NgramKind) -> dict[str, int]:
+    """Llama-server's own."""
     return NgramConfig(kind=kind).options(_LONGEST[kind])
 
 
 def _range(name: str) -> WholeNumber:
-    return WholeNumber(_SMALLEST.get(name, 1), _LARGEST)
+    return WholeNumber(_SMALLEST.get(name, 1), NGRAM_LARGEST)
 
 
-def _parameter(kind: NgramKind, name: str) -> str:
+def parameter_of(kind: NgramKind, name: str) -> str:
     """What click calls an option of ``kind``."""
     return f"spec_{kind.replace('-', '_')}_{name}"
 
@@ -138,12 +146,13 @@ DRAFTING: tuple[Decorator, ...] = (_KINDS, *_MODEL, *_ngram_options())
 REPLAYED_NGRAMS: tuple[Decorator, ...] = (
     click.option(
         "--spec-type",
-        type=ListOf(click.Choice([MODEL_KIND, *_KIND_NAMES])),
+        type=ListOf(DrafterKind([MODEL_KIND, *_KIND_NAMES])),
         default=(),
         metavar="LIST",
         help=(
             "Also replay these n-gram drafters; naming one of their options does as well. With "
-            f"{MODEL_KIND} among them they are asked before the drafts, instead of alone."
+            f"{MODEL_KIND} among them, which is whoever the trace recorded, MTP layers included, "
+            "they are asked before that, instead of alone."
         ),
     ),
     *_replayed_options(),
@@ -156,29 +165,10 @@ def take_drafting(parsed: Mapping[str, Any]) -> tuple[SpeculationConfig, dict[st
     Raises:
         UsageError: the setting would never draft.
     """
-    names = {"spec_type", "draft_max", "draft_min", "draft_p_min"}
-    names |= {_parameter(kind, name) for kind in NgramKind for name in _defaults(kind)}
+    names = {"spec_type", *MODEL_PARAMETERS}
+    names |= {parameter_of(kind, name) for kind in NgramKind for name in defaults_of(kind)}
     rest = {name: value for name, value in parsed.items() if name not in names}
     return _setting(parsed, parsed["spec_type"] or (MODEL_KIND,)), rest
-
-
-def check_drafting(options: SharedOptions, speculation: SpeculationConfig) -> None:
-    """Refuse options of a draft where the target's own MTP layers draft.
-
-    Raises:
-        UsageError: some were given.
-    """
-    if not speculation.mtp:
-        return
-    if options.model_draft:
-        raise UsageError(
-            f"--spec-type {MTP_KIND} drafts with the target's own MTP layers; leave out -md"
-        )
-    if {options.cache_type_k_draft, options.cache_type_v_draft} != {"f16"}:
-        raise UsageError(
-            f"-ctkd and -ctvd: with --spec-type {MTP_KIND} the engine keeps the cache of the MTP "
-            "layers in f16; leave them out"
-        )
 
 
 def _setting(parsed: Mapping[str, Any], wanted: Sequence[str]) -> SpeculationConfig:
@@ -189,9 +179,7 @@ def _setting(parsed: Mapping[str, Any], wanted: Sequence[str]) -> SpeculationCon
             f"--spec-type {MODEL_KIND},{MTP_KIND}: llama-server has one draft context; name one"
         )
     if MODEL_KIND in wanted or MTP_KIND in wanted:
-        longest, shortest, floor = (
-            parsed[name] for name in ("draft_max", "draft_min", "draft_p_min")
-        )
+        longest, shortest, floor = (parsed[name] for name in MODEL_PARAMETERS)
         setting = model_setting(longest, shortest, floor)
         settings.append(replace(setting, mtp=MTP_KIND in wanted))
     *ahead, own = settings
@@ -199,7 +187,7 @@ def _setting(parsed: Mapping[str, Any], wanted: Sequence[str]) -> SpeculationCon
 
 
 def _ngram(parsed: Mapping[str, Any], kind: NgramKind) -> SpeculationConfig:
-    return _checked(kind, {name: parsed[_parameter(kind, name)] for name in _defaults(kind)})
+    return _checked(kind, {name: parsed[parameter_of(kind, name)] for name in defaults_of(kind)})
 
 
 def replayed_ngrams(parsed: Mapping[str, Any]) -> Iterator[SpeculationConfig]:
@@ -227,8 +215,8 @@ def _replayed_kinds(parsed: Mapping[str, Any]) -> list[list[SpeculationConfig]]:
     """Settings of each kind that was named, in llama-server's precedence."""
     found = []
     for kind in NgramKind:
-        defaults = _defaults(kind)
-        given = {name: parsed[_parameter(kind, name)] for name in defaults}
+        defaults = defaults_of(kind)
+        given = {name: parsed[parameter_of(kind, name)] for name in defaults}
         if kind in parsed["spec_type"] or any(given.values()):
             lists = [values or (defaults[name],) for name, values in given.items()]
             options = [dict(zip(given, values, strict=True)) for values in product(*lists)]

@@ -9,7 +9,7 @@ import click
 
 from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
 from spectui.cli.options_placement import CONTEXT, PLACEMENT, Decorator
-from spectui.cli.values import INT_MAX, Fraction, ListOf, WholeNumber
+from spectui.cli.values import INT_MAX, DrafterKind, Fraction, ListOf, WholeNumber
 from spectui.config import MODEL_KIND, MTP_KIND, Schedule
 
 _PAIR: tuple[Decorator, ...] = (
@@ -86,7 +86,7 @@ _DRAFT_DIR: Decorator = click.option(
 _DRAFTERS: Decorator = click.option(
     "--spec-type",
     cls=FromUserOnly,
-    type=ListOf(click.Choice([MODEL_KIND, MTP_KIND])),
+    type=ListOf(DrafterKind([MODEL_KIND, MTP_KIND])),
     default=(),
     metavar="LIST",
     help=(

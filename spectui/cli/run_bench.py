@@ -7,7 +7,8 @@ from typing import Any
 
 from spectui.cli.bench_report import Benched, summary, table
 from spectui.cli.documents.bench import bench_document, benches_document
-from spectui.cli.drafting import check_drafting, take_drafting
+from spectui.cli.drafting import take_drafting
+from spectui.cli.drafting_checks import check_drafting, check_typed
 from spectui.cli.given import Models, find_models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
@@ -55,6 +56,7 @@ def bench(
         CancelledError: it was interrupted; what was measured has been printed.
         UsageError: options that contradict each other.
     """
+    check_typed(parsed)
     speculation, shared = take_drafting(parsed)
     given = SharedOptions(**shared, temp=temps[0])
     check_drafting(given, speculation)

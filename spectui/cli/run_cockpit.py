@@ -11,7 +11,8 @@ import click
 import psutil
 
 from spectui.cli.defaults import EXTRA
-from spectui.cli.drafting import check_drafting, take_drafting
+from spectui.cli.drafting import take_drafting
+from spectui.cli.drafting_checks import check_drafting, check_typed
 from spectui.cli.failure import report_failure
 from spectui.cli.guard import greet, in_child, let_end, take_back_greeting
 from spectui.cli.preset_models import with_preset_models
@@ -46,6 +47,7 @@ class CockpitOptions:
 
 def run(parsed: dict[str, Any]) -> None:
     """Show the screen until the user quits."""
+    check_typed(parsed)
     settings = read_settings()
     launch = make_launch(parsed, settings, extra=_extra())
     log = ensure_dir(data_dir() / "logs") / "spectui.log"

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from spectui.cli.drafting import check_drafting, take_drafting
+from spectui.cli.drafting import take_drafting
+from spectui.cli.drafting_checks import check_drafting
 from spectui.cli.output import check_writable, complain, say
 from spectui.cli.request import SharedOptions
 from spectui.config import Schedule, SpeculationConfig

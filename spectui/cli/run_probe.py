@@ -17,7 +17,7 @@ from spectui.engine.commands import Generate, ProbeExperts
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError, UsageError
-from spectui.models.sizes import bytes_text
+from spectui.models.sizes import bytes_text, counted
 from spectui.monitor.machine import this_machine
 from spectui.tune.experts import ExpertUse, Routing, expert_use
 from spectui.tune.workload import WorkItem, Workload, tokenize
@@ -99,17 +99,28 @@ def _told(use: ExpertUse, target: ModelLoaded) -> str:
         f"{target.info.path.name}: {use.n_used} of {use.n_experts} experts per token in "
         f"{use.n_layers} layers, counted on {use.n_tokens} tokens of its own answers."
     )
-    return f"{wrapped(head)}\n\n{drawn(table)}\n\n{wrapped(_meaning(use))}"
+    told = f"{wrapped(head)}\n\n{drawn(table)}\n\n{wrapped(_meaning(use))}"
+    altered = target.info.alteration
+    return told if altered is None else f"{told}\nNOTE: {altered}."
 
 
 def _meaning(use: ExpertUse) -> str:
-    last, reached = use.batches[-1], use.saturation
-    if reached is None:
-        filled = f"A batch of {last.n_tokens} touches {last.union / use.n_experts:.0%} of all."
-    else:
-        filled = f"From {reached} tokens on a batch touches nine tenths of all experts."
     return (
         "batch: tokens of one decode, a draft and the token before it. experts: that at least one "
-        "of them is routed to, the mean over layers and batches. uniform: if tokens chose at "
-        f"random. {filled}"
+        "of them is routed to, the mean over layers and batches. of layers: the same in the layer "
+        "with fewest and in that with most. uniform: if tokens chose at random. from RAM: weights "
+        f"that such a batch reads there, those outside the experts included. {_filled(use)}"
     )
+
+
+def _filled(use: ExpertUse) -> str:
+    lengths = [one.n_tokens for one in use.batches]
+    last, reached = use.batches[-1], use.saturation
+    if reached is None:
+        return f"A batch of {last.n_tokens} touches {last.union / use.n_experts:.0%} of all."
+    before = max((n for n in lengths if n < reached), default=0)
+    shortest = counted(reached, "token")
+    if reached > before + 1:
+        # Those in between were not counted.
+        shortest = f"{before + 1} to {shortest}"
+    return f"The shortest batch that touches nine tenths of all experts has {shortest}."

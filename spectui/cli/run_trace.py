@@ -88,7 +88,10 @@ def trace(
         workload=workload,
         schedule=options.schedule_kind(),
     )
+    altered = target.info.alteration
     notes = tuple(_without_costs(recorded)) if costs else ()
+    if altered is not None:
+        notes = (*notes, f"NOTE: {altered}.")
     path = out or _new_file(recorded)
     _write(recorded, tracing, path, notes, keep_text=keep_text, options=options)
 
@@ -175,12 +178,12 @@ def _without_costs(recorded: Trace) -> Iterator[str]:
 def _summary(tracing: Tracing, n_tokens: int) -> str:
     told = (
         f"{counted(len(tracing.recordings), 'prompt')}, {counted(n_tokens, 'token')}: the target "
-        f"took {tracing.baseline_s:.1f} s"
+        f"took {tracing.baseline_s:.1f} s to write them"
     )
     if not (tracing.baseline_s and tracing.draft_s):
         return told
     cost = tracing.draft_s / tracing.baseline_s
-    return f"{told}, the drafts {tracing.draft_s:.1f} s ({cost:.2f} of that)"
+    return f"{told}, the drafts {tracing.draft_s:.1f} s to go along them, {cost:.2f} times as long"
 
 
 def _new_file(recorded: Trace) -> Path:

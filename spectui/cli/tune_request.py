@@ -37,15 +37,20 @@ class TuneOptions:
         """Parse ``--tune``.
 
         Raises:
-            UsageError: it names an unknown parameter, or none.
+            UsageError: it names an unknown parameter, or none in some place.
         """
-        wanted = [name.strip() for name in self.tuned.split(",") if name.strip()]
+        wanted = [name.strip() for name in self.tuned.split(",")]
         known = [str(parameter) for parameter in Parameter]
+        if not any(wanted):
+            raise UsageError(f"--tune names nothing; choose among {', '.join(known)}")
+        if not all(wanted):
+            raise UsageError(
+                f"--tune {self.tuned!r} has an empty place; write one or more of "
+                f"{', '.join(known)}, with commas between them"
+            )
         for name in wanted:
             if name not in known:
                 raise UsageError(f"--tune {name}: unknown; choose among {', '.join(known)}")
-        if not wanted:
-            raise UsageError(f"--tune names nothing; choose among {', '.join(known)}")
         return frozenset(Parameter(name) for name in wanted)
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from spectui.config import MODEL_KIND, MTP_KIND, ONLY_BY_SERVER, SERVER_KINDS
+
 INT_MAX = 2**31 - 1
 """llama.cpp's sizes and counts are 32-bit."""
 
@@ -79,6 +81,28 @@ def _between(numbers: click.IntRange | click.FloatRange) -> str:
     if numbers.max is None or numbers.max >= INT_MAX:
         return f"of at least {numbers.min}"
     return f"from {numbers.min} to {numbers.max}"
+
+
+class DrafterKind(click.Choice[str]):
+    """Who drafts, by llama-server's names; what cannot be here says why."""
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """Parse, or fail with what is accepted."""
+        if value in SERVER_KINDS:
+            self.fail(f"{value}: {ONLY_BY_SERVER}; name one of {self._names()}", param, ctx)
+        if value == "none":
+            told = "none is no drafter; the target alone is measured beside every setting, and "
+            told += f"the screen runs it without -md; name one of {self._names()}"
+            self.fail(told, param, ctx)
+        if value == MTP_KIND and MTP_KIND not in self.choices:
+            stands = f"{MODEL_KIND} stands for whoever the trace recorded, MTP layers included"
+            self.fail(f"{value}: {stands}; name one of {self._names()}", param, ctx)
+        return str(super().convert(value, param, ctx))
+
+    def _names(self) -> str:
+        return ", ".join(map(str, self.choices))
 
 
 class ListOf(click.ParamType[tuple[Any, ...]]):

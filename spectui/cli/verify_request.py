@@ -9,7 +9,8 @@ import click
 from click.core import ParameterSource
 
 from spectui.cli.defaults import EXTRA
-from spectui.cli.drafting import check_drafting, take_drafting
+from spectui.cli.drafting import take_drafting
+from spectui.cli.drafting_checks import check_drafting
 from spectui.cli.given import find_models
 from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import Progress

@@ -78,7 +78,7 @@ def _check_speculation(speculation: SpeculationConfig, room: int) -> None:
     if draft_max > room:
         raise UsageError(
             f"draft_max {draft_max} is more than the {room} tokens that the target was loaded for; "
-            "raise -b, or load it for longer drafts"
+            "lower it, or load the target for longer drafts"
         )
     is_simple = ngram is not None and ngram.kind is NgramKind.SIMPLE
     if ngram is not None and is_simple and not 1 <= ngram.size_n <= draft_max:

@@ -1,6 +1,6 @@
 """Who drafts: the forms that ``--spec-type`` has in llama.cpp and in ik_llama.cpp."""
 
-from spectui.config import MODEL_KIND, MTP_KIND, NgramKind
+from spectui.config import MODEL_KIND, MTP_KIND, ONLY_BY_SERVER, SERVER_KINDS, NgramKind
 from spectui.errors import BadInputError
 
 _NONE = "none"
@@ -36,6 +36,9 @@ def drafting(value: str) -> dict[str, tuple[str, ...]]:
     """
     kind, colon, settings = value.partition(":")
     named = [_NAMES.get(one, one) for one in (kind if colon else value).split(",")]
+    for one in SERVER_KINDS:
+        if one in named:
+            raise BadInputError(f"--spec-type {value}: of {one}, {ONLY_BY_SERVER}; take it out")
     if not _KNOWN.issuperset(named):
         raise _unknown(value)
     found = _settings(value, named, settings) if colon else {}

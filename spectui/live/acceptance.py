@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from spectui.live.expectation import draft_step_s
 from spectui.live.throughput import ratio
+from spectui.models.sizes import counted
 from spectui.speculative.counters import Counters, Round
 
 
@@ -68,7 +69,7 @@ def _reason(turn: Counters, *, by_ngrams: bool) -> str | None:
         return None
     if not turn.n_rounds:
         return "nothing has been drafted yet"
-    why = "draft_p_min or draft_min drops them all"
     if by_ngrams:
-        why = "the text has not repeated itself yet"
-    return f"no draft in {turn.n_rounds} rounds: {why}"
+        return f"no draft in {counted(turn.n_rounds, 'round')} of this turn: too little to repeat"
+    why = "draft_p_min or draft_min drops them all"
+    return f"no draft in {counted(turn.n_rounds, 'round')}: {why}"

@@ -118,8 +118,8 @@ def _frequent(observed: Sequence[Observed]) -> list[Observed]:
 
 
 def _too_few(lengths: Sequence[int]) -> str:
-    said = "none often enough" if not lengths else "only " + " and ".join(map(str, lengths))
+    said = "only " + " and ".join(map(str, lengths)) if any(lengths) else "nothing often enough"
     return (
         f"tokens/s is not known: that takes rounds of {_MIN_LENGTHS} different lengths, and this "
-        f"session has drafted {said}; chat with other settings, or tune"
+        f"session has drafted {said} with it alone; chat with other settings, or tune"
     )

@@ -50,7 +50,9 @@ class WhatIfState:
     known: KnownCosts = _UNKNOWN
     measured: tuple[Measured, ...] = ()
     applied: SpeculationConfig | None = None
-    """How the next answer will be drafted; None for not at all."""
+    """How the next answer will be drafted; None for not at all, or not by who is recorded alone."""
+    other: SpeculationConfig | None = None
+    """How it will be drafted by others, or with their help: that is not replayed."""
 
 
 def whatif_state(
@@ -70,6 +72,7 @@ def whatif_state(
         tuned: costs that tuning measured of this pair with who is recorded.
         trials: of the search.
     """
+    alone = recording.alone(applied)
     return WhatIfState(
         recording=recording,
         schedule=schedule,
@@ -77,7 +80,8 @@ def whatif_state(
             recording.runs, recording.baseline, schedule, tuned, mtp=recording.is_mtp
         ),
         measured=(*chat_points(recording, schedule), *trial_points(recording, trials)),
-        applied=recording.alone(applied),
+        applied=alone,
+        other=applied if alone is None else None,
     )
 
 

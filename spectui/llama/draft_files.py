@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from spectui.config import MTP_KIND
+from spectui.config import MTP_KIND, SERVER_KINDS
 from spectui.errors import BadInputError
 from spectui.llama.gguf_file import GgufFile
 
-_EAGLE3, _DFLASH, _DSPARK = "draft-eagle3", "draft-dflash", "draft-dspark"
+_EAGLE3, _DFLASH, _DSPARK = SERVER_KINDS
 _NAMES = {
     _EAGLE3: "an EAGLE-3 draft",
     _DFLASH: "a DFlash draft",

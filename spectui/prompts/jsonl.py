@@ -1,5 +1,8 @@
 """One line of a prompts file: decoding, defaults, and what can be wrong with it."""
 
+import json
+import re
+
 from msgspec import UNSET, DecodeError, Struct, UnsetType, ValidationError
 from msgspec.json import Decoder
 
@@ -8,6 +11,7 @@ from spectui.prompts.prompt import ChatMessage, Prompt
 
 ROLES = ("system", "user", "assistant", "tool")
 DEFAULT_CATEGORY = "user"
+_ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")
 LINE_FORM = (
     'write one JSON object per line, {"id": ..., "category": ..., "prompt": ...} '
     'or {"id": ..., "category": ..., "messages": [{"role": ..., "content": ...}]}'
@@ -26,10 +30,25 @@ def decode_line(line: str, *, where: str, default_id: str) -> Prompt:
         reason = str(error)
         raise BadInputError(f"{where}: {reason[0].lower()}{reason[1:]}; {LINE_FORM}") from error
     except DecodeError as error:
-        raise BadInputError(f"{where}: invalid JSON ({error}); {LINE_FORM}") from error
+        reason = _HALF_PAIR if _has_half_pair(line) else str(error)
+        raise BadInputError(f"{where}: invalid JSON ({reason}); {LINE_FORM}") from error
     if problem := _problem(fields):
         raise BadInputError(f"{where}: {problem}")
     return _to_prompt(fields, default_id)
+
+
+_HALF_PAIR = r"a \ud800 to \udfff without its other half is no character"
+
+
+def _has_half_pair(line: str) -> bool:
+    """Whether that is what is wrong: msgspec takes such an escape for the end of the line."""
+    if not _ESCAPED.search(line):
+        return False
+    try:
+        text = json.dumps(json.loads(line), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return False
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 class _MessageFields(Struct, forbid_unknown_fields=True):

@@ -51,6 +51,10 @@ class Findings:
     """V(n)/V(1) at the length where ``limit`` is reached."""
     limit_drafted: float
     """That length."""
+    limit_rest_s: float
+    """What a round with such a draft takes beside verifying."""
+    limit_of_parts: float
+    """``limit`` as the parts of the round have it, before it is scaled to the speedup."""
     limit_is_general: bool
     """Whether it holds for all lengths; without costs only that of the setting is known."""
 
@@ -103,6 +107,8 @@ def find(
         limit=limit,
         limit_verify_ratio=at.verify_s / one_token_s,
         limit_drafted=at.drafted,
+        limit_rest_s=at.fixed_s + at.token_s * (at.drafted + 1),
+        limit_of_parts=at.speedup(1.0, 0.0),
         limit_is_general=costs is not None,
     )
 

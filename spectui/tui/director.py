@@ -200,9 +200,13 @@ class Director:
     def _load_failed(self, reason: str) -> None:
         self._screen.loading_bars.finish()
         if self._target is not None and self.setup is not None:
-            self._screen.setup = replace(self.setup, draft=None, speculation=None)
+            left = replace(self.setup, draft=None)
+            self._screen.setup = replace(left, speculation=left.drafting)
             self._resume_talk()
-            self.talk.say("notice", f"{reason.rstrip('.')}. The target runs without a draft.")
+            runs = (
+                "The target runs without a draft" if left.drafting is None else "It is not needed"
+            )
+            self.talk.say("notice", f"{reason.rstrip('.')}. {runs}.")
             self._ready()
             return
         self._resumed = None
@@ -262,7 +266,9 @@ class Director:
         """
         if self.setup is None:
             return
-        self.speculate(changed.speculation)
+        self.speculate(changed.wanted)
+        if changed.speculation is None:
+            self.speculate(None)
         schedule = self._possible(changed.schedule)
         if schedule is not changed.schedule:
             self._warn(f"The schedule stays {schedule}: {ONLY_SERVER}.")

@@ -17,6 +17,8 @@ _WHOLE_MS = 10
 """Milliseconds from which on no digit stands after the point."""
 _SMALL = 0.005
 """Share of a round that rounds to 0 %."""
+_FOLLOWS = 1.05
+"""How far off a reason may be from what it explains."""
 _NOTHING_DRAFTED = (
     "Not explained: nothing was drafted on these prompts, so that every round was the target's own."
 )
@@ -185,12 +187,13 @@ def _demands(found: Findings) -> str:
     if found.break_even_step_s is not None:
         ways.append(f"a draft under {_ms(found.break_even_step_s)}/token with the same acceptance")
     if found.break_even_alpha is not None:
-        now = found.terms.alpha
-        digits = 2 if round(found.break_even_alpha, 2) > round(now, 2) else 3
-        ways.append(
-            f"an acceptance α of {found.break_even_alpha:.{digits}f} instead of {now:.{digits}f} "
-            "at the same costs"
-        )
+        wanted, now = found.break_even_alpha, found.terms.alpha
+        digits = 2 if round(wanted, 2) > round(now, 2) else 3
+        told = [f"{alpha:.{digits}f}" for alpha in (wanted, now)]
+        if told[0] == told[1]:
+            # It breaks even as it is, but for what no digit shows.
+            return ""
+        ways.append(f"an acceptance α of {told[0]} instead of {told[1]} at the same costs")
     if ways:
         return f"To pay, it would take {' or '.join(ways)}."
     if found.drafts_are_free:
@@ -203,14 +206,26 @@ def _demands(found: Findings) -> str:
 
 
 def _limit(found: Findings) -> str:
-    n = f"{found.limit_drafted + 1:.3g}"
-    why = f"V({n})/V(1) is {found.limit_verify_ratio:.2f}"
-    draft, bound = "a free, perfect draft", "at most "
+    draft, bound, why = "a free, perfect draft", "at most ", _bound(found)
     if not found.limit_is_general:
         draft, bound = "a free, perfect draft of this length", ""
     if found.limit <= 1:
         return f"Even {draft} would give {bound}{_times(found.limit)}, since {why}."
     return f"{draft.capitalize()} would give {bound}{_times(found.limit)}: {why}."
+
+
+def _bound(found: Findings) -> str:
+    """What keeps the limit from being higher."""
+    n = found.limit_drafted + 1
+    why = f"V({n:.3g})/V(1) is {found.limit_verify_ratio:.2f}"
+    enough = max(1.0, _FOLLOWS * found.limit)
+    if n / found.limit_verify_ratio <= enough:
+        return why
+    if found.limit_of_parts <= enough:
+        rest = _ms(found.limit_rest_s)
+        return f"{why}, and sampling {n:.3g} tokens and {REST} of the round take {rest}"
+    share = _percent(found.limit / found.limit_of_parts)
+    return f"{why}, and of what its parts promise the setting has reached {share}"
 
 
 def _ms(seconds: float) -> str:

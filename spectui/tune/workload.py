@@ -26,6 +26,8 @@ class Workload:
     items: tuple[WorkItem, ...]
     n_predict: int
     sampling: SamplingConfig
+    prompt_length: int | None = None
+    """Tokens that every prompt was given; None where each has its own."""
 
     def first(self, n: int) -> "Workload":
         """The same with the first ``n`` prompts only."""
@@ -54,7 +56,7 @@ def tokenize(
         if needed > n_ctx:
             raise BadInputError(
                 f"prompt {prompt.id} has {len(tokens)} tokens, which with {n_predict} to predict "
-                f"needs a context of {needed}, but it has {n_ctx}; raise -c or leave it out"
+                f"needs a context of {needed}, but it has {n_ctx}; raise -c"
             )
         items.append(WorkItem(id=prompt.id, category=prompt.category, tokens=tokens))
     return Workload(items=tuple(items), n_predict=n_predict, sampling=sampling)
@@ -80,4 +82,6 @@ def with_length(workload: Workload, n_tokens: int) -> Workload:
         text = (first, *kept[len(kept) - n_tokens + 1 :])
         return replace(items[index], tokens=text)
 
-    return replace(workload, items=tuple(map(lengthened, range(len(items)))))
+    return replace(
+        workload, items=tuple(map(lengthened, range(len(items)))), prompt_length=n_tokens
+    )

@@ -39,7 +39,7 @@ def bench_document(
         **header("bench", machine),
         "target": model(target),
         "draft": _draft(draft, speculation),
-        "config": config(workload, speculation, schedule),
+        "config": {**config(workload, speculation, schedule), **_length(workload)},
         "baseline": throughput_of([pair.baseline for pair in result.pairs]),
         "speculative": {
             **throughput_of([pair.speculative for pair in result.pairs]),
@@ -56,6 +56,11 @@ def bench_document(
 def benches_document(runs: Sequence[Json], machine: Machine) -> Json:
     """``spectui.benches/1``: several temperatures or lengths of prompt, each a ``bench``."""
     return {**header("benches", machine), "runs": list(runs)}
+
+
+def _length(workload: Workload) -> Json:
+    length = workload.prompt_length
+    return {} if length is None else {"prompt_length": length}
 
 
 def _draft(draft: ModelLoaded | None, speculation: SpeculationConfig) -> Json:

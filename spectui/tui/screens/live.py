@@ -246,8 +246,7 @@ def describe(setup: LiveSetup) -> str:
     name = setup.target.path.stem
     temp = "" if setup.sampling.temp <= 0 else f", temp {setup.sampling.temp:g}"
     if setup.drafting is None:
-        off = "draft off" if setup.can_draft else "no draft"
-        off = off if setup.draft is None else f"{off} ({setup.draft.path.stem})"
+        off = f"draft off ({_resting(setup)})" if setup.can_draft else "no draft"
         return f"{name}, {off}{temp}"
     *ahead, last = (f"{one.kind} {one.summary}".strip() for one in setup.drafting.chain)
     if setup.drafting.mtp:
@@ -256,3 +255,11 @@ def describe(setup: LiveSetup) -> str:
         return f"{', '.join((name, *ahead, last))}{temp}"
     pair = f"{name} + {setup.draft.path.stem}"
     return f"{', '.join((pair, *ahead, setup.drafting.summary, setup.schedule))}{temp}"
+
+
+def _resting(setup: LiveSetup) -> str:
+    """Who would draft if that were switched on."""
+    *ahead, last = (one.kind for one in setup.wanted.chain)
+    if setup.draft is not None and setup.wanted.has_model:
+        last = setup.draft.path.stem
+    return ", ".join((*ahead, last))

@@ -159,9 +159,9 @@ class WhatIfScreen(Screen[None]):
         self.set_class(whatif is not None, "-found")
         self.query_one("#empty", Static).update(f"What if\n\n{reason}")
         if whatif is not None:
-            self.query_one("#heading", Static).update(words.heading(whatif))
+            self.query_one("#heading", Static).update(words.heading(self._state, whatif))
             for basis in self.query(".basis").results(Static):
-                basis.update(own(words.basis(self._state, whatif), glyphs))
+                basis.update(own(words.basis(self._state, whatif, glyphs), glyphs))
             best = self.query_one("#best", Static)
             best.update(own(words.best(whatif, glyphs), glyphs))
             best.display = whatif.best is not None

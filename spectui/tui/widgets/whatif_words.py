@@ -6,8 +6,10 @@ from spectui.live.whatif import Source, WhatIf, WhatIfState
 from spectui.models.sizes import counted
 from spectui.replay.totals import Total
 from spectui.tui import units
-from spectui.tui.glyphs import Glyphs
+from spectui.tui.glyphs import ASCII, Glyphs
+from spectui.tui.text.names import fit, visible
 
+_NAME_CELLS = 40
 _DRAFT_GOES = "the draft goes along it"
 _TARGET_GOES = "the target goes along it once more with its MTP layers"
 _NOTHING_SAID = (
@@ -58,17 +60,27 @@ def _failure(recording: ChatRecording) -> str | None:
     return f"An answer could not be recorded: {recording.failure}."
 
 
-def heading(whatif: WhatIf) -> str:
+def heading(state: WhatIfState, whatif: WhatIf) -> str:
     """Return what is replayed, for a line that has room for nothing else."""
+    if whatif.is_mtp:
+        return _asked(f"What if {MTP_KIND} drafts", whatif)
+    # Who is only worth the room where it is another one than in the chat.
+    return _asked("What if" if state.other is None else "What if the draft drafts", whatif)
+
+
+def _asked(question: str, whatif: WhatIf) -> str:
     answers = counted(len(whatif.recordings), "answer")
-    asked = f"What if {MTP_KIND} drafts" if whatif.is_mtp else "What if"
-    return f"{asked}: {counted(whatif.n_tokens, 'token')} of {answers}"
+    return f"{question}: {counted(whatif.n_tokens, 'token')} of {answers}"
 
 
-def basis(state: WhatIfState, whatif: WhatIf) -> str:
-    """Return what is replayed, on how much text, and where the speed comes from."""
+def basis(state: WhatIfState, whatif: WhatIf, glyphs: Glyphs) -> str:
+    """Return who is replayed, on how much text, and where the speed comes from."""
     recording, source = state.recording, state.known.source
-    parts = [f"{heading(whatif)}, replayed exactly."]
+    name = visible(whatif.draft, ascii_only=glyphs is ASCII)
+    name = fit(name, _NAME_CELLS, glyphs.ellipsis)
+    parts = [f"{_asked(f'What if {name} drafts', whatif)}, replayed exactly."]
+    if state.other is not None:
+        parts.append(_not_replayed(state.other))
     if recording is not None and recording.mtp_layers > 1:
         layers = f"{recording.mtp_layers} MTP layers draft one token each"
         parts.append(f"{layers}: draft_max goes up to {whatif.longest}.")
@@ -81,6 +93,16 @@ def basis(state: WhatIfState, whatif: WhatIf) -> str:
     else:
         parts.append(f"Speed: predicted ({state.schedule} schedule), costs {source}.")
     return " ".join(parts)
+
+
+def _not_replayed(other: SpeculationConfig) -> str:
+    """Say of who drafts in the chat that this screen does not answer for it."""
+    ngrams = other.ngrams
+    if not ngrams:
+        return f"In the chat {other.kind} drafts, which is not replayed here."
+    names = " and ".join(ngrams)
+    does = "drafts" if len(ngrams) == len(other.chain) else "is asked first"
+    return f"In the chat {names} {does}, which is not replayed here."
 
 
 def setting(speculation: SpeculationConfig) -> str:
