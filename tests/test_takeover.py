@@ -190,7 +190,7 @@ def test_other_drafting_is_an_error_since_it_would_win_over_what_was_measured(ki
 
 @pytest.mark.parametrize("kind", ["draft-eagle3", "draft-dflash", "draft-dspark"])
 def test_drafting_that_is_the_servers_alone_is_said_to_be_so(kind: str) -> None:
-    said = f"of {kind}, llama-server can run it, and spectui's in-process engine cannot"
+    said = f"asks for {kind}: llama-server can run it, and spectui's in-process engine cannot"
     with pytest.raises(BadInputError, match=said):
         only(f"--spec-type ngram-simple,{kind}")
 
