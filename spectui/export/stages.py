@@ -38,7 +38,9 @@ def drafting(value: str) -> dict[str, tuple[str, ...]]:
     named = [_NAMES.get(one, one) for one in (kind if colon else value).split(",")]
     for one in SERVER_KINDS:
         if one in named:
-            raise BadInputError(f"--spec-type {value} asks for {one}: {ONLY_BY_SERVER}; take it out")
+            raise BadInputError(
+                f"--spec-type {value} asks for {one}: {ONLY_BY_SERVER}; take it out"
+            )
     if not _KNOWN.issuperset(named):
         raise _unknown(value)
     found = _settings(value, named, settings) if colon else {}
