@@ -20,7 +20,7 @@ OWN = {
     },
     "tune": {
         *("dialect", "json", "min-gain", "preset", "prompts", "quiet", "repeats", "resume"),
-        *("sampler", "storage", "study", "time-budget", "trials", "tune", "verbose"),
+        *("sampler", "server-bin", "storage", "study", "time-budget", "trials", "tune", "verbose"),
     },
 }
 """Of the command line alone."""

@@ -50,13 +50,16 @@ def _summary(state: SlotsState, width: int, glyphs: Glyphs) -> Line:
     n_busy = sum(slot.phase is not SlotPhase.IDLE for slot in state.slots)
     text = f"{n_busy} of {counted(len(state.slots), 'slot')} at work"
     left: Line = ((text, STRONG if n_busy else MUTED),)
-    return spread(left, _waiting(state, glyphs), width)
+    wide = spread(left, _waiting(state, glyphs), width)
+    # Who waits is worth a shorter word.
+    return spread(left, _waiting(state, glyphs, is_short=True), width) if wide == left else wide
 
 
-def _waiting(state: SlotsState, glyphs: Glyphs) -> Line:
+def _waiting(state: SlotsState, glyphs: Glyphs, *, is_short: bool = False) -> Line:
     if not state.n_deferred:
         return ()
-    return ((f"{glyphs.warning} {counted(state.n_deferred, 'request')} waiting", WARNING),)
+    who = str(state.n_deferred) if is_short else counted(state.n_deferred, "request")
+    return ((f"{glyphs.warning} {who} waiting", WARNING),)
 
 
 def _slot(index: int, slot: SlotState, width: int, glyphs: Glyphs) -> Block:
