@@ -218,7 +218,7 @@ def test_acceptance_counts_this_turn_and_alpha_all_turns_with_these_settings() -
     state = tally.state().acceptance
     assert state.reason is None
     assert state.acceptance_rate == pytest.approx(1 / 4)
-    assert state.mean_accepted_length == pytest.approx(2)
+    assert state.tokens_per_round == pytest.approx(2)
     assert state.alpha == pytest.approx(5 / 6)
     assert state.draft_step_ratio == pytest.approx(0.1)
     assert list(state.conditional) == [1, 0.5, 1, 1]

@@ -586,6 +586,15 @@ def test_rates_are_undefined_when_nothing_was_drafted() -> None:
     assert plain.mean_accepted_length == 1
 
 
+def test_a_redone_round_emits_a_token_more_and_accepts_none() -> None:
+    redone = replace(made_round(4, 1, RoundEnd.MISMATCH), tokens=(1, 2, 3), is_redone=True)
+    counters = count([made_round(4, 4, RoundEnd.EXHAUSTED), redone])
+    assert counters.n_redone == 1
+    assert counters.mean_accepted_length == 1 + 5 / 2
+    assert counters.tokens_per_round == 1 + 6 / 2
+    assert counters.reached_per_position == (2, 2, 1, 1)
+
+
 def test_rates_of_a_known_generation() -> None:
     counters = count(
         [

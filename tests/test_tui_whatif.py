@@ -205,7 +205,7 @@ def expected(setting: SpeculationConfig) -> list[str]:
         f"{total.tokens_per_s:.1f}",
         f"{total.speedup:.2f}x",
         f"{100 * total.acceptance_rate:.0f}%",
-        f"{total.mean_accepted_length:.2f}",
+        f"{total.tokens_per_round:.2f}",
     ]
 
 

@@ -58,7 +58,7 @@ def _of_noise(found: Sequence[Benched]) -> str:
 
 def _row(one: Benched) -> tuple[str, ...]:
     result, counters = one.result, one.result.counters
-    rate, length = counters.acceptance_rate, counters.mean_accepted_length
+    rate, length = counters.acceptance_rate, counters.tokens_per_round
     return (
         f"{one.workload.sampling.temp:g}",
         f"{median(len(item.tokens) for item in one.workload.items):.0f}",
@@ -81,7 +81,7 @@ def _bounds(speedup: Speedup) -> str:
 def summary(result: BenchResult, target: ModelInfo) -> str:
     """One setting on one workload."""
     counters, speedup = result.counters, result.speedup
-    rate, length = counters.acceptance_rate, counters.mean_accepted_length
+    rate, length = counters.acceptance_rate, counters.tokens_per_round
     acceptance = (
         f"{'–' if rate is None else f'{rate:.1%}'} "
         f"({counters.n_accepted} of {counters.n_drafted}), "

@@ -87,7 +87,7 @@ _CELLS: dict[str, Callable[[Total], str]] = {
     "drafted": lambda total: str(total.n_drafted),
     "accepted": lambda total: str(total.n_accepted),
     "rate": lambda total: _number(total.acceptance_rate, ".1%"),
-    "per round": lambda total: _number(total.mean_accepted_length, ".2f"),
+    "per round": lambda total: _number(total.tokens_per_round, ".2f"),
     "tokens/s": lambda total: _number(total.tokens_per_s, ".2f"),
     "speedup": lambda total: _number(total.speedup, ".2f"),
 }

@@ -17,7 +17,7 @@ class AcceptanceState:
     """Why there is no acceptance rate; None if there is one."""
     acceptance_rate: float | None = None
     """Accepted / drafted of this turn."""
-    mean_accepted_length: float | None = None
+    tokens_per_round: float | None = None
     """Tokens per round of this turn, the bonus token included."""
     conditional: tuple[float | None, ...] = ()
     """[draft_max]: accepted at i / rounds that reached i, with the present settings."""
@@ -55,7 +55,7 @@ def acceptance_state(
     return AcceptanceState(
         reason=_reason(turn, by_ngrams=by_ngrams),
         acceptance_rate=turn.acceptance_rate,
-        mean_accepted_length=turn.mean_accepted_length,
+        tokens_per_round=turn.tokens_per_round,
         conditional=setting.conditional_acceptance,
         alpha=setting.alpha,
         draft_step_ratio=ratio(draft_step_s(setting), step_s),

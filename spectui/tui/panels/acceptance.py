@@ -31,7 +31,7 @@ def _headline(state: AcceptanceState, width: int, glyphs: Glyphs) -> Lines:
     if state.reason is not None:
         return sentence(state.reason, MUTED, width, glyphs)
     rate = labelled("rate", units.number(state.acceptance_rate, glyphs), STRONG)
-    length = units.number(state.mean_accepted_length, glyphs)
+    length = units.number(state.tokens_per_round, glyphs)
     return (spread(rate, ((f"{length} tokens/round", STRONG),), width),)
 
 

@@ -61,7 +61,7 @@ def curve(line: Line, shown: SpeculationConfig, measured: Sequence[Measured]) ->
     if any(speed is None for speed in speeds):
         return Curve(
             name="tokens/round",
-            values=tuple(total.mean_accepted_length or 1.0 for total in line),
+            values=tuple(total.tokens_per_round or 1.0 for total in line),
             shown=shown.draft_max,
             off=None,
             points=(),

@@ -70,5 +70,5 @@ def _texts(total: Total, glyphs: Glyphs) -> tuple[str, ...]:
     speed = "-" if total.tokens_per_s is None else units.tokens_per_s(total.tokens_per_s, glyphs)
     factor = "-" if total.speedup is None else f"{total.speedup:.2f}x"
     rate = "-" if total.acceptance_rate is None else f"{100 * total.acceptance_rate:.0f}%"
-    length = "-" if total.mean_accepted_length is None else f"{total.mean_accepted_length:.2f}"
+    length = "-" if total.tokens_per_round is None else f"{total.tokens_per_round:.2f}"
     return speed.removesuffix(" tokens/s"), factor, rate, length
