@@ -11,7 +11,8 @@ import pytest
 from spectui.config import ContextOptions, ModelOptions, Schedule, SpeculationConfig
 from spectui.errors import BadInputError
 from spectui.export import Dialect, server_command
-from spectui.tune.outcome import Outcome, to_plain
+from spectui.tune.outcome import Outcome
+from spectui.tune.stored import to_plain
 from spectui.tune.study import OUTCOME, TuningStudy
 from spectui.tune.verdict import Verdict
 from tests.support.binaries import CURRENT, IK, LEGACY, write_binary, write_script

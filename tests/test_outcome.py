@@ -22,10 +22,11 @@ from spectui.config import (
 from spectui.errors import BadInputError, UsageError
 from spectui.export import Dialect
 from spectui.tune.candidates import Candidate
-from spectui.tune.outcome import Gain, Outcome, advised, from_plain, outcome_of, to_plain
+from spectui.tune.outcome import Gain, Outcome, advised, outcome_of
 from spectui.tune.pace import Spent
 from spectui.tune.search import TuneResult
 from spectui.tune.statistics import Speedup
+from spectui.tune.stored import from_plain, to_plain
 from spectui.tune.studies import StudyEntry, find_study, list_studies
 from spectui.tune.study import OUTCOME, own_storage
 from spectui.tune.trials import OFF, Arm
@@ -113,12 +114,12 @@ def kept(found: TuneResult) -> Outcome:
 @settings(deadline=None)
 @given(outcome=outcomes)
 def test_an_outcome_comes_back_from_a_storage_as_it_was(outcome: Outcome) -> None:
-    assert from_plain(json.loads(json.dumps(to_plain(outcome)))) == outcome
+    assert from_plain(json.loads(json.dumps(to_plain(outcome))), Outcome) == outcome
 
 
 @pytest.mark.parametrize("kept", [None, {}, [], "x", {"ended": "yesterday"}, 3])
 def test_what_another_version_kept_is_nothing(kept: object) -> None:
-    assert from_plain(kept) is None
+    assert from_plain(kept, Outcome) is None
 
 
 def test_the_advice_is_what_the_verdict_says() -> None:

@@ -31,11 +31,10 @@ from spectui.tune.promise import (
     Observed,
     Promise,
     digest_of,
-    from_plain,
     lasting,
-    to_plain,
 )
 from spectui.tune.statistics import PairedMeasurement, Speedup, paired_ratio, paired_speedup
+from spectui.tune.stored import from_plain, to_plain
 from spectui.tune.trials import OFF, Arm
 from spectui.tune.verdict import Verdict
 from spectui.tune.workload import WorkItem
@@ -318,10 +317,10 @@ def test_what_need_not_be_equal(
 
 def test_a_promise_is_kept_as_plain_text() -> None:
     stored = json.loads(json.dumps(to_plain(PROMISE)))
-    assert from_plain(stored) == PROMISE
+    assert from_plain(stored, Promise) == PROMISE
     assert PROMISE.prompt_ids == ("a", "b")
-    assert from_plain({"case": 1}) is None
-    assert from_plain(None) is None
+    assert from_plain({"case": 1}, Promise) is None
+    assert from_plain(None, Promise) is None
 
 
 def test_a_kept_promise_has_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

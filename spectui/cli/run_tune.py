@@ -41,11 +41,12 @@ from spectui.tune.forecast import Forecaster
 from spectui.tune.kept import KeptTrace, identities, study_trace
 from spectui.tune.loading import Loader
 from spectui.tune.measurement import Measurer
-from spectui.tune.outcome import advised, outcome_of, to_plain
+from spectui.tune.outcome import advised, outcome_of
 from spectui.tune.search import Limits, Search, TuneResult
 from spectui.tune.space import Parameter, SearchSpace, longest_draft
 from spectui.tune.spec import study_name, study_spec
 from spectui.tune.statistics import MIN_PROMPTS
+from spectui.tune.stored import to_plain
 from spectui.tune.study import Sampler, TuningStudy, own_storage
 from spectui.tune.tracing import Tracing, identity, trace_of
 from spectui.tune.trials import n_measured

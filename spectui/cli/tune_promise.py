@@ -3,8 +3,9 @@
 from spectui.cli.tune_request import TuneRun
 from spectui.llama.library import llama_cpp_version
 from spectui.speculative.mtp import effective_schedule
-from spectui.tune.promise import Case, Promise, lasting, observed_of, to_plain
+from spectui.tune.promise import Case, Promise, lasting, observed_of
 from spectui.tune.search import TuneResult
+from spectui.tune.stored import to_plain
 
 
 def keep_promise(run: TuneRun, result: TuneResult) -> None:

@@ -1,18 +1,15 @@
 """What a search advised in its end, kept with its study: enough to write the command again."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from spectui.config import ContextOptions, ModelOptions, Schedule, SpeculationConfig
 from spectui.export.dialects import Dialect
 from spectui.speculative.mtp import effective_schedule
 from spectui.tune.candidates import Candidate
 from spectui.tune.search import TuneResult
+from spectui.tune.stored import absolute
 from spectui.tune.trials import OFF, Arm
 from spectui.tune.verdict import Verdict
 
@@ -97,8 +94,8 @@ def outcome_of(
     return Outcome(
         ended=datetime.now(UTC),
         verdict=result.verdict,
-        target=_absolute(target),
-        draft=None if draft is None else _absolute(draft),
+        target=absolute(target),
+        draft=None if draft is None else absolute(draft),
         context=context,
         speculation=arm.speculation,
         schedule=effective_schedule(schedule, mtp_layers if is_mtp else 0),
@@ -106,26 +103,3 @@ def outcome_of(
         extra=extra,
         dialect=dialect,
     )
-
-
-def to_plain(outcome: Outcome) -> dict[str, Any]:
-    """As a storage keeps it."""
-    return dict(msgspec.to_builtins(outcome, enc_hook=str))
-
-
-def from_plain(kept: object) -> Outcome | None:
-    """What a storage has kept; None for what another version of spectui wrote."""
-    try:
-        return msgspec.convert(kept, Outcome, dec_hook=_path)
-    except msgspec.ValidationError:
-        return None
-
-
-def _path(kind: type, value: str) -> Path:
-    if kind is not Path:
-        raise NotImplementedError(kind)
-    return Path(value)
-
-
-def _absolute(options: ModelOptions) -> ModelOptions:
-    return replace(options, path=options.path.absolute())

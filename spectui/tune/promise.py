@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -17,6 +16,7 @@ from spectui.config import (
 )
 from spectui.tune.measurement import Pair
 from spectui.tune.statistics import PairedMeasurement, Speedup
+from spectui.tune.stored import absolute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,31 +93,8 @@ def lasting(promise: Promise) -> Promise:
     case, prompts = promise.case, promise.prompts
     moved = replace(
         case,
-        baseline=_absolute(case.baseline),
-        target=_absolute(case.target),
-        draft=None if case.draft is None else _absolute(case.draft),
+        baseline=absolute(case.baseline),
+        target=absolute(case.target),
+        draft=None if case.draft is None else absolute(case.draft),
     )
     return replace(promise, case=moved, prompts=None if prompts is None else prompts.absolute())
-
-
-def to_plain(promise: Promise) -> dict[str, Any]:
-    """As a storage keeps it."""
-    return dict(msgspec.to_builtins(promise, enc_hook=str))
-
-
-def from_plain(kept: object) -> Promise | None:
-    """What a storage has kept; None for what another version of spectui wrote."""
-    try:
-        return msgspec.convert(kept, Promise, dec_hook=_path)
-    except msgspec.ValidationError:
-        return None
-
-
-def _path(kind: type, value: str) -> Path:
-    if kind is not Path:
-        raise NotImplementedError(kind)
-    return Path(value)
-
-
-def _absolute(options: ModelOptions) -> ModelOptions:
-    return replace(options, path=options.path.absolute())

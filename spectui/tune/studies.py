@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import optuna
 
 from spectui.errors import UsageError
-from spectui.tune import promise
-from spectui.tune.outcome import Outcome, from_plain
+from spectui.tune.outcome import Outcome
 from spectui.tune.promise import Promise
+from spectui.tune.stored import from_plain
 from spectui.tune.study import (
     OUTCOME,
     PROMISE,
@@ -85,13 +85,13 @@ def _names(studies: Sequence[StudyEntry]) -> str:
 
 
 def _entry(storage: optuna.storages.RDBStorage, study: optuna.study.StudySummary) -> StudyEntry:
-    outcome = from_plain(study.user_attrs.get(OUTCOME))
+    outcome = from_plain(study.user_attrs.get(OUTCOME), Outcome)
     changed = _last_change(storage, study.study_name) if outcome is None else outcome.ended
     return StudyEntry(
         name=study.study_name,
         changed=changed,
         outcome=outcome,
-        promise=promise.from_plain(study.user_attrs.get(PROMISE)),
+        promise=from_plain(study.user_attrs.get(PROMISE), Promise),
     )
 
 

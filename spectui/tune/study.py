@@ -189,12 +189,12 @@ class TuningStudy(Closing):
         return tuple(r for r in self.records() if r.state is TrialState.COMPLETE)
 
     def keep(self, outcome: dict[str, Any]) -> None:
-        """Store what the search advised in its end, as ``outcome.to_plain`` gives it."""
+        """Store what the search advised in its end, as ``stored.to_plain`` gives it."""
         with self._storage_errors():
             self._study.set_user_attr(OUTCOME, outcome)
 
     def keep_promise(self, promise: dict[str, Any]) -> None:
-        """Store what its best setting gained, as ``promise.to_plain`` gives it."""
+        """Store what its best setting gained, as ``stored.to_plain`` gives it."""
         with self._storage_errors():
             self._study.set_user_attr(PROMISE, promise)
 

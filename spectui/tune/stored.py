@@ -1,0 +1,35 @@
+"""Records beside a study, as its storage keeps them."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from spectui.config import ModelOptions
+
+T = TypeVar("T")
+
+
+def to_plain(record: object) -> dict[str, Any]:
+    """A dataclass as a storage keeps it."""
+    return dict(msgspec.to_builtins(record, enc_hook=str))
+
+
+def from_plain(kept: object, kind: type[T]) -> T | None:
+    """What a storage has kept; None for what another version of spectui wrote."""
+    try:
+        return msgspec.convert(kept, kind, dec_hook=_path)
+    except msgspec.ValidationError:
+        return None
+
+
+def absolute(options: ModelOptions) -> ModelOptions:
+    """The same for a reader who stands in another folder."""
+    return replace(options, path=options.path.absolute())
+
+
+def _path(kind: type, value: str) -> Path:
+    if kind is not Path:
+        raise NotImplementedError(kind)
+    return Path(value)
