@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -72,6 +73,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--dry", action="store_true", help="write no results")
     arguments = parser.parse_args()
+    # A terminated run ends what it has started as well.
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     speculation = SpeculationConfig(draft_max=arguments.draft_max)
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -32,10 +32,17 @@ def demo_pair(target: DemoModel = DemoModel.DENSE) -> tuple[ModelOptions, ModelO
     return ModelOptions(path=built[target]), ModelOptions(path=built[DemoModel.DRAFT])
 
 
-def load_pair(engine: Engine, *, max_draft: int, n_prompts: int, n_predict: int) -> Workload:
-    """Load the dense pair and tokenize the first prompts of the built-in suite."""
-    target, draft = demo_pair()
-    loaded = engine.load_target(target, CONTEXT, max_draft=max_draft)
+def load_pair(
+    engine: Engine,
+    *,
+    target: DemoModel = DemoModel.DENSE,
+    max_draft: int,
+    n_prompts: int,
+    n_predict: int,
+) -> Workload:
+    """Load a demo pair and tokenize the first prompts of the built-in suite."""
+    options, draft = demo_pair(target)
+    loaded = engine.load_target(options, CONTEXT, max_draft=max_draft)
     engine.load_draft(draft)
     return tokenize(
         engine,
@@ -53,10 +60,15 @@ def server_binary() -> Path:
     return Path(built.stdout.strip())
 
 
-def start_server(speculation: SpeculationConfig | None, log: Path, *more: str) -> LlamaServer:
-    """Start the real server on the dense pair with the flags that spectui exports for it."""
-    target, draft = demo_pair()
-    arguments = server_arguments(target, draft, CONTEXT, speculation, dialect=Dialect.LLAMA_CPP)
+def start_server(
+    speculation: SpeculationConfig | None,
+    log: Path,
+    *more: str,
+    target: DemoModel = DemoModel.DENSE,
+) -> LlamaServer:
+    """Start the real server on a demo pair with the flags that spectui exports for it."""
+    options, draft = demo_pair(target)
+    arguments = server_arguments(options, draft, CONTEXT, speculation, dialect=Dialect.LLAMA_CPP)
     # One slot, as one user has; without it the server prepares four.
     return LlamaServer(server_binary(), [*arguments, "-np", "1", *more], log_path=log)
 

@@ -1,81 +1,155 @@
-"""What ``spectui verify`` finds on the demo pairs: promised against delivered, and the counts.
+"""Promised against delivered on the demo pairs: speedups in-process and by the real llama-server.
 
-Each pair is measured in-process and then by the real llama-server of the same sources, on the same
-prompts. The ratio of the two speedups is told with its interval, paired by prompt; drafted and
-accepted counts and the output have to be equal. Speedups drift with the machine, counts do not.
+Every prompt is decoded four ways, one right after the other, in an order that changes: without and
+with the draft, by the engine on the ``server`` schedule and by servers of the same sources that run
+the exported flags. The ratio of the two speedups is told with its interval, paired by prompt;
+drafted and accepted counts and the output have to be equal.
+
+``spectui verify`` measures the same one after the other, as a user can. Then a machine that drifts
+meanwhile, which need not slow down small and large batches alike, comes on top of what is measured
+here.
 """
 
 import argparse
-import json
-import subprocess
+import random
 import sys
 import tempfile
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import server_binary, write_results
+from benchmarks.common import load_pair, start_server, write_results
+from spectui.config import Schedule, SpeculationConfig
+from spectui.demo import DemoModel
+from spectui.engine.driver import Engine
+from spectui.engine.events import GenerationResult
+from spectui.server import Completion, LlamaServer
+from spectui.tune.measurement import Measurer, Pair
+from spectui.tune.promise import observed_of
+from spectui.tune.workload import WorkItem, Workload
+from spectui.verify.comparison import ratio_of, summarise, verdict
+from spectui.verify.counts import compare_counts
+from spectui.verify.served import ServedPair
 
 _TOLERANCE = 0.05
-SETTINGS = {"dense": ("--draft-max", "4"), "moe": ("--draft-max", "3")}
+DRAFT_MAX = {DemoModel.DENSE: 4, DemoModel.MOE: 3}
+Ways = dict[str, Callable[[], Any]]
 
 
 def main() -> None:
-    """Verify both pairs and write ``results/verify_promise.json``."""
+    """Measure both pairs and write ``results/verify_promise.json``."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--targets", nargs="+", choices=SETTINGS, default=list(SETTINGS))
+    targets = [str(target) for target in DRAFT_MAX]
+    parser.add_argument("--targets", nargs="+", choices=targets, default=targets)
+    parser.add_argument("--prompts", type=int, default=24)
     parser.add_argument("--n-predict", type=int, default=64)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    binary = server_binary()
-    pairs = {
-        target: summary(
-            verified(
-                binary,
-                ["--target", target, *SETTINGS[target]],
-                ["-n", arguments.n_predict, "--repeats", arguments.repeats],
-                seed=arguments.seed,
-            )
+    pairs = {target: compared(DemoModel(target), arguments) for target in arguments.targets}
+    asked = {name: getattr(arguments, name) for name in ("prompts", "n_predict", "repeats", "seed")}
+    write_results("verify_promise", {**asked, "tolerance": _TOLERANCE, "pairs": pairs})
+
+
+def compared(target: DemoModel, arguments: argparse.Namespace) -> dict[str, Any]:
+    """What engine and servers do with one pair."""
+    speculation = SpeculationConfig(draft_max=DRAFT_MAX[target])
+    with (
+        tempfile.TemporaryDirectory() as logs,
+        start_server(None, Path(logs) / "off.log", target=target) as off,
+        start_server(speculation, Path(logs) / "on.log", target=target) as on,
+        Engine() as engine,
+    ):
+        workload = load_pair(
+            engine,
+            target=target,
+            max_draft=speculation.draft_max,
+            n_prompts=arguments.prompts,
+            n_predict=arguments.n_predict,
         )
-        for target in arguments.targets
-    }
-    write_results(
-        "verify_promise",
-        {
-            "n_predict": arguments.n_predict,
-            "repeats": arguments.repeats,
-            "seed": arguments.seed,
-            "pairs": pairs,
-        },
+        measurer = Measurer(engine, workload, Schedule.SERVER)
+
+        def ways(item: WorkItem) -> Ways:
+            return {
+                "engine off": lambda: measurer.decode(item, None),
+                "engine on": lambda: measurer.decode(item, speculation),
+                "server off": lambda: served(off, item, workload.n_predict),
+                "server on": lambda: served(on, item, workload.n_predict),
+            }
+
+        promised, delivered = measured(
+            ways, workload, repeats=arguments.repeats, seed=arguments.seed
+        )
+    return summary(promised, delivered)
+
+
+def measured(
+    ways: Callable[[WorkItem], Ways], workload: Workload, *, repeats: int, seed: int
+) -> tuple[list[Pair], list[ServedPair]]:
+    """Every prompt four ways, ``repeats`` times."""
+    orders = random.Random(seed)  # noqa: S311 - an order, not a secret
+    for warm_up in ways(workload.items[0]).values():
+        warm_up()
+    promised, delivered = [], []
+    for item in workload.items * repeats:
+        found = {name: way() for name, way in shuffled(ways(item), orders)}
+        promised.append(
+            Pair(item=item, baseline=found["engine off"], speculative=found["engine on"])
+        )
+        delivered.append(ServedPair(item=item, off=found["server off"], on=found["server on"]))
+        print(item.id, {name: speed(one) for name, one in found.items()}, file=sys.stderr)
+    return promised, delivered
+
+
+def shuffled(ways: Ways, orders: random.Random) -> list[tuple[str, Callable[[], Any]]]:
+    """The ways in an order of chance."""
+    return orders.sample(list(ways.items()), len(ways))
+
+
+def served(server: LlamaServer, item: WorkItem, n_predict: int) -> Completion:
+    """One prompt, greedy, as ``spectui verify`` sends it."""
+    return server.complete(item.tokens, n_predict=n_predict)
+
+
+def speed(done: Completion | GenerationResult) -> float | None:
+    """Tokens/s. The first token came with the prompt."""
+    if isinstance(done, Completion):
+        return (done.n_predicted - 1) / done.predicted_s if done.n_predicted > 1 else None
+    return done.tokens_per_s
+
+
+def summary(promised: list[Pair], delivered: list[ServedPair]) -> dict[str, Any]:
+    """What the benchmark is about, with a row per measurement."""
+    ours = [one for pair in delivered if (one := pair.observed) is not None]
+    theirs = list(observed_of(promised))
+    ratio = ratio_of(ours, theirs)
+    if ratio is None:
+        raise RuntimeError("no prompt was decoded on both sides")
+    counts = compare_counts(
+        [(pair.item, pair.on) for pair in delivered],
+        {pair.item.tokens: pair.speculative for pair in promised},
     )
-
-
-def verified(binary: Path, *options: list[Any], seed: int) -> dict[str, Any]:
-    """The document of one run."""
-    given = [str(word) for words in options for word in words]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "verify.json"
-        command = ["verify", "--demo", "--server-bin", str(binary), "--json", str(path)]
-        command += ["--seed", str(seed), *given]
-        subprocess.run([sys.executable, "-m", "spectui", *command], check=True)
-        document: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return document
-
-
-def summary(document: dict[str, Any]) -> dict[str, Any]:
-    """What the benchmark is about, with a row per prompt."""
-    ratio = document["delivered_over_promised"]
-    counts = document["counts"]
-    names = ("speedup", "speedup_ci95", "baseline", "speculative")
+    totals = {"promised": summarise(theirs), "delivered": summarise(ours)}
     return {
-        "verdict": document["verdict"],
-        "delivered_over_promised": ratio,
-        "within_tolerance": abs(ratio["estimate"] - 1) <= _TOLERANCE,
-        "counts_equal": f"{counts['n_equal']} of {counts['n_compared']}",
-        "different": counts["different"],
-        "promised": {name: document["promised"][name] for name in names},
-        "delivered": {name: document["delivered"][name] for name in names},
-        "rows": document["prompts"],
+        "verdict": verdict(totals["promised"].speedup, totals["delivered"].speedup, ratio),
+        "delivered_over_promised": asdict(ratio),
+        "within_tolerance": abs(ratio.estimate - 1) <= _TOLERANCE,
+        "counts_equal": f"{counts.n_equal} of {counts.n_compared}",
+        "different": [asdict(one) for one in counts.differences],
+        **{name: asdict(total) for name, total in totals.items()},
+        "rows": [
+            {
+                "prompt_id": pair.item.id,
+                "engine_off": pair.baseline.tokens_per_s,
+                "engine_on": pair.speculative.tokens_per_s,
+                "server_off": speed(other.off),
+                "server_on": speed(other.on),
+                "n_drafted": other.on.n_drafted,
+                "n_accepted": other.on.n_accepted,
+            }
+            for pair, other in zip(promised, delivered, strict=True)
+        ],
     }
 
 
