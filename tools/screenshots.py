@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from textual.pilot import Pilot
 
@@ -25,8 +26,14 @@ from spectui.cli.run_cockpit import make_launch
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.paths import HOME_VARIABLE
 from spectui.prompts import builtin_suite
+from spectui.server import LlamaServer
+from spectui.server.attached.address import parse_address
+from spectui.server.attached.poller import Attachment
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
+from spectui.tui.attach.app import AttachApp, AttachLaunch
+from spectui.tui.attach.backstage import AttachBackstage
+from spectui.tui.base_app import BaseApp
 from spectui.tui.screens.live import Activity
 from spectui.tui.widgets.prompt_box import PromptBox
 from spectui.tune.progress import Phase, TuningState
@@ -35,25 +42,61 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "screenshots"
 RECORDING = ROOT / "tests" / "data" / "monitor-gpu.jsonl"
 QUESTION = "Write a short story about a lighthouse keeper."
+QUESTIONS = (
+    "A list of the days of the week: Monday,",
+    "def fibonacci(n):",
+    "The lighthouse keeper climbed the stairs and",
+)
 HOME = Path("/home/you")
 _LOOK_S = 0.1
+_BUSY_S = 1.5
+"""Of the last answer, before it is drawn."""
 _GRACE_S = 60.0
 """How long the app may take to end, once its time is over."""
 
 
-class Session:
-    """The app with a pilot at the keyboard."""
+A = TypeVar("A", bound=BaseApp)
 
-    def __init__(self, app: SpectuiApp, pilot: Pilot[None], private: tuple[Path, ...]) -> None:
+
+class Stage(Generic[A]):
+    """An app with a pilot at the keyboard."""
+
+    def __init__(self, app: A, pilot: Pilot[None], private: tuple[Path, ...]) -> None:
         """Drive ``app``; no picture may show one of the paths ``private``."""
         self.app = app
         self.pilot = pilot
         self._private = private
 
     async def wait(self, condition: Callable[[], bool]) -> None:
-        """Wait for the engine, which takes its time."""
+        """Wait for what takes its time."""
         while not condition():
             await self.pilot.pause(_LOOK_S)
+
+    def text(self) -> str:
+        """What is on the screen."""
+        strips = self.app.screen._compositor.render_strips()  # noqa: SLF001 - nothing public has it
+        return "\n".join(strip.text.rstrip() for strip in strips)
+
+    async def save(self, name: str) -> None:
+        """Write the picture once nothing on the screen is being rebuilt.
+
+        Raises:
+            RuntimeError: it shows where this machine keeps its files.
+        """
+        await self.pilot.pause(_LOOK_S)
+        text = self.text()
+        shown = [str(path) for path in self._private if str(path) in text]
+        if shown:
+            raise RuntimeError(f"{name} shows {shown[0]}:\n{text}")
+        size = self.app.size
+        path = FOLDER / f"{name}-{size.width}x{size.height}.svg"
+        FOLDER.mkdir(exist_ok=True)
+        path.write_text(self.app.export_screenshot(simplify=True), encoding="utf-8")
+        print(path.relative_to(ROOT))
+
+
+class Session(Stage[SpectuiApp]):
+    """The screen with a pair."""
 
     async def ready(self) -> None:
         """Wait until the pair is loaded, and idle."""
@@ -99,28 +142,6 @@ class Session:
         )
         if tuning.state is None or not is_enough(tuning.state):
             raise RuntimeError(f"the search has ended too early: {tuning.state}")
-
-    def text(self) -> str:
-        """What is on the screen."""
-        strips = self.app.screen._compositor.render_strips()  # noqa: SLF001 - nothing public has it
-        return "\n".join(strip.text.rstrip() for strip in strips)
-
-    async def save(self, name: str) -> None:
-        """Write the picture once nothing on the screen is being rebuilt.
-
-        Raises:
-            RuntimeError: it shows where this machine keeps its files.
-        """
-        await self.pilot.pause(_LOOK_S)
-        text = self.text()
-        shown = [str(path) for path in self._private if str(path) in text]
-        if shown:
-            raise RuntimeError(f"{name} shows {shown[0]}:\n{text}")
-        size = self.app.size
-        path = FOLDER / f"{name}-{size.width}x{size.height}.svg"
-        FOLDER.mkdir(exist_ok=True)
-        path.write_text(self.app.export_screenshot(simplify=True), encoding="utf-8")
-        print(path.relative_to(ROOT))
 
 
 Scenario = Callable[[Session], Awaitable[None]]
@@ -192,6 +213,7 @@ PICTURES = {
     "help": Picture(scenario=help_),
     "tune": Picture(scenario=tune, longest_s=3600.0),
 }
+ATTACH = "attach"
 ALL = (
     ("live", 80, 24),
     ("live", 120, 40),
@@ -199,6 +221,7 @@ ALL = (
     ("export", 120, 40),
     ("help", 120, 40),
     ("tune", 120, 40),
+    (ATTACH, 120, 40),
 )
 
 
@@ -216,13 +239,7 @@ def run(
     async def play() -> None:
         async with app.run_test(size=size) as pilot:
             session = Session(app, pilot, private)
-            try:
-                async with asyncio.timeout(picture.longest_s):
-                    await picture.scenario(session)
-            except TimeoutError as error:
-                raise RuntimeError(
-                    f"stuck for {picture.longest_s:g} s on this screen:\n{session.text()}"
-                ) from error
+            await in_time(picture.scenario(session), session, picture.longest_s)
 
     # Should the loop itself be stuck, every thread says where, and the process ends.
     faulthandler.dump_traceback_later(picture.longest_s + _GRACE_S, exit=True)
@@ -233,10 +250,55 @@ def run(
     faulthandler.cancel_dump_traceback_later()
 
 
+async def in_time(scenario: Awaitable[None], stage: Stage[A], longest_s: float) -> None:
+    """Play the scenario.
+
+    Raises:
+        RuntimeError: it is stuck.
+    """
+    try:
+        async with asyncio.timeout(longest_s):
+            await scenario
+    except TimeoutError as error:
+        raise RuntimeError(f"stuck for {longest_s:g} s on this screen:\n{stage.text()}") from error
+
+
+def watch(server: LlamaServer, size: tuple[int, int], private: tuple[Path, ...]) -> None:
+    """Draw what ``spectui attach`` shows of a server that answers."""
+    attachment = Attachment(address=parse_address(server.base_url), api_key=server.api_key)
+    app = AttachApp(
+        AttachLaunch(url=attachment.address.url, settings=Settings()),
+        lambda mailbox: AttachBackstage(mailbox, attachment, _LOOK_S),
+    )
+
+    async def scenario(stage: Stage[AttachApp]) -> None:
+        await stage.wait(lambda: "connected" in stage.text())
+        for question in QUESTIONS:
+            asked = asyncio.create_task(asyncio.to_thread(server.complete, question, n_predict=96))
+            await stage.wait(lambda: "left" in stage.text())
+            if question is not QUESTIONS[-1]:
+                await asked
+        await stage.pilot.pause(_BUSY_S)
+        await stage.save(ATTACH)
+        await asked
+
+    async def play() -> None:
+        async with app.run_test(size=size) as pilot:
+            stage = Stage(app, pilot, private)
+            await in_time(scenario(stage), stage, 600.0)
+
+    try:
+        asyncio.run(play())
+    finally:
+        app.backstage.close()
+
+
 def draw(name: str, size: tuple[int, int]) -> None:
     """Run the app in a folder that tells nothing of this machine, and draw it."""
     demo = ensure_demo_models((DemoModel.DENSE, DemoModel.DRAFT))
     private = (Path.home(), ROOT, *(path.parent for path in demo.values()))
+    # Looked for while the user's own cache is still in sight.
+    binary = server_binary() if name == ATTACH else Path()
     with tempfile.TemporaryDirectory() as folder:
         # Studies of this machine's user are not to be shown, nor is anything to be left in them.
         os.environ.pop(HOME_VARIABLE, None)
@@ -247,9 +309,23 @@ def draw(name: str, size: tuple[int, int]) -> None:
         target, draft = (Path("models") / path.name for path in demo.values())
         for path in demo.values():
             (Path("models") / path.name).symlink_to(path)
-        options = ["-m", str(target), "-md", str(draft), "-c", "2048", "-n", "96"]
-        picture = PICTURES[name]
+        options = ["-m", str(target), "-md", str(draft), "-c", "2048"]
+        if name == ATTACH:
+            # All but one core: the screen is to be drawn, too.
+            more = ["--spec-type", "draft-simple", "-np", "1", "-t", "1", "--metrics"]
+            log = Path(folder) / "llama-server.log"
+            with LlamaServer(binary, [*options, *more], log_path=log) as server:
+                watch(server, size, (*private, Path(folder)))
+            return
+        picture, options = PICTURES[name], [*options, "-n", "96"]
         run([*options, *picture.arguments], size, picture, (*private, Path(folder)))
+
+
+def server_binary() -> Path:
+    """Return the llama-server of the same llama.cpp sources, built on first use."""
+    tool = ROOT / "tools" / "build_llama_server.py"
+    built = subprocess.run([sys.executable, tool], check=True, capture_output=True, text=True)
+    return Path(built.stdout.strip())
 
 
 def main() -> None:
