@@ -65,7 +65,7 @@ def measure(
     results = run_all(engine, workload, speculation, schedule)
     wall_s = sum(result.decode_s for result in results)
     n_rounds = sum(result.counters.n_rounds for result in results)
-    outside_s = wall_s - sum(result.native_s for result in results)
+    outside_s = wall_s - sum(result.native_s or 0.0 for result in results)
     split = timed(lambda: run_all(engine, workload, speculation, schedule))
     return {
         "round_ms": 1e3 * wall_s / n_rounds,

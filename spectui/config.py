@@ -38,6 +38,7 @@ MTP_KIND = "draft-mtp"
 SERVER_KINDS = ("draft-eagle3", "draft-dflash", "draft-dspark")
 """Drafts that read the target's hidden states, by llama-server's names."""
 ONLY_BY_SERVER = "llama-server can run it, and spectui's in-process engine cannot"
+THROUGH_SERVER = "spectui bench and spectui tune measure it through yours with --backend server"
 
 
 class NgramKind(StrEnum):
@@ -122,6 +123,9 @@ class SpeculationConfig:
     ``draft_p_min`` mean nothing to any of them."""
     mtp: bool = False
     """The target's own MTP layers draft instead of a draft model."""
+    reader: str | None = None
+    """Of ``SERVER_KINDS``: the draft model reads the target's hidden states, which llama-server
+    alone runs. None for one that is a model of its own."""
     ahead: tuple["SpeculationConfig", ...] = ()
     """N-gram drafters that are asked first; the first that drafts anything is taken. Each kind at
     most once, in the order of ``NgramKind``, which is llama-server's precedence."""
@@ -150,10 +154,10 @@ class SpeculationConfig:
 
     @property
     def kind(self) -> str:
-        """What drafts: ``model``, or by llama-server's name the MTP layers or an n-gram drafter."""
+        """What drafts: ``model``, or by llama-server's name what is no model of its own."""
         if self.ngram is not None:
             return str(self.ngram.kind)
-        return MTP_KIND if self.mtp else "model"
+        return MTP_KIND if self.mtp else self.reader or "model"
 
     @property
     def ngrams(self) -> tuple[NgramKind, ...]:

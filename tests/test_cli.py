@@ -38,7 +38,8 @@ def test_importing_the_command_line_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["bench"], ["tune"], ["trace"], ["replay"], ["models"], ["presets"]]
+    "command",
+    [[], ["bench"], ["tune"], ["sweep"], ["trace"], ["replay"], ["models"], ["presets"]],
 )
 def test_help_is_shown(spectui: Spectui, command: list[str]) -> None:
     assert spectui(*command, "--help") == 0
@@ -46,10 +47,12 @@ def test_help_is_shown(spectui: Spectui, command: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["tune"], ["export"], ["models", "demo"], ["models", "pull"]], ids=" ".join
+    "command",
+    [["tune"], ["sweep"], ["export"], ["models", "demo"], ["models", "pull"]],
+    ids=" ".join,
 )
 def test_help_loads_nothing_heavy(command: list[str]) -> None:
-    heavy = ("numpy", "optuna", "textual", "llama_cpp", "huggingface_hub")
+    heavy = ("numpy", "optuna", "textual", "llama_cpp", "huggingface_hub", "matplotlib")
     code = (
         f"import sys; from spectui.cli import main; sys.argv = {['spectui', *command, '--help']}\n"
         "try: main()\n"
@@ -682,7 +685,7 @@ def test_a_failure_costs_nothing_of_what_bench_has_measured_before(
         measured.append(workload.sampling.temp)
         return run_bench(engine, workload, *others, **named)
 
-    monkeypatch.setattr("spectui.cli.run_bench.run_bench", fails_later)
+    monkeypatch.setattr("spectui.cli.bench_run.run_bench", fails_later)
     options = ["--prompts", prompts, "--temp", "0,0.7", "--json", "-", "--quiet"]
     assert spectui("bench", *pair, *options) == 3
     assert [run["config"]["temp"] for run in json.loads(spectui.out)["runs"]] == [0.0]

@@ -148,6 +148,7 @@ def test_events_add_up_to_the_result(engine: Engine) -> None:
     assert result.counters.n_accepted == sum(event.from_draft for event in emitted) > 0
     assert result.n_decoded == 59 == sum(len(finished.tokens) for finished in rounds)
     assert result.decode_s == pytest.approx(sum(r.times.total_s for r in rounds))
+    assert result.native_s is not None
     assert 0 < result.native_s < result.decode_s
     assert result.tokens_per_s == pytest.approx(59 / result.decode_s)
     assert result.n_prompt_tokens == len(PROMPT)

@@ -1,6 +1,8 @@
 """The engine as the screen uses it: load, chat, baseline, comparisons, and tuning beside a chat."""
 
+import json
 import queue
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -33,15 +35,18 @@ from spectui.errors import BadInputError, CancelledError
 from spectui.live.events import BaselineMeasured, TuningChanged
 from spectui.live.session import LiveSession
 from spectui.live.setup import LiveSetup
-from spectui.prompts import ChatMessage, Prompt
+from spectui.prompts import ChatMessage, Prompt, load_prompts
 from spectui.speculative.decoder import Stop
 from spectui.tune.background import BackgroundTuning, TuningRequest
 from spectui.tune.measurement import Measurer
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.studies import list_studies
+from spectui.tune.study import own_storage_file
 from spectui.tune.trials import TrialState
+from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
 from tests.support.mtp import write_qwen35
+from tests.support.scripted_server import write_server
 
 pytest_plugins = ["tests.support.fixtures"]
 
@@ -428,6 +433,68 @@ def test_a_stopped_search_keeps_what_it_has_and_is_taken_up(
     resumed = tuned(watched, setup, 4)
     assert resumed.study == stopped.study
     assert sum(record.state is TrialState.COMPLETE for record in resumed.records) == 4
+
+
+def test_a_verdict_that_the_storage_does_not_keep_is_told_so(
+    watched: Watched, setup: LiveSetup
+) -> None:
+    def lose(event: object) -> None:
+        if isinstance(event, TuningChanged) and event.state.n_confirmed == 5 and not lost:
+            lost.append(event)
+            with sqlite3.connect(own_storage_file()) as storage:
+                storage.execute("DROP TABLE study_user_attributes")
+
+    lost: list[object] = []
+    watched.load(setup)
+    watched.on_event = lose
+    state = tuned(watched, setup)
+    assert state.phase is Phase.FINISHED
+    assert state.result is not None
+    assert state.result.speedup is not None
+    assert state.not_kept is not None
+    assert "spectui export and verify will not know of this verdict: the storage" in state.not_kept
+
+
+def test_a_promise_of_the_screen_is_verified(
+    watched: Watched,
+    setup: LiveSetup,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_text("\n".join(json.dumps({"id": f"p{n}", "prompt": f"the {n}"}) for n in range(6)))
+    watched.load(setup)
+    watched.session.start_tuning(setup, load_prompts(path), 2, path=path)
+    result = watched.wait(TuningChanged, is_finished).state.result
+    assert result is not None
+    assert result.speedup is not None
+    spectui = Spectui(monkeypatch, capsys)
+    binary = write_server(tmp_path / "llama-server")
+    command = ["verify", "--server-bin", binary, "--no-counts", "--json", "-"]
+    assert spectui(*command) == 0, spectui.err
+    found = json.loads(spectui.out)
+    assert found["promised"]["speedup"] == result.speedup.estimate
+    assert [one["id"] for one in found["prompts"]] != []
+    assert any("measured with 1 compute thread, beside a screen" in note for note in found["notes"])
+
+
+def test_turns_of_a_chat_are_not_kept_for_a_promise(
+    watched: Watched,
+    setup: LiveSetup,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    watched.load(setup)
+    tuned(watched, setup)
+    spectui = Spectui(monkeypatch, capsys)
+    command = ["verify", "--server-bin", write_server(tmp_path / "llama-server"), "--no-counts"]
+    assert spectui(*command) == 3
+    assert "turns of a chat, whose text is not kept with it; give --prompts" in spectui.err
+    path = tmp_path / "p.txt"
+    path.write_text("the")
+    assert spectui(*command, "--prompts", path) == 0, spectui.err
 
 
 @pytest.mark.parametrize("records", [False, True])

@@ -12,15 +12,19 @@ from tests.support.cli import Spectui
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
 OWN = {
-    "bench": {"json", "preset", "prompt-length", "prompts", "quiet", "repeats", "verbose"},
+    "bench": {
+        *("backend", "baseline-url", "from", "json", "keep-both", "preset", "prompt-length"),
+        *("prompts", "quiet", "repeats", "server-bin", "server-url", "timeout", "verbose"),
+    },
     "cockpit": {"ascii", "from", "monitor-replay", "preset", "theme"},
-    "doctor": {"json", "preset", "prompts", "quiet", "verbose"},
+    "doctor": {"from", "json", "preset", "prompts", "quiet", "verbose"},
     "trace": {
-        *("costs", "json", "keep-text", "out", "preset", "prompts", "quiet", "verbose"),
+        *("costs", "from", "json", "keep-text", "out", "preset", "prompts", "quiet", "verbose"),
     },
     "tune": {
-        *("dialect", "json", "min-gain", "preset", "prompts", "quiet", "repeats", "resume"),
-        *("sampler", "server-bin", "storage", "study", "time-budget", "trials", "tune", "verbose"),
+        *("backend", "dialect", "from", "json", "keep-both", "min-gain", "preset", "prompts"),
+        *("quiet", "repeats", "resume", "sampler", "server-bin", "server-url", "storage", "study"),
+        *("time-budget", "timeout", "trials", "tune", "verbose"),
     },
 }
 """Of the command line alone."""

@@ -19,6 +19,7 @@ from tests.test_export import contexts, hostile, models, speculations
 NOT_LLAMA_SERVERS = {
     *("preset", "demo", "from", "target", "n-predict", "schedule", "prompts", "json"),
     *("quiet", "verbose", "repeats", "isolate", "prompt-length"),
+    *("backend", "server-bin", "server-url", "baseline-url", "keep-both", "timeout"),
 }
 """Options of spectui's own. ``--n-predict`` is one: the length of a measurement, no limit."""
 

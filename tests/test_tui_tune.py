@@ -789,6 +789,14 @@ def test_a_failure_gives_its_reason_and_the_trials_stay(size: tuple[int, int]) -
     assert "1.40×" in shown
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_a_verdict_that_is_not_kept_says_so_beside_it(size: tuple[int, int]) -> None:
+    ended = replace(SEARCHING, phase=Phase.FINISHED, result=tuned(), not_kept="the disk is full")
+    shown = seen(state=ended, size=size)
+    assert "finished" in shown
+    assert "not kept the disk is full" in " ".join(shown.split())
+
+
 @pytest.mark.parametrize("size", [(40, 12), *SIZES])
 def test_long_and_hostile_names_break_nothing(size: tuple[int, int]) -> None:
     name = "[/b]\x1b[31m漢字\u202e" + "very-long-" * 30

@@ -1,8 +1,10 @@
 """Promised against delivered: the parts that compute without models and servers."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
+from statistics import NormalDist
 
 import psutil
 import pytest
@@ -22,6 +24,8 @@ from spectui.config import (
 )
 from spectui.engine.events import GenerationResult
 from spectui.monitor.machine import Machine
+from spectui.served import room
+from spectui.served.prompts import distinct
 from spectui.server import Completion
 from spectui.server.help_text import Version
 from spectui.speculative.counters import Counters
@@ -38,13 +42,12 @@ from spectui.tune.stored import from_plain, to_plain
 from spectui.tune.trials import OFF, Arm
 from spectui.tune.verdict import Verdict
 from spectui.tune.workload import WorkItem
-from spectui.verify import room
-from spectui.verify.builds import Builds
+from spectui.verify.builds import Builds, Compared
 from spectui.verify.comparison import Agreement, agreement, ratio_of, summarise, verdict
 from spectui.verify.counts import compare_counts, incomparable
 from spectui.verify.order import Side, blocks, n_starts
 from spectui.verify.preference import Delivery, preferred
-from spectui.verify.served import ServedPair, distinct
+from spectui.verify.served import ServedPair
 
 GOOD = SpeculationConfig(draft_max=4)
 CASE = Case(
@@ -152,6 +155,77 @@ def test_intervals_decide_whether_a_promise_holds(
     assert agreement(speedup(*promised), speedup(*delivered), paired) is found
 
 
+_sizes = st.floats(0.001, 0.5)
+_centers = st.floats(0.3, 3.0)
+
+
+@st.composite
+def intervals(draw: st.DrawFn) -> Speedup:
+    center = draw(_centers)
+    return speedup(center, center * math.exp(-draw(_sizes)), center * math.exp(draw(_sizes)))
+
+
+_MIRRORED = {Agreement.LESS: Agreement.MORE, Agreement.MORE: Agreement.LESS}
+
+
+@given(promised=intervals(), delivered=intervals(), ratio=st.none() | intervals())
+def test_to_swap_promised_and_delivered_only_mirrors_it(
+    promised: Speedup, delivered: Speedup, ratio: Speedup | None
+) -> None:
+    inverse = None
+    if ratio is not None:
+        assert ratio.low
+        assert ratio.high
+        inverse = speedup(1 / ratio.estimate, 1 / ratio.high, 1 / ratio.low)
+    found = agreement(promised, delivered, ratio)
+    assert agreement(delivered, promised, inverse) is _MIRRORED.get(found, found)
+
+
+@given(center=st.floats(0.8, 1.25), below=_sizes, above=_sizes, factor=st.floats(0.0, 1.0))
+def test_a_narrower_interval_of_the_same_ratio_never_opens_what_was_decided(
+    center: float, below: float, above: float, factor: float
+) -> None:
+    def found(factor: float) -> Agreement:
+        ends = center * math.exp(-below * factor), center * math.exp(above * factor)
+        return agreement(speedup(1.2, 1.1, 1.3), speedup(1.2, 1.1, 1.3), speedup(center, *ends))
+
+    wide, narrow = found(1.0), found(factor)
+    if wide in {Agreement.LESS, Agreement.MORE}:
+        assert narrow is wide
+    if abs(math.log(center)) < math.log(1.05) - 1e-9 and factor * max(below, above) < 1e-3:
+        assert narrow is Agreement.HOLDS
+    if wide is Agreement.HOLDS:
+        assert narrow not in {Agreement.LESS, Agreement.MORE} or abs(math.log(center)) > 0.04
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "found"),
+    [
+        (0.96, 1.04, Agreement.HOLDS),
+        (0.96, 0.99, Agreement.HOLDS),
+        (0.92, 0.97, Agreement.OPEN),
+        (0.932, 1.041, Agreement.HOLDS),
+        (0.91, 1.10, Agreement.HOLDS),
+        (0.90, 1.10, Agreement.OPEN),
+        (0.90, 0.951, Agreement.LESS),
+        (1.051, 1.2, Agreement.MORE),
+    ],
+)
+def test_agreement_follows_from_what_an_interval_excludes(
+    low: float, high: float, found: Agreement
+) -> None:
+    ratio = speedup(math.sqrt(low * high), low, high)
+    assert agreement(speedup(1.2, 1.1, 1.3), speedup(1.2, 1.1, 1.3), ratio) is found
+
+
+@pytest.mark.parametrize(("deviation", "seen"), [(1.05, 0.17), (1.10, 0.50), (1.15, 0.80)])
+def test_the_widest_interval_sees_deviations_as_often_as_is_said(
+    deviation: float, seen: float
+) -> None:
+    error = math.log(1.10) / 1.96
+    assert NormalDist().cdf(math.log(deviation) / error - 1.96) == pytest.approx(seen, abs=0.02)
+
+
 OPEN = "whether the promise holds is open"
 LESS = "llama-server gives less than was promised"
 
@@ -246,6 +320,33 @@ def test_builds(version: Version | None, *, is_same: bool | None, text: str) -> 
     assert (found.note is None) is (is_same is True)
 
 
+@pytest.mark.parametrize(
+    ("version", "engine", "is_same", "compared"),
+    [
+        (Version(text="1", build=1, commit="0c1e570ab"), ("2", "0C1E570"), True, Compared.COMMIT),
+        (Version(text="1", build=1, commit="0c1e570ab"), ("1", "0c1e571"), False, Compared.COMMIT),
+        (Version(text="1", build=1, commit="0c1e57"), ("1", "0c1e570"), False, Compared.COMMIT),
+        (Version(text="b6945", build=6945, commit=None), ("6945", "0c1e570"), True, Compared.BUILD),
+        (Version(text="0.5.0", build=6945, commit="ab"), ("6944", None), False, Compared.BUILD),
+        (Version(text="0.5.0", build=9, commit="ab"), ("0.5.0", None), True, Compared.VERSION),
+        (None, ("0.5.0", "0c1e570"), None, None),
+    ],
+    ids=[
+        *("same commit", "other commit", "too short", "same build"),
+        *("other build", "version", "untold"),
+    ],
+)
+def test_builds_are_told_apart_by_the_best_that_both_tell(
+    version: Version | None,
+    engine: tuple[str, str | None],
+    *,
+    is_same: bool | None,
+    compared: Compared | None,
+) -> None:
+    found = Builds(engine=engine[0], engine_commit=engine[1], server=version)
+    assert (found.is_same, found.compared) == (is_same, compared)
+
+
 def result(tokens: tuple[int, ...], n_drafted: int, n_accepted: int) -> GenerationResult:
     return GenerationResult(
         tokens=tokens,
@@ -269,6 +370,7 @@ def completion(
         predicted_s=seconds,
         n_drafted=n_drafted,
         n_accepted=n_accepted,
+        prompt_s=0.1,
         stop="limit",
     )
 

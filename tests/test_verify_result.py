@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from spectui.cli.documents.verify import verify_document
+from spectui.cli.verify_report import text_of
 from spectui.config import (
     ContextOptions,
     ModelOptions,
@@ -12,12 +14,14 @@ from spectui.config import (
     Schedule,
     SpeculationConfig,
 )
+from spectui.monitor.machine import this_machine
 from spectui.server import Completion
 from spectui.server.help_text import Version
 from spectui.tune.promise import Case, Observed, Promise
 from spectui.tune.statistics import paired_speedup
 from spectui.tune.workload import WorkItem
 from spectui.verify.builds import Builds
+from spectui.verify.causes import Cause
 from spectui.verify.counts import CountCheck, Counts, Difference
 from spectui.verify.order import Side
 from spectui.verify.result import Verified, notes, warnings
@@ -43,6 +47,7 @@ def served(name: str, gain: float) -> ServedPair:
         predicted_s=1.0,
         n_drafted=0,
         n_accepted=0,
+        prompt_s=0.1,
         stop="limit",
     )
     on = replace(off, predicted_s=1.0 / gain, n_drafted=8, n_accepted=6)
@@ -119,6 +124,41 @@ def test_what_differs_is_named_by_prompt() -> None:
         "llama-server did not do what the engine did: the output itself parts on a, b; the "
         "output is the same and the counts are not on c, d, e and 2 more."
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "version", "unsteady", "cause", "said"),
+    [
+        ("abc", "other", "", Cause.BUILD, "counts differ on 3 of 6 prompts; likely reason: the b"),
+        ("aaa", "0.5.0-dev", "", Cause.NEAR_TIE, "counts differ on 1 of 6 prompts; likely reason"),
+        ("abc", "0.5.0-dev", "abcd", Cause.NEAR_TIE, "counts differ on 3 of 6 prompts; likely r"),
+        ("abc", "0.5.0-dev", "ab", Cause.OTHER, "counts differ on 3 of 6 prompts; likely reason"),
+    ],
+    ids=["build", "few", "the server's own output moves", "other"],
+)
+def test_a_likely_reason_is_named(
+    names: str, version: str, unsteady: str, cause: Cause, said: str
+) -> None:
+    counts = Counts(n_drafted=8, n_accepted=6)
+    differences = tuple(
+        Difference(prompt_id=name, engine=counts, server=counts, parted_at=3) for name in names
+    )
+    pairs = tuple(
+        replace(pair, on=replace(pair.on, tokens=(9,))) if pair.item.id in unsteady else pair
+        for pair in KEPT.delivered.pairs
+    )
+    found = replace(
+        KEPT,
+        counts=CountCheck(n_compared=6, differences=differences),
+        delivered=replace(KEPT.delivered, pairs=pairs),
+        builds=replace(KEPT.builds, server=Version(text=version, build=None, commit=None)),
+    )
+    assert found.differing is not None
+    assert found.differing.cause is cause
+    lines = text_of(found).splitlines()
+    assert " ".join(lines[1:3]).startswith(said) or " ".join(lines[2:4]).startswith(said)
+    told = verify_document(found, this_machine())["counts"]
+    assert (told["n_different_prompts"], told["likely_reason"]) == (len(set(names)), str(cause))
 
 
 def test_changed_and_other_prompts_are_told_apart() -> None:

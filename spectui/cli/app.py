@@ -17,6 +17,7 @@ _COMMANDS = (
     "presets",
     "probe",
     "replay",
+    "sweep",
     "trace",
     "tune",
     "verify",

@@ -4,14 +4,28 @@ from typing import Any
 
 import click
 
-from spectui.cli.drafting import DRAFTING
+from spectui.cli.drafting import MEASURED
 from spectui.cli.options import add_options, sweep_options
+from spectui.cli.options_backend import BACKEND, SERVER_BIN
 from spectui.cli.values import INT_MAX, Fraction, ListOf, WholeNumber
 
 
 @click.command(name="bench")
 @sweep_options
-@add_options(*DRAFTING)
+@add_options(*MEASURED, *BACKEND, SERVER_BIN)
+@click.option(
+    "--server-url",
+    metavar="ADDRESS",
+    help=(
+        "Measure a llama-server that runs already, here or elsewhere, as it stands: only prompts "
+        "are sent to it. Its API key is taken from SPECTUI_API_KEY or LLAMA_API_KEY, or asked for."
+    ),
+)
+@click.option(
+    "--baseline-url",
+    metavar="ADDRESS",
+    help="With --server-url: another one without speculation, to compare with.",
+)
 @click.option(
     "--temp",
     type=ListOf(Fraction(min=0)),
@@ -35,15 +49,24 @@ from spectui.cli.values import INT_MAX, Fraction, ListOf, WholeNumber
     metavar="N",
     help="Measure every prompt N times.",
 )
+@click.pass_context
 def command(
-    *, temp: tuple[float, ...], lengths: tuple[int, ...], repeats: int, **parsed: Any
+    ctx: click.Context,
+    /,
+    *,
+    temp: tuple[float, ...],
+    lengths: tuple[int, ...],
+    repeats: int,
+    **parsed: Any,
 ) -> None:
     """Measure one setting against the target alone.
 
     Every prompt is decoded without and with the draft, one right after the other. Prints the
     speedup with its interval, and checks that the output is the same. With several temperatures or
-    lengths of prompt it prints a table.
+    lengths of prompt it prints a table. With --backend server your own llama-server decodes, once
+    without and once with the draft, in turns.
     """
+    from spectui.cli.bench_run import Kinds
     from spectui.cli.run_bench import bench
 
-    bench(parsed, temps=temp, lengths=lengths, repeats=repeats)
+    bench(ctx, parsed, Kinds(temps=temp, lengths=lengths, repeats=repeats))

@@ -7,8 +7,8 @@ from statistics import median
 from rich.table import Table
 
 from spectui.cli.drawing import drawn, wrapped
-from spectui.llama.info import ModelInfo
 from spectui.tune.bench import BenchResult
+from spectui.tune.lossless import UNTOLD
 from spectui.tune.statistics import Speedup
 from spectui.tune.workload import Workload
 
@@ -16,6 +16,8 @@ _NOTHING_DRAFTED = (
     "nothing was drafted, so that every round was the target's own, and the speedup is the "
     "machine's noise"
 )
+
+_LOSSLESS = {True: "yes", False: "NO", None: "–"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,7 @@ def _row(one: Benched) -> tuple[str, ...]:
         _bounds(result.speedup),
         "–" if rate is None else f"{rate:.1%}",
         "–" if length is None else f"{length:.2f}",
-        "–" if result.lossless is None else "yes" if result.lossless.lossless else "NO",
+        _LOSSLESS[None if result.lossless is None else result.lossless.lossless],
     )
 
 
@@ -78,8 +80,8 @@ def _bounds(speedup: Speedup) -> str:
     return f"{speedup.low:.3f} to {speedup.high:.3f}"
 
 
-def summary(result: BenchResult, target: ModelInfo) -> str:
-    """One setting on one workload."""
+def summary(result: BenchResult, alteration: str | None) -> str:
+    """One setting on one workload; ``alteration`` says what its output is not that of."""
     counters, speedup = result.counters, result.speedup
     rate, length = counters.acceptance_rate, counters.tokens_per_round
     acceptance = (
@@ -96,8 +98,8 @@ def summary(result: BenchResult, target: ModelInfo) -> str:
     ]
     if not counters.n_drafted:
         lines.append(f"NOTE: {_NOTHING_DRAFTED}.")
-    if target.alteration is not None:
-        lines.append(f"NOTE: {target.alteration}.")
+    if alteration is not None:
+        lines.append(f"NOTE: {alteration}.")
     return "\n".join(lines)
 
 
@@ -114,5 +116,8 @@ def _lossless(result: BenchResult) -> str:
     if check.divergence is None:
         return "yes, every output equals the target's own"
     d = check.divergence
-    where = f"prompt {d.prompt_id}, token {d.position}: margin {d.margin:.2g}, noise {d.noise:.2g}"
+    where = f"prompt {d.prompt_id}, token {d.position}"
+    if d.margin is None or d.noise is None:
+        return f"the outputs part ({where}); {UNTOLD}"
+    where += f": margin {d.margin:.2g}, noise {d.noise:.2g}"
     return f"yes, but for rounding ({where})" if check.lossless else f"NO ({where})"

@@ -1,14 +1,20 @@
 """Where the defaults of a command come from: a preset, the demo, an existing command."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from spectui.errors import BadInputError
+from spectui.config import SERVER_KINDS
+from spectui.errors import BadInputError, UsageError
 from spectui.presets import Options, Preset, find_preset
 
-EXTRA = "spectui.extra"
-"""Key under which click's context keeps the arguments that ``--from`` did not know."""
+if TYPE_CHECKING:
+    from spectui.export.takeover import Takeover
+
+TAKEN = "spectui.taken"
+"""Key under which click's context keeps what ``--from`` has read."""
+_BESIDE = "spectui.brings-models"
+"""Key under which it keeps which option says what is run."""
 
 
 class FromUserOnly(click.Option):
@@ -80,6 +86,7 @@ def _checked(ctx: click.Context, param: click.Parameter, value: object, where: s
 def preset_option(ctx: click.Context, _param: click.Parameter, name: str | None) -> str | None:
     """Callback of ``--preset``."""
     if name is not None:
+        _check_alone(ctx, "--preset")
         _apply_preset(ctx, find_preset(name))
     return name
 
@@ -90,17 +97,72 @@ def demo_option(
     wanted: bool,  # noqa: FBT001 - click passes values by position
 ) -> bool:
     """Callback of ``--demo``: as ``--preset demo``, unless another preset is named."""
+    if wanted:
+        _check_alone(ctx, "--demo")
     if wanted and ctx.default_map is None:
         _apply_preset(ctx, find_preset("demo"))
     return wanted
 
 
 def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -> str | None:
-    """Make an existing command's options the defaults; what the user types still wins."""
-    if text is not None:
-        from spectui.export.takeover import read_command
+    """Make an existing command's options the defaults; what the user types still wins.
 
-        taken = read_command(text)
-        ctx.default_map = {**dict(ctx.default_map or {}), **taken.default_map()}
-        ctx.meta[EXTRA] = taken.extra
+    Raises:
+        BadInputError: it cannot be read, or has a value that cannot be.
+        UsageError: something else says what is run.
+    """
+    if text is None:
+        return None
+    _check_alone(ctx, "--from")
+    from spectui.export.takeover import read_command
+
+    known = {param.name: param for param in ctx.command.params}
+    ours = {name: param for name, param in known.items() if not isinstance(param, FromUserOnly)}
+    # Those who may draft are looked for where one way to draft cannot be given.
+    taken = read_command(
+        text,
+        other_drafts="spec_type" in known.keys() - ours.keys(),
+        through_server=_takes(ctx, ours.get("spec_type"), SERVER_KINDS[0]),
+    )
+    defaults = {
+        name: _checked(ctx, ours[name], value, f"--from: --{name.replace('_', '-')}")
+        for name, value in taken.settled.default_map().items()
+        if name in ours
+    }
+    ctx.default_map = {**dict(ctx.default_map or {}), **defaults}
+    ctx.meta[TAKEN] = taken
     return text
+
+
+def _takes(ctx: click.Context, param: click.Parameter | None, value: str) -> bool:
+    """Whether an option of the command can have this value."""
+    if param is None:
+        return False
+    try:
+        param.type_cast_value(ctx, value)
+    except click.BadParameter:
+        return False
+    return True
+
+
+def _check_alone(ctx: click.Context, option: str) -> None:
+    """Make sure that an existing command is alone in saying what is run.
+
+    Raises:
+        UsageError: a preset or the demo says it as well.
+    """
+    other = ctx.meta.setdefault(_BESIDE, option)
+    if "--from" in {option, other} and option != other:
+        raise UsageError(f"{other} and {option} both say what is run; leave one of them out")
+
+
+def taken_command() -> "Takeover | None":
+    """What ``--from`` has read; None where it was not given."""
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(TAKEN)
+
+
+def given_extra() -> tuple[str, ...]:
+    """Arguments of ``--from`` that an export does not write by itself, as they stand."""
+    taken = taken_command()
+    return () if taken is None else taken.extra

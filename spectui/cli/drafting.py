@@ -14,6 +14,7 @@ from spectui.config import (
     MODEL_KIND,
     MTP_KIND,
     NGRAM_LARGEST,
+    SERVER_KINDS,
     NgramConfig,
     NgramKind,
     SpeculationConfig,
@@ -82,16 +83,20 @@ _MODEL: tuple[Decorator, ...] = (
     ),
 )
 
-_KINDS: Decorator = click.option(
-    "--spec-type",
-    type=ListOf(DrafterKind([MODEL_KIND, MTP_KIND, *_KIND_NAMES])),
-    metavar="LIST",
-    help=(
-        f"Who drafts: {MODEL_KIND}, {MTP_KIND} (the target's own MTP layers), "
-        f"{', '.join(NgramKind)}; of several, separated by commas, the first that has something "
-        f"to propose (default: {MODEL_KIND})."
-    ),
-)
+_WITH_SERVER = f" {', '.join(SERVER_KINDS)} with --backend server."
+
+
+def _kinds(*more: str) -> Decorator:
+    return click.option(
+        "--spec-type",
+        type=ListOf(DrafterKind([MODEL_KIND, MTP_KIND, *_KIND_NAMES, *more])),
+        metavar="LIST",
+        help=(
+            f"Who drafts: {MODEL_KIND}, {MTP_KIND} (the target's own MTP layers), "
+            f"{', '.join(NgramKind)}; of several, separated by commas, the first that has "
+            f"something to propose (default: {MODEL_KIND}).{_WITH_SERVER if more else ''}"
+        ),
+    )
 
 
 def _ngram_options() -> Iterator[Decorator]:
@@ -141,7 +146,9 @@ def parameter_of(kind: NgramKind, name: str) -> str:
     return f"spec_{kind.replace('-', '_')}_{name}"
 
 
-DRAFTING: tuple[Decorator, ...] = (_KINDS, *_MODEL, *_ngram_options())
+DRAFTING: tuple[Decorator, ...] = (_kinds(), *_MODEL, *_ngram_options())
+MEASURED: tuple[Decorator, ...] = (_kinds(*SERVER_KINDS), *_MODEL, *_ngram_options())
+"""The same where llama-server may be what measures."""
 
 REPLAYED_NGRAMS: tuple[Decorator, ...] = (
     click.option(
@@ -174,14 +181,16 @@ def take_drafting(parsed: Mapping[str, Any]) -> tuple[SpeculationConfig, dict[st
 def _setting(parsed: Mapping[str, Any], wanted: Sequence[str]) -> SpeculationConfig:
     # Llama-server's precedence, in whatever order they are named.
     settings = [_ngram(parsed, kind) for kind in NgramKind if kind in wanted]
-    if MODEL_KIND in wanted and MTP_KIND in wanted:
+    contexts = [kind for kind in (MODEL_KIND, MTP_KIND, *SERVER_KINDS) if kind in wanted]
+    if len(contexts) > 1:
         raise UsageError(
-            f"--spec-type {MODEL_KIND},{MTP_KIND}: llama-server has one draft context; name one"
+            f"--spec-type {','.join(contexts)}: llama-server has one draft context; name one"
         )
-    if MODEL_KIND in wanted or MTP_KIND in wanted:
+    if contexts:
         longest, shortest, floor = (parsed[name] for name in MODEL_PARAMETERS)
         setting = model_setting(longest, shortest, floor)
-        settings.append(replace(setting, mtp=MTP_KIND in wanted))
+        reader = next((kind for kind in SERVER_KINDS if kind in wanted), None)
+        settings.append(replace(setting, mtp=MTP_KIND in wanted, reader=reader))
     *ahead, own = settings
     return own.after(ahead)
 

@@ -8,7 +8,7 @@ from click.core import ParameterSource
 
 from spectui.cli.drafting import MODEL_PARAMETERS, defaults_of, parameter_of
 from spectui.cli.request import SharedOptions
-from spectui.config import MODEL_KIND, MTP_KIND, NgramKind, SpeculationConfig
+from spectui.config import MODEL_KIND, MTP_KIND, SERVER_KINDS, NgramKind, SpeculationConfig
 from spectui.errors import UsageError
 
 
@@ -71,7 +71,7 @@ def check_typed(parsed: Mapping[str, Any]) -> None:
     for name, kinds in _owners():
         if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
             continue
-        if not kinds.intersection(wanted):
+        if not kinds.intersection(MODEL_KIND if one in SERVER_KINDS else one for one in wanted):
             flag = next(p.opts[0] for p in context.command.params if p.name == name)
             raise UsageError(
                 f"{flag} is an option of {' and '.join(sorted(kinds, reverse=True))}, and who "

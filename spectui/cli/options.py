@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
-from spectui.cli.options_placement import CONTEXT, PLACEMENT, Decorator
+from spectui.cli.options_placement import CONTEXT, CONTEXT_OF_GRID, PLACEMENT, Decorator
 from spectui.cli.values import INT_MAX, DrafterKind, Fraction, ListOf, WholeNumber
-from spectui.config import MODEL_KIND, MTP_KIND, Schedule
+from spectui.config import MODEL_KIND, MTP_KIND, SERVER_KINDS, Schedule
 
 _PAIR: tuple[Decorator, ...] = (
     click.option("-m", "--model", type=click.Path(path_type=Path), help="The target, a GGUF file."),
@@ -33,6 +33,20 @@ _PRESET: Decorator = click.option(
     help="Take options from a preset (see: spectui presets list).",
 )
 
+_FROM: Decorator = click.option(
+    "--from",
+    "command_line",
+    metavar="COMMAND",
+    is_eager=True,
+    expose_value=False,
+    callback=from_option,
+    help=(
+        'Take the options of an existing command, its sampling among them: "llama-server -m '
+        '...", a file that holds one (a script, a systemd unit, a Compose, llama-swap or models '
+        "preset file; FILE:NAME for one of several), or pid:NUMBER of a llama-server that runs."
+    ),
+)
+
 _DEMO: tuple[Decorator, ...] = (
     click.option(
         "--demo",
@@ -50,7 +64,7 @@ _DEMO: tuple[Decorator, ...] = (
     ),
 )
 
-_MODELS = (*_PAIR, _PRESET, *_DEMO)
+_MODELS = (*_PAIR, _PRESET, _FROM, *_DEMO)
 
 _TEMPERATURE: Decorator = click.option(
     "--temp",
@@ -83,17 +97,23 @@ _DRAFT_DIR: Decorator = click.option(
     help="A folder of drafts: every GGUF in it that fits is a candidate. May be repeated.",
 )
 
-_DRAFTERS: Decorator = click.option(
-    "--spec-type",
-    cls=FromUserOnly,
-    type=ListOf(DrafterKind([MODEL_KIND, MTP_KIND])),
-    default=(),
-    metavar="LIST",
-    help=(
-        f"Who may draft beside n-gram drafters: {MODEL_KIND} (the drafts of -md), {MTP_KIND} (the "
-        "target's own MTP layers) (default: all that there are)."
-    ),
-)
+
+def _drafters(*more: str) -> Decorator:
+    with_server = f" {', '.join(more)} with --backend server." if more else ""
+    return click.option(
+        "--spec-type",
+        cls=FromUserOnly,
+        type=ListOf(DrafterKind([MODEL_KIND, MTP_KIND, *more])),
+        default=(),
+        metavar="LIST",
+        help=(
+            f"Who may draft beside n-gram drafters: {MODEL_KIND} (the drafts of -md), {MTP_KIND} "
+            f"(the target's own MTP layers) (default: all that there are).{with_server}"
+        ),
+    )
+
+
+_DRAFTERS = _drafters()
 
 _LENGTH: Decorator = click.option(
     "-n",
@@ -151,19 +171,6 @@ _RUN: tuple[Decorator, ...] = (
 )
 
 
-FROM: Decorator = click.option(
-    "--from",
-    "command_line",
-    metavar="COMMAND",
-    is_eager=True,
-    callback=from_option,
-    help=(
-        'Take the options of an existing command: "llama-server -m ...", a file that holds one '
-        "(a script, a systemd unit, a Compose, llama-swap or models preset file; FILE:NAME for "
-        "one of several), or pid:NUMBER of a llama-server that runs."
-    ),
-)
-
 COCKPIT: tuple[Decorator, ...] = (
     _schedule(Schedule.FAST),
     click.option(
@@ -175,7 +182,6 @@ COCKPIT: tuple[Decorator, ...] = (
         metavar="N",
         help="Most tokens per answer (default: as many as the context holds).",
     ),
-    FROM,
     click.option(
         "--monitor-replay",
         type=click.Path(path_type=Path),
@@ -209,9 +215,24 @@ def _of_one_draft(*temperature: Decorator) -> Decorator:
 
 def candidate_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add every shared option to a command that takes several drafts."""
-    models = (*_PAIR, _DRAFT_DIR, _DRAFTERS, _PRESET, *_DEMO)
+    return _of_several_drafts(_DRAFTERS)(function)
+
+
+def search_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same where llama-server may be what measures."""
+    return _of_several_drafts(_drafters(*SERVER_KINDS))(function)
+
+
+def _of_several_drafts(drafters: Decorator) -> Decorator:
+    models = (*_PAIR, _DRAFT_DIR, drafters, _PRESET, _FROM, *_DEMO)
     groups = (*models, *PLACEMENT, *CONTEXT, _TEMPERATURE, *_SAMPLING, _LENGTH, *_RUN)
-    return add_options(*groups)(function)
+    return add_options(*groups)
+
+
+def grid_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for a command to which drafters, threads and temperatures are axes."""
+    models = (*_PAIR, _DRAFT_DIR, _PRESET, *_DEMO)
+    return add_options(*models, *PLACEMENT, *CONTEXT_OF_GRID, *_SAMPLING, _LENGTH, *_RUN)(function)
 
 
 def add_options(*options: Decorator) -> Decorator:

@@ -11,7 +11,7 @@ from spectui.config import FlashAttention
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
-_MAX_THREADS = 512
+MAX_THREADS = 512
 """``GGML_MAX_N_THREADS``: beyond it ggml crashes."""
 _MAX_LAYERS = 1024
 
@@ -80,6 +80,15 @@ PLACEMENT: tuple[Decorator, ...] = (
     ),
 )
 
+_THREADS: Decorator = click.option(
+    "-t",
+    "--threads",
+    type=WholeNumber(0, MAX_THREADS),
+    default=0,
+    metavar="N",
+    help="Compute threads (default: one per physical core).",
+)
+
 CONTEXT: tuple[Decorator, ...] = (
     click.option(
         "-c",
@@ -116,18 +125,11 @@ CONTEXT: tuple[Decorator, ...] = (
         show_default=True,
         help="Flash attention.",
     ),
-    click.option(
-        "-t",
-        "--threads",
-        type=WholeNumber(0, _MAX_THREADS),
-        default=0,
-        metavar="N",
-        help="Compute threads (default: one per physical core).",
-    ),
+    _THREADS,
     click.option(
         "-tb",
         "--threads-batch",
-        type=WholeNumber(0, _MAX_THREADS),
+        type=WholeNumber(0, MAX_THREADS),
         default=0,
         metavar="N",
         help="Compute threads for batches (default: as -t).",
@@ -138,3 +140,6 @@ CONTEXT: tuple[Decorator, ...] = (
         help="Let layers with a sliding window remember the whole context.",
     ),
 )
+
+CONTEXT_OF_GRID = tuple(option for option in CONTEXT if option is not _THREADS)
+"""For a command to which threads are an axis."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from spectui.config import (
     MODEL_KIND,
     MTP_KIND,
+    SERVER_KINDS,
     ContextOptions,
     FlashAttention,
     KvOverride,
@@ -66,7 +67,13 @@ class SharedOptions:
     @property
     def takes_models(self) -> bool:
         """Whether draft models may draft."""
-        return not self.spec_type or MODEL_KIND in self.spec_type
+        kinds = {MODEL_KIND, *SERVER_KINDS}
+        return not self.spec_type or not kinds.isdisjoint(self.spec_type)
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """Kinds of drafts that were asked for and that only llama-server runs."""
+        return tuple(kind for kind in SERVER_KINDS if kind in self.spec_type)
 
     def check_drafts(self) -> None:
         """Refuse draft models that nobody may draft with.

@@ -14,7 +14,7 @@ from spectui.errors import ServerError
 from spectui.monitor.readings import Snapshot
 from spectui.server.attached.address import parse_address
 from spectui.server.attached.poller import Attachment, ask_once, ask_twice
-from spectui.server.attached.sample import FailedSample, Failure, Sample, Trouble
+from spectui.server.attached.sample import FailedSample, Failure, Sample, ServerSample, Trouble
 from spectui.server.attached.tracker import Tracker
 from spectui.server.attached.trouble_text import sentence_of
 
@@ -82,6 +82,18 @@ def look(attachment: Attachment, interval_s: float) -> "AttachState":
             raise ServerError(sentence_of(sample.failure))
         tracker.add(sample)
     return tracker.state()
+
+
+def questioned(attachment: Attachment) -> tuple[Attachment, ServerSample]:
+    """The same with the key that the server wants, and what the server tells.
+
+    Raises:
+        ServerError: it tells nothing.
+    """
+    attachment, (sample,) = _asked(attachment, lambda one: (asyncio.run(ask_once(one)),))
+    if isinstance(sample, FailedSample):
+        raise ServerError(sentence_of(sample.failure))
+    return attachment, sample
 
 
 def read_machine() -> Snapshot:

@@ -7,10 +7,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import click
 import psutil
 
-from spectui.cli.defaults import EXTRA
+from spectui.cli.defaults import given_extra
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting, check_typed
 from spectui.cli.failure import report_failure
@@ -39,7 +38,6 @@ _UNUSED: Mapping[str, Any] = {
 class CockpitOptions:
     """The options that only the screen has, by click's parameter names."""
 
-    command_line: str | None
     monitor_replay: Path | None
     theme: str | None
     ascii: bool
@@ -49,7 +47,7 @@ def run(parsed: dict[str, Any]) -> None:
     """Show the screen until the user quits."""
     check_typed(parsed)
     settings = read_settings()
-    launch = make_launch(parsed, settings, extra=_extra())
+    launch = make_launch(parsed, settings, extra=given_extra())
     log = ensure_dir(data_dir() / "logs") / "spectui.log"
     if not in_child():
         raise UsageError(
@@ -197,8 +195,3 @@ def _preset_options(name: str) -> dict[str, Any]:
 
     context = command.make_context("cockpit", ["--preset", name])
     return dict(context.params)
-
-
-def _extra() -> tuple[str, ...]:
-    context = click.get_current_context(silent=True)
-    return () if context is None else tuple(context.meta.get(EXTRA, ()))

@@ -10,6 +10,7 @@ from spectui.cli.output import check_writable, write_result
 from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
+from spectui.cli.taken import mind_unmeasured
 from spectui.doctor.examination import Examination, Examiner, Surroundings
 from spectui.doctor.finding import Finding, Severity
 from spectui.doctor.findings import findings
@@ -51,6 +52,7 @@ def doctor(planner: Planner, shared: dict[str, Any], *, draft_max: int) -> None:
         UsageError: options that contradict each other.
     """
     given = SharedOptions(**shared)
+    mind_unmeasured(shared, done="examined")
     has_target = given.demo or given.model is not None or given.preset is not None
     if not has_target and (given.model_draft or given.draft_dirs):
         raise UsageError("-md and --draft-dir need a target: give it with -m, or --demo")

@@ -1,23 +1,16 @@
 """What ``spectui export`` does once its options are parsed."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import click
-
-from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting
 from spectui.cli.output import check_writable, complain, say
-from spectui.cli.request import SharedOptions
-from spectui.config import Schedule, SpeculationConfig
+from spectui.cli.taken import mind_defaults, read_options
+from spectui.config import Schedule
 from spectui.errors import BadInputError, UsageError
 from spectui.export import Dialect, ExportSetup, Format, render
 
 _AUTO = "auto"
-_UNUSED: Mapping[str, Any] = {"prompts": None, "json_path": None, "quiet": True, "verbose": False}
-"""Shared options that a command for a server does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +52,7 @@ def from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dial
         context=outcome.context,
         speculation=outcome.speculation,
         extra=outcome.extra,
+        given=outcome.given,
         name=outcome.target.path.stem,
     )
     for options in setup.pair():
@@ -74,25 +68,16 @@ def from_command(text: str) -> ExportSetup:
         BadInputError: spectui cannot read it.
         UsageError: its options contradict each other.
     """
-    from spectui.cli.cockpit import command
     from spectui.export.takeover import read_command
 
     taken = read_command(text)
-    left = {name: values for name, values in taken.options.items() if _is_left(name, values)}
-    ours = {k: v for k, v in taken.default_map().items() if k.replace("_", "-") not in left}
-    try:
-        context = command.make_context("export", [], default_map=ours)
-    except click.UsageError as error:
-        raise UsageError(f"--from: {error.format_message()}") from error
-    speculation, others = take_drafting(context.params)
-    known = {field.name for field in fields(SharedOptions)}
-    given = {key: value for key, value in others.items() if key in known}
-    shared = SharedOptions(**given, **_UNUSED)
+    left = taken.left
+    shared, speculation = read_options(taken)
     check_drafting(shared, speculation)
     if shared.model is None:
         raise UsageError("the command names no model; add -m FILE")
     if speculation.has_model and shared.model_draft:
-        _mind_defaults(speculation, taken.options)
+        mind_defaults(speculation, taken.options)
     # Llama-server takes the last of several.
     drafts = [shared.draft_options(path) for path in shared.model_draft[-1:]]
     drafts_by_model = speculation.has_model
@@ -103,24 +88,8 @@ def from_command(text: str) -> ExportSetup:
         speculation=None if drafts_by_model and not drafts else speculation,
         extra=(*(w for name, v in left.items() for w in (f"--{name}", *v)), *taken.extra),
         name=shared.model.stem,
-        given=frozenset(taken.options.keys() - left.keys()),
+        given=frozenset(taken.settled.options),
     )
-
-
-def _mind_defaults(speculation: SpeculationConfig, given: Mapping[str, object]) -> None:
-    """Say which drafting limits a command leaves to a server whose defaults changed."""
-    written = {
-        "draft-max": f"{speculation.draft_max} (until spring 2026 it was 16)",
-        "draft-p-min": f"{speculation.draft_p_min:g} (until spring 2026 it was 0.75)",
-    }
-    for name, value in written.items():
-        if name not in given:
-            complain(f"mind that the command gives no --{name}: today's default is {value}")
-
-
-def _is_left(name: str, values: tuple[str, ...]) -> bool:
-    """Whether it leaves a size to the server, for which a measurement would choose one."""
-    return (values == ("auto",) and name != "flash-attn") or (name, values) == ("ctx-size", ("0",))
 
 
 def export(

@@ -13,6 +13,7 @@ from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.session import open_engine, read_prompts
+from spectui.cli.taken import is_taken, mind_unmeasured
 from spectui.engine.commands import Generate, ProbeExperts
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
@@ -33,7 +34,8 @@ def probe_experts(shared: dict[str, Any]) -> None:
         UsageError: a draft was named.
     """
     given = SharedOptions(**shared)
-    if given.model_draft:
+    mind_unmeasured(shared)
+    if given.model_draft and not is_taken("model-draft"):
         raise UsageError("probe experts runs the target alone; leave out -md")
     options = with_preset_models(given, most_drafts=0)
     check_writable(options.json_path, options.input_files())

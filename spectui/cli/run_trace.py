@@ -19,6 +19,7 @@ from spectui.cli.session import (
     read_prompts,
     with_candidates,
 )
+from spectui.cli.taken import mind_unmeasured
 from spectui.engine.commands import LoadTarget
 from spectui.errors import CancelledError, UsageError
 from spectui.models.sizes import counted
@@ -42,6 +43,7 @@ def trace(
         CancelledError: it was interrupted; what was complete has been written.
     """
     options = with_candidates(SharedOptions(**shared))
+    mind_unmeasured(shared)
     check_writable(options.json_path, options.input_files())
     if out is not None:
         json_file = None if options.json_path is None else Path(options.json_path)

@@ -12,11 +12,12 @@ from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.serving import Serving, Wanted
 from spectui.cli.session import open_engine, read_prompts
+from spectui.cli.taken import mind_unmeasured
 from spectui.cli.verify_report import report
 from spectui.cli.verify_request import VerifyOptions, is_direct, of_options, of_study, split
 from spectui.config import Schedule
 from spectui.errors import CancelledError
-from spectui.llama.library import llama_cpp_version
+from spectui.llama.library import llama_cpp_commit, llama_cpp_version
 from spectui.models.sizes import counted
 from spectui.server.binary import examine
 from spectui.speculative.mtp import effective_schedule
@@ -45,6 +46,7 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
     """
     options, shared, speculation = split(parsed)
     direct = is_direct(ctx, study)
+    mind_unmeasured(parsed)
     check_writable(shared.json_path, (*shared.input_files(), Path(options.server_bin)))
     binary = examine(options.server_bin)
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
@@ -62,7 +64,7 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
             prompts = read_prompts(shared)
             if shared.prompts is None:
                 prompts = prompts[:_SUITE_PROMPTS]
-            wanted = of_options(ctx, shared, speculation, prompts, progress)
+            wanted = of_options(shared, speculation, prompts, progress)
             found = _verify_setting(serving, options, wanted)
         else:
             found = serving.verify(of_study(study, options, shared.prompts))
@@ -140,10 +142,11 @@ def _made(case: Case, result: BenchResult, schedule: Schedule, prompts: Path | N
         speedup=result.speedup,
         min_gain=_MIN_GAIN,
         llama_cpp=llama_cpp_version(),
+        llama_cpp_commit=llama_cpp_commit(),
     )
     is_servers = schedule is Schedule.SERVER
     return _Made(
         promise=promise,
         results={p.item.tokens: p.speculative for p in result.pairs} if is_servers else {},
-        ended=CancelledError("interrupted") if result.interrupted else None,
+        ended=result.ended,
     )

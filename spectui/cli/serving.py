@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.session import open_engine
 from spectui.cli.verify_words import pair_line, plan_line, start_line
 from spectui.errors import CancelledError, SpectuiError
-from spectui.llama.library import llama_cpp_version
+from spectui.llama.library import llama_cpp_commit, llama_cpp_version
 from spectui.models.sizes import counted
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt
+from spectui.served.room import both_fit
 from spectui.server.binary import ServerBinary
 from spectui.tune.promise import Case, Promise
 from spectui.tune.workload import WorkItem
@@ -21,7 +21,6 @@ from spectui.verify.builds import Builds
 from spectui.verify.counts import CountCheck, compare_counts, incomparable
 from spectui.verify.engine_side import Results
 from spectui.verify.result import Verified
-from spectui.verify.room import both_fit
 from spectui.verify.served import Delivered
 from spectui.verify.servers import Arguments, arguments_of
 from spectui.verify.verifier import Verifier
@@ -72,18 +71,18 @@ class Serving:
             results: of the engine that are known already, by the prompts' tokens.
             ended: what has ended the run before it came to that; then nothing is served.
         """
-        case, keeps_both = wanted.case, self._keeps_both(wanted.case)
+        case, keeps_both = wanted.case, self.has_both(wanted.case)
         arguments = self.arguments(case)
         if ended is None:
-            delivered = self._deliver(wanted, arguments, keeps_both=keeps_both)
+            delivered = self._deliver(wanted, keeps_both=keeps_both)
         else:
             delivered = Delivered(ended=ended)
         counts, reason, late = self._compare(case, delivered, results or {})
-        engine = llama_cpp_version() if wanted.promise is None else wanted.promise.llama_cpp
+        engine, commit = _engine_of(wanted.promise)
         return Verified(
             case=case,
             binary=self.binary.path,
-            builds=Builds(engine=engine, server=self.binary.version),
+            builds=Builds(engine=engine, engine_commit=commit, server=self.binary.version),
             arguments=arguments,
             promise=wanted.promise,
             study=wanted.study,
@@ -95,12 +94,13 @@ class Serving:
             seed=self.shared.seed,
         )
 
-    def _keeps_both(self, case: Case) -> bool:
+    def has_both(self, case: Case) -> bool:
+        """Whether both servers are alive at once."""
         if self.keeps_both is not None:
             return self.keeps_both
         return both_fit(case.target, case.draft, this_machine())
 
-    def _deliver(self, wanted: Wanted, arguments: Arguments, *, keeps_both: bool) -> Delivered:
+    def _deliver(self, wanted: Wanted, *, keeps_both: bool) -> Delivered:
         n_prompts, seed = len(wanted.prompts), self.shared.seed
         self.progress.say(plan_line(n_prompts, self.repeats, seed, keeps_both=keeps_both))
         verifier = Verifier(
@@ -112,10 +112,9 @@ class Serving:
             on_pair=lambda pair: self.progress.say(pair_line(pair)),
         )
         return verifier.run(
-            Path(self.binary.path),
-            arguments,
+            self.binary,
             timeout_s=self.timeout_s,
-            on_start=lambda side: self.progress.say(start_line(side, wanted.case)),
+            on_start=lambda setup: self.progress.say(start_line(setup)),
         )
 
     def _compare(
@@ -147,3 +146,10 @@ class Serving:
             engine_side.load(engine, case)
             self.progress.say(f"counting in-process on {counted(len(items), 'prompt')}")
             return engine_side.run(engine, case, items)
+
+
+def _engine_of(promise: Promise | None) -> tuple[str, str | None]:
+    """Version and commit of the llama.cpp that measured in-process."""
+    if promise is None:
+        return llama_cpp_version(), llama_cpp_commit()
+    return promise.llama_cpp, promise.llama_cpp_commit

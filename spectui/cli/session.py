@@ -10,7 +10,7 @@ from spectui.cli.given import Models, find_models
 from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
-from spectui.config import MODEL_KIND, MTP_KIND, ModelOptions
+from spectui.config import MTP_KIND, ModelOptions
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
@@ -54,7 +54,8 @@ def with_candidates(options: SharedOptions) -> SharedOptions:
 
 def find_candidates(options: SharedOptions, progress: Progress) -> Models:
     """As ``find_models``, with the drafts that ``--spec-type`` wants."""
-    found = find_models(options, progress, needs_draft=MODEL_KIND in options.spec_type)
+    needs_draft = bool(options.spec_type) and options.takes_models
+    found = find_models(options, progress, needs_draft=needs_draft)
     return found if options.takes_models else replace(found, drafts={})
 
 

@@ -5,7 +5,8 @@ from typing import Any
 import click
 
 from spectui.cli.duration import DURATION
-from spectui.cli.options import add_options, candidate_options
+from spectui.cli.options import add_options, search_options
+from spectui.cli.options_backend import BACKEND
 from spectui.cli.values import Fraction, WholeNumber
 
 _TUNE = (
@@ -76,22 +77,25 @@ _TUNE = (
         metavar="PATH",
         help=(
             "In the end, measure the best on your own llama-server as spectui verify does, which "
-            "takes as long as confirming it; where its ranking is another one, it counts."
+            "takes as long as confirming it, and a quarter of --time-budget; where its ranking is "
+            "another one, it counts. With --backend server, the one that measures everything."
         ),
     ),
+    click.option("--server-url", hidden=True),
 )
 
 
 @click.command(name="tune")
-@candidate_options
-@add_options(*_TUNE)
+@search_options
+@add_options(*_TUNE, *BACKEND)
 def command(**options: Any) -> None:
     """Find the fastest draft and settings on this machine, and say whether they pay.
 
     Records a few prompts once and replays every setting on them, so that the most promising come
     first. Tries those, then measures the best against the target alone on all prompts. Ends with
     the verdict, why it is so, and a llama-server command. Ctrl-C keeps what was measured; the same
-    command goes on from there.
+    command goes on from there. With --backend server your own llama-server measures: nothing is
+    recorded then, and each setting starts a server.
     """
     from spectui.cli.run_tune import tune
 

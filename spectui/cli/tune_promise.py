@@ -1,9 +1,11 @@
 """What ``spectui tune`` keeps with its study for ``spectui verify``."""
 
+from dataclasses import replace
+
 from spectui.cli.tune_request import TuneRun
-from spectui.llama.library import llama_cpp_version
-from spectui.speculative.mtp import effective_schedule
-from spectui.tune.promise import Case, Promise, lasting, observed_of
+from spectui.tune.promise import Promise
+from spectui.tune.promising import Terms
+from spectui.tune.promising import promise_of as promise_by
 from spectui.tune.search import TuneResult
 from spectui.tune.stored import to_plain
 
@@ -17,28 +19,26 @@ def keep_promise(run: TuneRun, result: TuneResult) -> None:
 
 def promise_of(run: TuneRun, result: TuneResult) -> Promise | None:
     """What the best setting gained, whether or not it is advised; None if it was not confirmed."""
-    arm, shared = result.best, run.shared
-    if arm is None or arm.speculation is None or result.speedup is None:
-        return None
-    drafts = {candidate.name: candidate.options for candidate in run.candidates}
-    speculation = arm.speculation
-    n_layers = run.target.mtp_layers if speculation.mtp else 0
-    case = Case(
+    shared, best = run.shared, result.best
+    terms = Terms(
         baseline=run.target_beside(None),
-        target=run.target_beside(arm.draft),
-        draft=drafts[arm.draft] if arm.draft is not None and speculation.has_model else None,
+        target=run.target_beside(None if best is None else best.draft),
+        candidates=run.candidates,
         context=shared.context_options(),
-        speculation=speculation,
         sampling=shared.sampling_config(),
         n_predict=shared.n_predict,
-    )
-    promise = Promise(
-        case=case,
-        schedule=effective_schedule(shared.schedule_kind(), n_layers),
-        prompts=shared.prompts,
-        observed=observed_of(result.pairs),
-        speedup=result.speedup,
+        schedule=shared.schedule_kind(),
+        mtp_layers=run.target.mtp_layers,
         min_gain=run.options.min_gain,
-        llama_cpp=llama_cpp_version(),
+        prompts=shared.prompts,
+        extra=run.extra,
     )
-    return lasting(promise)
+    promise = promise_by(result, terms)
+    if promise is None or run.served is None:
+        return promise
+    version = run.served.binary.version
+    return replace(
+        promise,
+        llama_cpp="unknown" if version is None else version.text,
+        llama_cpp_commit=None if version is None else version.commit,
+    )

@@ -1,23 +1,32 @@
 """What ``spectui tune`` says in the end, to people and to scripts."""
 
+import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 
 from rich.table import Table
 from rich.text import Text
 
+from spectui.cli.bench_run import DRAFTS_ALONE, REMEMBERS
+from spectui.cli.documents.base import Json
+from spectui.cli.documents.common import model
+from spectui.cli.documents.served import ENGINE, served_by, served_model
 from spectui.cli.documents.tune import Findings, tune_document
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.output import write_result
 from spectui.cli.progress import words
+from spectui.cli.tune_present import present_document, present_lines
 from spectui.cli.tune_request import TuneRun
 from spectui.cli.tune_served import Served
 from spectui.config import Schedule
-from spectui.export import Dialect, server_arguments, server_command
-from spectui.llama.info import ModelInfo
+from spectui.export import Dialect
+from spectui.served import Setup
+from spectui.served.models import ServedModel
 from spectui.speculative.mtp import effective_schedule
 from spectui.tune.categories import judge_profiles, per_category
 from spectui.tune.conditions import Conditions
 from spectui.tune.explain import explain_result
+from spectui.tune.lossless import UNTOLD, LosslessCheck
 from spectui.tune.measurement import measurements
 from spectui.tune.outcome import advised
 from spectui.tune.pace import Spent
@@ -39,7 +48,7 @@ def report(result: TuneResult, run: TuneRun, met: Conditions, served: Served | N
         findings,
         machine=run.machine,
         study=run.study.name,
-        target=run.target,
+        target=_target(run),
         candidates=run.candidates,
         memory_bytes=run.models.memory_bytes,
         placements=run.space.placements,
@@ -50,21 +59,56 @@ def report(result: TuneResult, run: TuneRun, met: Conditions, served: Served | N
         command=command,
         best_command=best_command,
     )
-    lines = _summary(result, findings, _schedule(run, result.best), run.target.info)
+    document |= _backend(run, result)
+    lines = _summary(result, findings, _schedule(run, result.best), run)
     if served is not None:
         lines += [*map(wrapped, served.lines()), ""]
         document |= served.document(run)
+    document |= present_document(run.present, result)
     lines += _commands(result, command, best_command)
     write_result(document, "\n".join(lines), run.shared.json_path)
 
 
+def _target(run: TuneRun) -> Json:
+    target = run.target
+    if isinstance(target, ServedModel):
+        return served_model(target, run.loaded.context.ctx_size)
+    return model(target)
+
+
+def _backend(run: TuneRun, result: TuneResult) -> Json:
+    """What measured."""
+    served = run.served
+    if served is None:
+        return ENGINE
+    off = Setup(
+        target=run.loaded.options,
+        draft=None,
+        context=run.loaded.context,
+        speculation=None,
+        extra=run.extra,
+    )
+    setups = {"off": off}
+    if result.best is not None:
+        drafts = {one.name: one.options for one in run.candidates}
+        # The target's own MTP layers are a candidate, too, and no file of their own.
+        name, speculation = result.best.draft, result.best.speculation
+        has_model = speculation is not None and speculation.has_model
+        draft = drafts[name] if has_model and name is not None else None
+        setups["on"] = replace(off, draft=draft, speculation=speculation)
+    return served_by(
+        served.binary,
+        {name: setup.arguments(served.binary) for name, setup in setups.items()},
+        keeps_both=served.keeps_off,
+        n_starts=served.n_starts,
+    )
+
+
 def _command(run: TuneRun, arm: Arm) -> tuple[list[str], str]:
     """Flags and command line of an arm."""
-    by_name = {candidate.name: candidate.options for candidate in run.candidates}
-    draft = None if arm.draft is None else by_name[arm.draft]
-    given = run.target_beside(arm.draft), draft, run.shared.context_options(), arm.speculation
-    dialect = Dialect(run.options.dialect)
-    return server_arguments(*given, dialect=dialect), server_command(*given, dialect=dialect)
+    setup = run.setup_of(arm)
+    arguments = setup.words(Dialect(run.options.dialect))
+    return arguments, shlex.join([setup.program, *arguments])
 
 
 def _schedule(run: TuneRun, arm: Arm | None) -> Schedule:
@@ -85,12 +129,11 @@ def _findings(result: TuneResult, run: TuneRun, met: Conditions) -> Findings:
     )
 
 
-def _summary(
-    result: TuneResult, findings: Findings, schedule: Schedule, target: ModelInfo
-) -> list[str]:
-    lines = [result.verdict.reason]
-    if target.alteration is not None:
-        lines.append(f"NOTE: {target.alteration}.")
+def _summary(result: TuneResult, findings: Findings, schedule: Schedule, run: TuneRun) -> list[str]:
+    lines = [result.verdict.reason, *present_lines(run.present, result)]
+    is_served = run.served is not None
+    if run.alteration is not None:
+        lines.append(f"NOTE: {run.alteration}.")
     if result.off.n_cpu_moe is not None and result.speedup is not None:
         lines.append(
             f"NOTE: compared with the target alone and --n-cpu-moe {result.off.n_cpu_moe}, which "
@@ -101,10 +144,15 @@ def _summary(
             "NOTE: measured on the fast schedule, which llama-server does not have: this is what "
             "would be possible, not what the command gives."
         )
+    off = [one for one in result.trials if one.arm.is_off]
+    if any(score.n_drafted for one in off for score in one.prompts):
+        lines.append(f"NOTE: {DRAFTS_ALONE}.")
+    if is_served and result.best and result.best.speculation and result.best.speculation.ngrams:
+        lines.append(f"NOTE: {REMEMBERS}.")
     notes = (*findings.conditions.notes, *_time_notes(result.spent, interrupted=result.interrupted))
     lines += [f"NOTE: {note}" for note in notes]
-    if result.lossless is not None and not result.lossless.lossless:
-        lines.append("WARNING: speculation changed the output; spectui bench shows where.")
+    if result.lossless is not None:
+        lines += _lossless_line(result.lossless)
     if result.best is not None and result.speedup is None:
         lines.append(f"Best so far: {result.best.label}{_in_trial(result)} (not confirmed).")
     if result.speedup is not None:
@@ -113,6 +161,19 @@ def _summary(
         table = _categories(findings, _confirmed(result))
         lines += ["", drawn(table), wrapped(findings.profiles.reason), ""]
     return lines
+
+
+def _lossless_line(check: LosslessCheck) -> Iterator[str]:
+    divergence = check.divergence
+    if check.lossless or divergence is None:
+        return
+    if check.lossless is None:
+        yield (
+            f"NOTE: with speculation the output of prompt {divergence.prompt_id} parts from the "
+            f"target's own at token {divergence.position}; {UNTOLD}."
+        )
+    else:
+        yield "WARNING: speculation changed the output; spectui bench shows where."
 
 
 def _time_notes(spent: Spent, *, interrupted: bool) -> Iterator[str]:

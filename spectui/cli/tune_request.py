@@ -3,18 +3,28 @@
 from dataclasses import dataclass
 
 from spectui.cli.given import Models
+from spectui.cli.options_backend import BackendKind
 from spectui.cli.request import SharedOptions
+from spectui.cli.taken import Taken
+from spectui.cli.tune_present import PresentArm
 from spectui.config import ModelOptions
 from spectui.engine.commands import LoadTarget
 from spectui.engine.events import ModelLoaded
 from spectui.engine.fitting import with_n_cpu_moe
 from spectui.errors import UsageError
+from spectui.export import ExportSetup
 from spectui.monitor.machine import Machine
+from spectui.served.models import ServedModel
+from spectui.server.binary import ServerBinary
 from spectui.tune.candidates import Candidate
 from spectui.tune.loading import MovableTarget
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.study import TuningStudy
+from spectui.tune.trials import Arm
 from spectui.tune.workload import Workload
+
+_PLACING = frozenset({"override-tensor", "cpu-moe", "n-cpu-moe"})
+"""Options that a searched placement needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +42,38 @@ class TuneOptions:
     dialect: str
     repeats: int
     server_bin: str | None
+    backend: str
+    server_url: str | None
+    keeps_both: bool | None
+    timeout: float
+
+    @property
+    def is_server(self) -> bool:
+        """Whether a llama-server measures."""
+        return self.backend == BackendKind.SERVER
+
+    def check(self) -> None:
+        """Refuse what no search can be made on.
+
+        Raises:
+            UsageError: it was asked for.
+        """
+        if self.server_url is not None:
+            raise UsageError(
+                "--server-url: llama-server takes no speculative parameters per request, so a "
+                "server that runs cannot be searched on; give its binary with --backend server "
+                "--server-bin PATH, or measure it as it stands with spectui bench"
+            )
+        if self.keeps_both is not None and not self.is_server:
+            raise UsageError(
+                "--keep-both and --one-at-a-time are for --backend server; add that, or leave them "
+                "out"
+            )
+        if self.is_server and Parameter.N_CPU_MOE in self.parameters():
+            raise UsageError(
+                f"--tune {Parameter.N_CPU_MOE} plans with spectui's own engine; leave it out with "
+                "--backend server"
+            )
 
     def parameters(self) -> frozenset[Parameter]:
         """Parse ``--tune``.
@@ -55,6 +97,17 @@ class TuneOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServedBackend:
+    """A llama-server in the place of the engine."""
+
+    binary: ServerBinary
+    keeps_off: bool
+    """Whether the target alone stays alive beside one that speculates."""
+    n_starts: int = 0
+    """Of servers, in all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TuneRun:
     """A run that is ready to search."""
 
@@ -62,12 +115,26 @@ class TuneRun:
     options: TuneOptions
     models: Models
     machine: Machine
-    target: ModelLoaded
+    target: ModelLoaded | ServedModel
     candidates: tuple[Candidate, ...]
     workload: Workload
     study: TuningStudy
     loaded: LoadTarget
-    """How the engine has loaded the target."""
+    """How the target was loaded."""
+    served: ServedBackend | None = None
+    """The llama-server that measures; None for the engine."""
+    extra: tuple[str, ...] = ()
+    """The user's own arguments, for servers that measure: less sizes that are left to a server."""
+    taken: Taken | None = None
+    """The command of ``--from``, which is to come back with another way to draft."""
+    present: PresentArm | None = None
+    """How that drafts at present."""
+
+    @property
+    def alteration(self) -> str | None:
+        """What the target's output is not that of, in a sentence."""
+        target = self.target
+        return target.alteration if isinstance(target, ServedModel) else target.info.alteration
 
     @property
     def space(self) -> SearchSpace:
@@ -86,3 +153,28 @@ class TuneRun:
         """The target as it lies with a draft, None for none."""
         options, placements = self.loaded.options, self.space.placements
         return options if placements is None else with_n_cpu_moe(options, placements.of(draft))
+
+    @property
+    def exported_extra(self) -> tuple[str, ...]:
+        """The user's own arguments, to be exported as they stand."""
+        return () if self.taken is None else self.taken.extra
+
+    @property
+    def given(self) -> frozenset[str] | None:
+        """Names of the options that are written into the user's command; None for all."""
+        if self.taken is None:
+            return None
+        return self.taken.given | (_PLACING if self.space.placements is not None else frozenset())
+
+    def setup_of(self, arm: Arm) -> ExportSetup:
+        """What is exported of an arm."""
+        drafts = {candidate.name: candidate.options for candidate in self.candidates}
+        return ExportSetup(
+            target=self.target_beside(arm.draft),
+            draft=None if arm.draft is None else drafts[arm.draft],
+            context=self.shared.context_options(),
+            speculation=arm.speculation,
+            extra=self.exported_extra,
+            given=self.given,
+            name=self.models.target.stem,
+        )

@@ -1,20 +1,25 @@
 """``tune --server-bin``: the best settings on the user's own llama-server, whose ranking counts."""
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from spectui.cli.documents.base import Json
+from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.documents.common import arm_document
 from spectui.cli.documents.verify import verify_document
 from spectui.cli.serving import Serving, Wanted
 from spectui.cli.tune_promise import promise_of
 from spectui.cli.tune_request import TuneOptions, TuneRun
+from spectui.cli.tune_time import Room, cost_of, room_of, spread
 from spectui.errors import CancelledError, SpectuiError, UsageError
 from spectui.prompts import Prompt
+from spectui.served.room import size_bytes
 from spectui.server.binary import ServerBinary, examine
 from spectui.tune.search import TuneResult
 from spectui.tune.trials import Arm
+from spectui.verify import order
 from spectui.verify.comparison import verdict
+from spectui.verify.order import Side
 from spectui.verify.preference import Delivery, Preference, preferred
 from spectui.verify.result import Verified, warnings
 
@@ -30,9 +35,14 @@ class Served:
     preference: Preference
     ended: BaseException | None
     """What ended it early."""
+    limited: str | None = None
+    """Why not all was measured there that was confirmed."""
+    took_s: float = 0.0
 
     def lines(self) -> Iterator[str]:
         """A sentence for each setting, and what speaks against it."""
+        if self.limited is not None:
+            yield f"NOTE: {self.limited}."
         for arm, one in self.found:
             promised, summary = one.promised, one.summary
             if promised is not None and summary is not None:
@@ -46,7 +56,9 @@ class Served:
             "served": [
                 {"params": arm_document(arm), **verify_document(one, run.machine)}
                 for arm, one in self.found
-            ]
+            ],
+            **or_reason("served_limited", self.limited, "there was time for all of it"),
+            "served_s": self.took_s,
         }
 
 
@@ -69,21 +81,37 @@ def binary_of(options: TuneOptions) -> ServerBinary | None:
 
 
 def serve(
-    run: TuneRun, result: TuneResult, serving: Serving, prompts: Sequence[Prompt]
+    run: TuneRun,
+    result: TuneResult,
+    serving: Serving,
+    prompts: Sequence[Prompt],
+    *,
+    budget_s: float | None,
 ) -> Served | None:
     """Verify the winner and a rival; None where nothing was confirmed.
 
     A failure or an interrupt ends it with what there is.
+
+    Args:
+        run: what was searched.
+        result: of the search.
+        serving: the binary.
+        prompts: of the run.
+        budget_s: of all, the search included; None for as long as it takes.
     """
     if result.best is None or result.speedup is None:
         return None
     found: list[tuple[Arm, Verified]] = []
     ended: BaseException | None = None
+    began_s = time.monotonic()
+    left_s = None if budget_s is None else budget_s - result.spent.took_s
+    open_ = [(one, wanted) for one in _finalists(result) if (wanted := _wanted(run, one, prompts))]
+    room = _room(serving, result, [wanted for _, wanted in open_], left_s)
     try:
-        for one in _finalists(result):
-            wanted = _wanted(run, one, prompts)
-            if wanted is not None and one.best is not None and ended is None:
-                verified = serving.verify(wanted)
+        for one, wanted in open_[: room.n_settings]:
+            if one.best is not None and ended is None:
+                some = spread(wanted.prompts, room.n_prompts)
+                verified = serving.verify(replace(wanted, prompts=some))
                 found.append((one.best, verified))
                 ended = verified.delivered.ended
     except (KeyboardInterrupt, SpectuiError) as error:
@@ -94,7 +122,33 @@ def serve(
         if one.summary is not None and one.delivered.ended is None
     ]
     preference = preferred(result.verdict, result.best, deliveries, min_gain=run.options.min_gain)
-    return Served(found=tuple(found), preference=preference, ended=ended)
+    return Served(
+        found=tuple(found),
+        preference=preference,
+        ended=ended,
+        limited=room.reason,
+        took_s=time.monotonic() - began_s,
+    )
+
+
+def _room(
+    serving: Serving, result: TuneResult, wanted: Sequence[Wanted], left_s: float | None
+) -> Room:
+    """What there is time for."""
+    n_prompts = max((len(one.prompts) for one in wanted), default=0)
+    if not wanted:
+        return Room(n_settings=0, n_prompts=0)
+    case = wanted[0].case
+    n_starts = len(Side)
+    if not serving.has_both(case):
+        n_starts = order.n_starts(order.blocks(n_prompts, 1, serving.shared.seed, keeps_both=False))
+    models = (case.target, *(() if case.draft is None else (case.draft,)))
+    cost = cost_of(
+        result.pairs,
+        n_starts=n_starts,
+        model_bytes=sum(size_bytes(model.path) for model in models),
+    )
+    return room_of(left_s, cost, n_settings=len(wanted), n_prompts=n_prompts)
 
 
 def final(result: TuneResult, served: Served | None) -> TuneResult:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from spectui.config import MODEL_KIND, MTP_KIND, ONLY_BY_SERVER, SERVER_KINDS
+from spectui.config import MODEL_KIND, MTP_KIND, ONLY_BY_SERVER, SERVER_KINDS, THROUGH_SERVER
 
 INT_MAX = 2**31 - 1
 """llama.cpp's sizes and counts are 32-bit."""
@@ -90,8 +90,9 @@ class DrafterKind(click.Choice[str]):
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> str:
         """Parse, or fail with what is accepted."""
-        if value in SERVER_KINDS:
-            self.fail(f"{value}: {ONLY_BY_SERVER}; name one of {self._names()}", param, ctx)
+        if value in SERVER_KINDS and value not in self.choices:
+            told = f"{value}: {ONLY_BY_SERVER}; {THROUGH_SERVER}, or name one of {self._names()}"
+            self.fail(told, param, ctx)
         if value == "none":
             told = "none is no drafter; the target alone is measured beside every setting, and "
             told += f"the screen runs it without -md; name one of {self._names()}"

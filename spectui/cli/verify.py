@@ -6,7 +6,7 @@ import click
 
 from spectui.cli.drafting import DRAFTING
 from spectui.cli.duration import DURATION
-from spectui.cli.options import FROM, add_options, shared_options
+from spectui.cli.options import add_options, shared_options
 from spectui.cli.values import WholeNumber
 
 _VERIFY = (
@@ -64,7 +64,7 @@ _VERIFY = (
 
 @click.command(name="verify")
 @click.argument("study", required=False)
-@add_options(*_VERIFY, FROM)
+@add_options(*_VERIFY)
 @shared_options
 @add_options(*DRAFTING)
 @click.pass_context

@@ -21,7 +21,10 @@ def report(found: Verified, json_path: str | None) -> None:
 
 def text_of(found: Verified) -> str:
     """The sentence, the table, and what else is to be known."""
-    lines = [wrapped(_sentence(found)), "", drawn(_table(found)), ""]
+    lines = [wrapped(_sentence(found))]
+    if found.differing is not None:
+        lines.append(wrapped(found.differing.sentence))
+    lines += ["", drawn(_table(found)), ""]
     lines += map(wrapped, _lines(found))
     lines += [wrapped(f"NOTE: {note}") for note in notes(found)]
     lines += [wrapped(f"WARNING: {warning}") for warning in warnings(found)]

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from spectui.cli.defaults import EXTRA
+from spectui.cli.defaults import given_extra
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting
 from spectui.cli.given import find_models
@@ -55,8 +55,7 @@ def split(parsed: Mapping[str, Any]) -> tuple[VerifyOptions, SharedOptions, Spec
     speculation, rest = take_drafting(parsed)
     own = {field.name for field in fields(VerifyOptions)}
     options = VerifyOptions(**{key: value for key, value in rest.items() if key in own})
-    left_out = own | {"command_line"}
-    shared = SharedOptions(**{key: value for key, value in rest.items() if key not in left_out})
+    shared = SharedOptions(**{key: value for key, value in rest.items() if key not in own})
     return options, shared, speculation
 
 
@@ -123,6 +122,10 @@ def _promise_of(entry: StudyEntry) -> Promise:
 def _prompts(promise: Promise, given: Path | None) -> tuple[Prompt, ...]:
     if given is not None:
         return load_prompts(given)
+    if promise.is_chat:
+        raise BadInputError(
+            "the study was made on turns of a chat, whose text is not kept with it; give --prompts"
+        )
     found = builtin_suite() if promise.prompts is None else load_prompts(promise.prompts)
     by_id = {prompt.id: prompt for prompt in found}
     measured = [by_id[name] for name in promise.prompt_ids if name in by_id]
@@ -134,7 +137,6 @@ def _prompts(promise: Promise, given: Path | None) -> tuple[Prompt, ...]:
 
 
 def of_options(
-    ctx: click.Context,
     shared: SharedOptions,
     speculation: SpeculationConfig,
     prompts: Sequence[Prompt],
@@ -165,6 +167,6 @@ def of_options(
         speculation=speculation,
         sampling=options.sampling_config(),
         n_predict=options.n_predict,
-        extra=tuple(ctx.meta.get(EXTRA, ())),
+        extra=given_extra(),
     )
     return Wanted(case=case, prompts=tuple(prompts), promise=None, study=None)

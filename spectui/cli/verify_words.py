@@ -2,9 +2,9 @@
 
 from spectui.cli.progress import words
 from spectui.models.sizes import bytes_text, counted
-from spectui.tune.promise import Case
-from spectui.verify.order import Side, blocks, n_starts
-from spectui.verify.room import size_bytes
+from spectui.served import Setup
+from spectui.served.room import size_bytes
+from spectui.verify.order import blocks, n_starts
 from spectui.verify.served import ServedPair
 
 
@@ -20,13 +20,10 @@ def plan_line(n_prompts: int, repeats: int, seed: int, *, keeps_both: bool) -> s
     )
 
 
-def start_line(side: Side, case: Case) -> str:
+def start_line(setup: Setup) -> str:
     """Which server is started, and how much it loads."""
-    models = [case.baseline if side is Side.OFF else case.target]
-    if side is Side.ON and case.draft is not None:
-        models.append(case.draft)
-    size = bytes_text(sum(size_bytes(model.path) for model in models))
-    manner = "without speculation" if side is Side.OFF else "with the exported flags"
+    size = bytes_text(sum(size_bytes(model.path) for model in setup.models))
+    manner = "without speculation" if setup.is_off else "with the exported flags"
     return f"starting llama-server {manner} ({size} to load)"
 
 

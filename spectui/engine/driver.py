@@ -118,6 +118,11 @@ class Engine(Closing):
         """Seconds that the calls so far waited for others or were held, work in vain included."""
         return self.client.waited_s
 
+    @property
+    def n_beside_off(self) -> int | None:
+        """Settings that take turns with the target alone: as many as share a draft, so None."""
+        return None
+
     def stop(self) -> None:
         """Cancel the running call. May be called from another thread or a signal handler."""
         self.client.stop()

@@ -96,8 +96,8 @@ class GenerationResult:
     prompt_s: float
     decode_s: float
     """Wall seconds from the first token to the last."""
-    native_s: float
-    """Of ``decode_s``, the seconds inside llama.cpp's decode."""
+    native_s: float | None
+    """Of ``decode_s``, the seconds inside llama.cpp's decode; None where a server decoded."""
     counters: Counters
     stop: Stop
 

@@ -132,7 +132,7 @@ def speculation_arguments(config: SpeculationConfig, dialect: Dialect) -> list[s
         flags = [word for one in config.chain for word in _options(one)]
         return ["--spec-type", ",".join(map(_kind, config.chain)), *flags]
     for one in config.chain:
-        if one.ngram is not None or one.mtp:
+        if one.ngram is not None or one.mtp or one.reader is not None:
             # Older builds spell it in several ways, if they know it at all.
             raise BadInputError(
                 f"{dialect} has no flags for {one.kind} that spectui knows; export for "
@@ -146,7 +146,7 @@ def speculation_arguments(config: SpeculationConfig, dialect: Dialect) -> list[s
 
 
 def _kind(config: SpeculationConfig) -> str:
-    return MODEL_KIND if config.has_model else config.kind
+    return config.reader or MODEL_KIND if config.has_model else config.kind
 
 
 def _options(config: SpeculationConfig) -> list[str]:

@@ -53,20 +53,27 @@ class ExportSetup:
             BadInputError: the dialect or the program has no words for it, or a path is not valid
                 UTF-8.
         """
-        own = server_arguments(
-            self.target, self.draft, self.context, self.speculation, dialect=dialect
-        )
-        if self.given is not None:
-            own = [w for given in divide(own) if _is_wanted(given, self.given) for w in given.words]
-        arguments = [*own, *self.kept_extra()]
-        if self.accepted is not None:
-            arguments = self.accepted.spelled(arguments)
+        arguments = self.words(dialect)
         for argument in (self.program, *arguments):
             if not _is_text(argument):
                 raise BadInputError(
                     f"{argument!r} is not valid UTF-8, which export files are; rename the file"
                 )
         return arguments
+
+    def words(self, dialect: Dialect) -> list[str]:
+        """The same, whatever bytes are in the names of files.
+
+        Raises:
+            BadInputError: the dialect or the program has no words for it.
+        """
+        own = server_arguments(
+            self.target, self.draft, self.context, self.speculation, dialect=dialect
+        )
+        if self.given is not None:
+            own = [w for given in divide(own) if _is_wanted(given, self.given) for w in given.words]
+        arguments = [*own, *self.kept_extra()]
+        return arguments if self.accepted is None else self.accepted.spelled(arguments)
 
     def kept_extra(self) -> tuple[str, ...]:
         """The user's own arguments; when speculation is off, less those that say how to draft."""

@@ -26,10 +26,14 @@ SPEC_DEFAULT: dict[str, tuple[str, ...]] = {
 """What ``--spec-default`` stands for."""
 
 
-def drafting(value: str) -> dict[str, tuple[str, ...]]:
+def drafting(value: str, *, through_server: bool = False) -> dict[str, tuple[str, ...]]:
     """Options that one ``--spec-type`` stands for, by spectui's names.
 
     In ik_llama.cpp the kind's numbers stand behind it: ``draft:n_max=8,p_min=0.5``.
+
+    Args:
+        value: as it stands.
+        through_server: whether drafters that only llama-server has can be run.
 
     Raises:
         BadInputError: spectui cannot draft like that.
@@ -37,11 +41,11 @@ def drafting(value: str) -> dict[str, tuple[str, ...]]:
     kind, colon, settings = value.partition(":")
     named = [_NAMES.get(one, one) for one in (kind if colon else value).split(",")]
     for one in SERVER_KINDS:
-        if one in named:
+        if one in named and not through_server:
             raise BadInputError(
                 f"--spec-type {value} asks for {one}: {ONLY_BY_SERVER}; take it out"
             )
-    if not _KNOWN.issuperset(named):
+    if not _KNOWN.union(SERVER_KINDS).issuperset(named):
         raise _unknown(value)
     found = _settings(value, named, settings) if colon else {}
     # llama-server takes a list with none in it for none.

@@ -1,10 +1,10 @@
 """Reads the llama-server command that a user already has."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from spectui.config import MODEL_KIND
+from spectui.config import MODEL_KIND, SERVER_KINDS
 from spectui.export.hub import check_local
 from spectui.export.old_ngrams import SHARED, told_apart
 from spectui.export.placement_order import experts_first
@@ -43,10 +43,28 @@ class Takeover:
 
     That is what spectui does not know, and sampling, which it knows and an export leaves out.
     """
+    elsewhere: tuple[str, ...] = ()
+    """How the command drafts, as it stands, where only llama-server can draft so; it is in neither
+    of the others."""
+
+    @property
+    def left(self) -> Mapping[str, tuple[str, ...]]:
+        """Sizes that it leaves to the server, for which a measurement chooses some."""
+        return {name: values for name, values in self.options.items() if _is_left(name, values)}
+
+    @property
+    def settled(self) -> "Takeover":
+        """The same without them."""
+        kept = {n: v for n, v in self.options.items() if n not in self.left}
+        return replace(self, options=kept)
 
     def default_map(self) -> dict[str, Any]:
         """The options as click's ``default_map`` takes them: by parameter name."""
         return {name.replace("-", "_"): _default(name, v) for name, v in self.options.items()}
+
+
+def _is_left(name: str, values: tuple[str, ...]) -> bool:
+    return (values == ("auto",) and name != "flash-attn") or (name, values) == ("ctx-size", ("0",))
 
 
 def _default(name: str, values: tuple[str, ...]) -> bool | str | list[str]:
@@ -56,8 +74,16 @@ def _default(name: str, values: tuple[str, ...]) -> bool | str | list[str]:
     return list(values) if name in _REPEATABLE or name == "model-draft" else values[-1]
 
 
-def read_command(text: str) -> Takeover:
+def read_command(
+    text: str, *, other_drafts: bool = False, through_server: bool = False
+) -> Takeover:
     """Read a command from a shell, a file or a running process: all that ``read_source`` takes.
+
+    Args:
+        text: the command, or where it is.
+        other_drafts: whether other ways to draft are looked for, so that one which only
+            llama-server has may be set aside.
+        through_server: whether such drafters can be run.
 
     Raises:
         BadInputError: it is no single command, names no model of this machine, or drafts in a way
@@ -65,10 +91,15 @@ def read_command(text: str) -> Takeover:
     """
     command = list(divide(read_source(text).arguments))
     check_local(command)
+    elsewhere = tuple(given for given in command if other_drafts and _is_elsewhere(given))
+    if elsewhere:
+        # Their draft is none that drafts on its own.
+        elsewhere += tuple(given for given in command if _names(given, "model-draft"))
+        command = [given for given in command if given not in elsewhere]
     options: dict[str, tuple[str, ...]] = {}
     extra: list[str] = []
     for given in command:
-        found = _taken(given)
+        found = _taken(given, through_server=through_server)
         if found is None or not _is_written(given):
             extra += _plain(given)
         if given.option is not None and given.option.name in _LOADING:
@@ -81,7 +112,21 @@ def read_command(text: str) -> Takeover:
     if kinds == [MODEL_KIND]:
         # A draft model is reason enough to draft with it.
         del options["spec-type"]
-    return Takeover(options=options, extra=tuple(extra))
+    return Takeover(
+        options=options,
+        extra=tuple(extra),
+        elsewhere=tuple(word for given in elsewhere for word in given.words),
+    )
+
+
+def _names(given: Given, name: str) -> bool:
+    return given.option is not None and given.option.name == name
+
+
+def _is_elsewhere(given: Given) -> bool:
+    """Whether it names a drafter that only llama-server has."""
+    kinds = ",".join(given.values).split(",")
+    return _names(given, "spec-type") and not set(kinds).isdisjoint(SERVER_KINDS)
 
 
 def _is_written(given: Given) -> bool:
@@ -112,7 +157,7 @@ def _joined(
     return (*before, *values)
 
 
-def _taken(given: Given) -> dict[str, tuple[str, ...]] | None:
+def _taken(given: Given, *, through_server: bool) -> dict[str, tuple[str, ...]] | None:
     """What spectui understands of it, by its own names; None for nothing."""
     if given.option is None:
         return None
@@ -120,7 +165,7 @@ def _taken(given: Given) -> dict[str, tuple[str, ...]] | None:
         case "load-mode", (mode,):
             return _LOAD_MODES.get(mode)
         case "spec-type", (kind,):
-            return drafting(kind)
+            return drafting(kind, through_server=through_server)
         case "flash-attn", values:
             wanted = values[0] if values else "on"
             return {"flash-attn": (FLASH_ATTENTION.get(wanted, wanted),)}

@@ -198,8 +198,22 @@ class LiveSession:
         """How the search stands."""
         return TuningState() if self._tuning is None else self._tuning.state
 
-    def start_tuning(self, setup: LiveSetup, prompts: tuple[Prompt, ...], n_trials: int) -> None:
-        """Begin, or go on with, the study of the loaded pair."""
+    def start_tuning(
+        self,
+        setup: LiveSetup,
+        prompts: tuple[Prompt, ...],
+        n_trials: int,
+        *,
+        path: Path | None = None,
+    ) -> None:
+        """Begin, or go on with, the study of the loaded pair.
+
+        Args:
+            setup: how the pair runs.
+            prompts: to measure.
+            n_trials: at most.
+            path: of the prompts; None for the built-in ones and for turns of the chat.
+        """
         candidate = self._candidate(setup)
         if self._target is None or candidate is None:
             raise ValueError("tuning needs a loaded pair")
@@ -212,6 +226,7 @@ class LiveSession:
             context=setup.context,
             sampling=replace(setup.sampling, ignore_eos=False),
             prompts=prompts,
+            prompts_path=path,
             n_trials=n_trials,
             server_threads=setup.server_threads,
             extra=setup.extra,

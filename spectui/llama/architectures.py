@@ -23,6 +23,8 @@ class Architecture:
     is_known: bool
     kind: str | None
     """What they are instead of models that generate; None if they generate."""
+    has_state: bool = False
+    """Whether they keep a recurrent state, which cannot forget single tokens."""
 
 
 @cache
@@ -41,7 +43,8 @@ def architecture(name: str) -> Architecture:
         if not model:
             return Architecture(is_known=False, kind=None)
         try:
-            return Architecture(is_known=True, kind=kind_of(model))
+            has_state = C.llama_model_is_recurrent(model) or C.llama_model_is_hybrid(model)
+            return Architecture(is_known=True, kind=kind_of(model), has_state=has_state)
         finally:
             C.llama_model_free(model)
 

@@ -77,7 +77,8 @@ def check_is_model(path: Path, gguf: GgufFile) -> None:
     if kind is not None:
         raise BadInputError(
             f"{path} is {_NAMES[kind]}, which llama-server can run (--spec-type {kind}) and "
-            "spectui's in-process engine cannot; give a draft that is a model of its own"
+            "spectui's in-process engine cannot; bench and tune measure it through yours with "
+            "--backend server, or give a draft that is a model of its own"
         )
 
 
@@ -93,6 +94,12 @@ def check_is_target(path: Path, gguf: GgufFile) -> None:
             f"{path} is {_NAMES[kind]}, which cannot generate without the model that it drafts "
             "for; give that model with -m"
         )
+
+
+def reader_kind(gguf: GgufFile) -> str | None:
+    """Which of ``SERVER_KINDS`` a draft is; None for another file."""
+    kind = _special_kind(gguf)
+    return kind if kind in SERVER_KINDS else None
 
 
 def _special_kind(gguf: GgufFile) -> str | None:

@@ -88,6 +88,19 @@ def llama_cpp_version() -> str:
     return version.decode()
 
 
+def llama_cpp_commit() -> str | None:
+    """Commit that the library was built from; None where it was built outside of a clone."""
+    base = ggml("ggml-base")
+    try:
+        told = base.ggml_commit
+    except AttributeError:
+        return None
+    told.restype = ctypes.c_char_p
+    # A package leaves files of the clone out, which git calls dirty.
+    commit = (told() or b"").decode().removesuffix("-dirty")
+    return None if commit in {"", "unknown"} else commit
+
+
 @cache
 def ggml(name: str) -> ctypes.CDLL:
     """One of ggml's own libraries, such as ``ggml-base``, beside the binding's."""

@@ -32,6 +32,8 @@ class Completion:
     ``n_predicted - 1`` tokens."""
     n_drafted: int
     n_accepted: int
+    prompt_s: float
+    """Of evaluating what of the prompt was not cached."""
     stop: str
     """Why it ended: ``eos``, ``word``, ``limit`` or ``none``."""
 
@@ -39,6 +41,7 @@ class Completion:
 class _Timings(msgspec.Struct):
     predicted_n: int
     predicted_ms: float
+    prompt_ms: float
     # Both are absent when nothing was drafted.
     draft_n: int = 0
     draft_n_accepted: int = 0
@@ -144,6 +147,7 @@ class LlamaClient(Closing):
             predicted_s=reply.timings.predicted_ms / 1000,
             n_drafted=reply.timings.draft_n,
             n_accepted=reply.timings.draft_n_accepted,
+            prompt_s=reply.timings.prompt_ms / 1000,
             stop=reply.stop_type,
         )
 

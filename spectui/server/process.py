@@ -11,7 +11,7 @@ from typing import IO
 import httpx
 
 from spectui.errors import ServerError
-from spectui.server.client import LlamaClient
+from spectui.server.client import LlamaClient, T
 from spectui.server.kept import KeptProcess, last_words, manner_of
 
 POLL_INTERVAL_S = 0.05
@@ -74,8 +74,7 @@ class LlamaServer(LlamaClient):
             remaining_s = deadline_s - time.monotonic()
             if remaining_s <= 0:
                 raise ServerError(
-                    f"llama-server was not ready after {timeout_s:g} s; "
-                    f"its last words were {self._last_words()} (all of them in {self.log_path})"
+                    f"llama-server was not ready after {timeout_s:g} s; {self._told()}"
                 )
             if self.is_ready(timeout_s=min(HEALTH_TIMEOUT_S, remaining_s)):
                 return
@@ -87,20 +86,23 @@ class LlamaServer(LlamaClient):
 
     def _exited(self) -> ServerError:
         code = self._process.returncode
-        return ServerError(
-            f"llama-server ended with {manner_of(code or 0)}; "
-            f"its last words were {self._last_words()} (all of them in {self.log_path})"
-        )
+        return ServerError(f"llama-server ended with {manner_of(code or 0)}; {self._told()}")
+
+    def _decode(self, response: httpx.Response, kind: type[T]) -> T:
+        try:
+            return super()._decode(response, kind)
+        except ServerError as error:
+            raise ServerError(f"{error}; {self._told()}") from error
 
     def _lost_connection(self, error: httpx.RequestError) -> ServerError:
         # The connection breaks a moment before the process is gone.
         is_timeout = isinstance(error, httpx.TimeoutException)
         if self._has_exited(0.0 if is_timeout else 1.0):
             return self._exited()
-        return ServerError(
-            f"{super()._lost_connection(error)}; "
-            f"its last words were {self._last_words()} (all of them in {self.log_path})"
-        )
+        return ServerError(f"{super()._lost_connection(error)}; {self._told()}")
+
+    def _told(self) -> str:
+        return f"its last words were {self._last_words()} (all of them in {self.log_path})"
 
     def _last_words(self) -> str:
         with self.log_path.open("rb") as log:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from functools import reduce
 from itertools import zip_longest
 
@@ -73,6 +73,17 @@ class Round:
         return len(self.draft)
 
 
+class Detail(IntEnum):
+    """How much of rounds is known, from least to most."""
+
+    TOTALS = 0
+    """Drafted and accepted tokens alone; every other field is 0 and means nothing."""
+    N_ROUNDS = 1
+    """And the number of rounds."""
+    ROUNDS = 2
+    """Each was seen."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
     """What rounds amount to, and the ratios that follow from it."""
@@ -87,6 +98,8 @@ class Tally:
     decoded again."""
     n_redone: int = 0
     """Rounds in which that happened: each emits one token more."""
+    detail: Detail = Detail.ROUNDS
+    """Where it is less, a ratio that needs more is None."""
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -96,13 +109,19 @@ class Tally:
     @property
     def mean_accepted_length(self) -> float | None:
         """1 + accepted / rounds, as llama-server reports it. None before the first round."""
-        return 1 + self.n_accepted / self.n_rounds if self.n_rounds else None
+        n_rounds = self.known_rounds
+        return 1 + self.n_accepted / n_rounds if n_rounds else None
+
+    @property
+    def known_rounds(self) -> int | None:
+        """How many there were, None where that is not known."""
+        return None if self.detail is Detail.TOTALS else self.n_rounds
 
     @property
     def tokens_per_round(self) -> float | None:
         """Tokens that a round emits. None before the first round."""
-        emitted = self.n_rounds + self.n_accepted + self.n_redone
-        return emitted / self.n_rounds if self.n_rounds else None
+        n_rounds = self.known_rounds
+        return (n_rounds + self.n_accepted + self.n_redone) / n_rounds if n_rounds else None
 
     @property
     def alpha(self) -> float | None:
@@ -112,7 +131,7 @@ class Tally:
         with probability α; a round that ends for another reason is a censored observation.
         """
         tried = self.n_accepted + self.n_rejections
-        return self.n_accepted / tried if tried else None
+        return self.n_accepted / tried if tried and self.detail is Detail.ROUNDS else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +170,7 @@ class Counters(Tally):
             n_steps=self.n_steps + other.n_steps,
             chain_s=self.chain_s + other.chain_s,
             times=self.times + other.times,
+            detail=min(self.detail, other.detail),
         )
 
 

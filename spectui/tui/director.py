@@ -5,6 +5,7 @@ Runs on the event loop and owns the state of the session; screens only show it.
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from spectui.config import Schedule, SpeculationConfig
 from spectui.demo import DemoModel
@@ -293,8 +294,10 @@ class Director:
         if self.setup is not None:
             self.speculate(self.setup.wanted if self.setup.speculation is None else None)
 
-    def start_tuning(self, prompts: tuple[Prompt, ...], n_trials: int) -> None:
-        """Tune the loaded pair beside the chat.
+    def start_tuning(
+        self, prompts: tuple[Prompt, ...], n_trials: int, *, path: Path | None = None
+    ) -> None:
+        """Tune the loaded pair beside the chat, on prompts of ``path`` if they are of files.
 
         Raises:
             UsageError: there is no pair to tune, or a search is running.
@@ -304,7 +307,7 @@ class Director:
             raise UsageError("tuning needs a loaded pair; choose one, or wait until it is loaded")
         if setup.draft is None and not (self._target and self._target.mtp_layers):
             raise UsageError("tuning needs a draft; choose a pair with one")
-        session.start_tuning(setup, prompts, n_trials)
+        session.start_tuning(setup, prompts, n_trials, path=path)
 
     def handle(self, event: object) -> bool:
         """Take an event of another thread; return whether it was for the live session."""

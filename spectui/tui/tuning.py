@@ -99,7 +99,9 @@ class Tuning:
         """Begin a search on the prompts that the user chose."""
         try:
             prompts = self._prompts(source, path)
-            self._app.director.start_tuning(prompts, n_trials)
+            self._app.director.start_tuning(
+                prompts, n_trials, path=path if source is PromptSource.FILES else None
+            )
         except SpectuiError as error:
             self._refuse(str(error))
             return

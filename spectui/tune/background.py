@@ -6,9 +6,9 @@ number has a pause inside.
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 from spectui.config import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.engine.driver import Engine
@@ -16,7 +16,7 @@ from spectui.engine.events import ModelLoaded
 from spectui.engine.thread import EngineThread
 from spectui.errors import BadInputError, CancelledError, SpectuiError
 from spectui.monitor.machine import this_machine
-from spectui.prompts import Prompt
+from spectui.prompts import Prompt, builtin_suite
 from spectui.replay.trace import Trace
 from spectui.tune.candidates import Candidate
 from spectui.tune.events import TrialFinished, TuneEvent
@@ -26,6 +26,7 @@ from spectui.tune.loading import Loader
 from spectui.tune.measurement import Measurer
 from spectui.tune.outcome import outcome_of
 from spectui.tune.progress import Phase, TuningState, advance
+from spectui.tune.promising import Terms, promise_of
 from spectui.tune.search import Limits, Search, TuneResult
 from spectui.tune.space import SearchSpace, longest_draft
 from spectui.tune.spec import study_name, study_spec
@@ -44,6 +45,8 @@ class TuningRequest:
     draft: Candidate
     context: ContextOptions
     prompts: tuple[Prompt, ...]
+    prompts_path: Path | None = None
+    """Where they are from; None for the built-in suite and for turns of a chat."""
     n_trials: int
     n_predict: int = 64
     """Tokens per prompt."""
@@ -174,14 +177,20 @@ class BackgroundTuning:
                 forecaster=forecaster,
             )
             result = search.run()
-            self._keep_outcome(study, result)
+            not_kept = self._keep_outcome(study, result)
             error = None if result.error is None else str(result.error)
             phase = Phase.FINISHED if error is None else Phase.FAILED
             self._change(
-                phase=phase, result=result, error=error, current=None, records=result.trials
+                phase=phase,
+                result=result,
+                error=error,
+                not_kept=not_kept,
+                current=None,
+                records=result.trials,
             )
 
-    def _keep_outcome(self, study: TuningStudy, result: TuneResult) -> None:
+    def _keep_outcome(self, study: TuningStudy, result: TuneResult) -> str | None:
+        """Store the verdict and what is promised; return why it is not kept."""
         request = self._request
         outcome = outcome_of(
             result,
@@ -192,9 +201,35 @@ class BackgroundTuning:
             mtp_layers=request.target.mtp_layers,
             extra=request.extra,
         )
-        # A storage that fails now must not cost what was found.
-        with suppress(BadInputError):
+        try:
             study.keep(to_plain(outcome))
+            promise = promise_of(result, self._terms())
+            if promise is not None:
+                study.keep_promise(to_plain(promise))
+        except BadInputError as error:
+            # A storage that fails now must not cost what was found.
+            return f"spectui export and verify will not know of this verdict: {error}"
+        return None
+
+    def _terms(self) -> Terms:
+        request = self._request
+        is_chat = request.prompts_path is None and request.prompts != builtin_suite()
+        threads = request.context.threads
+        return Terms(
+            baseline=request.target_options,
+            target=request.target_options,
+            candidates=(request.draft,),
+            context=replace(request.context, threads=request.server_threads),
+            sampling=request.sampling,
+            n_predict=request.n_predict,
+            schedule=request.schedule,
+            mtp_layers=request.target.mtp_layers,
+            min_gain=request.min_gain,
+            prompts=request.prompts_path,
+            is_chat=is_chat,
+            extra=request.extra,
+            screen_threads=threads if threads != request.server_threads else None,
+        )
 
     def _kept(self, study: TuningStudy, workload: Workload) -> KeptTrace:
         request = self._request
@@ -228,7 +263,7 @@ class BackgroundTuning:
             workload=workload,
         )
         return TuningStudy(
-            name=study_name(request.target, spec),
+            name=study_name(request.target.info.path, spec),
             storage=request.storage or own_storage(),
             spec=spec,
             space=self._space(),

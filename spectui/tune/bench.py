@@ -1,12 +1,12 @@
 """``bench``: one configuration against the baseline."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spectui.config import SpeculationConfig
-from spectui.engine.driver import Engine
-from spectui.errors import BadInputError, CancelledError
+from spectui.errors import BadInputError, CancelledError, ServerError
 from spectui.speculative.counters import Counters
+from spectui.tune.decoding import Decoding
 from spectui.tune.lossless import LosslessCheck, check_lossless
 from spectui.tune.measurement import Measurer, Pair, measurements, throughput, total_counters
 from spectui.tune.statistics import Speedup, paired_speedup
@@ -21,8 +21,9 @@ class BenchResult:
     speedup: Speedup
     lossless: LosslessCheck | None
     """None with temperature: rounding may then move a sample without a margin to judge it by.
-    None also if it was interrupted."""
-    interrupted: bool = False
+    None also if it ended early."""
+    ended: BaseException | None = field(default=None, compare=False)
+    """What ended it early."""
 
     @property
     def baseline_tokens_per_s(self) -> float | None:
@@ -50,7 +51,7 @@ class BenchResult:
 
 
 def run_bench(
-    engine: Engine,
+    engine: Decoding,
     workload: Workload,
     measurer: Measurer,
     speculation: SpeculationConfig,
@@ -60,7 +61,8 @@ def run_bench(
 ) -> BenchResult:
     """Measure ``speculation`` against the target alone on the loaded pair.
 
-    An interrupt after the first prompt ends it early, with what was measured.
+    An interrupt after the first prompt, or a server that fails, ends it early, with what was
+    measured.
 
     Raises:
         BadInputError: no prompt made the target decode anything.
@@ -69,17 +71,17 @@ def run_bench(
     measurer.warm_up(speculation)
     pairs: list[Pair] = []
     lossless = None
-    interrupted = False
+    ended: BaseException | None = None
     try:
         for pair in measurer.pairs(workload.items, speculation, repeats):
             pairs.append(pair)
             on_pair(pair)
         if workload.sampling.temp <= 0:
             lossless = check_lossless(engine, pairs)
-    except (KeyboardInterrupt, CancelledError):
-        if not pairs:
+    except (KeyboardInterrupt, CancelledError, ServerError) as error:
+        if not measurements(pairs):
             raise
-        interrupted = True
+        ended = error
     measured = measurements(pairs)
     if not measured:
         raise BadInputError(
@@ -90,5 +92,5 @@ def run_bench(
         pairs=tuple(pairs),
         speedup=paired_speedup(measured),
         lossless=lossless,
-        interrupted=interrupted,
+        ended=ended,
     )

@@ -8,6 +8,7 @@ from spectui.replay.cost_terms import REST, RoundTerms, measured_terms, replayed
 from spectui.replay.costs import Costs
 from spectui.replay.ngrams import ngram_costs
 from spectui.replay.totals import Total
+from spectui.speculative.counters import Counters, Detail
 from spectui.tune.measurement import Pair, measurements, throughput, total_counters
 from spectui.tune.search import TuneResult
 from spectui.tune.statistics import paired_speedup
@@ -22,6 +23,16 @@ _FOLLOWS = 1.05
 _NOTHING_DRAFTED = (
     "Not explained: nothing was drafted on these prompts, so that every round was the target's own."
 )
+
+
+def _served(counters: Counters) -> str:
+    """What can be said of rounds that were not seen."""
+    length = counters.tokens_per_round
+    told = "" if length is None else f", and rounds emit {length:.2f} tokens"
+    return (
+        f"{_percent(counters.acceptance_rate or 0.0)} of the drafted tokens were accepted{told}. "
+        "Not explained further: llama-server does not tell where the time of its rounds goes."
+    )
 
 
 _DECIDES = {
@@ -90,6 +101,8 @@ def explain_measured(
     baseline = [pair.baseline for pair in pairs]
     off = throughput(baseline)
     speculative = total_counters([pair.speculative for pair in pairs])
+    if speculative.detail is not Detail.ROUNDS and speculative.n_drafted:
+        return Explanation(text=_served(speculative), findings=None)
     terms = None
     if off:
         terms = measured_terms(speculative, total_counters(baseline), off_s=1 / off)

@@ -351,6 +351,9 @@ class Forecaster:
         known, speculation = self._known, arm.speculation
         if known is None or speculation is None or not known.recordings:
             return None
+        if speculation.longest > self._space.max_draft:
+            # Longer than what was recorded, and than what costs are known for.
+            return None
         if hashes_tokens(speculation) and not known.has_text:
             return None
         if arm.draft is None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spectui.engine.commands import ProbeMargin
-from spectui.engine.driver import Engine
+from spectui.tune.decoding import Decoding
 from spectui.tune.measurement import Pair
 
 
@@ -18,14 +18,18 @@ class Divergence:
 
     prompt_id: str
     position: int
-    margin: float
-    """Gap between the two best logits of the target-only run."""
-    noise: float
-    """Largest difference of a logit between one-by-one and batched decoding of the same text."""
+    margin: float | None
+    """Gap between the two best logits of the target-only run; None where a server decoded, which
+    does not tell."""
+    noise: float | None
+    """Largest difference of a logit between one-by-one and batched decoding of the same text; None
+    as ``margin``."""
 
     @property
-    def explained(self) -> bool:
-        """Whether rounding accounts for it."""
+    def explained(self) -> bool | None:
+        """Whether rounding accounts for it; None where that is not known."""
+        if self.margin is None or self.noise is None:
+            return None
         return self.margin <= 2 * self.noise
 
 
@@ -36,12 +40,19 @@ class LosslessCheck:
     divergence: Divergence | None
 
     @property
-    def lossless(self) -> bool:
-        """Equal, or different by rounding alone."""
-        return self.divergence is None or self.divergence.explained
+    def lossless(self) -> bool | None:
+        """Equal, or different by rounding alone; None where the two cannot be told apart."""
+        return True if self.divergence is None else self.divergence.explained
 
 
-def check_lossless(engine: Engine, pairs: Sequence[Pair]) -> LosslessCheck:
+UNTOLD = (
+    "llama-server does not tell how close the target's choice was, so whether rounding explains "
+    "where the outputs part is not known"
+)
+"""Why a divergence has no margin."""
+
+
+def check_lossless(engine: Decoding, pairs: Sequence[Pair]) -> LosslessCheck:
     """Compare the outputs of greedy pairs; probe the target where they differ."""
     differing = [pair for pair in pairs if differs(pair)]
     found = [_probe(engine, pair) for pair in _first_of_each(differing)]
@@ -59,11 +70,14 @@ def differs(pair: Pair) -> bool:
     return pair.baseline.tokens != pair.speculative.tokens
 
 
-def _probe(engine: Engine, pair: Pair) -> Divergence:
+def _probe(engine: Decoding, pair: Pair) -> Divergence:
     ours, theirs = pair.baseline.tokens, pair.speculative.tokens
     shorter = min(len(ours), len(theirs))
     position = next((i for i in range(shorter) if ours[i] != theirs[i]), shorter)
     probe = engine.probe_margin(ProbeMargin(prompt=pair.item.tokens, continuation=ours[:position]))
     return Divergence(
-        prompt_id=pair.item.id, position=position, margin=probe.margin, noise=probe.noise
+        prompt_id=pair.item.id,
+        position=position,
+        margin=None if probe is None else probe.margin,
+        noise=None if probe is None else probe.noise,
     )

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from spectui.config import Schedule, SpeculationConfig
 from spectui.engine.commands import Generate
-from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
+from spectui.tune.decoding import Decoding
 from spectui.tune.statistics import PairedMeasurement
 from spectui.tune.workload import WorkItem, Workload
 
@@ -46,7 +47,7 @@ class Measurer:
     Prompts are evaluated once and taken up again later, so what is paid for is decoding.
     """
 
-    def __init__(self, engine: Engine, workload: Workload, schedule: Schedule) -> None:
+    def __init__(self, engine: Decoding, workload: Workload, schedule: Schedule) -> None:
         """Measure ``workload`` with drafting on ``schedule``."""
         self._engine = engine
         self._workload = workload
@@ -63,12 +64,22 @@ class Measurer:
         """
         return sum(seconds / n_tokens for seconds, n_tokens in self._longest_reading.values())
 
+    @property
+    def n_beside_off(self) -> int | None:
+        """As ``Decoding`` has it."""
+        return self._engine.n_beside_off
+
     def decode(self, item: WorkItem, speculation: SpeculationConfig | None) -> GenerationResult:
         """Decode one prompt. Raises ``CancelledError`` if the engine was stopped meanwhile."""
         return self._generate(item, speculation, self._workload.n_predict)
 
     def warm_up(self, speculation: SpeculationConfig | None) -> None:
-        """Touch weights and caches: the first tokens after a load are slower than the rest."""
+        """Touch weights and caches: the first tokens after a load are slower than the rest.
+
+        A server is warm when it is ready.
+        """
+        if self.n_beside_off is not None:
+            return
         self._generate(self._workload.items[0], speculation, _WARM_UP_TOKENS)
 
     def anchor(self) -> float:
@@ -86,12 +97,42 @@ class Measurer:
         return result.n_decoded / result.decode_s
 
     def pairs(
-        self, items: Sequence[WorkItem], speculation: SpeculationConfig, repeats: int = 1
+        self,
+        items: Sequence[WorkItem],
+        speculation: SpeculationConfig | None,
+        repeats: int = 1,
+        *,
+        turn: int = 0,
     ) -> Iterator[Pair]:
-        """Decode every prompt without and with speculation, in alternating order."""
-        for repeat in range(repeats):
+        """Decode every prompt without and with speculation, in alternating order.
+
+        That begins with ``turn``. With None for ``speculation`` the target alone is on both sides.
+        """
+        passes = range(turn, turn + repeats)
+        if self.n_beside_off == 0:
+            yield from self._apart(items, speculation, passes)
+            return
+        for repeat in passes:
             for index, item in enumerate(items):
                 yield from self.block(item, (speculation,), index + repeat)
+
+    def _apart(
+        self, items: Sequence[WorkItem], speculation: SpeculationConfig | None, passes: range
+    ) -> Iterator[Pair]:
+        """Half of the prompts in a row, as each change of the two loads models.
+
+        It goes on with what is loaded, and the halves trade places from repeat to repeat.
+        """
+        middle = -(-len(items) // 2)
+        halves = [half for half in (items[:middle], items[middle:]) if half]
+        legs = chain.from_iterable(halves[:: -1 if n % 2 else 1] for n in passes)
+        for turn, half in enumerate(legs):
+            first, second = (speculation, None) if turn % 2 else (None, speculation)
+            begun = [self.decode(item, first) for item in half]
+            for item, earlier in zip(half, begun, strict=True):
+                later = self.decode(item, second)
+                off, on = (earlier, later) if first is None else (later, earlier)
+                yield Pair(item=item, baseline=off, speculative=on)
 
     def block(
         self, item: WorkItem, settings: Sequence[SpeculationConfig | None], turn: int

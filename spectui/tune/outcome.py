@@ -43,6 +43,9 @@ class Outcome:
     """Of the best setting, whether or not it is advised; None where none was confirmed."""
     extra: tuple[str, ...] = ()
     """The user's own arguments that spectui does not know."""
+    given: frozenset[str] | None = None
+    """Names of the options that the user's command gave, so that no others are written into it;
+    None where there was no command."""
     dialect: Dialect = Dialect.LLAMA_CPP
     """In which it was printed."""
 
@@ -67,6 +70,7 @@ def outcome_of(
     mtp_layers: int,
     dialect: Dialect = Dialect.LLAMA_CPP,
     extra: tuple[str, ...] = (),
+    given: frozenset[str] | None = None,
 ) -> Outcome:
     """What is kept of a result. Paths are made absolute: who reads it may stand elsewhere.
 
@@ -79,6 +83,7 @@ def outcome_of(
         mtp_layers: of the target, where they may draft.
         dialect: in which it is printed.
         extra: the user's own arguments.
+        given: names of the options of the user's command, None without one.
     """
     arm, speedup = advised(result), result.speedup
     draft = next((one.options for one in candidates if one.name == arm.draft), None)
@@ -101,5 +106,6 @@ def outcome_of(
         schedule=effective_schedule(schedule, mtp_layers if is_mtp else 0),
         gain=gain,
         extra=extra,
+        given=given,
         dialect=dialect,
     )

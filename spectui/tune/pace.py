@@ -35,6 +35,11 @@ class PromptCosts(Protocol):
     """A measurer, as far as it knows what prompts cost."""
 
     @property
+    def n_beside_off(self) -> int | None:
+        """As ``Decoding`` has it; None where prompts are evaluated once."""
+        ...
+
+    @property
     def prompt_token_s(self) -> float:
         """Seconds per token of a prompt that is evaluated for the first time."""
         ...
@@ -112,6 +117,8 @@ class Pace:
         self, records: Sequence[TrialRecord], arms: Sequence[Arm], items: Sequence[WorkItem]
     ) -> float:
         """Estimate of a race of ``arms`` against off on ``items``."""
+        if self._prompts.n_beside_off is not None:
+            return len(items) * block_s(records, arms) + self._served_s(arms, items)
         n_moves = len(_places(records, arms)) - 1
         n_looks = -(-len(items) // LOOK_EVERY)
         # A load forgets what was evaluated.
@@ -120,6 +127,16 @@ class Pace:
         prompts_s = self._prompts.prompt_token_s * sum(new.values()) * (1 + n_moves)
         moves_s = self._move_s() * n_moves * n_looks
         return len(items) * block_s(records, arms) + prompts_s + moves_s
+
+    def _served_s(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> float:
+        """What prompts and starts of servers take: every request evaluates its prompt."""
+        n_tokens = sum(len(item.tokens) for item in items)
+        prompts_s = self._prompts.prompt_token_s * n_tokens * (1 + len(arms))
+        if len(arms) == 1 and self._prompts.n_beside_off:
+            return prompts_s + self._move_s()
+        n_looks = -(-len(items) // LOOK_EVERY)
+        n_servers = len(arms) + (self._prompts.n_beside_off == 0)
+        return prompts_s + self._move_s() * n_servers * n_looks
 
     def n_affordable(
         self, records: Sequence[TrialRecord], arms: Sequence[Arm], items: Sequence[WorkItem]

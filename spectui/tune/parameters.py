@@ -4,6 +4,7 @@ A tree: the kind of drafter first, then what that kind has. So drafts of a model
 they have always had, and a later kind brings its own.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -175,6 +176,48 @@ def params_of(arm: Arm, space: SearchSpace) -> dict[str, Any]:
     if space.ahead():
         tuned[Parameter.AHEAD] = config.ahead[0].kind if config.ahead else _NOBODY
     return {**_kind(space, _MODEL), **draft, **tuned}
+
+
+def is_searched(arm: Arm, space: SearchSpace) -> bool:
+    """Whether ``suggest_arm`` can give ``arm``."""
+    try:
+        found = suggest_arm(_Given(params_of(arm, space)), space, is_off=arm.is_off)
+    except _OutOfRangeError:
+        return False
+    return found == arm
+
+
+class _OutOfRangeError(Exception):
+    """A value is none that may be chosen."""
+
+
+class _Given:
+    """Chooses what was given, if it may."""
+
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        self._params = params
+
+    def suggest_categorical(self, name: str, choices: Sequence[str], /) -> str:
+        value = str(self._params[name])
+        if value not in choices:
+            raise _OutOfRangeError
+        return value
+
+    def suggest_int(self, name: str, low: int, high: int, /) -> int:
+        return int(self._within(name, low, high))
+
+    def suggest_float(self, name: str, low: float, high: float, /, *, step: float) -> float:
+        value = self._within(name, low, high)
+        steps = (value - low) / step
+        if not math.isclose(steps, round(steps), abs_tol=1e-6):
+            raise _OutOfRangeError
+        return value
+
+    def _within(self, name: str, low: float, high: float) -> float:
+        value = float(self._params[name])
+        if not low <= value <= high:
+            raise _OutOfRangeError
+        return value
 
 
 def _ngram_params(kind: NgramKind, options: Mapping[str, int]) -> dict[str, Any]:

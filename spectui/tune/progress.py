@@ -71,6 +71,8 @@ class TuningState:
     """(parameter, share of the variance of the speedup that it explains), largest first."""
     result: TuneResult | None = None
     error: str | None = None
+    not_kept: str | None = None
+    """Why the storage does not have the result; None where it has."""
 
     @property
     def confirmed(self) -> Arm | None:

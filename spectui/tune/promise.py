@@ -62,6 +62,12 @@ class Promise:
     """What speculation had to gain to be worth it."""
     llama_cpp: str
     """Version of the engine."""
+    llama_cpp_commit: str | None = None
+    """Where the engine tells it."""
+    is_chat: bool = False
+    """The prompts were turns of a chat, whose text is kept nowhere beside the study."""
+    screen_threads: int | None = None
+    """Compute threads beside a screen that kept a core; None where they were the case's."""
 
     @property
     def prompt_ids(self) -> tuple[str, ...]:

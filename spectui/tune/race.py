@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from spectui.tune.measurement import Measurer, Pair, measurements
+from spectui.tune.race_apart import ApartRuns
 from spectui.tune.race_runs import RaceRuns
 from spectui.tune.sequential import ERROR, Looks
 from spectui.tune.statistics import PairedMeasurement, Speedup, paired_speedup
@@ -75,7 +76,8 @@ class Race:
                 before the first look are measured in any case.
             n_resamples: of the bootstrap.
         """
-        self._runs = RaceRuns(measurer, arms, off=off, load=load, on_pair=on_pair)
+        runs = ApartRuns if measurer.n_beside_off == 0 else RaceRuns
+        self._runs: ApartRuns | RaceRuns = runs(measurer, arms, off=off, load=load, on_pair=on_pair)
         self._arms = tuple(arms)
         self._items = items
         self._min_gain = min_gain

@@ -109,7 +109,8 @@ class RaceRuns:
     def _by_draft(self, arms: Sequence[Arm]) -> Iterator[list[Arm]]:
         """Finalists that one loaded draft serves: they share the runs without speculation.
 
-        Off stands among them where no finalist runs in its place.
+        Off stands among them where no finalist runs in its place. There are no more of them than
+        take turns with off.
         """
 
         def place(arm: Arm) -> tuple[int, str]:
@@ -119,4 +120,6 @@ class RaceRuns:
         if all(map(self._is_moved, running)):
             running.append(self._off)
         for _place, alike in groupby(sorted(running, key=place), key=place):
-            yield list(alike)
+            found = list(alike)
+            size = self._measurer.n_beside_off or len(found)
+            yield from (found[start : start + size] for start in range(0, len(found), size))

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError, SpectuiError
 from spectui.replay.costs import Costs
+from spectui.tune.decoding import Decoding, Loading
 from spectui.tune.estimates import estimates, finalists
 from spectui.tune.events import (
     ConfirmationStarted,
@@ -24,7 +24,6 @@ from spectui.tune.events import (
     TuneEvent,
 )
 from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
-from spectui.tune.loading import Loader
 from spectui.tune.lossless import LosslessCheck, check_lossless, differs
 from spectui.tune.measurement import Measurer, Pair
 from spectui.tune.pace import RESERVED, Pace, Spent
@@ -96,12 +95,12 @@ class Search:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Decoding,
         study: TuningStudy,
         *,
         workload: Workload,
         measurer: Measurer,
-        loader: Loader,
+        loader: Loading,
         limits: Limits,
         min_gain: float,
         on_event: Callable[[TuneEvent], None],

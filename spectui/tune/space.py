@@ -91,8 +91,12 @@ class SearchSpace:
     """Of the target's own, where they may draft."""
     with_ngrams: bool = True
     """Whether n-gram drafters may be tried; needed where there is no draft model."""
+    readers: tuple[tuple[str, str], ...] = ()
+    """Drafts that read the target's hidden states, each with its kind of ``SERVER_KINDS``."""
     placements: Placements | None = None
     """Where the experts lie with each draft; None where that is not searched."""
+    present: Arm | None = None
+    """What the user runs today, which is tried first; it may lie outside of what is searched."""
 
     def placed(self, arm: Arm) -> Arm:
         """The arm with the placement that goes with its draft."""
@@ -127,7 +131,8 @@ class SearchSpace:
     def arm(self, draft: str, setting: SpeculationConfig) -> Arm:
         """``draft`` with ``setting``, or with as much of it as there are MTP layers for."""
         if draft != MTP_KIND:
-            return Arm(draft=draft, speculation=setting)
+            own = replace(setting, reader=dict(self.readers).get(draft))
+            return Arm(draft=draft, speculation=own)
         longest = longest_mtp_draft(setting.draft_max, self.mtp_layers)
         # A draft_min above draft_max would drop every draft.
         shortest = min(setting.draft_min, longest)

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -67,9 +68,57 @@ def _identity(options: ModelOptions, loaded: ModelLoaded) -> dict[str, Any]:
     }
 
 
-def study_name(target: ModelLoaded, spec: dict[str, Any]) -> str:
-    """Name that the same run finds again and another one does not."""
-    return f"{target.info.path.stem}-{spec_digest(spec)}"
+def served_spec(
+    *,
+    machine: Machine,
+    server: Mapping[str, object],
+    target: ModelOptions,
+    drafts: Mapping[str, ModelOptions],
+    sizes_bytes: Mapping[Path, int],
+    context: ContextOptions,
+    workload: Workload,
+    extra: Sequence[str],
+) -> dict[str, Any]:
+    """The same where a llama-server measures, so that no study mixes one with another backend.
+
+    Args:
+        machine: that it runs on.
+        server: which binary, of which version.
+        target: as it is placed.
+        drafts: by name.
+        sizes_bytes: of all these models, by path.
+        context: of all servers.
+        workload: that is decoded.
+        extra: the user's own arguments.
+    """
+    spec = {
+        "machine": machine.fingerprint,
+        "backend": "server",
+        "server": server,
+        "target": _served_identity(target, sizes_bytes),
+        "drafts": {name: _served_identity(one, sizes_bytes) for name, one in drafts.items()},
+        "context": context,
+        "prompts": _digest([item.tokens for item in workload.items]),
+        "n_predict": workload.n_predict,
+        "sampling": workload.sampling,
+        "extra": extra,
+    }
+    return dict(json.loads(msgspec.json.encode(spec)))
+
+
+def _served_identity(options: ModelOptions, sizes_bytes: Mapping[Path, int]) -> dict[str, Any]:
+    placement = asdict(options)
+    path = placement.pop("path")
+    return {
+        "file": text_of(path.name),
+        "size_bytes": sizes_bytes[path],
+        "placement": placement,
+    }
+
+
+def study_name(target: Path, spec: dict[str, Any]) -> str:
+    """Name that the same run finds again and another one does not; ``target`` is its file."""
+    return f"{target.stem}-{spec_digest(spec)}"
 
 
 def spec_digest(spec: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from spectui.closing import Closing
 from spectui.errors import BadInputError, UsageError
 from spectui.paths import data_dir, ensure_dir
-from spectui.tune.parameters import assessed, params_of, suggest_arm
+from spectui.tune.parameters import assessed, is_searched, params_of, suggest_arm
 from spectui.tune.placements import Placements
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.trials import Arm, TrialRecord, TrialState, speedup_estimate
@@ -30,6 +30,8 @@ _RECORD = "record"
 _OWNER = "owner"
 _SPEC = "spec"
 _OFF = "off"
+_ARM = "arm"
+"""Under which a trial keeps an arm that the parameters cannot give."""
 _PLACEMENTS = "placements"
 OUTCOME = "outcome"
 """Under which a study keeps what it advised."""
@@ -150,7 +152,7 @@ class TuningStudy(Closing):
             trial = self._study.ask()
             trial.set_user_attr(_OWNER, _this_process())
             is_off = bool(trial.user_attrs.get(_OFF))
-            arm = suggest_arm(trial, self.space, is_off=is_off)
+            arm = _fixed_arm(trial) or suggest_arm(trial, self.space, is_off=is_off)
             proposal = Proposal(number=self._next_number(), arm=arm)
             self._asked[proposal.number] = trial
             self._store(_unmeasured(proposal, TrialState.RUNNING))
@@ -249,6 +251,7 @@ class TuningStudy(Closing):
         """
         if not chains:
             self.space = replace(self.space, tuned=self.space.tuned - {Parameter.AHEAD})
+        arms = (*filter(None, (self.space.present,)), *arms)
         places = list(dict.fromkeys(arm.n_cpu_moe for arm in arms))
         self.enqueue(sorted(arms, key=lambda arm: places.index(arm.n_cpu_moe)))
 
@@ -278,15 +281,22 @@ class TuningStudy(Closing):
 
     def _enqueue(self, arms: Sequence[Arm]) -> None:
         waiting = [
-            (trial.system_attrs.get("fixed_params"), trial.user_attrs.get(_OFF))
+            (trial.system_attrs.get("fixed_params"), trial.user_attrs)
             for trial in self._study.get_trials(deepcopy=False)
             if trial.state is optuna.trial.TrialState.WAITING
         ]
         tried = {record.arm for record in self.records() if record.state in _TRIED}
         for arm in dict.fromkeys(arms):
-            params, is_off = params_of(arm, self.space), arm.is_off
-            if arm not in tried and (params, is_off) not in waiting:
-                self._study.enqueue_trial(params, user_attrs={_OFF: is_off})
+            params, marks = self._queued(arm)
+            if arm not in tried and (params, marks) not in waiting:
+                self._study.enqueue_trial(params, user_attrs=marks)
+
+    def _queued(self, arm: Arm) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Parameters of a trial of ``arm``, and what is noted with it."""
+        marks: dict[str, Any] = {_OFF: arm.is_off}
+        if is_searched(arm, self.space):
+            return params_of(arm, self.space), marks
+        return {}, {**marks, _ARM: msgspec.to_builtins(arm)}
 
     def _store(self, record: TrialRecord) -> None:
         self._asked[record.number].set_user_attr(_RECORD, msgspec.to_builtins(record))
@@ -414,6 +424,12 @@ def _is_dead(trial: optuna.trial.FrozenTrial) -> bool:
 
 def _unmeasured(proposal: Proposal, state: TrialState, error: str | None = None) -> TrialRecord:
     return TrialRecord(number=proposal.number, state=state, arm=proposal.arm, error=error)
+
+
+def _fixed_arm(trial: optuna.Trial) -> Arm | None:
+    """The arm of a trial whose parameters cannot give it."""
+    kept = trial.user_attrs.get(_ARM)
+    return None if kept is None else msgspec.convert(kept, Arm)
 
 
 def _decode(trial: optuna.trial.FrozenTrial) -> TrialRecord:

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
-from spectui.errors import CancelledError, SpectuiError
+from spectui.errors import CancelledError, ServerError, SpectuiError
+from spectui.tune.decoding import Decoding, Loading
 from spectui.tune.events import TrialFinished, TrialStarted, TuneEvent
-from spectui.tune.loading import Loader
 from spectui.tune.measurement import Measurer
 from spectui.tune.statistics import drift
 from spectui.tune.study import Proposal, TuningStudy
@@ -16,6 +15,9 @@ from spectui.tune.workload import WorkItem
 
 MAX_DRIFT = 0.15
 """Anchors further apart than this make a trial noisy."""
+
+_HOPELESS = 3
+"""Settings that a server may fail with in the beginning before that ends the search."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +34,12 @@ class TrialRunner:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Decoding,
         study: TuningStudy,
         measurer: Measurer,
         *,
         items: Sequence[WorkItem],
-        loader: Loader,
+        loader: Loading,
         on_event: Callable[[TuneEvent], None],
         on_decoded: Callable[[WorkItem, GenerationResult], None],
         repeats: bool = True,
@@ -85,7 +87,8 @@ class TrialRunner:
 
         Raises:
             KeyboardInterrupt: it was stopped; the study has noted that.
-            SpectuiError: a defect. Anything else that fails is a failed trial.
+            SpectuiError: a defect, or a server that never ran with speculation. Anything else that
+                fails is a failed trial.
         """
         proposal = self._study.ask()
         self._on_event(TrialStarted(number=proposal.number, arm=proposal.arm))
@@ -97,17 +100,25 @@ class TrialRunner:
             raise KeyboardInterrupt from None
         except SpectuiError as error:
             record = self._by_number[proposal.number] = self._study.fail(proposal, str(error))
-            if _is_defect(error):
+            if _is_defect(error) or self._is_hopeless(error):
                 raise
         else:
             self._by_number[proposal.number] = record
             self._study.finish(record)
         self._on_event(TrialFinished(record=record))
 
+    def _is_hopeless(self, error: SpectuiError) -> bool:
+        """Whether a server has never run with speculation, so that more trials say the same."""
+        tried = [one for one in self._by_number.values() if not one.arm.is_off]
+        failed = [one for one in tried if one.state is TrialState.FAIL]
+        measured = any(one.state is TrialState.COMPLETE for one in tried)
+        return isinstance(error, ServerError) and not measured and len(failed) >= _HOPELESS
+
     def _measure(self, proposal: Proposal) -> TrialRecord:
-        self._measurer.warm_up(proposal.arm.speculation)
         for _attempt in range(self._attempts):
             before = self._last_anchor()
+            # After the anchor, which may take another server.
+            self._measurer.warm_up(proposal.arm.speculation)
             scores = tuple(score(item, self._decode(item, proposal.arm)) for item in self._items)
             after = self._measure_anchor()
             noisy = drift((before, after)) > MAX_DRIFT

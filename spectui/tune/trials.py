@@ -69,7 +69,8 @@ class PromptScore:
     decode_s: float
     n_drafted: int
     n_accepted: int
-    n_rounds: int
+    n_rounds: int | None
+    """None where a server decoded, which does not tell."""
 
 
 def score(item: WorkItem, result: GenerationResult) -> PromptScore:
@@ -81,7 +82,7 @@ def score(item: WorkItem, result: GenerationResult) -> PromptScore:
         decode_s=result.decode_s,
         n_drafted=result.counters.n_drafted,
         n_accepted=result.counters.n_accepted,
-        n_rounds=result.counters.n_rounds,
+        n_rounds=result.counters.known_rounds,
     )
 
 

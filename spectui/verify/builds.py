@@ -1,8 +1,20 @@
 """Drift between the llama.cpp of a binary and the engine's. Pure."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from spectui.server.help_text import Version
+
+_FEWEST = 7
+"""Characters of a commit that tell it from others, as git abbreviates it."""
+
+
+class Compared(StrEnum):
+    """By what two builds were told apart: the best that both tell."""
+
+    COMMIT = "commit"
+    BUILD = "build"
+    VERSION = "version"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,13 +22,38 @@ class Builds:
     """Which llama.cpp measured and which one serves."""
 
     engine: str
+    engine_commit: str | None = None
+    """None where the engine's library was built outside of a clone."""
     server: Version | None
     """None where the binary does not tell."""
 
     @property
     def is_same(self) -> bool | None:
-        """Whether both tell the same version; None where one is not known."""
-        return None if self.server is None else self.server.text == self.engine
+        """Whether both tell the same; None where one is not known."""
+        found = self._compared()
+        return None if found is None else found[1]
+
+    @property
+    def compared(self) -> Compared | None:
+        """What both tell; None where one tells nothing."""
+        found = self._compared()
+        return None if found is None else found[0]
+
+    def _compared(self) -> tuple[Compared, bool] | None:
+        server = self.server
+        if server is None:
+            return None
+        if server.commit is not None and self.engine_commit is not None:
+            return Compared.COMMIT, _same_commit(server.commit, self.engine_commit)
+        if server.build is not None and self.engine.isdecimal():
+            return Compared.BUILD, server.build == int(self.engine)
+        return Compared.VERSION, server.text == self.engine
+
+    @property
+    def engine_text(self) -> str:
+        """The engine's version, with its commit where that is known."""
+        commit = self.engine_commit
+        return self.engine if commit is None else f"{self.engine} (commit {commit})"
 
     @property
     def server_text(self) -> str:
@@ -33,7 +70,7 @@ class Builds:
 
     @property
     def note(self) -> str | None:
-        """What a user should know; None where both are the same version."""
+        """What a user should know; None where both are the same."""
         if self.is_same:
             return None
         if self.server is None:
@@ -41,4 +78,10 @@ class Builds:
                 "the binary does not tell its version: whether it is the llama.cpp that measures "
                 "in-process is not known."
             )
-        return f"the binary is llama.cpp {self.server_text}; in-process it is {self.engine}."
+        return f"the binary is llama.cpp {self.server_text}; in-process it is {self.engine_text}."
+
+
+def _same_commit(one: str, other: str) -> bool:
+    """Whether two abbreviations may be of one commit."""
+    shorter, longer = sorted((one.lower(), other.lower()), key=len)
+    return len(shorter) >= _FEWEST and longer.startswith(shorter)

@@ -76,6 +76,8 @@ def parting(ours: Tokens, theirs: Tokens) -> int | None:
 
 def incomparable(speculation: SpeculationConfig, sampling: SamplingConfig) -> str | None:
     """Why counts need not be equal; None where they must be."""
+    if speculation.reader is not None:
+        return f"the engine cannot draft as {speculation.reader} does"
     if sampling.temp > 0:
         return "only greedy output is compared"
     if speculation.ngrams:

@@ -5,10 +5,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from spectui.config import Schedule
+from spectui.models.sizes import counted
 from spectui.tune.promise import Case, Promise
 from spectui.tune.statistics import Speedup
 from spectui.tune.verdict import judge
 from spectui.verify.builds import Builds
+from spectui.verify.causes import Differing, differing
 from spectui.verify.comparison import Summary, ratio_of, summarise
 from spectui.verify.counts import CountCheck
 from spectui.verify.served import Delivered
@@ -56,6 +58,11 @@ class Verified:
         return None if promise is None else ratio_of(self.delivered.observed, promise.observed)
 
     @property
+    def differing(self) -> Differing | None:
+        """Prompts whose counts are not the engine's; None where there are none."""
+        return differing(self.counts, self.builds, self.delivered)
+
+    @property
     def other_prompts(self) -> tuple[str, ...]:
         """Prompts that are other tokens to the server than when the promise was made."""
         if self.promise is None:
@@ -87,6 +94,12 @@ def notes(found: Verified, environment: Mapping[str, str] = os.environ) -> Itera
     if found.promise is not None and found.promise.schedule is Schedule.FAST:
         yield (
             "what was promised was measured on the fast schedule, which llama-server does not have."
+        )
+    threads = None if found.promise is None else found.promise.screen_threads
+    if threads is not None:
+        yield (
+            f"what was promised was measured with {counted(threads, 'compute thread')}, beside a "
+            "screen that keeps a core; the server has its own number."
         )
     if found.other_prompts:
         yield (

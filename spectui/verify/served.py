@@ -1,11 +1,8 @@
 """What a llama-server did with prompts."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from spectui.errors import BadInputError
-from spectui.prompts import Prompt
-from spectui.server import ChatMessage, Completion, LlamaClient
+from spectui.server import Completion
 from spectui.tune.promise import Observed, digest_of
 from spectui.tune.statistics import PairedMeasurement
 from spectui.tune.workload import WorkItem
@@ -61,36 +58,3 @@ class Delivered:
     def n_drafted_off(self) -> int:
         """By the server that should not draft."""
         return sum(pair.off.n_drafted for pair in self.pairs)
-
-
-def as_tokens(
-    server: LlamaClient, prompts: Sequence[Prompt], *, n_predict: int, n_ctx: int
-) -> tuple[WorkItem, ...]:
-    """Render conversations with the server's own template, and tokenize everything.
-
-    Raises:
-        BadInputError: a prompt does not fit in the context with ``n_predict`` tokens after it.
-        ServerError: the server refused one.
-    """
-    items = []
-    for prompt in prompts:
-        messages = [ChatMessage(role=m.role, content=m.content) for m in prompt.messages]
-        text = server.apply_template(messages) if prompt.text is None else prompt.text
-        tokens = server.tokenize(text)
-        needed = len(tokens) + n_predict + 1
-        if needed > n_ctx:
-            raise BadInputError(
-                f"prompt {prompt.id} has {len(tokens)} tokens, which with {n_predict} to predict "
-                f"needs a context of {needed}, but it has {n_ctx}; raise -c or leave it out"
-            )
-        items.append(WorkItem(id=prompt.id, category=prompt.category, tokens=tokens))
-    return tuple(items)
-
-
-def distinct(items: Sequence[WorkItem]) -> tuple[tuple[WorkItem, ...], tuple[str, ...]]:
-    """The first of each text, and the names of the others."""
-    first: dict[tuple[int, ...], WorkItem] = {}
-    for item in items:
-        first.setdefault(item.tokens, item)
-    kept = tuple(first.values())
-    return kept, tuple(item.id for item in items if item not in kept)

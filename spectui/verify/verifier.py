@@ -1,20 +1,19 @@
 """Sends the same prompts to a llama-server without and to one with speculation."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 from spectui.errors import BadInputError, SpectuiError
 from spectui.paths import data_dir, ensure_dir
 from spectui.prompts import Prompt
+from spectui.served import Fleet, Setup
+from spectui.served.prompts import WARM_UP_TOKENS, as_tokens, distinct, send
 from spectui.server import Completion, LlamaServer
+from spectui.server.binary import ServerBinary
 from spectui.tune.promise import Case
 from spectui.tune.workload import WorkItem
 from spectui.verify.order import Block, Side, blocks
-from spectui.verify.served import Delivered, ServedPair, as_tokens, distinct
-from spectui.verify.servers import Arguments, Servers
-
-_WARM_UP_TOKENS = 8
+from spectui.verify.served import Delivered, ServedPair
+from spectui.verify.servers import setups_of
 
 
 class Verifier:
@@ -41,6 +40,7 @@ class Verifier:
             on_pair: told of every prompt that both have continued.
         """
         self._case = case
+        self._setups = setups_of(case)
         self._prompts = prompts
         self._repeats = repeats
         self._seed = seed
@@ -52,25 +52,24 @@ class Verifier:
 
     def run(
         self,
-        binary: Path,
-        arguments: Arguments,
+        binary: ServerBinary,
         *,
         timeout_s: float,
-        on_start: Callable[[Side], None],
+        on_start: Callable[[Setup], None],
     ) -> Delivered:
         """Start the servers, send everything, end them.
 
         An interrupt or a failure after the first prompt ends it early, with what was measured.
 
         Raises:
-            BadInputError: no prompt made the servers decode anything.
+            BadInputError: no prompt made the servers decode anything, or the binary has no words
+                for what is asked for.
             ServerError: a server failed before anything was measured.
         """
-        servers = Servers(
+        servers = Fleet(
             binary,
-            arguments,
             logs=ensure_dir(data_dir() / "logs"),
-            keeps_both=self._keeps_both,
+            keeps_off=self._keeps_both,
             timeout_s=timeout_s,
             on_start=on_start,
             on_ready=self._prepare,
@@ -96,9 +95,9 @@ class Verifier:
             )
         return found
 
-    def _measure(self, servers: Servers) -> None:
+    def _measure(self, servers: Fleet) -> None:
         for side in self._first_sides():
-            servers.of(side)
+            servers.of(self._setups[side])
         n_prompts = len(self._items)
         for block in blocks(n_prompts, self._repeats, self._seed, keeps_both=self._keeps_both):
             self._run(servers, block)
@@ -108,7 +107,7 @@ class Verifier:
         sides = blocks(1, 1, self._seed, keeps_both=self._keeps_both)[0].sides
         return sides if self._keeps_both else sides[:1]
 
-    def _run(self, servers: Servers, block: Block) -> None:
+    def _run(self, servers: Fleet, block: Block) -> None:
         first, second = block.sides
         begun = {index: self._complete(servers, first, index) for index in block.indexes}
         for index, done in begun.items():
@@ -117,8 +116,8 @@ class Verifier:
             self._pairs.append(pair)
             self._on_pair(pair)
 
-    def _complete(self, servers: Servers, side: Side, index: int) -> Completion:
-        return self._send(servers.of(side), self._items[index], self._case.n_predict)
+    def _complete(self, servers: Fleet, side: Side, index: int) -> Completion:
+        return self._send(servers.of(self._setups[side]), self._items[index], self._case.n_predict)
 
     def _prepare(self, server: LlamaServer) -> None:
         """Tokenize the prompts, unless that is done, and touch weights and caches."""
@@ -130,18 +129,7 @@ class Verifier:
                 n_ctx=self._case.context.ctx_size,
             )
             self._items, self._repeated = distinct(found)
-        self._send(server, self._items[0], _WARM_UP_TOKENS)
+        self._send(server, self._items[0], WARM_UP_TOKENS)
 
     def _send(self, server: LlamaServer, item: WorkItem, n_predict: int) -> Completion:
-        sampling = self._case.sampling
-        extra: dict[str, Any] = {}
-        if sampling.temp > 0:
-            extra = {"top_k": sampling.top_k, "top_p": sampling.top_p, "min_p": sampling.min_p}
-        return server.complete(
-            item.tokens,
-            n_predict=n_predict,
-            temperature=sampling.temp,
-            seed=sampling.seed,
-            ignore_eos=sampling.ignore_eos,
-            **extra,
-        )
+        return send(server, item, self._case.sampling, n_predict)

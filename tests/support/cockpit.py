@@ -231,7 +231,15 @@ class ScriptedSession:
     def forget_comparisons(self) -> None:
         self._note("forget_comparisons")
 
-    def start_tuning(self, wanted: LiveSetup, prompts: tuple[Prompt, ...], n_trials: int) -> None:
+    def start_tuning(
+        self,
+        wanted: LiveSetup,
+        prompts: tuple[Prompt, ...],
+        n_trials: int,
+        *,
+        path: Path | None = None,
+    ) -> None:
+        assert path is None or path.exists()
         self._note("start_tuning", (wanted, prompts, n_trials))
 
     def pause_tuning(self) -> None:

@@ -23,10 +23,10 @@ if sys.argv[1] == "--help":
 if sys.argv[1] == "--version":
     print(version, file=sys.stderr)
     sys.exit()
-is_on = "--spec-type" in sys.argv
+is_on = "--spec-type" in sys.argv or "-md" in sys.argv
 port = int(sys.argv[sys.argv.index("--port") + 1])
 print("error:", {last_words!r}, file=sys.stderr, flush=True)
-if manner == "exits":
+if manner == "exits" or (manner == "exits with a draft" and is_on):
     sys.exit(1)
 if manner == "never ready":
     signal.pause()
@@ -37,9 +37,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
-    def answer(self, fields):
+    def answer(self, fields, status=200):
         body = json.dumps(fields).encode()
-        self.send_response(200)
+        self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -56,11 +56,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer({{"prompt": "user: " + fields["messages"][0]["content"]}})
         else:
             n_answers += 1
-            if n_answers > {n_good} and (is_on or {n_good} == 0):
-                self.misbehave()
+            if n_answers > {n_good} and (is_on or {n_good} == 0) and self.misbehaves():
+                return
             self.answer(completion(fields["n_predict"]))
 
-    def misbehave(self):
+    def misbehaves(self):
         print("busy", flush=True)
         if manner == "hangs":
             signal.pause()
@@ -68,11 +68,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
             os.kill(os.getpid(), signal.SIGKILL)
         if manner == "is garbled":
             self.answer(["no completion"])
+        if manner == "answers 500":
+            self.answer({{"error": {{"message": "out of luck"}}}}, 500)
+        if manner == "breaks off":
+            self.send_response(200)
+            self.send_header("Content-Length", "100")
+            self.end_headers()
+            self.wfile.write(b"half")
+            self.close_connection = True
+        return manner in ("is garbled", "answers 500", "breaks off")
 
 
 def completion(n_predict):
     n = 1 if manner == "ends at once" else n_predict
     timings = {{"predicted_n": n, "predicted_ms": ({on_ms} if is_on else {off_ms}) * (n - 1)}}
+    timings["prompt_ms"] = 1.0
     if is_on and manner != "drafts nothing" or manner == "drafts always":
         timings |= {{"draft_n": {n_drafted}, "draft_n_accepted": {n_accepted}}}
     tokens = list(range(n))
@@ -89,6 +99,7 @@ def write_server(
     *,
     n_good: int = 1_000_000,
     version: str = "version: 6945 (c0ffee12)",
+    help_text: str | None = None,
 ) -> Path:
     """Write it.
 
@@ -97,11 +108,12 @@ def write_server(
         manner: what it does in place of the answers that follow the good ones.
         n_good: answers of the server with speculation, its warm-up included, before that.
         version: that it says it is.
+        help_text: that it prints; None for that of a current llama-server.
     """
     source = _PROGRAM.format(
         python=sys.executable,
         manner=manner,
-        help_text=HELP,
+        help_text=HELP if help_text is None else help_text,
         version=version,
         last_words=LAST_WORDS,
         n_good=n_good,

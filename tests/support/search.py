@@ -47,6 +47,7 @@ class ScriptedMeasurer:
         self.gain = gain
         self.drift_per_run = drift_per_run
         self.ngram_gain = 1.02
+        self.n_beside_off: int | None = None
         self.prompt_token_s = 0.0
         self.n_runs = 0
         self.interrupt_at: int | None = None

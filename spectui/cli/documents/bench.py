@@ -4,19 +4,20 @@ from collections.abc import Sequence
 
 from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.documents.common import (
+    NO_DETAIL,
+    NO_ROUNDS,
     NOTHING_DRAFTED,
     config,
     header,
     lossless,
-    model,
     prompt,
     speedup_of,
     throughput_of,
 )
 from spectui.config import Schedule, SpeculationConfig
-from spectui.engine.events import ModelLoaded
+from spectui.errors import CancelledError
 from spectui.monitor.machine import Machine
-from spectui.speculative.counters import Counters
+from spectui.speculative.counters import Counters, Detail, RoundTimes
 from spectui.tune.bench import BenchResult
 from spectui.tune.workload import Workload
 
@@ -28,27 +29,37 @@ def bench_document(
     result: BenchResult,
     *,
     machine: Machine,
-    target: ModelLoaded,
-    draft: ModelLoaded | None,
+    target: Json,
+    draft: Json,
     workload: Workload,
     speculation: SpeculationConfig,
     schedule: Schedule,
 ) -> Json:
-    """``spectui.bench/1``."""
+    """``spectui.bench/1``, without what measured.
+
+    Args:
+        result: of the measurement.
+        machine: that it was made on.
+        target: as ``common.model`` or ``served.served_model`` gives it.
+        draft: as ``draft_document`` gives it.
+        workload: that was decoded.
+        speculation: the setting.
+        schedule: that it was measured on.
+    """
     return {
         **header("bench", machine),
-        "target": model(target),
-        "draft": _draft(draft, speculation),
+        "target": target,
+        "draft": draft,
         "config": {**config(workload, speculation, schedule), **_length(workload)},
         "baseline": throughput_of([pair.baseline for pair in result.pairs]),
         "speculative": {
             **throughput_of([pair.speculative for pair in result.pairs]),
-            **_counters(result.counters),
-            **or_reason("c", result.c, NOTHING_DRAFTED if draft or speculation.mtp else _NO_MODEL),
+            **counters_document(result.counters),
+            **or_reason("c", result.c, _no_c(result.counters, speculation)),
         },
         **speedup_of(result.speedup),
         **lossless(result.lossless),
-        "interrupted": result.interrupted,
+        **ending(result.ended),
         "prompts": [prompt(pair) for pair in result.pairs],
     }
 
@@ -63,30 +74,58 @@ def _length(workload: Workload) -> Json:
     return {} if length is None else {"prompt_length": length}
 
 
-def _draft(draft: ModelLoaded | None, speculation: SpeculationConfig) -> Json:
-    """Who drafts; of several, the one that is asked last."""
+def ending(ended: BaseException | None) -> Json:
+    """How a measurement ended."""
+    interrupted = isinstance(ended, KeyboardInterrupt | CancelledError)
+    error = None if ended is None or interrupted else str(ended)
+    return {"interrupted": interrupted, "error": error}
+
+
+def _no_c(counters: Counters, speculation: SpeculationConfig) -> str:
+    if counters.detail is not Detail.ROUNDS:
+        return NO_DETAIL
+    return NOTHING_DRAFTED if speculation.has_model or speculation.mtp else _NO_MODEL
+
+
+def draft_document(draft: Json | None, speculation: SpeculationConfig) -> Json:
+    """Who drafts; of several, the one that is asked last. ``draft`` is a draft model."""
     if draft is not None:
-        return {"kind": "model", **model(draft)}
+        return {"kind": speculation.kind, **draft}
     kind, reason = ("mtp", _OWN_LAYERS) if speculation.mtp else (speculation.kind, _NO_MODEL)
     return {"kind": kind, **or_reason("path", None, reason)}
 
 
-def _counters(counters: Counters) -> Json:
-    times = counters.times
+def counters_document(counters: Counters) -> Json:
+    """What rounds came to, as far as they are known."""
+    is_seen = counters.detail is Detail.ROUNDS
+    known = counters.known_rounds
+    no_length = "no round was run" if known is not None else NO_ROUNDS
     return {
-        "n_rounds": counters.n_rounds,
+        **or_reason("n_rounds", known, NO_ROUNDS),
         "n_drafted": counters.n_drafted,
         "n_accepted": counters.n_accepted,
         **or_reason("acceptance_rate", counters.acceptance_rate, NOTHING_DRAFTED),
-        **or_reason("mean_accepted_length", counters.mean_accepted_length, "no round was run"),
-        "accepted_per_position": list(counters.accepted_per_position),
-        "reached_per_position": list(counters.reached_per_position),
-        **or_reason("alpha", counters.alpha, NOTHING_DRAFTED),
-        "time_s": {
-            "draft": times.draft_s,
-            "verify": times.verify_s,
-            "sample": times.sample_s,
-            "rollback": times.rollback_s,
-            "other": times.other_s,
-        },
+        **or_reason("mean_accepted_length", counters.mean_accepted_length, no_length),
+        **or_reason(
+            "accepted_per_position",
+            list(counters.accepted_per_position) if is_seen else None,
+            NO_DETAIL,
+        ),
+        **or_reason(
+            "reached_per_position",
+            list(counters.reached_per_position) if is_seen else None,
+            NO_DETAIL,
+        ),
+        **or_reason("alpha", counters.alpha, NOTHING_DRAFTED if is_seen else NO_DETAIL),
+        **or_reason("time_s", _times(counters.times) if is_seen else None, NO_DETAIL),
+    }
+
+
+def _times(times: RoundTimes) -> Json:
+    return {
+        "draft": times.draft_s,
+        "verify": times.verify_s,
+        "sample": times.sample_s,
+        "rollback": times.rollback_s,
+        "other": times.other_s,
     }

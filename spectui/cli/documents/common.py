@@ -8,13 +8,16 @@ from spectui.config import Schedule, SpeculationConfig
 from spectui.engine.events import GenerationResult, ModelLoaded
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.monitor.machine import Machine
-from spectui.tune.lossless import LosslessCheck
+from spectui.tune.lossless import UNTOLD, LosslessCheck
 from spectui.tune.measurement import Pair, throughput
 from spectui.tune.statistics import Speedup
 from spectui.tune.trials import Arm
 from spectui.tune.workload import Workload
 
 NOTHING_DRAFTED = "nothing was drafted"
+NO_ROUNDS = "llama-server does not tell how many rounds it ran"
+"""Nor does it follow from the tokens: a text ended inside a draft, or the target redoes rounds."""
+NO_DETAIL = "llama-server does not tell single rounds"
 
 
 def header(kind: str, machine: Machine) -> Json:
@@ -74,6 +77,8 @@ def setting(speculation: SpeculationConfig) -> Json:
         shared["ngram"] = {"kind": ngram.kind.value, **options}
     if speculation.mtp:
         shared["mtp"] = True
+    if speculation.reader is not None:
+        shared["spec_type"] = speculation.reader
     if speculation.ahead:
         shared["ahead"] = [setting(one) for one in speculation.ahead]
     return shared
@@ -105,12 +110,12 @@ def lossless(check: LosslessCheck | None) -> Json:
     if divergence is None:
         return {"lossless": True, "divergence": None}
     return {
-        "lossless": check.lossless,
+        **or_reason("lossless", check.lossless, UNTOLD),
         "divergence": {
             "prompt": divergence.prompt_id,
             "position": divergence.position,
-            "margin": divergence.margin,
-            "noise": divergence.noise,
+            **or_reason("margin", divergence.margin, UNTOLD),
+            **or_reason("noise", divergence.noise, UNTOLD),
         },
     }
 
@@ -127,12 +132,12 @@ def prompt(pair: Pair) -> Json:
         **or_reason("tokens_per_s", pair.speculative.tokens_per_s, nothing),
         "n_drafted": counters.n_drafted,
         "n_accepted": counters.n_accepted,
-        "n_rounds": counters.n_rounds,
+        **or_reason("n_rounds", counters.known_rounds, NO_ROUNDS),
         "stop": str(pair.speculative.stop),
-        "output_sha256": _sha256(pair.speculative.tokens),
+        "output_sha256": sha256(pair.speculative.tokens),
     }
 
 
-def _sha256(tokens: Sequence[int]) -> str:
+def sha256(tokens: Sequence[int]) -> str:
     """Of the token ids as decimal numbers, one per line."""
     return hashlib.sha256("\n".join(map(str, tokens)).encode()).hexdigest()

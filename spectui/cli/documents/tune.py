@@ -17,8 +17,8 @@ from spectui.cli.documents.common import (
     throughput_of,
 )
 from spectui.cli.documents.explanation import explanation_fields
+from spectui.cli.documents.served import NOT_LOADED
 from spectui.config import Schedule
-from spectui.engine.events import ModelLoaded
 from spectui.monitor.machine import Machine
 from spectui.tune.candidates import Candidate
 from spectui.tune.categories import CategoryResult, Profiles
@@ -53,7 +53,7 @@ def tune_document(
     *,
     machine: Machine,
     study: str,
-    target: ModelLoaded,
+    target: Json,
     candidates: Sequence[Candidate],
     memory_bytes: Mapping[str, int],
     placements: Placements | None,
@@ -68,7 +68,7 @@ def tune_document(
     return {
         **header("tune", machine),
         "study": study,
-        "target": model(target),
+        "target": target,
         "drafts": [_candidate(one, memory_bytes.get(one.name)) for one in candidates],
         "config": {
             "schedule": str(schedule),
@@ -145,7 +145,7 @@ def _standing(one: Standing) -> Json:
 def _candidate(candidate: Candidate, memory_bytes: int | None) -> Json:
     """With the memory of weights, cache and scratch; before it was loaded, of the first two."""
     loaded = candidate.loaded
-    unknown = "it could not be loaded"
+    unknown = "it could not be loaded" if candidate.error else NOT_LOADED
     if candidate.is_mtp:
         unknown = "its layers are part of the target"
     elif loaded is not None:

@@ -9,7 +9,7 @@ from spectui.server import Completion
 from spectui.tune.promise import Case
 from spectui.verify.builds import Builds
 from spectui.verify.comparison import Summary, agreement, verdict
-from spectui.verify.counts import CountCheck, Counts
+from spectui.verify.counts import Counts
 from spectui.verify.order import Side
 from spectui.verify.result import Verified, notes, warnings
 from spectui.verify.served import Delivered, ServedPair
@@ -39,7 +39,7 @@ def verify_document(found: Verified, machine: Machine) -> Json:
         **or_reason("promised", _promised(found, promised), _NO_PROMISE),
         **or_reason("delivered", None if delivered is None else _summary(delivered), _NOTHING),
         **_agreement(found, promised, delivered),
-        **or_reason("counts", _counts(found.counts), found.counts_reason or _NOTHING),
+        **or_reason("counts", _counts(found), found.counts_reason or _NOTHING),
         "notes": list(notes(found)),
         "warnings": list(warnings(found)),
         **_ending(found.delivered),
@@ -68,8 +68,10 @@ def _server(found: Verified) -> Json:
 def _drift(builds: Builds) -> Json:
     return {
         "engine": builds.engine,
+        **or_reason("engine_commit", builds.engine_commit, "the library does not tell"),
         "server": builds.server_text,
         **or_reason("same", builds.is_same, _UNTOLD),
+        **or_reason("compared", builds.compared and str(builds.compared), _UNTOLD),
     }
 
 
@@ -141,12 +143,17 @@ def _agreement(found: Verified, promised: Summary | None, delivered: Summary | N
     }
 
 
-def _counts(check: CountCheck | None) -> Json | None:
+def _counts(found: Verified) -> Json | None:
+    check, differing = found.counts, found.differing
     if check is None:
         return None
+    equal = "they are equal"
     return {
         "n_compared": check.n_compared,
         "n_equal": check.n_equal,
+        "n_different_prompts": 0 if differing is None else differing.n_different,
+        **or_reason("verdict", None if differing is None else differing.sentence, equal),
+        **or_reason("likely_reason", None if differing is None else str(differing.cause), equal),
         "different": [
             {
                 "id": one.prompt_id,

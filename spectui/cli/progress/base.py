@@ -37,6 +37,10 @@ class Progress(Protocol):
         """A step has begun."""
         ...
 
+    def announce(self, text: str) -> None:
+        """What is to stay in sight while steps come and go."""
+        ...
+
     def close(self) -> None:
         """Leave the terminal as it was found."""
         ...
@@ -61,6 +65,9 @@ class Silent:
         """Nothing."""
 
     def say(self, text: str) -> None:
+        """Nothing."""
+
+    def announce(self, text: str) -> None:
         """Nothing."""
 
     def close(self) -> None:

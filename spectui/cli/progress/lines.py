@@ -75,6 +75,10 @@ class Lines(Silent):
             f"acceptance {words.percent(rate)}"
         )
 
+    def announce(self, text: str) -> None:
+        """One line."""
+        self.say(text)
+
     def say(self, text: str) -> None:
         """One line."""
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -118,6 +118,10 @@ class Screen(Silent):
         self._status = text
         self._paint()
 
+    def announce(self, text: str) -> None:
+        """Print ``text`` above the display, where it stays."""
+        self._live.console.print(Text(text))
+
     def close(self) -> None:
         """Take the display away."""
         self._live.stop()

@@ -16,7 +16,7 @@ _REMEDIES = {
     Trouble.UNREACHABLE: "start the server, or give the address that it prints when it starts",
     Trouble.SILENT: "look into the server's log, or try again when it has less to do",
     Trouble.LOADING: "try again in a moment",
-    Trouble.LOCKED: f"put its key into {' or '.join(API_KEY_VARIABLES)} and attach again",
+    Trouble.LOCKED: f"put its key into {' or '.join(API_KEY_VARIABLES)} and try again",
 }
 
 

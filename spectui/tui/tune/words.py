@@ -154,6 +154,8 @@ def lossless(result: TuneResult, glyphs: Glyphs) -> str | None:
     where = f"at token {divergence.position} of prompt {one_line(divergence.prompt_id, glyphs)}"
     if divergence.explained:
         return f"equal but for rounding (two tokens as likely {where})"
+    if divergence.explained is None:
+        return f"differs from the target's {where}; llama-server does not tell whether by rounding"
     return f"{glyphs.warning} differs from the target's {where}; rounding does not explain it"
 
 

@@ -11,7 +11,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from spectui.models.sizes import counted
-from spectui.tui.glyphs import glyphs_of
+from spectui.tui.glyphs import Glyphs, glyphs_of
 from spectui.tui.tune import words
 from spectui.tui.tune.cells import cut
 from spectui.tui.tune.ledger import Ledger
@@ -120,10 +120,7 @@ class TuneStatus(Vertical):
         glyphs = glyphs_of(self)
         facts: list[Fact] = []
         if state.error is not None:
-            reason = words.own(state.error, glyphs)
-            if len(reason) > _MAX_ERROR:
-                reason = reason[:_MAX_ERROR] + glyphs.ellipsis
-            facts.append(("reason", reason, "status--bad"))
+            facts.append(("reason", _cut(state.error, glyphs), "status--bad"))
         if state.current is not None:
             label = words.one_line(state.current.label, glyphs)
             if state.n_measured and state.phase is Phase.SEARCHING:
@@ -139,6 +136,8 @@ class TuneStatus(Vertical):
             if lossless is not None:
                 facts.append(("output", lossless, None))
             facts += self._reasons(state.result)
+        if state.not_kept is not None:
+            facts.append(("not kept", _cut(state.not_kept, glyphs), "status--bad"))
         return facts
 
     def _reasons(self, result: TuneResult) -> list[Fact]:
@@ -163,3 +162,8 @@ class TuneStatus(Vertical):
 
     def _style(self, name: str) -> str:
         return str(self.get_component_rich_style(name))
+
+
+def _cut(reason: str, glyphs: Glyphs) -> str:
+    told = words.own(reason, glyphs)
+    return told if len(told) <= _MAX_ERROR else told[:_MAX_ERROR] + glyphs.ellipsis

@@ -1,0 +1,169 @@
+"""What ``bench`` does whoever decodes: vary the prompts, measure, report."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+from spectui.cli.bench_report import Benched, summary, table
+from spectui.cli.documents.base import Json
+from spectui.cli.documents.bench import bench_document, benches_document
+from spectui.cli.output import write_result
+from spectui.cli.progress import Progress
+from spectui.config import Schedule, SpeculationConfig
+from spectui.errors import CancelledError, SpectuiError, UsageError
+from spectui.monitor.machine import Machine, this_machine
+from spectui.tune.bench import run_bench
+from spectui.tune.decoding import Decoding
+from spectui.tune.measurement import Measurer
+from spectui.tune.workload import Workload, with_length
+
+SUITE_PROMPTS = 8
+"""Of the built-in suite: one per category. The user's own prompts are all taken."""
+
+DRAFTS_ALONE = (
+    "the server without speculation drafts as well, so that nothing is compared with the target "
+    "alone; look into its environment and arguments"
+)
+
+REMEMBERS = (
+    "llama-server's n-gram drafters remember earlier requests, so that later prompts may draft "
+    "from what was generated before"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kinds:
+    """What is measured one after the other."""
+
+    temps: Sequence[float]
+    lengths: Sequence[int]
+    """Of prompts; empty for as they are."""
+    repeats: int
+
+    @property
+    def n(self) -> int:
+        """Combinations."""
+        return len(self.temps) * max(1, len(self.lengths))
+
+    def of(self, workload: Workload, n_ctx: int) -> list[Workload]:
+        """The prompts with every temperature and length.
+
+        Raises:
+            UsageError: a length does not fit.
+        """
+        return [
+            _varied(workload, temp, length, n_ctx=n_ctx)
+            for temp, length in product(self.temps, self.lengths or (None,))
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchRun:
+    """What was measured, and of what."""
+
+    speculation: SpeculationConfig
+    schedule: Schedule
+    target: Json
+    draft: Json
+    backend: Json
+    config: Json = field(default_factory=dict)
+    """What the document says otherwise of the setting."""
+    alteration: str | None
+    """What the target's output is not that of, in a sentence."""
+    found: Sequence[Benched]
+    is_sweep: bool
+    """Whether several temperatures or lengths were asked for."""
+    notes: tuple[str, ...] = ()
+    """What else should be known."""
+
+
+def _varied(workload: Workload, temp: float, length: int | None, *, n_ctx: int) -> Workload:
+    workload = replace(workload, sampling=replace(workload.sampling, temp=temp))
+    if length is None:
+        return workload
+    if length + workload.n_predict + 1 > n_ctx:
+        raise UsageError(
+            f"--prompt-length {length} and {workload.n_predict} tokens to predict do not fit in a "
+            f"context of {n_ctx}; raise -c"
+        )
+    return with_length(workload, length)
+
+
+def measure(
+    decoding: Decoding,
+    workloads: Sequence[Workload],
+    speculation: SpeculationConfig,
+    schedule: Schedule,
+    progress: Progress,
+    *,
+    repeats: int,
+) -> tuple[list[Benched], BaseException | None]:
+    """What was measured, and what ended it early, which must not cost what there is by then."""
+    found: list[Benched] = []
+    for workload in workloads:
+        try:
+            result = run_bench(
+                decoding,
+                workload,
+                Measurer(decoding, workload, schedule),
+                speculation,
+                repeats=repeats,
+                on_pair=progress.on_pair,
+            )
+        except (KeyboardInterrupt, SpectuiError) as error:
+            if not found:
+                raise
+            return found, error
+        found.append(Benched(workload=workload, result=result))
+        if result.ended is not None:
+            return found, result.ended
+    return found, None
+
+
+def report(run: BenchRun, json_path: str | None) -> None:
+    """Print and write what was measured."""
+    machine = this_machine()
+    documents = [_document(run, one, machine) for one in run.found]
+    if run.is_sweep:
+        document, text = benches_document(documents, machine), table(run.found)
+    else:
+        document, text = documents[0], summary(run.found[0].result, run.alteration)
+    text = "\n".join((text, *(f"NOTE: {note}." for note in _notes(run))))
+    write_result(document, text, json_path)
+
+
+def _notes(run: BenchRun) -> tuple[str, ...]:
+    drafted = any(
+        pair.baseline.counters.n_drafted for one in run.found for pair in one.result.pairs
+    )
+    return (*run.notes, *((DRAFTS_ALONE,) if drafted else ()))
+
+
+def _document(run: BenchRun, one: Benched, machine: Machine) -> Json:
+    found = bench_document(
+        one.result,
+        machine=machine,
+        target=run.target,
+        draft=run.draft,
+        workload=one.workload,
+        speculation=run.speculation,
+        schedule=run.schedule,
+    )
+    config = {**found["config"], **run.config}
+    return {**found, "config": config, **run.backend, "notes": list(_notes(run))}
+
+
+def raise_ended(found: Sequence[Benched], ended: BaseException | None) -> None:
+    """Say how it ended, once what was measured is printed.
+
+    Raises:
+        CancelledError: it was interrupted.
+    """
+    if isinstance(ended, KeyboardInterrupt | CancelledError):
+        n_pairs = sum(len(one.result.pairs) for one in found)
+        raise CancelledError(
+            f"interrupted after {n_pairs} measurements, which are shown above; "
+            "run the command again for all"
+        )
+    if ended is not None:
+        raise ended

@@ -1,0 +1,68 @@
+"""What ``spectui bench --server-url`` says where nothing was compared."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spectui.cli.documents.base import Json
+from spectui.cli.documents.bench import benches_document
+from spectui.cli.documents.running import NO_BASELINE, alone_document
+from spectui.cli.drawing import wrapped
+from spectui.cli.output import write_result
+from spectui.monitor.machine import this_machine
+from spectui.server.attached.sample import ServerFacts
+from spectui.tune.alone import AloneResult
+from spectui.tune.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AloneRun:
+    """What a server did."""
+
+    facts: ServerFacts
+    backend: Json
+    found: Sequence[tuple[Workload, AloneResult]]
+    is_sweep: bool
+    """Whether several temperatures or lengths were asked for."""
+
+    @property
+    def ended(self) -> BaseException | None:
+        """What ended it early."""
+        return self.found[-1][1].ended
+
+
+def report_alone(run: AloneRun, json_path: str | None) -> None:
+    """Print and write it."""
+    machine = this_machine()
+    documents = [
+        alone_document(result, workload, run.facts, run.backend, machine)
+        for workload, result in run.found
+    ]
+    lines: list[str] = []
+    for workload, result in run.found:
+        if run.is_sweep:
+            lines.append(_heading(workload))
+        lines += _summary(result)
+    lines += ["", wrapped(f"No speedup: {NO_BASELINE}.")]
+    document = benches_document(documents, machine) if run.is_sweep else documents[0]
+    write_result(document, "\n".join(lines), json_path)
+
+
+def _heading(workload: Workload) -> str:
+    length = workload.prompt_length
+    prompts = "" if length is None else f", prompts of {length} tokens"
+    return f"temp {workload.sampling.temp:g}{prompts}"
+
+
+def _summary(result: AloneResult) -> list[str]:
+    counters = result.counters
+    rate = counters.acceptance_rate
+    drafted = (
+        "nothing was drafted"
+        if rate is None
+        else f"{rate:.1%} ({counters.n_accepted} of {counters.n_drafted})"
+    )
+    speed = result.tokens_per_s
+    return [
+        f"speed       {'–' if speed is None else f'{speed:.2f}'} tokens/s",
+        f"acceptance  {drafted}",
+    ]

@@ -1,0 +1,118 @@
+"""What ``bench`` and ``tune`` do before they measure through a llama-server."""
+
+from collections.abc import Callable, Sequence
+
+from spectui.cli.progress import Progress
+from spectui.cli.request import SharedOptions
+from spectui.config import ModelOptions, Schedule
+from spectui.errors import BadInputError, UsageError
+from spectui.models.sizes import bytes_text
+from spectui.monitor.machine import this_machine
+from spectui.paths import data_dir, ensure_dir
+from spectui.prompts import Prompt
+from spectui.served import Fleet, Setup
+from spectui.served.prompts import WARM_UP_TOKENS, as_tokens, distinct
+from spectui.served.room import both_fit, size_bytes
+from spectui.server import LlamaClient, LlamaServer
+from spectui.server.binary import ServerBinary, examine
+from spectui.tune.workload import Workload
+
+_WARM_UP_TEXT = "The quick brown fox"
+
+
+def wanted_binary(server_bin: str | None) -> ServerBinary:
+    """The llama-server that is to measure.
+
+    Raises:
+        ServerError: it is none, or cannot be asked.
+        UsageError: none was given.
+    """
+    if server_bin is None:
+        raise UsageError("--backend server measures through a llama-server; give --server-bin PATH")
+    return examine(server_bin)
+
+
+def check_schedule(shared: SharedOptions) -> None:
+    """Refuse a schedule that no server has.
+
+    Raises:
+        UsageError: it was asked for.
+    """
+    if shared.schedule_kind() is not Schedule.SERVER:
+        raise UsageError(
+            f"--schedule {shared.schedule} is spectui's own engine's; leave it out with "
+            "--backend server"
+        )
+
+
+def keeps_off(
+    target: ModelOptions, drafts: Sequence[ModelOptions | None], *, wanted: bool | None
+) -> bool:
+    """Whether the target alone stays alive beside a server with any of the drafts.
+
+    ``wanted`` is what the user has said.
+    """
+    if wanted is not None:
+        return wanted
+    machine = this_machine()
+    return all(both_fit(target, draft, machine) for draft in drafts or (None,))
+
+
+def open_fleet(
+    binary: ServerBinary,
+    progress: Progress,
+    *,
+    keeps_off: bool,
+    timeout_s: float,
+    name: Callable[[Setup], str],
+) -> Fleet:
+    """Servers that are warm when they are first asked; nothing is started yet.
+
+    Args:
+        binary: of all of them.
+        progress: told of every start.
+        keeps_off: as ``Fleet``.
+        timeout_s: as ``Fleet``.
+        name: what one that speculates is called.
+    """
+
+    def started(setup: Setup) -> None:
+        size = bytes_text(sum(size_bytes(model.path) for model in setup.models))
+        what = "without speculation" if setup.is_off else f"with {name(setup)}"
+        progress.say(f"starting llama-server {what} ({size} to load)")
+
+    return Fleet(
+        binary,
+        logs=ensure_dir(data_dir() / "logs"),
+        keeps_off=keeps_off,
+        timeout_s=timeout_s,
+        on_start=started,
+        on_ready=_warm_up,
+    )
+
+
+def _warm_up(server: LlamaServer) -> None:
+    server.complete(_WARM_UP_TEXT, n_predict=WARM_UP_TOKENS)
+
+
+def served_workload(
+    server: LlamaClient,
+    prompts: Sequence[Prompt],
+    shared: SharedOptions,
+    progress: Progress,
+    *,
+    n_ctx: int,
+) -> Workload:
+    """The prompts as the server has them, each text once.
+
+    Raises:
+        BadInputError: a prompt does not fit, or there is none.
+        ServerError: the server refused one.
+    """
+    found = as_tokens(server, prompts, n_predict=shared.n_predict, n_ctx=n_ctx)
+    items, repeated = distinct(found)
+    if repeated:
+        progress.say(f"left out, the same text as another prompt: {', '.join(repeated)}")
+    if not items:
+        raise BadInputError("there are no prompts to measure; give --prompts")
+    return Workload(items=items, n_predict=shared.n_predict, sampling=shared.sampling_config())

@@ -1,0 +1,145 @@
+"""``spectui sweep``: a grid of configurations, resumable, with tables and plots."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from spectui.cli.defaults import FromUserOnly
+from spectui.cli.drafting import REPLAYED_NGRAMS
+from spectui.cli.options import add_options, grid_options
+from spectui.cli.options_backend import BACKEND, SERVER_BIN
+from spectui.cli.options_placement import MAX_THREADS, Decorator
+from spectui.cli.values import INT_MAX, DrafterKind, Fraction, ListOf, WholeNumber
+from spectui.config import MODEL_KIND, MTP_KIND, SERVER_KINDS, NgramKind
+
+_KINDS = (MODEL_KIND, *SERVER_KINDS, MTP_KIND, *(kind.value for kind in NgramKind))
+
+_AXES: tuple[Decorator, ...] = (
+    click.option(
+        "--grid",
+        metavar="NAME|FILE",
+        help="Run a named study or your own .toml file; options beside it replace its axes.",
+    ),
+    click.option("--list", "list_grids", is_flag=True, help="Show the named grids, and end."),
+    click.option(
+        "--spec-type",
+        cls=FromUserOnly,
+        type=ListOf(DrafterKind(_KINDS)),
+        multiple=True,
+        metavar="LIST",
+        help=(
+            "Who drafts; may be repeated, each is an alternative. Several with commas between "
+            f"them stand in a row (default: {MODEL_KIND}). The target alone is always measured."
+        ),
+    ),
+    click.option(
+        "--draft-max",
+        "--draft",
+        "--draft-n",
+        "--spec-draft-n-max",
+        "draft_max",
+        type=ListOf(WholeNumber(1, INT_MAX)),
+        default=(),
+        metavar="N,...",
+        help="Most tokens per draft (default: 3).",
+    ),
+    click.option(
+        "--draft-min",
+        "--draft-n-min",
+        "--spec-draft-n-min",
+        "draft_min",
+        type=ListOf(WholeNumber(0, INT_MAX)),
+        default=(),
+        metavar="N,...",
+        help="Drop drafts shorter than this (default: 0).",
+    ),
+    click.option(
+        "--draft-p-min",
+        "--spec-draft-p-min",
+        "draft_p_min",
+        type=ListOf(Fraction(0, 1)),
+        default=(),
+        metavar="P,...",
+        help="Stop drafting below this probability (default: 0).",
+    ),
+    *REPLAYED_NGRAMS[1:],
+    click.option(
+        "-t",
+        "--threads",
+        type=ListOf(WholeNumber(0, MAX_THREADS)),
+        default=(),
+        metavar="N,...",
+        help="Compute threads (default: one per physical core).",
+    ),
+    click.option(
+        "--prompt-length",
+        type=ListOf(WholeNumber(1, INT_MAX)),
+        default=(),
+        metavar="N,...",
+        help="Lengths of prompt: each prompt with others before it (default: its own).",
+    ),
+    click.option(
+        "--temp",
+        type=ListOf(Fraction(min=0)),
+        default=(),
+        metavar="T,...",
+        help="Temperatures (default: 0, which is greedy).",
+    ),
+)
+
+_COURSE: tuple[Decorator, ...] = (
+    click.option(
+        "--repeats",
+        type=WholeNumber(min=1),
+        metavar="N",
+        help="Measure every cell N times, in passes over all cells (default: 1).",
+    ),
+    click.option(
+        "--n-prompts",
+        type=WholeNumber(min=1),
+        metavar="N",
+        help="Take the first N prompts (default: 8 of the built-in suite, or all of yours).",
+    ),
+    click.option("--name", metavar="NAME", help="Of the sweep (default: made from the run)."),
+    click.option("--restart", is_flag=True, help="Begin anew; what there is stays aside."),
+    click.option("--retry-failed", is_flag=True, help="Try cells again that have failed."),
+    click.option("--dry-run", is_flag=True, help="Show what would run, and end."),
+    click.option(
+        "--out",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Write results.json, results.csv, summary.csv, report.md and plots (SVG) there.",
+    ),
+    click.option("--png", is_flag=True, help="Write the plots as PNG as well."),
+)
+
+
+@click.command(name="sweep")
+@grid_options
+@add_options(*_AXES, *_COURSE, *BACKEND, SERVER_BIN)
+@click.pass_context
+def command(context: click.Context, /, **parsed: Any) -> None:
+    """Measure a grid of configurations against the target alone, in random order.
+
+    Every combination of the lists is a cell: all drafts, every drafter, every value. Each prompt of
+    a cell is decoded without and with speculation, one right after the other. Cells are stored as
+    they end; the same command goes on from there. Prints what each is worth, and writes tables
+    and plots with --out.
+    """
+    from spectui.cli.run_sweep import list_all, sweep
+
+    if parsed.pop("list_grids") or parsed["grid"] == "list":
+        list_all(parsed["json_path"])
+        return
+    typed = {
+        name
+        for name in parsed
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    }
+    set_by_preset = {
+        name
+        for name in parsed
+        if context.get_parameter_source(name) is click.core.ParameterSource.DEFAULT_MAP
+    }
+    sweep(parsed, typed=typed, set_by_preset=set_by_preset)

@@ -1,0 +1,118 @@
+"""The existing command of ``--from``: what it asks for, and what it gets back."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from spectui.cli.defaults import taken_command
+from spectui.cli.drafting import take_drafting
+from spectui.cli.output import complain
+from spectui.cli.request import SharedOptions
+from spectui.config import NgramKind, SpeculationConfig, ngram_flags
+from spectui.errors import UsageError
+from spectui.export.takeover import Takeover
+from spectui.export.unmeasured import unmeasured
+
+_UNUSED: Mapping[str, Any] = {"prompts": None, "json_path": None, "quiet": True, "verbose": False}
+"""Shared options that a command for a server does not have."""
+_NGRAM_OPTIONS = frozenset(flag.lstrip("-") for kind in NgramKind for flag in ngram_flags(kind))
+_SIZES = {"ctx-size": "-c"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """A command whose way to draft is looked for anew, beside what was typed."""
+
+    takeover: Takeover
+    typed: frozenset[str]
+    """Names of the options that were typed, which count more than the command's."""
+
+    @property
+    def given(self) -> frozenset[str]:
+        """Names of the options that are written again; how to draft is always written."""
+        return _NGRAM_OPTIONS | self.typed | self.takeover.settled.options.keys()
+
+    @property
+    def extra(self) -> tuple[str, ...]:
+        """What is written again as it stands: unknown options, and sizes left to the server."""
+        left = ((n, v) for n, v in self.takeover.left.items() if n not in self.typed)
+        return (*(w for name, values in left for w in (f"--{name}", *values)), *self.takeover.extra)
+
+
+def taken() -> Taken | None:
+    """The command of ``--from``; None where it was not given."""
+    takeover = taken_command()
+    if takeover is None:
+        return None
+    context = click.get_current_context()
+    typed = frozenset(
+        (param.name or "").replace("_", "-")
+        for param in context.command.params
+        if context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
+    )
+    return Taken(takeover=takeover, typed=typed)
+
+
+def is_taken(name: str) -> bool:
+    """Whether the command of ``--from``, and nobody who typed, says this option."""
+    found = taken()
+    return found is not None and name not in found.typed and name in found.takeover.options
+
+
+def read_options(takeover: Takeover) -> tuple[SharedOptions, SpeculationConfig]:
+    """What a command asks for, with llama-server's own defaults where it says nothing.
+
+    Raises:
+        BadInputError: an option has a value that it cannot have.
+        UsageError: options contradict each other.
+    """
+    from spectui.cli.cockpit import command
+
+    try:
+        context = command.make_context("export", [], default_map=takeover.settled.default_map())
+    except click.UsageError as error:
+        raise UsageError(f"--from: {error.format_message()}") from error
+    speculation, others = take_drafting(context.params)
+    known = {field.name for field in fields(SharedOptions)}
+    given = {key: value for key, value in others.items() if key in known}
+    return SharedOptions(**given, **_UNUSED), speculation
+
+
+def mind_defaults(speculation: SpeculationConfig, given: Mapping[str, object]) -> None:
+    """Say which drafting limits a command leaves to a server whose defaults changed."""
+    written = {
+        "draft-max": f"{speculation.draft_max} (until spring 2026 it was 16)",
+        "draft-p-min": f"{speculation.draft_p_min:g} (until spring 2026 it was 0.75)",
+    }
+    for name, value in written.items():
+        if name not in given:
+            complain(f"mind that the command gives no --{name}: today's default is {value}")
+
+
+def mind_unmeasured(parsed: Mapping[str, Any], *, done: str = "measured") -> None:
+    """Say once what the command of ``--from`` asks for and does not get here.
+
+    Args:
+        parsed: options as click parsed them.
+        done: to the command.
+    """
+    found = taken()
+    if found is None:
+        return
+    takeover = found.takeover
+    without = (*unmeasured((*takeover.elsewhere, *takeover.extra)),)
+    parts = [f"without {', '.join(without)}"] if without else []
+    parts += _chosen(found, parsed)
+    if parts:
+        complain(f"mind that the command is {done} {'; '.join(parts)}")
+
+
+def _chosen(found: Taken, parsed: Mapping[str, Any]) -> Iterator[str]:
+    """Sizes that the command leaves to the server, as they are here."""
+    for name in found.takeover.left:
+        if name in _SIZES and name not in found.typed:
+            size = parsed[name.replace("-", "_")]
+            yield f"with {_SIZES[name]} {size}, which it leaves to the server"

@@ -1,0 +1,166 @@
+"""Searches in this process: what ``spectui tune`` does with the engine."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from spectui.cli.defaults import given_extra
+from spectui.cli.expert_placement import ExpertPlan, plan_experts
+from spectui.cli.given import Models
+from spectui.cli.interrupts import interrupts
+from spectui.cli.progress import Progress
+from spectui.cli.request import SharedOptions
+from spectui.cli.session import (
+    find_candidates,
+    load_models,
+    open_engine,
+)
+from spectui.cli.taken import taken
+from spectui.cli.tune_present import arm_of, present_of
+from spectui.cli.tune_request import TuneOptions, TuneRun
+from spectui.cli.tune_study import keep_outcome, open_study, space_of, takes_mtp
+from spectui.engine.commands import LoadTarget
+from spectui.engine.driver import Engine
+from spectui.engine.events import ModelLoaded
+from spectui.engine.fitting import with_n_cpu_moe
+from spectui.monitor.machine import this_machine
+from spectui.monitor.thermal import hottest_c
+from spectui.prompts import Prompt
+from spectui.replay.trace import Trace
+from spectui.tune.conditions import Conditions, conditions
+from spectui.tune.forecast import Forecaster
+from spectui.tune.kept import KeptTrace, identities, study_trace
+from spectui.tune.loading import Loader
+from spectui.tune.measurement import Measurer
+from spectui.tune.search import Limits, Search, TuneResult
+from spectui.tune.space import Parameter, longest_draft
+from spectui.tune.spec import study_name, study_spec
+from spectui.tune.tracing import Tracing, identity, trace_of
+from spectui.tune.workload import tokenize
+
+
+def run_here(
+    shared: SharedOptions, options: TuneOptions, prompts: Sequence[Prompt], progress: Progress
+) -> tuple[TuneRun, TuneResult, Conditions]:
+    """Load and search; what was searched, what was found, and how warm the machine was."""
+    models = find_candidates(shared, progress)
+    longest, asked = longest_draft(shared.context_options()), present_of()
+    deepest = max(longest, 0 if asked is None else asked.longest)
+    experts = None
+    if Parameter.N_CPU_MOE in options.parameters():
+        models, experts = plan_experts(shared, models, progress, max_draft=longest)
+    command = _first_load(shared, models, experts, max_draft=deepest)
+    with_mtp = takes_mtp(shared, options) and experts is None
+    with open_engine(shared, progress) as engine:
+        target, candidates = load_models(
+            engine, shared, models, progress, command, takes_mtp=with_mtp
+        )
+        workload = tokenize(
+            engine,
+            prompts,
+            n_predict=shared.n_predict,
+            sampling=shared.sampling_config(),
+            n_ctx=target.n_ctx,
+        )
+        machine = this_machine()
+        spec = study_spec(
+            machine=machine,
+            options=command.options,
+            target=target,
+            candidates=candidates,
+            context=command.context,
+            schedule=shared.schedule_kind(),
+            workload=workload,
+            searches_experts=experts is not None,
+        )
+        space = space_of(
+            options,
+            target.mtp_layers,
+            candidates,
+            max_draft=longest,
+            placements=None if experts is None else experts.placements,
+        )
+        present = None if asked is None else arm_of(asked, candidates, shared, space)
+        if present is not None:
+            space = replace(space, present=present.arm)
+        name = options.study or study_name(target.info.path, spec)
+        run = TuneRun(
+            shared=shared,
+            options=options,
+            models=models,
+            machine=machine,
+            target=target,
+            candidates=candidates,
+            workload=workload,
+            study=open_study(options, name, spec, space, seed=shared.seed),
+            loaded=command,
+            extra=given_extra(),
+            taken=taken(),
+            present=present,
+        )
+        before = hottest_c()
+        with run.study:
+            if experts is not None and run.space.placements is not None:
+                experts.check(run.space.placements, run.study.name)
+            result = _search(engine, run, target, progress)
+            interrupts.hold()
+            keep_outcome(run, result, progress)
+        return run, result, conditions(result.trials, before, hottest_c())
+
+
+def _first_load(
+    shared: SharedOptions, models: Models, experts: ExpertPlan | None, *, max_draft: int
+) -> LoadTarget:
+    """The target so that every draft can be looked at beside it."""
+    options = shared.target_options(models.target)
+    if experts is not None:
+        options = with_n_cpu_moe(options, experts.placements.most)
+    return LoadTarget(options=options, context=shared.context_options(), max_draft=max_draft)
+
+
+def _search(engine: Engine, run: TuneRun, target: ModelLoaded, progress: Progress) -> TuneResult:
+    schedule = run.shared.schedule_kind()
+    limits = Limits(
+        n_trials=run.options.trials,
+        time_budget_s=run.options.time_budget,
+        n_confirmations=run.options.repeats,
+    )
+    loader = Loader(engine, run.candidates, movable=run.movable)
+    forecaster = Forecaster(
+        engine,
+        run.workload.first(limits.n_trial_prompts),
+        loader,
+        run.space,
+        schedule=schedule,
+        n_ctx=target.n_ctx,
+        rollback=target.rollback,
+        kept=KeptTrace(
+            study_trace(run.study.name, run.study.spec),
+            partial(_trace, run, target),
+            identity(target),
+            identities(run.candidates),
+        ),
+    )
+    search = Search(
+        engine,
+        run.study,
+        workload=run.workload,
+        measurer=Measurer(engine, run.workload, schedule),
+        loader=loader,
+        limits=limits,
+        min_gain=run.options.min_gain,
+        on_event=progress.on_tune,
+        forecaster=forecaster,
+    )
+    return search.run()
+
+
+def _trace(run: TuneRun, target: ModelLoaded, tracing: Tracing) -> Trace:
+    return trace_of(
+        tracing,
+        machine=run.machine,
+        target=target,
+        candidates=[candidate for candidate in run.candidates if candidate.error is None],
+        workload=run.workload,
+        schedule=run.shared.schedule_kind(),
+    )

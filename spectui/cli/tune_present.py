@@ -1,0 +1,189 @@
+"""How the command of ``--from`` drafts at present, beside what ``tune`` has found."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from spectui.cli.documents.base import Json, or_reason
+from spectui.cli.documents.common import arm_document, speedup_of
+from spectui.cli.request import SharedOptions
+from spectui.cli.taken import mind_defaults, read_options, taken
+from spectui.config import MODEL_KIND, MTP_KIND, SpeculationConfig
+from spectui.tune.candidates import Candidate
+from spectui.tune.search import TuneResult
+from spectui.tune.space import SearchSpace
+from spectui.tune.statistics import Speedup
+from spectui.tune.trials import Arm, speedup_estimate
+from spectui.tune.verdict import gain_percent
+from spectui.verify.comparison import gain_text
+
+NO_COMMAND = "no command was given with --from"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Present:
+    """The setting of a command."""
+
+    speculation: SpeculationConfig | None
+    """None where it does not draft."""
+    draft: Path | None
+    """The draft model that it names; None where none drafts."""
+    elsewhere: tuple[str, ...] = ()
+    """How it drafts where only llama-server can."""
+
+    @property
+    def longest(self) -> int:
+        """Most tokens per draft."""
+        return 0 if self.speculation is None else self.speculation.longest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresentArm:
+    """The same as a study knows it."""
+
+    arm: Arm | None
+    """None where it cannot be measured, or the command does not draft."""
+    reason: str | None
+    """Why there is none."""
+    drafts: bool
+    """Whether the command drafts at all."""
+
+
+def present_of() -> Present | None:
+    """How the command of ``--from`` drafts; None without one."""
+    found = taken()
+    if found is None:
+        return None
+    takeover = found.takeover
+    if takeover.elsewhere:
+        return Present(speculation=None, draft=None, elsewhere=takeover.elsewhere)
+    shared, speculation = read_options(takeover)
+    if not speculation.has_model:
+        return Present(speculation=speculation, draft=None)
+    if not shared.model_draft:
+        return Present(speculation=None, draft=None)
+    mind_defaults(speculation, takeover.options)
+    # Llama-server takes the last of several.
+    return Present(speculation=speculation, draft=shared.model_draft[-1])
+
+
+def arm_of(
+    present: Present, candidates: Sequence[Candidate], shared: SharedOptions, space: SearchSpace
+) -> PresentArm:
+    """The setting with one of the candidates.
+
+    Args:
+        present: what the command asks for.
+        candidates: who may draft here.
+        shared: the options of this run.
+        space: what is searched.
+    """
+    speculation = present.speculation
+    if present.elsewhere:
+        reason = f"only llama-server drafts with {' '.join(present.elsewhere)}"
+        return PresentArm(arm=None, reason=reason, drafts=True)
+    if speculation is None:
+        return PresentArm(arm=None, reason="the command does not draft", drafts=False)
+    if speculation.ngrams and not space.with_ngrams:
+        return PresentArm(arm=None, reason="--dialect has no n-gram drafters", drafts=True)
+    room = min(shared.ctx_size, shared.batch_size) - 1
+    if speculation.longest > room:
+        reason = f"-c and -b have no room for its drafts of {speculation.longest} tokens"
+        return PresentArm(arm=None, reason=reason, drafts=True)
+    if speculation.ngram is not None:
+        arm = space.placed(Arm(draft=None, speculation=speculation))
+        return PresentArm(arm=arm, reason=None, drafts=True)
+    wanted = MTP_KIND if speculation.mtp else MODEL_KIND
+    for one in candidates:
+        if one.reason is not None:
+            continue
+        if one.is_mtp if speculation.mtp else _is_file(one, present.draft):
+            arm = space.arm(one.name, speculation)
+            return PresentArm(arm=space.placed(arm), reason=None, drafts=True)
+    who = wanted if present.draft is None else f"its draft {present.draft.name}"
+    return PresentArm(arm=None, reason=f"{who} is none of those that may draft here", drafts=True)
+
+
+def _is_file(candidate: Candidate, draft: Path | None) -> bool:
+    return (
+        draft is not None
+        and not candidate.is_mtp
+        and candidate.options.path.resolve() == draft.resolve()
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What was measured of the present setting."""
+
+    estimate: float | None
+    """Of its speedup; None where it was not measured."""
+    confirmed: Speedup | None
+    """Where the last race had it."""
+
+
+def standing_of(present: Arm, result: TuneResult) -> Standing:
+    """Look for the setting in the last race, and in the trials."""
+    arms = {one.arm: one.speedup for one in result.finalists}
+    confirmed = arms.get(present)
+    if confirmed is not None:
+        return Standing(estimate=confirmed.estimate, confirmed=confirmed)
+    trials = [one for one in result.trials if one.arm == present and one.tokens_per_s]
+    estimate = speedup_estimate(trials[-1], result.trials) if trials else None
+    return Standing(estimate=estimate, confirmed=None)
+
+
+def present_lines(present: PresentArm | None, result: TuneResult) -> tuple[str, ...]:
+    """How the found setting compares with the present one; nothing without a command."""
+    return () if present is None else (_line(present, result),)
+
+
+def _line(present: PresentArm, result: TuneResult) -> str:
+    found = _found_text(result)
+    if not present.drafts:
+        return f"Your command does not draft at present; {found}."
+    if present.arm is None:
+        return f"Your present setting was not measured: {present.reason}; {found}."
+    standing = standing_of(present.arm, result)
+    if result.best == present.arm:
+        return f"Your present setting is the best that was found: {present.arm.label}."
+    if standing.estimate is None:
+        return f"Your present setting ({present.arm.label}) was not measured; {found}."
+    told = f"{_percent(standing.estimate)} in its trial"
+    if standing.confirmed is not None:
+        told = gain_text(standing.confirmed)
+    return f"Your present setting ({present.arm.label}): {told}; {found}."
+
+
+def _found_text(result: TuneResult) -> str:
+    if result.best is None:
+        return "nothing better was found"
+    if result.speedup is not None:
+        return f"found: {gain_text(result.speedup)}"
+    estimate = standing_of(result.best, result).estimate
+    told = "not measured" if estimate is None else f"{_percent(estimate)} in its trial"
+    return f"found: {told}, not confirmed"
+
+
+def _percent(speedup: float) -> str:
+    return gain_percent(100 * (speedup - 1), 0)
+
+
+def present_document(present: PresentArm | None, result: TuneResult) -> Json:
+    """The field ``present`` of ``spectui.tune/1``."""
+    if present is None:
+        return or_reason("present", None, NO_COMMAND)
+    if present.arm is None:
+        return or_reason("present", None, present.reason or "")
+    standing = standing_of(present.arm, result)
+    speedup: Json = or_reason("speedup", standing.estimate, "it was not measured")
+    speedup |= or_reason("speedup_ci95", None, "the last race was without it")
+    if standing.confirmed is not None:
+        speedup = speedup_of(standing.confirmed)
+    return {
+        "present": {
+            "params": arm_document(present.arm),
+            **speedup,
+            "is_best": result.best == present.arm,
+        }
+    }

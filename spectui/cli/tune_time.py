@@ -1,0 +1,131 @@
+"""How much of ``--time-budget`` the measurement on llama-server has, and what it does with that."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from spectui.cli.progress import words
+from spectui.cli.tune_request import TuneOptions
+from spectui.engine.events import GenerationResult
+from spectui.prompts import Prompt
+from spectui.tune.measurement import Pair
+from spectui.tune.search import TuneResult
+from spectui.tune.statistics import MIN_PROMPTS
+
+_SHARE = 0.25
+"""Of the time budget that llama-server gets: the search uses all that it is given."""
+_START_S = 2.0
+"""Of a server besides its models: libraries, warm-up, a first request."""
+_LOADED_BYTES_PER_S = 1e9
+"""That come from a file which was read before."""
+_MARGIN = 1.1
+"""What is estimated takes longer now and then."""
+
+
+def with_reserve(options: TuneOptions) -> TuneOptions:
+    """The search's own options: its time ends early enough for llama-server."""
+    if options.time_budget is None or options.server_bin is None:
+        return options
+    return replace(options, time_budget=options.time_budget * (1 - _SHARE))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What there is time for on llama-server."""
+
+    n_settings: int
+    """Of those that are open; 0 for none."""
+    n_prompts: int
+    reason: str | None = None
+    """Why it is not measured there, or on fewer prompts than there are; None for all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a setting takes on llama-server."""
+
+    prompt_s: float
+    """With and without speculation."""
+    starts_s: float
+    """Of the servers."""
+
+    def n_prompts(self, seconds: float, n_settings: int) -> int:
+        """Prompts that settings have room for."""
+        left_s = seconds / n_settings / _MARGIN - self.starts_s
+        return max(0, int(left_s / self.prompt_s)) if self.prompt_s > 0 else 0
+
+    def seconds(self, n_prompts: int) -> float:
+        """That one setting takes."""
+        return _MARGIN * (self.starts_s + n_prompts * self.prompt_s)
+
+
+def cost_of(pairs: Sequence[Pair], *, n_starts: int, model_bytes: int) -> Cost:
+    """Estimate from what the engine took.
+
+    Args:
+        pairs: that confirmed the setting.
+        n_starts: of servers.
+        model_bytes: that a start loads.
+    """
+    seconds = [_seconds(pair.baseline) + _seconds(pair.speculative) for pair in pairs]
+    return Cost(
+        prompt_s=sum(seconds) / len(seconds) if seconds else 0.0,
+        starts_s=n_starts * (_START_S + model_bytes / _LOADED_BYTES_PER_S),
+    )
+
+
+def _seconds(result: GenerationResult) -> float:
+    return result.prompt_s + result.decode_s
+
+
+def room_of(left_s: float | None, cost: Cost, *, n_settings: int, n_prompts: int) -> Room:
+    """How many settings and prompts fit: rather one setting well than two badly.
+
+    Args:
+        left_s: of the time budget; None without one.
+        cost: of one setting.
+        n_settings: that are open.
+        n_prompts: that there are.
+    """
+    fewest = min(MIN_PROMPTS, n_prompts)
+    if left_s is None or not n_settings:
+        return Room(n_settings=n_settings, n_prompts=n_prompts)
+    for n in range(n_settings, 0, -1):
+        found = min(n_prompts, cost.n_prompts(left_s, n))
+        if found >= fewest:
+            return Room(
+                n_settings=n, n_prompts=found, reason=_fewer(n, found, n_settings, n_prompts)
+            )
+    return Room(
+        n_settings=0,
+        n_prompts=0,
+        reason=(
+            f"llama-server was not measured: of the time budget {words.duration(max(left_s, 0))} "
+            f"are left, and {fewest} prompts take about {words.duration(cost.seconds(fewest))}; "
+            "give more --time-budget, or run spectui verify"
+        ),
+    )
+
+
+def _fewer(n: int, found: int, n_settings: int, n_prompts: int) -> str | None:
+    if found < n_prompts:
+        return f"for want of time llama-server was given {found} of {n_prompts} prompts"
+    if n < n_settings:
+        return "for want of time only the first of the open settings was run on llama-server"
+    return None
+
+
+def spread(prompts: Sequence[Prompt], n: int) -> tuple[Prompt, ...]:
+    """``n`` of the prompts, from as many categories as there are."""
+    if n >= len(prompts):
+        return tuple(prompts)
+    turns: dict[str, count[int]] = {}
+    turn = {one.id: next(turns.setdefault(one.category, count())) for one in prompts}
+    return tuple(sorted(prompts, key=lambda one: turn[one.id])[:n])
+
+
+def with_time(result: TuneResult, budget_s: float | None, served_s: float) -> TuneResult:
+    """The result with the time of the whole: the search's and llama-server's."""
+    spent = result.spent
+    took_s = spent.took_s + served_s
+    return replace(result, spent=replace(spent, budget_s=budget_s, took_s=took_s))

@@ -1,0 +1,117 @@
+"""Llama-servers in the place of the engine: what measures in-process measures through them."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from spectui.config import ModelOptions, SpeculationConfig
+from spectui.engine.commands import Generate, ProbeMargin
+from spectui.engine.events import GenerationResult
+from spectui.errors import ServerError
+from spectui.served.prompts import continued
+from spectui.served.results import result_of
+from spectui.served.setup import Setup
+from spectui.server import LlamaClient
+
+
+class Servers(Protocol):
+    """A ``Fleet``, or servers that run already."""
+
+    @property
+    def n_starts(self) -> int:
+        """Servers that were started so far."""
+        ...
+
+    def of(self, setup: Setup) -> LlamaClient:
+        """The server of a setup."""
+        ...
+
+    def end(self, setup: Setup) -> None:
+        """End it, if it is spectui's."""
+        ...
+
+
+class ServerDecoding:
+    """Decodes prompts on servers; ``Decoding`` and ``Loading`` of ``spectui.tune``."""
+
+    n_interruptions = 0
+    waited_s = 0.0
+    n_cpu_moe = None
+
+    def __init__(
+        self,
+        servers: Servers,
+        base: Setup,
+        drafts: Mapping[str, ModelOptions],
+        *,
+        keeps_off: bool,
+        redoes_rounds: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            servers: decode.
+            base: what all of them have in common.
+            drafts: by the names that ``load`` is given.
+            keeps_off: whether the target alone stays alive beside one that speculates.
+            redoes_rounds: as ``result_of``.
+            clock: seconds.
+        """
+        self._servers = servers
+        self._base = base.off
+        self._drafts = drafts
+        self._draft: ModelOptions | None = base.draft
+        self._redoes_rounds = redoes_rounds
+        self._clock = clock
+        self._sent: dict[Setup, set[tuple[int, ...]]] = {}
+        """Prompts that living servers with n-gram drafters have had."""
+        self.n_beside_off: int | None = int(keeps_off)
+        self.move_s = 0.0
+        """What starting a server took, the last time."""
+
+    def load(self, draft: str | None) -> None:
+        """Have what speculates from now on draft with this."""
+        self._draft = None if draft is None else self._drafts.get(draft)
+
+    def setup(self, speculation: SpeculationConfig | None) -> Setup:
+        """Of the server that decodes with a setting and the loaded draft."""
+        if speculation is None:
+            return self._base
+        draft = self._draft if speculation.has_model else None
+        return replace(self._base, draft=draft, speculation=speculation)
+
+    def generate(self, command: Generate) -> GenerationResult:
+        """Continue a prompt on the server of the setting, which is started if need be.
+
+        N-gram drafters of llama-server remember earlier requests: one that had the prompt before
+        would draft what it answered then, and so is started anew.
+
+        Raises:
+            ServerError: it does not start, or fails; it is ended then.
+        """
+        setup = self.setup(command.speculation)
+        if command.prompt in self._sent.get(setup, ()):
+            self._servers.end(setup)
+        try:
+            done = continued(
+                self._started(setup), command.prompt, command.sampling, command.n_predict
+            )
+        except ServerError:
+            self._servers.end(setup)
+            raise
+        if command.speculation is not None and command.speculation.ngrams:
+            self._sent.setdefault(setup, set()).add(command.prompt)
+        return result_of(done, len(command.prompt), redoes_rounds=self._redoes_rounds)
+
+    def probe_margin(self, _command: ProbeMargin) -> None:
+        """A server does not tell how close a choice was."""
+
+    def _started(self, setup: Setup) -> LlamaClient:
+        n_starts, began_s = self._servers.n_starts, self._clock()
+        server = self._servers.of(setup)
+        if self._servers.n_starts > n_starts:
+            self._sent.pop(setup, None)
+            self.move_s = self._clock() - began_s
+        return server

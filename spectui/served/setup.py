@@ -1,0 +1,71 @@
+"""What one llama-server is started with, and the arguments that say so in its own words."""
+
+from dataclasses import dataclass, replace
+
+from spectui.config import ContextOptions, ModelOptions, SpeculationConfig
+from spectui.export.setup import ExportSetup
+from spectui.export.words import canonical, divide
+from spectui.server.binary import ServerBinary
+
+_OURS = frozenset(
+    {
+        *("--host", "--port", "--api-key", "--api-key-file", "--api-prefix"),
+        *("--ssl-key-file", "--ssl-cert-file"),
+    }
+)
+"""What spectui decides when it starts a server for itself."""
+_CACHE = "--cache-ram"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """Models, context and who drafts. Equal setups are one server."""
+
+    target: ModelOptions
+    draft: ModelOptions | None
+    """None where no draft model is needed."""
+    context: ContextOptions
+    speculation: SpeculationConfig | None
+    """None for the target alone."""
+    extra: tuple[str, ...] = ()
+    """The user's own arguments that spectui does not know."""
+
+    @property
+    def is_off(self) -> bool:
+        """Whether nothing drafts."""
+        return self.speculation is None
+
+    @property
+    def off(self) -> "Setup":
+        """The same without a draft."""
+        return replace(self, draft=None, speculation=None)
+
+    @property
+    def models(self) -> tuple[ModelOptions, ...]:
+        """All that it loads."""
+        if self.is_off or self.draft is None:
+            return (self.target,)
+        return (self.target, self.draft)
+
+    def arguments(self, binary: ServerBinary) -> tuple[str, ...]:
+        """For that binary, in its dialect.
+
+        One slot, as one user has, and no prompt cache. The user's own arguments stay, but for those
+        that say who may reach the server.
+
+        Raises:
+            BadInputError: the binary has no words for what is asked for.
+        """
+        accepted = binary.accepted
+        kept = (given for given in divide(self.extra) if canonical(given.flag) not in _OURS)
+        written = ExportSetup(
+            target=self.target,
+            draft=self.draft,
+            context=self.context,
+            speculation=self.speculation,
+            extra=tuple(word for given in kept for word in given.words),
+            name="spectui",
+            accepted=accepted,
+        ).arguments(binary.dialect)
+        cache = (_CACHE, "0") if _CACHE in accepted.flags else ()
+        return (*written, "-np", "1", *cache)

@@ -1,0 +1,5 @@
+"""Grids of configurations, measured in random order: what runs, what was measured, what it shows.
+
+The grid, its order, the sums, tables and charts are pure. ``Backend`` says what decodes a prompt;
+``store`` keeps every cell as it ends.
+"""

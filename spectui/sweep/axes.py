@@ -1,0 +1,135 @@
+"""The axes of a grid: lists of values, under the names of llama-server's options."""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated
+
+import msgspec
+
+from spectui.config import (
+    MODEL_KIND,
+    MTP_KIND,
+    NGRAM_LARGEST,
+    SERVER_KINDS,
+    NgramKind,
+    ngram_flags,
+)
+
+OFF_KIND = "none"
+"""The target alone, as ``--spec-type`` has it."""
+MODEL_KINDS = (MODEL_KIND, *SERVER_KINDS)
+"""Those that draft with a file of their own."""
+KINDS = (OFF_KIND, *MODEL_KINDS, MTP_KIND, *(kind.value for kind in NgramKind))
+
+_INT_MAX = 2**31 - 1
+_Counts = tuple[Annotated[int, msgspec.Meta(ge=1, le=_INT_MAX)], ...]
+_Bounds = tuple[Annotated[int, msgspec.Meta(ge=0, le=_INT_MAX)], ...]
+_Floors = tuple[Annotated[float, msgspec.Meta(ge=0, le=1)], ...]
+_Sizes = tuple[Annotated[int, msgspec.Meta(ge=1, le=NGRAM_LARGEST)], ...]
+_Shortest = tuple[Annotated[int, msgspec.Meta(ge=0, le=NGRAM_LARGEST)], ...]
+_Threads = tuple[Annotated[int, msgspec.Meta(ge=0, le=512)], ...]
+_Temps = tuple[Annotated[float, msgspec.Meta(ge=0, le=1000)], ...]
+_Texts = tuple[Annotated[str, msgspec.Meta(min_length=1)], ...]
+_Times = Annotated[float, msgspec.Meta(gt=0, le=1000)]
+
+
+class Axes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """Every combination of these is a cell. An empty list leaves what the command says."""
+
+    name: str = ""
+    """What the cells are called; ``{draft-max}`` stands for a cell's value."""
+    spec_type: _Texts = ()
+    """Who drafts, each an alternative: ``ngram-mod,draft-simple`` are two in a row."""
+    draft: _Counts = ()
+    """Which of the given drafts, by number from 1; empty for all."""
+    draft_max: _Counts = ()
+    draft_min: _Bounds = ()
+    draft_p_min: _Floors = ()
+    spec_ngram_simple_size_n: _Sizes = ()
+    spec_ngram_simple_size_m: _Sizes = ()
+    spec_ngram_map_k_size_n: _Sizes = ()
+    spec_ngram_map_k_size_m: _Sizes = ()
+    spec_ngram_map_k_min_hits: _Sizes = ()
+    spec_ngram_map_k4v_size_n: _Sizes = ()
+    spec_ngram_map_k4v_size_m: _Sizes = ()
+    spec_ngram_map_k4v_min_hits: _Sizes = ()
+    spec_ngram_mod_n_match: _Sizes = ()
+    spec_ngram_mod_n_min: _Shortest = ()
+    spec_ngram_mod_n_max: _Sizes = ()
+    threads: _Threads = ()
+    cache_type_k: _Texts = ()
+    cache_type_v: _Texts = ()
+    prompt_length: _Counts = ()
+    temp: _Temps = ()
+    n_predict_factor: _Times = 1.0
+    """Times the tokens that the command generates per prompt."""
+    rerun: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
+    """Another number than that of an equal cell measures it once more, to see how far the same
+    differs."""
+
+    def __post_init__(self) -> None:
+        """Refuse drafters that nobody knows, and options of drafters that are not asked."""
+        for alternative in self.alternatives:
+            _check_kinds(alternative)
+        wanted = {kind for alternative in self.alternatives for kind in alternative}
+        for name, kinds in owners().items():
+            if getattr(self, name) and not kinds & wanted:
+                raise ValueError(
+                    f"{name.replace('_', '-')} is an option of {' and '.join(sorted(kinds))}, "
+                    f"and who drafts here is {', '.join(sorted(wanted))}"
+                )
+
+    @property
+    def alternatives(self) -> tuple[tuple[str, ...], ...]:
+        """Who drafts in turn, for each alternative."""
+        return tuple(_split(text) for text in self.spec_type or (MODEL_KIND,))
+
+    def with_typed(self, typed: Mapping[str, tuple[object, ...]]) -> "Axes":
+        """The same with axes of the command line in place of its own.
+
+        Those of drafters that do not draft then are left out, its own as well.
+
+        Raises:
+            ValueError: who drafts cannot be.
+        """
+        replaced = {**msgspec.structs.asdict(self), **{k: v for k, v in typed.items() if v}}
+        own = Axes(spec_type=replaced["spec_type"])
+        wanted = {kind for alternative in own.alternatives for kind in alternative}
+        idle = [name for name, kinds in owners().items() if not kinds & wanted]
+        return Axes(**{**replaced, **dict.fromkeys(idle, ())})
+
+
+def owners() -> dict[str, frozenset[str]]:
+    """Axes that only some drafters have, by the field's name, and which."""
+    found: dict[str, frozenset[str]] = {}
+    for name in ("draft_max", "draft_min", "draft_p_min"):
+        found[name] = frozenset({*MODEL_KINDS, MTP_KIND})
+    found["draft"] = frozenset(MODEL_KINDS)
+    for kind in NgramKind:
+        for flag in ngram_flags(kind):
+            found[flag.removeprefix("--").replace("-", "_")] = frozenset({kind.value})
+    return found
+
+
+def names() -> tuple[str, ...]:
+    """Of all keys, as a file has them."""
+    return tuple(field.encode_name for field in msgspec.structs.fields(Axes))
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+
+
+def _check_kinds(alternative: tuple[str, ...]) -> None:
+    for kind in alternative:
+        if kind not in KINDS:
+            raise ValueError(f"{kind!r} is no drafter; there are {', '.join(KINDS)}")
+    problem = next(_problems(alternative), None)
+    if problem is not None:
+        raise ValueError(f"{','.join(alternative)}: {problem}")
+
+
+def _problems(alternative: tuple[str, ...]) -> Iterator[str]:
+    if OFF_KIND in alternative and len(alternative) > 1:
+        yield f"{OFF_KIND} is nobody, and drafts with nobody else"
+    if len({*MODEL_KINDS, MTP_KIND} & set(alternative)) > 1:
+        yield "llama-server has one draft context; name one of them"

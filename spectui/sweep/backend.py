@@ -1,0 +1,45 @@
+"""What decodes prompts as a cell says. Sweeps know no more of it than this."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from spectui.errors import ServerError
+from spectui.sweep.cells import Cell
+from spectui.sweep.record import PromptRun
+from spectui.tune.lossless import LosslessCheck
+
+
+class HopelessError(ServerError):
+    """Nothing can be measured at all, whatever the cell."""
+
+
+class Backend(Protocol):
+    """Decodes prompts; loads what it needs for that."""
+
+    def take(self, cell: Cell) -> None:
+        """Prepare for ``cell``, and warm up.
+
+        Raises:
+            HopelessError: no other cell can run either.
+            SpectuiError: it cannot run, which is the cell's result.
+        """
+        ...
+
+    def runs(self, repeat: int) -> Iterator[PromptRun]:
+        """Decode every prompt without speculation and as the taken cell says.
+
+        One right after the other, as far as that loads no models, in an order that turns round
+        from prompt to prompt and with ``repeat``.
+
+        Raises:
+            SpectuiError: it failed.
+        """
+        ...
+
+    def anchor(self) -> float | None:
+        """Tokens/s of a short run of the target alone; None where that would load models."""
+        ...
+
+    def check_lossless(self) -> LosslessCheck | None:
+        """Compare the outputs since the cell was taken; None where that cannot be judged."""
+        ...

@@ -1,0 +1,105 @@
+"""What one place of a grid runs."""
+
+from dataclasses import dataclass
+
+from spectui.config import SpeculationConfig
+from spectui.tune.trials import Arm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """How target and context are loaded; another place costs a load of the target."""
+
+    threads: int
+    """``-t``, 0 for one per physical core."""
+    cache_type_k: str
+    cache_type_v: str
+
+    @property
+    def text(self) -> str:
+        """For tables."""
+        kinds = dict.fromkeys((self.cache_type_k, self.cache_type_v))
+        threads = f"{self.threads} threads, " if self.threads else ""
+        return f"{threads}KV {'/'.join(kinds)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What is decoded: the prompts of the sweep, in one way."""
+
+    prompt_length: int | None
+    """Tokens that every prompt is given; None where each has its own."""
+    temp: float
+    n_predict: int
+
+    @property
+    def text(self) -> str:
+        """For tables."""
+        length = "" if self.prompt_length is None else f"prompts of {self.prompt_length}, "
+        return f"{length}temp {self.temp:g}, {self.n_predict} tokens"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One configuration. Equal cells are comparable runs of the same."""
+
+    arm: Arm
+    """Who drafts, and how; off for the target alone."""
+    place: Place
+    task: Task
+    rerun: int = 0
+    """Of a cell that stands in its grid more than once, to see how far the same differs."""
+
+    @property
+    def speculation(self) -> SpeculationConfig | None:
+        """How to draft; None for the target alone."""
+        return self.arm.speculation
+
+    @property
+    def mtp(self) -> bool:
+        """Whether the target's own MTP layers draft."""
+        return self.speculation is not None and self.speculation.mtp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedCell:
+    """A cell, and what its grid calls it."""
+
+    cell: Cell
+    name: str
+
+
+Value = str | int | float
+"""Of a cell along an axis."""
+
+OFF_NAME = "off"
+
+
+def coordinates(cell: Cell) -> dict[str, Value]:
+    """Where ``cell`` stands along every axis that it has, by the names of options."""
+    found: dict[str, Value] = {"drafter": cell.arm.drafter}
+    for one in () if cell.speculation is None else cell.speculation.chain:
+        found |= _of_drafter(one)
+    found["threads"] = cell.place.threads
+    found["cache-type"] = "/".join(
+        dict.fromkeys((cell.place.cache_type_k, cell.place.cache_type_v))
+    )
+    if cell.task.prompt_length is not None:
+        found["prompt-length"] = cell.task.prompt_length
+    found["temp"] = cell.task.temp
+    found["n-predict"] = cell.task.n_predict
+    if cell.rerun:
+        found["rerun"] = cell.rerun
+    return found
+
+
+def _of_drafter(one: SpeculationConfig) -> dict[str, Value]:
+    if one.ngram is None:
+        return {
+            "draft-max": one.draft_max,
+            "draft-min": one.draft_min,
+            "draft-p-min": one.draft_p_min,
+        }
+    options = one.ngram.options(one.draft_max)
+    kind = one.ngram.kind
+    return {f"{kind}-{name.replace('_', '-')}": value for name, value in options.items()}

@@ -1,0 +1,205 @@
+"""From the axes of a grid to its cells."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+from spectui.config import (
+    MODEL_KIND,
+    MTP_KIND,
+    NgramKind,
+    SpeculationConfig,
+    ngram_flags,
+    ngram_setting,
+)
+from spectui.sweep.axes import MODEL_KINDS, OFF_KIND, Axes
+from spectui.sweep.cells import OFF_NAME, Cell, NamedCell, Place, Task, coordinates
+from spectui.tune.trials import OFF, Arm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
+    """What cells have where their axes are silent."""
+
+    place: Place
+    task: Task
+    ngrams: Mapping[NgramKind, Mapping[str, int]]
+    """Options of n-gram drafters, as llama-server has them."""
+    speculation: SpeculationConfig = field(default_factory=SpeculationConfig)
+    readers: Mapping[str, str | None] = field(default_factory=dict)
+    """Of drafts that read the target's hidden states, by name: the kind that their file is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expansion:
+    """The cells of a grid, in its order."""
+
+    cells: tuple[NamedCell, ...]
+    left_out: tuple[str, ...]
+    """A sentence for every combination that cannot be."""
+
+
+class _Unusable(Exception):  # noqa: N818 - told, not raised to anybody
+    """A combination that would never draft, or that nobody can draft in."""
+
+
+def expand(entries: Sequence[Axes], drafts: Sequence[str], defaults: Defaults) -> Expansion:
+    """List every cell of ``entries``.
+
+    Where no entry has the target alone, it is added in every place and for every task. A cell that
+    several entries come to has the name that the first gives it.
+
+    Args:
+        entries: of the grid.
+        drafts: names of the given drafts, in their order.
+        defaults: of the command.
+    """
+    left_out: dict[str, None] = {}
+    found = [cell for axes in entries for cell in _cells(axes, drafts, defaults, left_out)]
+    if not any(OFF_KIND in alternative for axes in entries for alternative in axes.alternatives):
+        around = dict.fromkeys((one.cell.place, one.cell.task) for one in found)
+        off = [
+            NamedCell(cell=Cell(arm=OFF, place=place, task=task), name=OFF_NAME)
+            for place, task in around
+        ]
+        found = [*off, *found]
+    named = {one.cell: one for one in reversed(found)}
+    cells = dict.fromkeys(one.cell for one in found)
+    distinct = _distinct([named[cell] for cell in cells])
+    return Expansion(cells=tuple(distinct), left_out=tuple(left_out))
+
+
+def _cells(
+    axes: Axes, drafts: Sequence[str], defaults: Defaults, left_out: dict[str, None]
+) -> Iterator[NamedCell]:
+    arms: list[Arm] = []
+    for alternative in axes.alternatives:
+        try:
+            arms += _arms(axes, alternative, drafts, defaults, left_out)
+        except _Unusable as reason:
+            left_out[str(reason)] = None
+    tasks, places = list(_tasks(axes, defaults.task)), list(_places(axes, defaults.place))
+    cells = (
+        Cell(arm=arm, place=place, task=task, rerun=axes.rerun)
+        for place, task, arm in product(places, tasks, arms)
+    )
+    for cell in dict.fromkeys(cells):
+        yield NamedCell(cell=cell, name=_name(axes.name, cell))
+
+
+def _arms(
+    axes: Axes,
+    alternative: Sequence[str],
+    drafts: Sequence[str],
+    defaults: Defaults,
+    left_out: dict[str, None],
+) -> Iterator[Arm]:
+    if OFF_KIND in alternative:
+        yield OFF
+        return
+    parts = [
+        list(_ngrams(axes, kind, defaults.ngrams[kind], left_out))
+        for kind in NgramKind
+        if kind in alternative
+    ]
+    kind = next((kind for kind in MODEL_KINDS if kind in alternative), None)
+    has_mtp = MTP_KIND in alternative
+    if kind or has_mtp:
+        models = _models(axes, defaults.speculation, left_out)
+        parts.append([replace(one, mtp=has_mtp) for one in models])
+    who: Sequence[str | None] = (MTP_KIND,) if has_mtp else (None,)
+    if kind is not None:
+        who = tuple(_drafting(axes, kind, drafts, defaults, left_out))
+    for draft, (*ahead, own) in product(who, product(*parts)):
+        reader = None if draft is None or kind is None else defaults.readers.get(draft)
+        last = own if own.ngram is not None else replace(own, reader=reader)
+        yield Arm(draft=draft, speculation=last.after(ahead))
+
+
+def _drafting(
+    axes: Axes,
+    kind: str,
+    drafts: Sequence[str],
+    defaults: Defaults,
+    left_out: dict[str, None],
+) -> Iterator[str]:
+    """Drafts of a kind; where no kind was named, each drafts as its file does."""
+    for name in _chosen(axes, drafts):
+        own = defaults.readers.get(name) or MODEL_KIND
+        if axes.spec_type and own != kind:
+            left_out[f"{name} drafts as {own}, and not as {kind}"] = None
+        else:
+            yield name
+
+
+def _chosen(axes: Axes, drafts: Sequence[str]) -> Iterator[str]:
+    if not drafts:
+        raise _Unusable(f"{MODEL_KIND} needs a draft; give one with -md")
+    usable = [number for number in axes.draft if number <= len(drafts)]
+    if axes.draft and not usable:
+        wanted = " and ".join(map(str, axes.draft))
+        raise _Unusable(f"{axes.name or MODEL_KIND} is for draft {wanted}, and {len(drafts)} given")
+    yield from (drafts[number - 1] for number in usable) if axes.draft else drafts
+
+
+def _models(
+    axes: Axes, default: SpeculationConfig, left_out: dict[str, None]
+) -> Iterator[SpeculationConfig]:
+    lengths = axes.draft_max or (default.draft_max,)
+    shortest = axes.draft_min or (default.draft_min,)
+    for longest, least in product(lengths, shortest):
+        if least > longest:
+            left_out[f"draft-min {least} above draft-max {longest} would drop every draft"] = None
+            continue
+        for floor in axes.draft_p_min or (default.draft_p_min,):
+            yield SpeculationConfig(draft_max=longest, draft_min=least, draft_p_min=floor)
+
+
+def _ngrams(
+    axes: Axes, kind: NgramKind, defaults: Mapping[str, int], left_out: dict[str, None]
+) -> Iterator[SpeculationConfig]:
+    fields = [flag.removeprefix("--").replace("-", "_") for flag in ngram_flags(kind)]
+    lists = [
+        getattr(axes, field) or (default,)
+        for field, default in zip(fields, defaults.values(), strict=True)
+    ]
+    for values in product(*lists):
+        options = dict(zip(defaults, values, strict=True))
+        if kind is NgramKind.SIMPLE and options["size_n"] > options["size_m"]:
+            sizes = f"size-n {options['size_n']} above size-m {options['size_m']}"
+            left_out[f"{kind} with {sizes} would draft nothing"] = None
+            continue
+        yield ngram_setting(kind, options)
+
+
+def _places(axes: Axes, default: Place) -> Iterator[Place]:
+    """Cache types of K and V go along with one another where both are given as often."""
+    keys, values = axes.cache_type_k, axes.cache_type_v
+    lists = (keys or (default.cache_type_k,), values or (default.cache_type_v,))
+    kinds = zip(keys, values, strict=True) if len(keys) == len(values) > 0 else product(*lists)
+    for threads, (key, value) in product(axes.threads or (default.threads,), tuple(kinds)):
+        yield Place(threads=threads, cache_type_k=key, cache_type_v=value)
+
+
+def _tasks(axes: Axes, default: Task) -> Iterator[Task]:
+    n_predict = max(2, round(default.n_predict * axes.n_predict_factor))
+    lengths: Sequence[int | None] = axes.prompt_length or (default.prompt_length,)
+    for length, temp in product(lengths, axes.temp or (default.temp,)):
+        yield Task(prompt_length=length, temp=temp, n_predict=n_predict)
+
+
+def _distinct(cells: Sequence[NamedCell]) -> Iterator[NamedCell]:
+    """The same, with the settings in names that several ways to draft have in common."""
+    arms: dict[str, set[Arm]] = {}
+    for one in cells:
+        arms.setdefault(one.name, set()).add(one.cell.arm)
+    for one in cells:
+        is_shared = len(arms[one.name]) > 1
+        yield replace(one, name=f"{one.name} ({one.cell.arm.label})") if is_shared else one
+
+
+def _name(pattern: str, cell: Cell) -> str:
+    name = pattern or cell.arm.label
+    for key, value in coordinates(cell).items():
+        name = name.replace(f"{{{key}}}", f"{value:g}" if isinstance(value, float) else str(value))
+    return name

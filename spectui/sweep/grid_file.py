@@ -1,0 +1,114 @@
+"""Grids as files: the shipped studies, the user's own, and what may stand in them."""
+
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from spectui.errors import BadInputError
+from spectui.paths import config_dir
+from spectui.sweep.axes import Axes, names
+
+_MOST_BYTES = 1_000_000
+_Sentence = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class GridFile(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"
+):
+    """All that a grid's file may say."""
+
+    description: _Sentence
+    """What it runs, in a sentence."""
+    source: str = ""
+    """The study that it comes from."""
+    notes: tuple[_Sentence, ...] = ()
+    """What differs from that."""
+    n_predict: Annotated[int, msgspec.Meta(ge=2)] | None = None
+    """Tokens per prompt, where neither the command line nor a preset says."""
+    n_prompts: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """Of the built-in suite."""
+    repeats: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    cells: Annotated[tuple[Axes, ...], msgspec.Meta(min_length=1)]
+
+
+class Grid(GridFile, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """A grid, and what it is called."""
+
+    name: str
+
+
+def shipped_grids() -> tuple[Grid, ...]:
+    """Those that come with spectui, by name."""
+    files = (file for file in _shipped().iterdir() if file.name.endswith(".toml"))
+    return tuple(
+        _decode(file.read_bytes(), name=Path(file.name).stem, where=file.name)
+        for file in sorted(files, key=lambda file: file.name)
+    )
+
+
+def own_folder() -> Path:
+    """Where the user's own grids are looked for."""
+    return config_dir() / "grids"
+
+
+def find_grid(name: str) -> Grid:
+    """Read the grid called ``name``, or the file if it is a path ending in ``.toml``.
+
+    Raises:
+        BadInputError: there is none, or it is malformed.
+    """
+    if name.endswith(".toml"):
+        return _read(Path(name))
+    own = own_folder() / f"{name}.toml"
+    if own.parent == own_folder() and own.is_file():
+        return _read(own)
+    known = {grid.name: grid for grid in shipped_grids()}
+    if name not in known:
+        mine = {path.stem for path in own_folder().glob("*.toml")}
+        raise BadInputError(
+            f"no grid is called {name!r}; there are {', '.join(sorted({*known, *mine}))}, or give "
+            "a path that ends in .toml"
+        )
+    return known[name]
+
+
+def _shipped() -> Traversable:
+    return resources.files("spectui.sweep").joinpath("grids")
+
+
+def _read(path: Path) -> Grid:
+    try:
+        # Opening a pipe would wait for its writer.
+        if path.exists() and not path.is_file():
+            raise BadInputError(f"{path} is no regular file; give a grid's")
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise BadInputError(f"{path}: {error.strerror}; give the name of a grid") from error
+    if len(content) > _MOST_BYTES:
+        raise BadInputError(f"{path} is larger than 1 MB; give a grid's file")
+    return _decode(content, name=path.stem, where=str(path))
+
+
+def _decode(content: bytes, *, name: str, where: str) -> Grid:
+    try:
+        found = msgspec.toml.decode(content, type=GridFile)
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"{where}: {error}; {_what_there_is(str(error))}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadInputError(f"{where} is not valid TOML ({error}); correct it") from error
+    except RecursionError as error:
+        raise BadInputError(f"{where} is not valid TOML (nested too deep); correct it") from error
+    return Grid(name=name, **msgspec.structs.asdict(found))
+
+
+def _what_there_is(problem: str) -> str:
+    """What to do about it; where a key is unknown, the keys that there are."""
+    if "unknown field" not in problem:
+        return "correct it"
+    fields = msgspec.structs.fields(GridFile)
+    known = names() if "cells" in problem else tuple(field.encode_name for field in fields)
+    return f"there are {', '.join(known)}"

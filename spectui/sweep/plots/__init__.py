@@ -1,0 +1,1 @@
+"""The plots of a sweep: which there are, and how they are drawn."""

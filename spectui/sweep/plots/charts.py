@@ -1,0 +1,232 @@
+"""Which plots a sweep has the data for, and what is in them. Pure."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from spectui.sweep.cells import Value, coordinates
+from spectui.sweep.flattening import flattenings
+from spectui.sweep.naming import telling
+from spectui.sweep.summary import (
+    CellSummary,
+    best_per_drafter,
+    ranked,
+    speedup_of,
+)
+from spectui.tune.statistics import Speedup
+
+MOST_PANELS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A value, with its interval where one is known."""
+
+    x: float
+    y: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """A line."""
+
+    label: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """What shares a pair of axes."""
+
+    title: str
+    series: tuple[Series, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """A plot of lines, in one panel or several beside one another."""
+
+    slug: str
+    title: str
+    x_label: str
+    is_share: bool
+    """Whether y is a share of tokens, and not a speedup."""
+    panels: tuple[Panel, ...]
+    n_left_out: int = 0
+    """Panels beyond those that have room."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A value by name."""
+
+    label: str
+    value: Point
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bars:
+    """A plot of speedups by name."""
+
+    slug: str
+    title: str
+    bars: tuple[Bar, ...]
+
+
+Chart = Lines | Bars
+
+_TITLES = {
+    "draft-max": "draft_max (γ)",
+    "draft-min": "draft_min",
+    "draft-p-min": "draft_p_min",
+    "prompt-length": "prompt length in tokens",
+    "temp": "temperature",
+    "threads": "threads",
+    "n-predict": "generated tokens",
+}
+_NOT_AXES = ("drafter", "cache-type", "rerun")
+
+
+def charts(summaries: Sequence[CellSummary]) -> tuple[Chart, ...]:
+    """Every plot that there is data for."""
+    cells = [one for one in ranked(summaries) if not one.cell.rerun]
+    keys = dict.fromkeys(key for one in cells for key in coordinates(one.cell))
+    found: list[Chart | None] = []
+    for key in sorted(set(keys) - set(_NOT_AXES)):
+        found.append(_lines(cells, key, "speedup", _speedup_point))
+        if key == "draft-max":
+            found.append(_lines(cells, key, "acceptance", _acceptance_point))
+    found += [_by_drafter(cells), _by_category(cells)]
+    return tuple(chart for chart in found if chart is not None)
+
+
+_Measure = Callable[[CellSummary, float], Point | None]
+
+
+def _speedup_point(one: CellSummary, x: float) -> Point | None:
+    speedup = one.speedup
+    return None if speedup is None else _point(x, speedup)
+
+
+def _acceptance_point(one: CellSummary, x: float) -> Point | None:
+    rate = one.totals.acceptance_rate
+    return None if rate is None else Point(x=x, y=rate)
+
+
+def _point(x: float, speedup: Speedup) -> Point:
+    return Point(x=x, y=speedup.estimate, low=speedup.low, high=speedup.high)
+
+
+def _lines(cells: Sequence[CellSummary], key: str, what: str, measure: _Measure) -> Lines | None:
+    """Lines of each drafter over one axis, where all others stand still."""
+    groups: dict[tuple[tuple[str, Value], ...], dict[str, list[Point]]] = {}
+    for one in cells:
+        place = coordinates(one.cell)
+        x, drafter = place.pop(key, None), str(place.pop("drafter"))
+        point = measure(one, float(x)) if isinstance(x, int | float) else None
+        if point is not None:
+            series = groups.setdefault(tuple(sorted(place.items())), {})
+            series.setdefault(drafter, []).append(point)
+    lined = {rest: kept for rest, series in groups.items() if (kept := _curves(series))}
+    if not lined:
+        return None
+    shown = sorted(lined, key=lambda rest: (-sum(len(s.points) for s in lined[rest]), str(rest)))
+    told = _differing(list(lined))
+    panels = tuple(
+        Panel(title=_panel_title(rest, told), series=lined[rest])
+        for rest in sorted(shown[:MOST_PANELS])
+    )
+    title = _TITLES.get(key, key)
+    return Lines(
+        slug=f"{what}-by-{key}",
+        title=f"{what.capitalize()} by {title}",
+        x_label=title,
+        is_share=what == "acceptance",
+        panels=panels,
+        n_left_out=max(0, len(shown) - MOST_PANELS),
+    )
+
+
+def _curves(series: dict[str, list[Point]]) -> tuple[Series, ...]:
+    """Those of at least two points."""
+    return tuple(
+        Series(label=label, points=tuple(sorted(points, key=lambda point: point.x)))
+        for label, points in sorted(series.items())
+        if len({point.x for point in points}) > 1
+    )
+
+
+def _differing(rests: Sequence[tuple[tuple[str, Value], ...]]) -> set[str]:
+    """Axes along which panels differ."""
+    sets = [set(rest) for rest in rests]
+    common = set.intersection(*sets)
+    return {name for rest in sets for name, _value in rest - common}
+
+
+def _panel_title(rest: tuple[tuple[str, Value], ...], told: set[str]) -> str:
+    parts = (
+        f"{name} {value:g}" if isinstance(value, int | float) else str(value)
+        for name, value in rest
+        if name in told
+    )
+    return ", ".join(parts)
+
+
+def _by_drafter(cells: Sequence[CellSummary]) -> Bars | None:
+    told = telling(cells)
+    bars = [
+        Bar(label=_with_drafter(drafter, told(one)), value=_point(0.0, one.speedup))
+        for drafter, one in best_per_drafter(cells).items()
+        if one.speedup is not None
+    ]
+    if len(bars) < 2:  # noqa: PLR2004 - one bar compares with nothing
+        return None
+    return Bars(slug="speedup-by-draft", title="Best cell of each drafter", bars=tuple(bars))
+
+
+def _with_drafter(drafter: str, name: str) -> str:
+    return name if name.startswith(drafter) else f"{drafter}: {name}"
+
+
+def _by_category(cells: Sequence[CellSummary]) -> Chart | None:
+    """Curves over ``draft_max`` where there are any, else bars of the fastest cell."""
+    panels: dict[str, list[Series]] = {}
+    found = flattenings(cells)
+    tasks = {one.task for one in found}
+    for one in found:
+        if one.category is not None:
+            points = tuple(Point(x=float(x), y=y) for x, y in one.by_length.items())
+            around = f"{one.drafter}, {one.task.text}" if len(tasks) > 1 else one.drafter
+            panels.setdefault(around, []).append(Series(label=one.category, points=points))
+    if panels and all(len(series) > 1 for series in panels.values()):
+        shown = [
+            Panel(title=drafter if len(panels) > 1 else "", series=tuple(series))
+            for drafter, series in panels.items()
+        ]
+        return Lines(
+            slug="speedup-by-category",
+            title="Speedup by draft_max, for each category of prompts",
+            x_label=_TITLES["draft-max"],
+            is_share=False,
+            panels=tuple(shown[:MOST_PANELS]),
+            n_left_out=max(0, len(shown) - MOST_PANELS),
+        )
+    return _best_by_category(cells)
+
+
+def _best_by_category(cells: Sequence[CellSummary]) -> Bars | None:
+    if not cells or len(cells[0].categories) < 2:  # noqa: PLR2004 - as above
+        return None
+    return Bars(
+        slug="speedup-by-category",
+        title=f"{cells[0].named.name}, by category of prompts",
+        bars=tuple(_category_bars(cells[0])),
+    )
+
+
+def _category_bars(one: CellSummary) -> Iterator[Bar]:
+    for category, runs in sorted(one.categories.items()):
+        speedup = speedup_of(runs)
+        if speedup is not None:
+            yield Bar(label=category, value=_point(0.0, speedup))

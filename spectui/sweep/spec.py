@@ -1,0 +1,71 @@
+"""What makes the cells of two runs comparable, and the name of the sweep that follows from it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from spectui.config import ContextOptions, ModelOptions, SamplingConfig, Schedule
+from spectui.gguf_names import series_of
+from spectui.monitor.machine import Machine
+from spectui.paths import text_of
+from spectui.prompts import Prompt
+from spectui.tune.spec import spec_digest
+
+_OF_CELLS = ("cache_type_k", "cache_type_v")
+
+
+def sweep_spec(
+    *,
+    machine: Machine,
+    backend: Mapping[str, object],
+    target: ModelOptions,
+    drafts: Mapping[str, ModelOptions],
+    context: ContextOptions,
+    sampling: SamplingConfig,
+    schedule: Schedule,
+    prompts: Sequence[Prompt],
+) -> dict[str, Any]:
+    """What must be equal for two cells to be comparable; nothing is loaded for it.
+
+    What is an axis of a grid is not of it, so that grids share the cells that they have in common.
+
+    Args:
+        machine: this one.
+        backend: what decodes, and its versions.
+        target: its file and placement.
+        drafts: the same by name.
+        context: of both.
+        sampling: of the target.
+        schedule: work per round.
+        prompts: all of them.
+    """
+    spec = {
+        "machine": machine.fingerprint,
+        "backend": dict(backend),
+        "target": {key: value for key, value in _identity(target).items() if key not in _OF_CELLS},
+        "drafts": {name: _identity(options) for name, options in drafts.items()},
+        "context": {key: value for key, value in asdict(context).items() if key != "threads"},
+        "sampling": {key: value for key, value in asdict(sampling).items() if key != "temp"},
+        "schedule": schedule,
+        "prompts": spec_digest({"prompts": list(prompts)}),
+    }
+    # Through JSON, as the file will give it back.
+    return dict(json.loads(msgspec.json.encode(spec)))
+
+
+def sweep_name(target: Path, spec: dict[str, Any]) -> str:
+    """Name that the same run finds again and another one does not."""
+    return f"{text_of(target.stem)}-{spec_digest(spec)}"
+
+
+def _identity(options: ModelOptions) -> dict[str, Any]:
+    """A model by its files' name and size, and its placement: it may move to another folder."""
+    placement = asdict(options)
+    path: Path = placement.pop("path")
+    parts = (path.with_name(name) for name in series_of(path.name).names)
+    size_bytes = sum(part.stat().st_size for part in parts if part.exists())
+    return {"file": text_of(path.name), "size_bytes": size_bytes, **placement}

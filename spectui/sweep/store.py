@@ -1,0 +1,219 @@
+"""Sweeps as they are kept: a folder each, a line per record, written as it comes."""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import msgspec
+
+from spectui.closing import Closing
+from spectui.errors import BadInputError
+from spectui.paths import data_dir, ensure_dir
+from spectui.sweep.order import Visit
+from spectui.sweep.record import VisitRecord, VisitState
+
+_MOST_ATTEMPTS = 2
+"""A visit in which the process has ended so often is not tried again."""
+
+
+class _Header(msgspec.Struct, frozen=True, kw_only=True, tag="sweep", tag_field="kind"):
+    schema: Literal["spectui.sweep-log/1"] = "spectui.sweep-log/1"
+    spec: dict[str, Any]
+
+
+class _Line(msgspec.Struct, frozen=True, kw_only=True, tag="visit", tag_field="kind"):
+    record: VisitRecord
+
+
+_ENDS = (VisitState.COMPLETE, VisitState.FAILED)
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(_Header | _Line)
+
+
+class SweepStore(Closing):
+    """The records of one sweep, kept from other processes while it is open."""
+
+    def __init__(
+        self,
+        name: str,
+        spec: dict[str, Any],
+        *,
+        restart: bool = False,
+        say: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        """Open the sweep ``name``, or begin it.
+
+        Args:
+            name: of its folder.
+            spec: what must be equal for its records to be comparable.
+            restart: begin anew; what there is stays under another name.
+            say: told of what was passed over.
+
+        Raises:
+            BadInputError: the name cannot be a folder's, another process has it, it holds something
+                else, or it cannot be written.
+        """
+        self.name = name
+        self.path = sweep_folder(name) / "cells.jsonl"
+        self._say = say
+        self._last: dict[Visit, VisitRecord] = {}
+        self._attempts: dict[Visit, int] = {}
+        ensure_dir(self.path.parent)
+        self._file = self._open()
+        try:
+            if restart:
+                self._put_aside()
+            self._read(spec)
+        except BaseException:
+            self._file.close()
+            raise
+
+    @property
+    def records(self) -> tuple[VisitRecord, ...]:
+        """One for every visit that has ended."""
+        known = map(self.record_of, self._last)
+        return tuple(record for record in known if record is not None)
+
+    def record_of(self, visit: Visit) -> VisitRecord | None:
+        """What is known of ``visit``; None if it has not ended yet.
+
+        One that has ended the process twice counts as failed.
+        """
+        record = self._last.get(visit)
+        if record is None or record.state is not VisitState.STARTED:
+            return record
+        if self._attempts[visit] < _MOST_ATTEMPTS:
+            return None
+        return VisitRecord(
+            visit=visit,
+            state=VisitState.FAILED,
+            error=(
+                f"spectui was ended {self._attempts[visit]} times while it ran; "
+                "--retry-failed tries it again"
+            ),
+        )
+
+    def append(self, record: VisitRecord) -> None:
+        """Write ``record`` at once.
+
+        Raises:
+            BadInputError: it cannot be written; it is in ``records`` all the same.
+        """
+        self._remember(record)
+        self._write(_Line(record=record))
+
+    def close(self) -> None:
+        """Let others have it."""
+        self._file.close()
+
+    def _open(self) -> BinaryIO:
+        try:
+            file = self.path.open("a+b")
+        except OSError as error:
+            raise self._cannot_write(error) from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.close()
+            raise BadInputError(
+                f"the sweep {self.name} is being run by another spectui; wait until that has "
+                "ended, or give another --name"
+            ) from error
+        return file
+
+    def _put_aside(self) -> None:
+        """Rename what there is; nothing is ever deleted."""
+        if not self.path.stat().st_size:
+            return
+        numbers = (f"cells.{number}.jsonl" for number in range(1, 1_000_000))
+        old = next(path for n in numbers if not (path := self.path.with_name(n)).exists())
+        self.path.rename(old)
+        self._file.close()
+        self._file = self._open()
+        self._say(f"begins anew; what was measured before is kept in {old}")
+
+    def _read(self, spec: dict[str, Any]) -> None:
+        self._file.seek(0)
+        content = self._file.read()
+        whole, _, torn = content.rpartition(b"\n")
+        if torn:
+            self._file.truncate(len(content) - len(torn))
+            self._say(f"{self.path}: the last line was cut off and is dropped")
+        lines = whole.splitlines()
+        if not lines:
+            self._write(_Header(spec=spec))
+            return
+        self._check_header(lines[0], spec)
+        for record in self._decoded(lines[1:]):
+            self._remember(record)
+
+    def _check_header(self, line: bytes, spec: dict[str, Any]) -> None:
+        try:
+            header = _decoder.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            header = None
+        if not isinstance(header, _Header):
+            raise BadInputError(
+                f"{self.path} is no sweep that this spectui reads; give another --name, or "
+                "--restart to begin it anew"
+            )
+        differing = sorted(
+            key for key in {*header.spec, *spec} if header.spec.get(key) != spec.get(key)
+        )
+        if differing:
+            raise BadInputError(
+                f"the sweep {self.name} was measured with another {' and '.join(differing)}, so "
+                "that the numbers do not compare; give another --name, or --restart to begin it "
+                "anew"
+            )
+
+    def _decoded(self, lines: list[bytes]) -> Iterator[VisitRecord]:
+        for number, line in enumerate(lines, start=2):
+            try:
+                found = _decoder.decode(line)
+            except (msgspec.MsgspecError, UnicodeDecodeError, ValueError):
+                self._say(f"{self.path}: line {number} is damaged and passed over")
+                continue
+            if isinstance(found, _Line):
+                yield found.record
+
+    def _remember(self, record: VisitRecord) -> None:
+        visit = record.visit
+        if record.state in _ENDS:
+            self._attempts[visit] = 0
+            self._last[visit] = record
+        elif record.state is VisitState.STARTED:
+            self._attempts[visit] = self._attempts.get(visit, 0) + 1
+            # Of a repetition of what has failed, that is known until it ends.
+            self._last.setdefault(visit, record)
+        else:
+            self._attempts[visit] = 0
+
+    def _write(self, line: _Header | _Line) -> None:
+        try:
+            self._file.write(_encoder.encode(line) + b"\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise self._cannot_write(error) from error
+
+    def _cannot_write(self, error: OSError) -> BadInputError:
+        return BadInputError(
+            f"the sweep cannot be stored in {self.path} ({error.strerror}); make room there, or "
+            "make it writable"
+        )
+
+
+def sweep_folder(name: str) -> Path:
+    """Where the sweep ``name`` is kept.
+
+    Raises:
+        BadInputError: it can be no folder's name.
+    """
+    is_plain = name.isprintable() and "/" not in name and name not in {"", ".", ".."}
+    if not is_plain or len(os.fsencode(name)) > os.pathconf("/", "PC_NAME_MAX"):
+        raise BadInputError(f"--name {name!r} can be no folder's name; give a plain word")
+    return data_dir() / "sweeps" / name

@@ -1,0 +1,57 @@
+"""Where prompts are decoded: by the engine in this process, or by llama-servers."""
+
+from typing import Protocol
+
+from spectui.engine.commands import Generate, ProbeMargin
+from spectui.engine.events import GenerationResult, MarginProbed
+
+
+class Decoding(Protocol):
+    """An ``Engine``, as far as measuring needs it, or what stands in its place.
+
+    Who drafts is what was loaded last, by ``Loading``.
+    """
+
+    @property
+    def n_interruptions(self) -> int:
+        """How often somebody else had it in between."""
+        ...
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds that others had it."""
+        ...
+
+    @property
+    def n_beside_off(self) -> int | None:
+        """Settings that take turns with the target alone, prompt by prompt.
+
+        None for as many as share a draft. 0 where a change loads models, so that turns are long.
+        """
+        ...
+
+    def generate(self, command: Generate) -> GenerationResult:
+        """Continue a prompt."""
+        ...
+
+    def probe_margin(self, command: ProbeMargin) -> MarginProbed | None:
+        """How clear the target's choice is; None where nobody tells."""
+        ...
+
+
+class Loading(Protocol):
+    """A ``Loader``, as far as a search needs it, or what stands in its place."""
+
+    @property
+    def n_cpu_moe(self) -> int | None:
+        """Layers whose experts the target keeps in RAM now; None where that is not searched."""
+        ...
+
+    @property
+    def move_s(self) -> float:
+        """What loading the target anew took, the last time."""
+        ...
+
+    def load(self, draft: str | None) -> None:
+        """Have a draft ready."""
+        ...

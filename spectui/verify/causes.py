@@ -1,0 +1,70 @@
+"""Why a llama-server may have drafted or accepted otherwise than the engine did. Pure."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from spectui.models.sizes import counted
+from spectui.verify.builds import Builds
+from spectui.verify.counts import CountCheck
+from spectui.verify.served import Delivered
+
+_FEW = 4
+"""Near ties are rare: as many prompts or more for each that differs."""
+
+
+class Cause(StrEnum):
+    """What is likely."""
+
+    BUILD = "build"
+    """The binary is another llama.cpp."""
+    NEAR_TIE = "near tie"
+    """Two choices were closer than a batch of another size moves them."""
+    OTHER = "other"
+
+
+_SAID = {
+    Cause.BUILD: "the binary is another llama.cpp than the one that measures in-process",
+    Cause.NEAR_TIE: (
+        "a near tie, two tokens that are closer than a batch of another size moves them"
+    ),
+    Cause.OTHER: (
+        "something that the server has and the measurement has not, such as its environment, its "
+        "own arguments or another build"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differing:
+    """How many prompts differ, and why that is likely."""
+
+    n_different: int
+    n_prompts: int
+    cause: Cause
+
+    @property
+    def sentence(self) -> str:
+        """One sentence."""
+        prompts = counted(self.n_prompts, "prompt")
+        return f"counts differ on {self.n_different} of {prompts}; likely reason: {self.reason}."
+
+    @property
+    def reason(self) -> str:
+        """The cause in words."""
+        return _SAID[self.cause]
+
+
+def differing(check: CountCheck | None, builds: Builds, delivered: Delivered) -> Differing | None:
+    """What speaks against equal counts; None where they are equal, or were not compared."""
+    names = set() if check is None else {one.prompt_id for one in check.differences}
+    if not names:
+        return None
+    prompts = {pair.item.id for pair in delivered.pairs}
+    # The server's own greedy output changed with the size of its batches.
+    unsteady = {pair.item.id for pair in delivered.pairs if pair.on.tokens != pair.off.tokens}
+    cause = Cause.OTHER
+    if builds.is_same is False:
+        cause = Cause.BUILD
+    elif names <= unsteady or len(names) * _FEW <= len(prompts):
+        cause = Cause.NEAR_TIE
+    return Differing(n_different=len(names), n_prompts=len(prompts), cause=cause)

@@ -1,0 +1,342 @@
+"""``--backend server``: real llama-servers on tiny models, and scripted ones."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from spectui.server import LlamaServer
+from tests.support.binaries import IK, LEGACY
+from tests.support.cli import Spectui
+from tests.support.eagle3 import write_eagle3
+from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
+from tests.support.scripted_server import LAST_WORDS, write_server
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+
+_SOON_S = 20.0
+_TOGETHER = ("--backend", "server", "--keep-both")
+
+
+@pytest.fixture(autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    before = psutil.Process().children(recursive=True)
+    yield
+    assert [p for p in psutil.Process().children(recursive=True) if p not in before] == []
+
+
+@pytest.fixture
+def run(spectui: Spectui, pair: list[object], prompts: Path) -> "Run":
+    return Run(spectui, [*pair, "--prompts", prompts])
+
+
+class Run:
+    """Runs a command on a tiny pair."""
+
+    def __init__(self, spectui: Spectui, options: list[object]) -> None:
+        self._spectui = spectui
+        self._options = options
+
+    def __call__(self, command: str, *more: object) -> int:
+        return self._spectui(command, *self._options, *more)
+
+    def document(self, command: str, *more: object) -> dict[str, Any]:
+        assert self(command, "--json", "-", *more) == 0, self._spectui.err
+        document: dict[str, Any] = json.loads(self._spectui.out)
+        return document
+
+
+def counts(document: dict[str, Any]) -> list[tuple[Any, ...]]:
+    names = ("id", "n_drafted", "n_accepted", "n_rounds", "output_sha256")
+    return sorted(tuple(one[name] for name in names) for one in document["prompts"])
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("turns", ["--keep-both", "--one-at-a-time"])
+def test_a_server_counts_what_the_engine_counts(
+    run: Run, spectui: Spectui, llama_server_binary: Path, turns: str
+) -> None:
+    setting = ("--draft-max", 4, "--ignore-eos", "--repeats", 2)
+    served = ("--backend", "server", "--server-bin", llama_server_binary, turns)
+    found = run.document("bench", *setting, *served)
+    assert spectui.err.count("starting llama-server") == found["server"]["n_starts"]
+    here = run.document("bench", *setting)
+    assert (here["backend"], found["backend"]) == ("engine", "server")
+    assert counts(found) == counts(here)
+    for name in ("n_rounds", "n_drafted", "acceptance_rate", "mean_accepted_length"):
+        assert found["speculative"][name] == here["speculative"][name]
+    for name in ("time_s", "accepted_per_position", "alpha", "c"):
+        assert found["speculative"][name] is None
+        assert "does not tell" in found["speculative"][f"{name}_reason"]
+    assert found["lossless"] is True
+    assert found["target"]["arch"] == "llama"
+    assert "--spec-type" in found["server"]["arguments"]["on"]
+    assert "--spec-type" not in found["server"]["arguments"]["off"]
+
+
+@pytest.fixture
+def eagle3(tmp_path: Path) -> Path:
+    path = tmp_path / "eagle3.gguf"
+    write_eagle3(TARGET, path)
+    return path
+
+
+@pytest.mark.server
+def test_eagle3_is_measured_and_found_by_the_server(
+    spectui: Spectui, tiny: TinyPath, prompts: Path, eagle3: Path, llama_server_binary: Path
+) -> None:
+    models = ["-m", tiny(TARGET), "-md", eagle3, "-c", 256, "-t", 1, "-n", 12, "--prompts", prompts]
+    served = [*models, "--backend", "server", "--server-bin", llama_server_binary, "--json", "-"]
+    assert spectui("bench", *served) == 0, spectui.err
+    found = json.loads(spectui.out)
+    assert found["draft"]["kind"] == found["config"]["spec_type"] == "draft-eagle3"
+    assert found["speculative"]["n_drafted"] > 0
+    assert found["lossless"] is True
+    tuned = ["--trials", 2, "--spec-type", "draft-eagle3", "--tune", "draft_max", "--study", "mine"]
+    assert spectui("tune", *served, *tuned) == 0, spectui.err
+    study = json.loads(spectui.out)
+    assert study["trials"][1]["params"]["spec_type"] == "draft-eagle3"
+    assert study["trials"][1]["acceptance_rate"] is not None
+    assert spectui("export", "mine") == 0, spectui.err
+    line = f"llama-server -m {tiny(TARGET)} -md {eagle3} --spec-type draft-eagle3 -c 256 -t 1"
+    taken = ["--from", line, "-n", 12, "--prompts", prompts]
+    through = ["--backend", "server", "--server-bin", llama_server_binary, "--json", "-"]
+    assert spectui("bench", *taken, *through) == 0, spectui.err
+    assert json.loads(spectui.out)["draft"]["kind"] == "draft-eagle3"
+    assert spectui("bench", *taken) == 2
+    assert "add --backend server --server-bin PATH" in spectui.err
+    assert spectui("bench", *models, "--spec-type", "draft-eagle3") == 2
+    assert "--backend server" in spectui.err
+    assert spectui("tune", *models, "--spec-type", "draft-eagle3") == 2
+    assert "--backend server" in spectui.err
+
+
+@pytest.mark.server
+def test_a_search_through_a_server_goes_on_and_stays_apart_from_the_engines(
+    run: Run, spectui: Spectui, llama_server_binary: Path
+) -> None:
+    served = ("--backend", "server", "--server-bin", llama_server_binary)
+    found = run.document("tune", *served, "--trials", 3)
+    assert [one["state"] for one in found["trials"]] == ["complete"] * 3
+    assert found["backend"] == "server"
+    assert found["forecasts"] == []
+    assert found["finalists"]
+    assert spectui.err.count("starting llama-server") == found["server"]["n_starts"]
+    again = run.document("tune", *served, "--trials", 3)
+    assert again["study"] == found["study"]
+    assert len(again["trials"]) == 3
+    assert run.document("tune", "--trials", 1)["study"] != found["study"]
+
+
+@pytest.fixture
+def drafting(tiny: TinyPath, llama_server_binary: Path, tmp_path: Path) -> Iterator[LlamaServer]:
+    """A server with a draft, as a user has one running."""
+    arguments = ["-m", str(tiny(TARGET)), "-md", str(tiny(CLOSE_DRAFT)), "-c", "256", "-t", "1"]
+    arguments += ["-np", "1", "--spec-type", "draft-simple"]
+    with LlamaServer(llama_server_binary, arguments, log_path=tmp_path / "server.log") as server:
+        yield server
+
+
+@pytest.mark.server
+def test_a_running_server_is_measured_as_it_stands(
+    spectui: Spectui, prompts: Path, drafting: LlamaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = drafting.base_url
+    options = ["-n", 12, "--prompts", prompts, "--server-url", url, "--json", "-"]
+    monkeypatch.setenv("LLAMA_API_KEY", str(drafting.api_key))
+    assert spectui("bench", *options) == 0, spectui.err
+    found = json.loads(spectui.out)
+    assert found["speculative"]["n_drafted"] > found["speculative"]["n_accepted"] > 0
+    assert (found["speedup"], found["baseline"]) == (None, None)
+    assert "no speculative parameters per request" in found["speedup_reason"]
+    assert found["target"]["n_ctx"] == 256
+    assert spectui("bench", *options, "--baseline-url", url) == 0, spectui.err
+    both = json.loads(spectui.out)
+    assert both["speedup"] > 0
+    assert "drafts as well" in " ".join(both["notes"])
+    monkeypatch.setenv("LLAMA_API_KEY", "another")
+    assert spectui("bench", *options) == 5
+    assert "API key" in spectui.err
+
+
+@pytest.mark.parametrize(
+    ("help_text", "wanted"),
+    [
+        (LEGACY, ["--draft-max", "4"]),
+        (IK, ["--spec-type", "draft:n_max=4,n_min=0,p_min=0.0"]),
+    ],
+    ids=["legacy", "ik"],
+)
+def test_a_binary_is_spoken_to_in_its_dialect(
+    run: Run, tmp_path: Path, help_text: str, wanted: list[str]
+) -> None:
+    binary = write_server(tmp_path / "llama-server", help_text=help_text)
+    options = (*_TOGETHER, "--server-bin", binary, "--draft-max", 4)
+    found = run.document("bench", *options)
+    arguments = found["server"]["arguments"]["on"]
+    at = arguments.index(wanted[0])
+    assert arguments[at : at + 2] == wanted
+    assert found["speedup"] == pytest.approx(1.25)
+    tuned = run.document("tune", *_TOGETHER, "--server-bin", binary, "--trials", 2)
+    assert wanted[0] in tuned["flags"]
+    assert tuned["best"]["speedup"] == pytest.approx(1.25)
+
+
+def test_what_is_printed(
+    run: Run, spectui: Spectui, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    binary = write_server(tmp_path / "llama-server")
+    assert run("bench", *_TOGETHER, "--server-bin", binary, "--quiet") == 0, spectui.err
+    assert spectui.out == (
+        "off         100.00 tokens/s\n"
+        "on          125.00 tokens/s\n"
+        "speedup     1.250× (95 % interval 1.250 to 1.250, 6 prompts)\n"
+        "acceptance  70.0% (42 of 60), 2.75 tokens per round\n"
+        "lossless    yes, every output equals the target's own\n"
+    )
+
+
+_FAILURES = [
+    ("exits", 0, 0, "ended with exit code 1"),
+    ("never ready", 0, 0, "was not ready after 4 s"),
+    ("is killed", 0, 0, "ended with signal SIGKILL"),
+    ("is killed", 3, 2, "ended with signal SIGKILL"),
+    ("is garbled", 3, 2, "is not what spectui understands"),
+    ("answers 500", 3, 2, "with status 500: out of luck"),
+    ("breaks off", 3, 2, "no answer from llama-server"),
+    ("hangs", 3, 2, "no answer from llama-server"),
+]
+
+
+@pytest.mark.parametrize(
+    ("manner", "n_good", "shown", "message"),
+    _FAILURES,
+    ids=[f"{manner} after {n_good}" for manner, n_good, _, _ in _FAILURES],
+)
+def test_a_server_that_fails_ends_a_bench_with_what_was_measured(
+    run: Run,
+    spectui: Spectui,
+    tmp_path: Path,
+    *,
+    manner: str,
+    n_good: int,
+    shown: int,
+    message: str,
+) -> None:
+    binary = write_server(tmp_path / "llama-server", manner, n_good=n_good)
+    out = tmp_path / "bench.json"
+    patience = ("--timeout", "4s") if manner in {"never ready", "hangs"} else ()
+    options = (*_TOGETHER, "--server-bin", binary, *patience, "--json", out)
+    assert run("bench", *options) == 5, spectui.err
+    assert message in spectui.err
+    assert LAST_WORDS in spectui.err
+    assert out.exists() is (shown > 0)
+    if shown:
+        document = json.loads(out.read_text())
+        assert document["interrupted"] is False
+        assert message in document["error"]
+        assert [one["id"] for one in document["prompts"]] == ["a", "b"][:shown]
+
+
+def test_a_setting_whose_server_fails_is_a_failed_trial_and_three_end_the_search(
+    run: Run, spectui: Spectui, tmp_path: Path
+) -> None:
+    binary = write_server(tmp_path / "llama-server", "exits with a draft")
+    out = tmp_path / "tune.json"
+    options = (*_TOGETHER, "--server-bin", binary, "--trials", 20, "--json", out)
+    assert run("tune", *options) == 5, spectui.err
+    assert LAST_WORDS in spectui.err
+    trials = json.loads(out.read_text())["trials"]
+    assert [one["state"] for one in trials] == ["complete", "fail", "fail", "fail"]
+    assert all(LAST_WORDS in one["error"] for one in trials[1:])
+
+
+def test_a_binary_that_never_starts_ends_a_search(
+    run: Run, spectui: Spectui, tmp_path: Path
+) -> None:
+    binary = write_server(tmp_path / "llama-server", "exits")
+    assert run("tune", *_TOGETHER, "--server-bin", binary, "--trials", 20) == 5
+    assert "ended with exit code 1" in spectui.err
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "message"),
+    [
+        ("bench", ["--backend", "server"], "give --server-bin PATH"),
+        ("bench", ["--server-bin", "x"], "add that, or leave it out"),
+        ("bench", ["--server-bin", "x", "--server-url", "localhost:1"], "leave out one of them"),
+        ("bench", ["--baseline-url", "localhost:1"], "give --server-url as well"),
+        ("bench", ["--server-url", "localhost:1"], "is measured as it stands"),
+        ("bench", ["--one-at-a-time"], "are for servers that spectui starts"),
+        (
+            "bench",
+            ["--backend", "server", "--server-bin", "x", "--schedule", "fast"],
+            "--schedule fast is spectui's own engine's",
+        ),
+        ("tune", ["--backend", "server"], "give --server-bin PATH"),
+        ("tune", ["--server-url", "localhost:1"], "cannot be searched on"),
+        ("tune", ["--keep-both"], "are for --backend server"),
+        (
+            "tune",
+            ["--backend", "server", "--server-bin", "x", "--tune", "n_cpu_moe,draft"],
+            "plans with spectui's own engine",
+        ),
+    ],
+)
+def test_wrong_usage(
+    run: Run, spectui: Spectui, command: str, options: list[str], message: str
+) -> None:
+    assert run(command, *options) == 2
+    assert message in spectui.err
+
+
+@pytest.mark.parametrize(
+    ("command", "before", "shown", "message"),
+    [
+        ("bench", "b: off", "off         100.00 tokens/s", "interrupted after 2 measurements"),
+        ("tune", "trial 0", "was interrupted before", "the same command goes on from there"),
+    ],
+    ids=["bench", "tune"],
+)
+def test_an_interrupt_shows_what_was_measured_and_leaves_no_server(
+    home: Path,
+    pair: list[object],
+    prompts: Path,
+    tmp_path: Path,
+    *,
+    command: str,
+    before: str,
+    shown: str,
+    message: str,
+) -> None:
+    binary = write_server(tmp_path / "llama-server", "hangs", n_good=3)
+    options = [*pair, "--prompts", prompts, *_TOGETHER, "--server-bin", binary]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "spectui", command, *map(str, options)],
+        env={**os.environ, "SPECTUI_HOME": str(home), "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    said = [process.stderr.readline()]
+    while said[-1] and not said[-1].startswith(before):
+        said.append(process.stderr.readline())
+    if command == "tune":
+        said.append(process.stderr.readline())
+        assert said[-1].startswith("starting llama-server with"), said
+    servers = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=_SOON_S)
+    assert process.returncode == 130, err
+    assert psutil.wait_procs(servers, timeout=_SOON_S)[1] == []
+    assert shown in " ".join(out.split()) or shown in out
+    assert message in err

@@ -1,0 +1,155 @@
+"""``--from`` on commands that measure: what the user's command asks for, and what it gets back."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from spectui.export.unmeasured import unmeasured
+from tests.support.cli import Spectui
+from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+
+OWN = ("--host", "::1", "--port", "9", "--alias", "my 'model'", "-np", "4", "--newfangled", "3")
+"""What a measurement has no use for."""
+
+
+@pytest.fixture
+def line(tiny: TinyPath) -> str:
+    """A command with old names, a variable and words of its own."""
+    arguments = ["llama-server", "--model", str(tiny(TARGET)), "-md", str(tiny(CLOSE_DRAFT))]
+    limits = ["--draft-max=9", "--draft-p-min", "0.33", "-t", "1"]
+    return "LLAMA_ARG_CTX_SIZE=256 " + shlex.join([*arguments, *OWN, *limits])
+
+
+TUNED = ("--trials", 3, "-n", 12, "--quiet", "--json", "-")
+
+
+def test_tune_gives_a_command_back_with_another_way_to_draft(
+    spectui: Spectui, line: str, prompts: Path
+) -> None:
+    options = ["--from", line, "--prompts", prompts, "--study", "mine", "--min-gain", 0]
+    assert spectui("tune", *options, *TUNED) == 0, spectui.err
+    said = spectui.err
+    assert said.count("measured without -np 4, --newfangled\n") == 1
+    found = json.loads(spectui.out)
+    arguments = shlex.split(found["command"])
+    assert arguments[-len(OWN) :] == list(OWN)
+    assert not {"-b", "-ub", "-fa", "-ngl"} & set(arguments), "the command says none of them"
+    assert arguments[arguments.index("-c") + 1] == "256"
+    setting = found["trials"][1]["params"]
+    assert [setting[name] for name in ("draft_max", "draft_p_min")] == [9, 0.33]
+    assert found["present"]["params"] == setting
+    assert found["present"]["speedup"] > 0
+    assert spectui("export", "mine", "--format", "args") == 0
+    assert shlex.split(spectui.out)[-len(OWN) :] == list(OWN)
+
+
+@pytest.mark.server
+def test_a_command_is_searched_through_llama_server(
+    spectui: Spectui, tiny: TinyPath, prompts: Path, llama_server_binary: Path
+) -> None:
+    line = (
+        f"llama-server -m {tiny(TARGET)} -md {tiny(CLOSE_DRAFT)} -c 256 -t 1 --port 9 --no-warmup "
+        "--draft-max 9"
+    )
+    through = ["--backend", "server", "--server-bin", llama_server_binary]
+    options = ["--from", line, "--prompts", prompts, *through]
+    assert spectui("tune", *options, *TUNED) == 0, spectui.err
+    assert "measured without" not in spectui.err
+    found = json.loads(spectui.out)
+    assert found["present"]["params"]["draft_max"] == 9
+    assert found["command"].endswith("--port 9 --no-warmup")
+    assert "--no-warmup" in found["server"]["arguments"]["off"]
+    assert "-b" not in found["flags"]
+
+
+def test_tune_says_how_the_present_setting_compares(
+    spectui: Spectui, line: str, prompts: Path
+) -> None:
+    options = ["--from", line, "--prompts", prompts, "--trials", 3, "-n", 12, "--quiet"]
+    assert spectui("tune", *options) == 0, spectui.err
+    (said,) = [one for one in spectui.out.splitlines() if one.startswith("Your present setting")]
+    assert "max 9, min 0, p_min 0.33" in said or "best that was found" in said
+
+
+def test_a_command_that_does_not_draft_is_told_so(
+    spectui: Spectui, tiny: TinyPath, prompts: Path
+) -> None:
+    options = ["--from", f"llama-server -m {tiny(TARGET)} -c 256 -t 1", "--prompts", prompts]
+    assert spectui("tune", *options, *TUNED) == 0, spectui.err
+    found = json.loads(spectui.out)
+    assert (found["present"], found["present_reason"]) == (None, "the command does not draft")
+
+
+def test_a_draft_of_llama_servers_own_is_set_aside(
+    spectui: Spectui, tiny: TinyPath, prompts: Path
+) -> None:
+    line = f"llama-server -m {tiny(TARGET)} -md eagle.gguf --spec-type draft-eagle3 -c 256 -t 1"
+    assert spectui("tune", "--from", line, "--prompts", prompts, *TUNED) == 0, spectui.err
+    assert "measured without --spec-type draft-eagle3, -md eagle.gguf\n" in spectui.err
+    found = json.loads(spectui.out)
+    assert "only llama-server drafts with --spec-type draft-eagle3" in found["present_reason"]
+    assert "eagle.gguf" not in found["command"]
+
+
+def test_bench_measures_the_command_and_what_is_typed_wins(
+    spectui: Spectui, line: str, prompts: Path
+) -> None:
+    options = ["--from", f"{line} --temp 0.5", "--prompts", prompts, "-n", 12, "--json", "-"]
+    assert spectui("bench", *options, "--draft-max", 5) == 0, spectui.err
+    config = json.loads(spectui.out)["config"]
+    assert (config["draft_max"], config["draft_p_min"], config["temp"]) == (5, 0.33, 0.5)
+
+
+def test_trace_records_the_draft_of_a_command(
+    spectui: Spectui, line: str, prompts: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "t.json.gz"
+    options = ["--from", line, "--prompts", prompts, "-n", 6, "--no-costs", "--draft-max", 4]
+    assert spectui("trace", *options, "--out", out) == 0, spectui.err
+    assert out.exists()
+
+
+def test_doctor_examines_a_command(spectui: Spectui, line: str, tiny: TinyPath) -> None:
+    left = line.replace("LLAMA_ARG_CTX_SIZE=256", "LLAMA_ARG_CTX_SIZE=0")
+    assert spectui("doctor", "--from", left, "--json", "-") in {0, 3, 4}, spectui.err
+    assert "examined without -np 4, --newfangled; with -c 4096, which it leaves" in spectui.err
+    assert json.loads(spectui.out)["target"]["path"] == str(tiny(TARGET))
+
+
+@pytest.mark.parametrize("other", [["--demo"], ["--preset", "demo"]], ids=["demo", "preset"])
+@pytest.mark.parametrize("command", ["bench", "tune", "trace", "doctor", "verify"])
+def test_one_option_says_what_is_run(
+    spectui: Spectui, line: str, command: str, other: list[str]
+) -> None:
+    options = ["--server-bin", "x"] if command == "verify" else []
+    for given in (["--from", line, *other], [*other, "--from", line]):
+        assert spectui(command, *given, *options) == 2
+        assert "both say what is run; leave one of them out" in spectui.err
+
+
+def test_a_value_that_cannot_be_is_named_with_its_option(spectui: Spectui, line: str) -> None:
+    assert spectui("bench", "--from", f"{line} --top-p 7") == 3
+    assert "--from: --top-p: 7" in spectui.err
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("--host x --port 8 --metrics --slots --no-webui --api-key k -n 9 -cb --mlock", ()),
+        ("-np 1 --repeat-penalty 1.0 --dry-multiplier 0 --mirostat 0 --fit off", ()),
+        ("-np 2 --repeat-penalty 1.1", ("-np 2", "--repeat-penalty 1.1")),
+        ("--lora a.gguf --mmproj m --rpc h:1 --grammar g", ("--lora a.gguf",)),
+        ("--no-kv-offload --kv-offload -nkvo", ("--no-kv-offload", "-nkvo")),
+        ("-devd CUDA1 -td 4", ("-devd CUDA1", "-td 4")),
+        ("-fmoe -mla 2", ("-fmoe", "-mla 2")),
+        ("--secret-of-mine abc", ("--secret-of-mine",)),
+    ],
+)
+def test_what_bears_on_speed_or_output_is_named(words: str, named: tuple[str, ...]) -> None:
+    found = unmeasured(words.split())
+    assert found[: len(named)] == named
+    assert bool(found) is bool(named)

@@ -1,0 +1,298 @@
+"""``spectui sweep`` as a user meets it, on tiny models."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli import Spectui
+from tests.support.models import CLOSE_DRAFT, ROUGH_DRAFT, TARGET, Tiny, TinyPath
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+pytestmark = pytest.mark.usefixtures("home")
+
+Arguments = list[object]
+
+
+@pytest.fixture
+def sweep(tiny: TinyPath, prompts: Path) -> Arguments:
+    """A sweep of two drafts, of which more axes can be asked for."""
+    drafts = ["-md", tiny(CLOSE_DRAFT), "-md", tiny(ROUGH_DRAFT)]
+    return [
+        *("sweep", "-m", tiny(TARGET), *drafts, "-c", 256, "-t", 1, "-n", 12),
+        *("--prompts", prompts, "--json", "-"),
+    ]
+
+
+def ran(spectui: Spectui, *arguments: object, code: int = 0) -> dict[str, Any]:
+    assert spectui(*arguments) == code, spectui.err
+    document: dict[str, Any] = json.loads(spectui.out)
+    return document
+
+
+def test_a_sweep_measures_every_cell_beside_off(spectui: Spectui, sweep: Arguments) -> None:
+    document = ran(
+        spectui,
+        *sweep,
+        *("--draft-max", "2,4", "--spec-type", "draft-simple", "--spec-type", "ngram-simple"),
+        *("--spec-ngram-simple-size-n", 2, "--prompt-length", "16,32"),
+    )
+    assert document["schema"] == "spectui.sweep/1"
+    assert document["n_cells_left"] == 0
+    drafters = [cell["config"]["drafter"] for cell in document["cells"]]
+    assert {name: drafters.count(name) for name in drafters} == {
+        "off": 2,
+        "tiny-1": 4,
+        "tiny-2": 4,
+        "ngram-simple": 2,
+    } or len(set(drafters)) == 4
+    for cell in document["cells"]:
+        assert cell["state"] == "complete"
+        assert cell["lossless"] is True
+        low, high = cell["speedup_ci95"]
+        assert low <= cell["speedup"] <= high
+        assert len(cell["runs"]) == 6
+        for count in ("n_drafted", "n_accepted", "n_rounds"):
+            assert cell[count] == sum(run[count] for run in cell["runs"])
+        assert {run["n_prompt_tokens"] for run in cell["runs"]} == {cell["config"]["prompt_length"]}
+
+
+def test_counts_are_those_of_bench(
+    spectui: Spectui, sweep: Arguments, pair: Arguments, prompts: Path
+) -> None:
+    document = ran(spectui, *sweep, "--draft-max", 4, "--draft-p-min", 0.1)
+    cell = next(one for one in document["cells"] if one["config"].get("draft_max") == 4)
+    setting = ["--draft-max", 4, "--draft-p-min", 0.1, "--prompts", prompts, "--json", "-"]
+    bench = ran(spectui, "bench", *pair, *setting)
+    keys = ("n_drafted", "n_accepted", "n_rounds")
+    assert [[run[key] for key in keys] for run in cell["runs"]] == [
+        [run[key] for key in keys] for run in bench["prompts"]
+    ]
+    assert [run["output_sha256"] for run in cell["runs"]] == [
+        run["output_sha256"] for run in bench["prompts"]
+    ]
+
+
+def test_the_same_command_measures_nothing_twice(spectui: Spectui, sweep: Arguments) -> None:
+    first = ran(spectui, *sweep, "--draft-max", "2,4")
+    again = ran(spectui, *sweep, "--draft-max", "2,4")
+    assert "nothing is left to measure" in spectui.err
+    assert again["cells"] == first["cells"]
+    more = ran(spectui, *sweep, "--draft-max", "2,4,8")
+    assert "cell 6 of 7" in spectui.err or "cell 7 of 7" in spectui.err
+    assert spectui.err.count("left: ") == 2
+    kept = {one["name"]: one for one in more["cells"]}
+    assert all(kept[one["name"]] == one for one in first["cells"])
+    repeated = ran(spectui, *sweep, "--draft-max", "2,4", "--repeats", 2)
+    assert {one["n_repeats"] for one in repeated["cells"]} == {2}
+
+
+def test_beginning_anew_keeps_the_old(spectui: Spectui, sweep: Arguments, home: Path) -> None:
+    first = ran(spectui, *sweep, "--draft-max", 2, "--name", "mine")
+    again = ran(spectui, *sweep, "--draft-max", 2, "--name", "mine", "--restart")
+    assert first["cells"] != again["cells"]
+    files = sorted(path.name for path in (home / "data" / "sweeps" / "mine").iterdir())
+    assert files == ["cells.1.jsonl", "cells.jsonl"]
+    assert spectui(*sweep, "--draft-max", 2, "--name", "mine", "--n-prompts", 3) == 3
+    assert "another prompts" in spectui.err
+
+
+def test_a_dry_run_measures_nothing(spectui: Spectui, sweep: Arguments, home: Path) -> None:
+    plan = ran(spectui, *sweep, "--draft-max", "2,4", "--dry-run")
+    assert plan["schema"] == "spectui.sweep-plan/1"
+    assert plan["n_cells"] == plan["n_measurements_left"] == 5
+    assert plan["n_decodes_left"] == 5 * 6 * 2
+    assert plan["left_s"] is None
+    assert not (home / "data" / "sweeps").exists()
+    ran(spectui, *sweep, "--draft-max", 2)
+    plan = ran(spectui, *sweep, "--draft-max", "2,4", "--dry-run")
+    assert plan["n_measurements_left"] == 2
+    assert plan["left_s"] > 0
+
+
+def test_a_draft_that_cannot_serve_is_a_row(
+    spectui: Spectui, sweep: Arguments, tiny: TinyPath
+) -> None:
+    other = tiny(Tiny(n_extra=3, is_reversed=True))
+    document = ran(spectui, *sweep, "-md", other, "--draft-max", 2)
+    states = [one["state"] for one in document["cells"]]
+    assert states.count("failed") == 1
+    failed = document["cells"][states.index("failed")]
+    assert failed["speedup"] is None
+    assert failed["error"] == failed["speedup_reason"]
+    ran(spectui, *sweep, "-md", other, "--draft-max", 2)
+    assert "nothing is left" in spectui.err
+    ran(spectui, *sweep, "-md", other, "--draft-max", 2, "--retry-failed")
+    assert "failed: " in spectui.err
+
+
+def test_prompts_that_do_not_fit_are_rows(spectui: Spectui, sweep: Arguments) -> None:
+    document = ran(spectui, *sweep, "--draft-max", 2, "--prompt-length", "16,4000")
+    assert [one["state"] for one in document["cells"]].count("failed") == 3
+
+
+def test_where_no_cell_can_be_measured_that_is_the_end(spectui: Spectui, sweep: Arguments) -> None:
+    assert spectui(*sweep, "--draft-max", 2, "--prompt-length", 4000) == 3
+    assert "no cell could be measured" in spectui.err
+
+
+def test_named_grids_are_listed(spectui: Spectui) -> None:
+    assert spectui("sweep", "--list") == 0
+    listed = spectui.out
+    names = (
+        "notes-19",
+        "v2",
+        "gamma-draft",
+        "draft-length-ladder",
+        "phase-1",
+        "phase-2",
+        "phase-3",
+    )
+    assert all(name in listed for name in names)
+    assert spectui("sweep", "--grid", "list", "--json", "-") == 0
+    assert {grid["name"] for grid in json.loads(spectui.out)["grids"]} == set(names)
+
+
+def test_a_named_grid_runs_with_its_axes_replaced(spectui: Spectui, sweep: Arguments) -> None:
+    document = ran(
+        spectui, *sweep, "--grid", "gamma-draft", "--draft-max", "2,3", "--prompt-length", 16
+    )
+    assert document["grid"]["name"] == "gamma-draft"
+    measured = [one["config"] for one in document["cells"] if one["config"]["drafter"] != "off"]
+    assert {one["draft_max"] for one in measured} == {2, 3}
+    assert {one["prompt_length"] for one in measured} == {16}
+
+
+def test_what_is_typed_wins_over_a_grid_and_a_preset_over_its_length(
+    spectui: Spectui, sweep: Arguments, tmp_path: Path
+) -> None:
+    def configs(*arguments: object) -> list[dict[str, Any]]:
+        plan = ran(spectui, *arguments, "--dry-run")
+        return [one["config"] for one in plan["order"]]
+
+    at = sweep.index("-n")
+    silent = [*sweep[:at], *sweep[at + 2 :]]
+    assert {one["n_predict"] for one in configs(*silent, "--grid", "notes-19")} == {300, 1000}
+    assert {one["n_predict"] for one in configs(*sweep, "--grid", "notes-19")} == {12, 40}
+    found = configs(*sweep, "--grid", "notes-19", "-ctk", "f16", "-ctv", "f16")
+    assert {(one["cache_type_k"], one["cache_type_v"]) for one in found} == {("f16", "f16")}
+    preset = tmp_path / "mine.toml"
+    preset.write_text("[options]\nn-predict = 32")
+    preset_says = configs(*silent, "--preset", preset, "--grid", "notes-19")
+    assert {one["n_predict"] for one in preset_says} == {32, 107}
+
+
+def test_a_grid_takes_no_more_threads_than_there_are(
+    spectui: Spectui, sweep: Arguments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    at = sweep.index("-t")
+    silent = [*sweep[:at], *sweep[at + 2 :], "--grid", "phase-3", "--dry-run"]
+    plan = ran(spectui, *silent)
+    assert {one["config"]["threads"] for one in plan["order"]} == {1, 2, 4}
+    assert "more than 4 threads" in spectui.err
+    plan = ran(spectui, *silent, "-t", "8,16")
+    assert {one["config"]["threads"] for one in plan["order"]} == {8, 16}
+
+
+def test_a_folder_holds_tables_rows_and_plots(
+    spectui: Spectui, sweep: Arguments, tmp_path: Path
+) -> None:
+    out = tmp_path / "deep" / "out"
+    document = ran(spectui, *sweep, "--draft-max", "2,4", "--out", out, "--png")
+    names = {path.name for path in out.iterdir()}
+    plots = {"speedup-by-draft-max", "acceptance-by-draft-max", "speedup-by-draft"}
+    assert {f"{name}.{kind}" for name in plots for kind in ("svg", "png")} <= names
+    assert json.loads((out / "results.json").read_text()) == document
+    with (out / "results.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == 5 * 6
+    report = (out / "report.md").read_text()
+    assert all(f"({name}.svg)" in report for name in plots)
+
+
+@pytest.mark.parametrize("width", ["80", "120"])
+def test_tables_fit_the_terminal(
+    spectui: Spectui, sweep: Arguments, monkeypatch: pytest.MonkeyPatch, width: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    arguments = [one for one in sweep if one not in ("--json", "-")]
+    assert spectui(*arguments, "--draft-max", "2,4", "--temp", "0,0.8") == 0, spectui.err
+    assert max(map(len, spectui.out.splitlines())) <= int(width)
+    assert "Best of each drafter" in spectui.out
+    rows = [line.split() for line in spectui.out.splitlines()]
+    assert [row for row in rows if row[:1] == ["off"]], "names have room"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "--grid"),
+        (["--grid", "nope"], "no grid is called 'nope'"),
+        (["--grid", "nope.toml"], "nope.toml"),
+        (["--spec-type", "ngram-mod"], "-md names a draft"),
+        (["--spec-type", "ngram-mod", "--draft-max", 4], "--draft-max"),
+        (["--spec-type", "draft-simple,draft-mtp"], "one draft context"),
+        (["--draft-max", 4, "--spec-ngram-mod-n-max", 8], "--spec-ngram-mod-n-max"),
+        (["--draft-max", "4,x"], "whole number"),
+        (["--draft-max", 2, "--draft-min", 4], "nobody would draft"),
+        (["--draft-max", 2, "--name", "a/b"], "--name"),
+        (["--grid", "phase-3", "--spec-ngram-mod-n-max", 8], "--spec-ngram-mod-n-max"),
+        (["--draft-max", 2, "--out", "/proc/x"], "--out"),
+        (["--spec-type", "draft-eagle3"], "--backend server"),
+        (["--draft-max", 2, "--server-bin", "x"], "--backend server"),
+        (["--draft-max", 2, "--one-at-a-time"], "--backend server"),
+        (["--draft-max", 2, "--backend", "server"], "--server-bin"),
+    ],
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else None,
+)
+def test_wrong_usage_is_told_in_a_sentence(
+    spectui: Spectui, sweep: Arguments, arguments: Arguments, told: str
+) -> None:
+    assert spectui(*sweep, *arguments) in {2, 3}
+    assert told in spectui.err
+    assert "Traceback" not in spectui.err
+
+
+def spawn(arguments: Arguments, home: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "spectui", *map(str, arguments)],
+        env={**os.environ, "SPECTUI_HOME": str(home)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.parametrize(
+    "stop", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda stop: stop.name
+)
+def test_whatever_ends_it_costs_one_cell(
+    spectui: Spectui, sweep: Arguments, home: Path, stop: signal.Signals
+) -> None:
+    arguments = [*sweep, "--draft-max", "2,3,4,6,8", "-n", 40]
+    child = spawn(arguments, home)
+    assert child.stderr is not None
+    for line in child.stderr:
+        if line.startswith("cell 4 of 11"):
+            break
+    child.send_signal(stop)
+    out, err = child.communicate()
+    if stop is signal.SIGKILL:
+        assert child.returncode == -stop
+    else:
+        assert child.returncode == 128 + stop, err
+        assert "the same command goes on from there" in err
+        document = json.loads(out)
+        assert document["interrupted"] is True
+        assert len(document["cells"]) >= 3
+    document = ran(spectui, *arguments)
+    assert "cell 3 of 11" not in spectui.err
+    assert document["n_cells_left"] == 0
+    assert {one["state"] for one in document["cells"]} == {"complete"}

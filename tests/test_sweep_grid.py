@@ -1,0 +1,240 @@
+"""Grids: what their files may say, the cells that come of them, and in which order."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.config import NgramKind
+from spectui.errors import BadInputError
+from spectui.sweep.axes import Axes, names
+from spectui.sweep.cells import Cell, Place
+from spectui.sweep.expand import expand
+from spectui.sweep.grid_file import find_grid, shipped_grids
+from spectui.sweep.order import n_loads, ordered
+from tests.support.sweep import DEFAULTS, PLACE, cell, ngram_cell, off_cell
+
+pytest_plugins = ["tests.support.cli_fixtures"]
+pytestmark = pytest.mark.usefixtures("home")
+
+DRAFTS = ("small", "smaller")
+
+
+def names_of(axes: Sequence[Axes], drafts: Sequence[str] = DRAFTS) -> list[str]:
+    return [one.name for one in expand(axes, drafts, DEFAULTS).cells]
+
+
+def test_every_combination_is_a_cell_and_off_is_added() -> None:
+    found = expand(
+        [Axes(draft_max=(2, 4), draft_p_min=(0.0, 0.5), temp=(0.0, 0.7))], DRAFTS, DEFAULTS
+    )
+    cells = [one.cell for one in found.cells]
+    assert len(cells) == len(set(cells)) == 2 + 2 * 2 * 2 * 2
+    assert [one.task.temp for one in cells if one.arm.is_off] == [0.0, 0.7]
+
+
+def test_alternatives_of_drafters_have_their_own_options() -> None:
+    axes = Axes(
+        spec_type=("ngram-mod", "ngram-simple,draft-simple"),
+        draft=(1,),
+        draft_max=(4, 8),
+        spec_ngram_mod_n_match=(16, 24),
+    )
+    assert [one.cell.arm.drafter for one in expand([axes], DRAFTS, DEFAULTS).cells] == [
+        "off",
+        "ngram-mod",
+        "ngram-mod",
+        "ngram-simple + small",
+        "ngram-simple + small",
+    ]
+
+
+def test_what_would_never_draft_is_left_out_and_told() -> None:
+    found = expand([Axes(draft=(1,), draft_max=(4, 64), draft_min=(0, 48))], DRAFTS, DEFAULTS)
+    assert len(found.cells) == 1 + 3
+    assert found.left_out == ("draft-min 48 above draft-max 4 would drop every draft",)
+
+
+def test_a_draft_that_was_not_given_is_left_out_and_told() -> None:
+    found = expand([Axes(name="second", draft=(2,))], ("small",), DEFAULTS)
+    assert not found.cells
+    assert found.left_out == ("second is for draft 2, and 1 given",)
+
+
+def test_equal_cells_of_several_entries_are_one_unless_they_are_reruns() -> None:
+    entries = [
+        Axes(name=name, draft=(1,), rerun=rerun)
+        for name, rerun in zip("abc", (0, 0, 1), strict=True)
+    ]
+    found = expand(entries, DRAFTS, DEFAULTS)
+    assert [(one.name, one.cell.rerun) for one in found.cells] == [("off", 0), ("a", 0), ("c", 1)]
+
+
+def test_drafts_of_other_kinds_draft_as_their_files_do() -> None:
+    defaults = replace(DEFAULTS, readers={"small": None, "smaller": "draft-eagle3"})
+    found = expand([Axes(draft_max=(4,))], DRAFTS, defaults)
+    speculations = [one.cell.speculation for one in found.cells]
+    assert [one.reader for one in speculations if one] == [None, "draft-eagle3"]
+    named = expand([Axes(spec_type=("draft-eagle3", "draft-simple"))], DRAFTS, defaults)
+    assert [one.cell.arm.draft for one in named.cells] == [None, "smaller", "small"]
+    assert len(named.left_out) == 2
+
+
+def test_axes_of_the_command_line_replace_those_of_an_entry() -> None:
+    entry = Axes(draft=(1,), draft_max=(2, 4), temp=(0.5,))
+    assert entry.with_typed({"draft_max": (8,)}) == Axes(draft=(1,), draft_max=(8,), temp=(0.5,))
+    other = entry.with_typed({"spec_type": ("ngram-mod",), "spec_ngram_mod_n_match": (16,)})
+    assert other == Axes(spec_type=("ngram-mod",), spec_ngram_mod_n_match=(16,), temp=(0.5,))
+    assert entry.with_typed({"spec_ngram_mod_n_match": (16,)}) == entry
+
+
+def test_names_tell_values() -> None:
+    axes = Axes(
+        name="max {draft-max} at {draft-p-min}", draft=(1,), draft_max=(4,), draft_p_min=(0.5,)
+    )
+    assert names_of([axes]) == ["off", "max 4 at 0.5"]
+
+
+def test_names_tell_settings_where_several_have_the_same() -> None:
+    axes = Axes(name="mine", draft=(1,), draft_max=(2, 4), temp=(0.0, 1.0))
+    assert set(names_of([axes])) == {
+        "off",
+        "mine (small: max 2, min 0, p_min 0.00)",
+        "mine (small: max 4, min 0, p_min 0.00)",
+    }
+
+
+def test_cache_types_go_along_with_one_another() -> None:
+    axes = Axes(draft=(1,), cache_type_k=("f16", "q8_0"), cache_type_v=("f16", "q8_0"))
+    places = {one.cell.place for one in expand([axes], DRAFTS, DEFAULTS).cells}
+    assert {(one.cache_type_k, one.cache_type_v) for one in places} == {
+        ("f16", "f16"),
+        ("q8_0", "q8_0"),
+    }
+
+
+@pytest.mark.parametrize("grid", shipped_grids(), ids=lambda grid: grid.name)
+def test_shipped_grids_expand_with_one_draft_and_with_two(grid: object) -> None:
+    found = find_grid(getattr(grid, "name", ""))
+    for drafts in (DRAFTS, DRAFTS[:1]):
+        cells = expand(found.cells, drafts, DEFAULTS).cells
+        assert any(not one.cell.arm.is_off for one in cells)
+        assert any(one.cell.arm.is_off for one in cells)
+        assert "{" not in "".join(one.name for one in cells)
+
+
+def test_the_matrix_of_19_has_19_cells() -> None:
+    cells = expand(find_grid("notes-19").cells, DRAFTS, DEFAULTS).cells
+    assert len(cells) == 19
+    assert {one.name: one.cell.rerun for one in cells if one.cell.rerun} == {
+        "baseline-rerun": 1,
+        "ngcache-rerun": 1,
+    }
+    kinds = [one.cell.speculation.kind for one in cells if one.cell.speculation is not None]
+    assert {kind: kinds.count(kind) for kind in kinds} == {
+        "ngram-cache": 4,
+        "ngram-mod": 7,
+        "model": 5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[[cells]]\ndraft-mx = [4]", "draft-mx"),
+        ("cells = []", "length >= 1"),
+        ('description = "x"', "cells"),
+        ("[[cells]]\ndraft-max = [0]", ">= 1"),
+        ('[[cells]]\nspec-type = ["ngram-modd"]', "ngram-modd"),
+        ('[[cells]]\nspec-type = ["draft-simple,draft-eagle3"]', "one draft context"),
+        ('[[cells]]\nspec-type = ["none,ngram-mod"]', "none"),
+        ('[[cells]]\nspec-type = ["ngram-mod"]\ndraft-max = [4]', "draft-max is an option of"),
+        ("[[cells]", "not valid TOML"),
+        ("a = \xff", "not valid TOML"),
+    ],
+    ids=[
+        "unknown key",
+        "no cells",
+        "without cells",
+        "out of range",
+        "unknown drafter",
+        "two draft contexts",
+        "nobody and somebody",
+        "option of another drafter",
+        "no TOML",
+        "no UTF-8",
+    ],
+)
+def test_a_malformed_file_is_refused_by_name(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "mine.toml"
+    whole = text if "description" in text else f'description = "x"\n{text}'
+    path.write_bytes(whole.encode("latin-1"))
+    with pytest.raises(BadInputError) as caught:
+        find_grid(str(path))
+    assert str(path) in str(caught.value)
+    assert told in str(caught.value)
+
+
+def test_an_unknown_key_is_refused_with_what_there_is(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('description = "x"\n[[cells]]\nwarp = [4]')
+    with pytest.raises(BadInputError) as caught:
+        find_grid(str(path))
+    assert all(name in str(caught.value) for name in names())
+
+
+def test_own_grids_lie_in_the_configuration_folder(home: Path) -> None:
+    folder = home / "config" / "grids"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text('description = "x"\n[[cells]]\ndraft-max = [4]')
+    assert find_grid("mine").cells[0].draft_max == (4,)
+    with pytest.raises(BadInputError, match="mine, notes-19"):
+        find_grid("yours")
+
+
+places = st.builds(
+    Place, threads=st.integers(1, 3), cache_type_k=st.just("f16"), cache_type_v=st.just("f16")
+)
+cells = st.one_of(
+    st.builds(cell, st.integers(1, 5), draft=st.sampled_from(DRAFTS), place=places),
+    st.builds(off_cell, places),
+    st.just(ngram_cell(NgramKind.MOD)),
+)
+
+
+@given(
+    found=st.lists(cells, min_size=1, max_size=30),
+    seed=st.integers(0, 9),
+    repeats=st.integers(1, 3),
+)
+def test_every_cell_is_visited_once_per_repeat_with_few_loads(
+    found: list[Cell], seed: int, repeats: int
+) -> None:
+    unique = set(found)
+    visits = ordered(found, repeats, seed)
+    assert len(visits) == len(set(visits)) == repeats * len(unique)
+    assert ordered(reversed(found), repeats, seed) == visits
+    n_places = len({one.place for one in unique})
+    for repeat in range(repeats):
+        one_pass = visits[repeat * len(unique) : (repeat + 1) * len(unique)]
+        assert {visit.cell for visit in one_pass} == unique
+        assert n_loads(one_pass) == n_places
+        for place in {one.place for one in unique}:
+            there = [
+                v.cell.arm.draft for v in one_pass if v.cell.place == place and v.cell.arm.draft
+            ]
+            changes = sum(a != b for a, b in itertools.pairwise(there))
+            assert changes <= max(0, len(set(there)) - 1)
+
+
+def test_the_order_is_random() -> None:
+    found = [cell(draft_max) for draft_max in range(1, 30)]
+    orders = {ordered(found, 1, seed) for seed in range(5)}
+    assert len(orders) == 5
+    first, second = ordered(found, 2, 0)[:29], ordered(found, 2, 0)[29:]
+    assert [v.cell for v in first] != [v.cell for v in second]
+    assert found[0].place == PLACE

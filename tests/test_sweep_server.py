@@ -1,0 +1,141 @@
+"""``spectui sweep --backend server``: the real llama-server, and what is none."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.support.cli import Spectui
+from tests.support.eagle3 import write_eagle3
+from tests.support.models import CLOSE_DRAFT, ROUGH_DRAFT, TARGET, TinyPath
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+pytestmark = [pytest.mark.server, pytest.mark.usefixtures("home")]
+
+Arguments = list[object]
+_COUNTS = ("n_drafted", "n_accepted")
+
+
+@pytest.fixture
+def sweep(tiny: TinyPath, prompts: Path) -> Arguments:
+    drafts = ["-md", tiny(CLOSE_DRAFT), "-md", tiny(ROUGH_DRAFT)]
+    return [
+        *("sweep", "-m", tiny(TARGET), *drafts, "-c", 256, "-t", 1, "-n", 12),
+        *("--prompts", prompts, "--json", "-", "--draft-max", 4, "--draft-p-min", 0.1),
+    ]
+
+
+@pytest.fixture
+def served(sweep: Arguments, llama_server_binary: Path) -> Arguments:
+    return [*sweep, "--backend", "server", "--server-bin", llama_server_binary]
+
+
+def ran(spectui: Spectui, *arguments: object) -> dict[str, Any]:
+    assert spectui(*arguments) == 0, spectui.err
+    document: dict[str, Any] = json.loads(spectui.out)
+    assert not [one for one in psutil.Process().children() if "llama-server" in one.name()]
+    return document
+
+
+def counts(document: dict[str, Any]) -> dict[str, list[list[int]]]:
+    return {
+        cell["name"]: [[run[key] for key in _COUNTS] for run in cell["runs"]]
+        for cell in document["cells"]
+    }
+
+
+def test_the_server_counts_what_the_engine_counts(
+    spectui: Spectui, sweep: Arguments, served: Arguments
+) -> None:
+    through_server = ran(spectui, *served)
+    assert through_server["backend"] == "server"
+    assert through_server["server"]["path"] == str(served[-1])
+    in_process = ran(spectui, *sweep)
+    assert in_process["backend"] == "engine"
+    assert in_process["name"] != through_server["name"]
+    assert counts(through_server) == counts(in_process)
+    ran(spectui, *served)
+    assert "nothing is left to measure" in spectui.err
+
+
+def test_drafts_that_only_the_server_runs_take_part(
+    spectui: Spectui, served: Arguments, tmp_path: Path
+) -> None:
+    draft = tmp_path / "eagle3.gguf"
+    write_eagle3(TARGET, draft)
+    document = ran(spectui, *served, "-md", draft)
+    cells = {cell["config"]["drafter"]: cell for cell in document["cells"]}
+    assert cells["eagle3"]["n_drafted"] > 0
+    assert cells["eagle3"]["state"] == "complete"
+    assert spectui(*served, "-md", draft, "--spec-type", "draft-eagle3", "--dry-run") == 0
+    assert json.loads(spectui.out)["n_cells"] == 2
+    assert "drafts as draft-simple, and not as draft-eagle3" in spectui.err
+
+
+def test_one_server_at_a_time_measures_the_same(spectui: Spectui, served: Arguments) -> None:
+    both = ran(spectui, *served, "--keep-both", "--name", "both")
+    single = ran(spectui, *served, "--one-at-a-time", "--name", "single")
+    assert counts(both) == counts(single)
+
+
+def test_a_binary_that_is_none_ends_it(
+    spectui: Spectui, sweep: Arguments, tmp_path: Path, llama_server_binary: Path
+) -> None:
+    gone = tmp_path / "gone"
+    assert spectui(*sweep, "--backend", "server", "--server-bin", gone) == 5
+    assert str(gone) in spectui.err
+    assert llama_server_binary.exists()
+
+
+def test_a_server_that_never_starts_ends_it(
+    spectui: Spectui, served: Arguments, tmp_path: Path
+) -> None:
+    target = tmp_path / "broken.gguf"
+    target.write_bytes(b"GGUF" + bytes(64))
+    arguments = [target if served[index - 1] == "-m" else one for index, one in enumerate(served)]
+    assert spectui(*arguments) == 5
+    assert spectui.err.count("error: ") == 1
+
+
+def test_a_draft_that_the_server_refuses_is_a_row(
+    spectui: Spectui, served: Arguments, tmp_path: Path
+) -> None:
+    draft = tmp_path / "broken.gguf"
+    draft.write_bytes(b"GGUF" + bytes(64))
+    document = ran(spectui, *served, "-md", draft)
+    states = {cell["name"]: cell["state"] for cell in document["cells"]}
+    assert [name for name, state in states.items() if state == "failed"] == [
+        name for name in states if name.startswith("broken")
+    ]
+
+
+@pytest.mark.parametrize(
+    "stop", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda stop: stop.name
+)
+def test_no_server_outlives_it(served: Arguments, home: Path, stop: signal.Signals) -> None:
+    arguments = [*served, "-n", 200, "--draft-max", "2,4,8,12"]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "spectui", *map(str, arguments)],
+        env={**os.environ, "SPECTUI_HOME": str(home)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert child.stderr is not None
+    for line in child.stderr:
+        if line.startswith("cell 3 of "):
+            break
+    servers = psutil.Process(child.pid).children(recursive=True)
+    assert servers
+    child.send_signal(stop)
+    child.communicate()
+    assert child.returncode == (-stop if stop is signal.SIGKILL else 128 + stop)
+    _gone, alive = psutil.wait_procs(servers, timeout=20)
+    assert not alive

@@ -1,0 +1,141 @@
+"""Sweeps as they are kept: whatever happens to the process, at most one cell is lost."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spectui.errors import BadInputError
+from spectui.sweep.order import Visit
+from spectui.sweep.record import VisitRecord, VisitState
+from spectui.sweep.store import SweepStore
+from tests.support.sweep import cell, failed, ngram_cell, off_cell, record
+
+pytest_plugins = ["tests.support.cli_fixtures"]
+pytestmark = pytest.mark.usefixtures("home")
+
+SPEC = {"machine": "this", "prompts": "those"}
+RECORDS = (record(cell(4)), record(ngram_cell()), failed(off_cell()))
+
+
+def written() -> Path:
+    with SweepStore("s", SPEC) as store:
+        for one in RECORDS:
+            store.append(one)
+        return store.path
+
+
+def started(record: VisitRecord) -> VisitRecord:
+    return VisitRecord(visit=record.visit, state=VisitState.STARTED)
+
+
+def test_what_was_written_is_read_again() -> None:
+    written()
+    with SweepStore("s", SPEC) as store:
+        assert store.records == RECORDS
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=12)
+@given(kept=st.floats(0, 1))
+def test_a_file_cut_off_anywhere_loses_one_record_at_most(home: Path, kept: float) -> None:
+    path = home / "data" / "sweeps" / "s" / "cells.jsonl"
+    path.unlink(missing_ok=True)
+    written()
+    content = path.read_bytes()
+    cut = content[: round(kept * len(content))]
+    path.write_bytes(cut)
+    n_whole = max(0, cut.count(b"\n") - 1)
+    told: list[str] = []
+    with SweepStore("s", SPEC, say=told.append) as store:
+        assert store.records == RECORDS[:n_whole]
+        assert bool(told) == (not cut.endswith(b"\n") and bool(cut))
+        store.append(record(cell(16)))
+    with SweepStore("s", SPEC) as store:
+        assert store.records == (*RECORDS[:n_whole], record(cell(16)))
+
+
+def test_a_damaged_line_is_passed_over_and_told() -> None:
+    path = written()
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:2], b"\xff{]\n", *lines[3:]]))
+    told: list[str] = []
+    with SweepStore("s", SPEC, say=told.append) as store:
+        assert store.records == (RECORDS[0], RECORDS[2])
+    assert told == [f"{path}: line 3 is damaged and passed over"]
+
+
+def test_what_does_not_compare_is_refused() -> None:
+    written()
+    with pytest.raises(BadInputError, match="another prompts"):
+        SweepStore("s", {**SPEC, "prompts": "others"})
+    with SweepStore("s", SPEC) as store:
+        assert store.records == RECORDS
+
+
+def test_beginning_anew_keeps_the_old_aside() -> None:
+    path = written()
+    old = path.read_bytes()
+    for number in (1, 2):
+        with SweepStore("s", SPEC, restart=True) as store:
+            assert store.records == ()
+        assert path.with_name(f"cells.{number}.jsonl").exists()
+    assert path.with_name("cells.1.jsonl").read_bytes() == old
+
+
+def test_one_process_at_a_time() -> None:
+    with SweepStore("s", SPEC), pytest.raises(BadInputError, match="another spectui"):
+        SweepStore("s", SPEC)
+    SweepStore("s", SPEC).close()
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\nb", "x" * 300])
+def test_names_that_are_no_folders_are_refused(name: str) -> None:
+    with pytest.raises(BadInputError, match="--name"):
+        SweepStore(name, SPEC)
+
+
+def test_a_file_that_is_none_is_refused(home: Path) -> None:
+    path = home / "data" / "sweeps" / "s" / "cells.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("hello\n")
+    with pytest.raises(BadInputError, match="no sweep"):
+        SweepStore("s", SPEC)
+    assert path.read_text() == "hello\n"
+
+
+def test_a_cell_that_ends_the_process_twice_counts_as_failed() -> None:
+    one = RECORDS[0]
+    for attempt in range(2):
+        with SweepStore("s", SPEC) as store:
+            assert store.record_of(one.visit) is None, attempt
+            store.append(started(one))
+    with SweepStore("s", SPEC) as store:
+        found = store.record_of(one.visit)
+        assert found is not None
+        assert found.state is VisitState.FAILED
+        assert "2 times" in str(found.error)
+        store.append(one)
+        assert store.record_of(one.visit) == one
+
+
+def test_an_interruption_does_not_count_as_an_attempt() -> None:
+    one = RECORDS[0]
+    with SweepStore("s", SPEC) as store:
+        for _attempt in range(3):
+            store.append(started(one))
+            store.append(replace(started(one), state=VisitState.INTERRUPTED))
+        assert store.record_of(one.visit) is None
+        assert store.records == ()
+
+
+def test_what_has_failed_stays_so_until_a_repetition_ends() -> None:
+    one = RECORDS[2]
+    visit = Visit(cell=one.visit.cell, repeat=0)
+    with SweepStore("s", SPEC) as store:
+        store.append(one)
+        store.append(started(one))
+        assert store.record_of(visit) == one
+        store.append(record(visit.cell))
+        assert store.record_of(visit) == record(visit.cell)

@@ -1,0 +1,195 @@
+"""What records amount to: sums, tables, CSV, Markdown, and which plots there are."""
+
+import csv
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+
+from spectui.sweep.cells import Cell
+from spectui.sweep.csv_files import results_csv, summary_csv
+from spectui.sweep.flattening import flattenings
+from spectui.sweep.markdown import report
+from spectui.sweep.plots.charts import Bars, Lines, charts
+from spectui.sweep.plots.drawing import _apart, draw
+from spectui.sweep.record import VisitRecord
+from spectui.sweep.summary import (
+    Against,
+    CellSummary,
+    against_off,
+    best_per_category,
+    best_per_drafter,
+    summarise,
+)
+from spectui.sweep.tables import remarks, sheets
+from tests.support.sweep import TASK, cell, failed, named, ngram_cell, off_cell, record
+
+SPEEDS = {2: 1.1, 4: 1.3, 8: 1.31, 16: 1.0}
+
+
+def summaries(*records: VisitRecord) -> tuple[CellSummary, ...]:
+    cells = dict.fromkeys(one.visit.cell for one in records)
+    return summarise(named(*cells), records)
+
+
+def ladder(drafts: Sequence[str] = ("draft",)) -> tuple[CellSummary, ...]:
+    return summaries(
+        record(off_cell(), 1.0),
+        *(record(cell(n, draft=draft), speed) for draft in drafts for n, speed in SPEEDS.items()),
+    )
+
+
+def test_sums_and_speedup_over_repeats() -> None:
+    one = cell(4)
+    found = summaries(record(one, 1.2), record(one, 1.4, repeat=1))[0]
+    assert (found.n_repeats, found.totals.n_drafted, found.totals.n_accepted) == (2, 320, 128)
+    assert found.totals.acceptance_rate == pytest.approx(0.4)
+    assert found.totals.mean_accepted_length == pytest.approx(1 + 128 / (16 * 24))
+    assert found.speedup is not None
+    assert (found.speedup.n_pairs, found.speedup.n_prompts) == (16, 8)
+    assert found.speedup.estimate == pytest.approx(1.29, abs=0.02)
+
+
+def test_fewer_than_six_prompts_have_no_interval_and_say_why() -> None:
+    found = summaries(record(cell(4), n_prompts=5))
+    assert found[0].speedup is not None
+    assert found[0].speedup.low is None
+    assert against_off(found[0].speedup) is Against.UNKNOWN
+    assert any("at least 6 prompts, measured: 5" in told for told in remarks(found))
+
+
+def test_what_is_not_told_apart_from_off_is_named() -> None:
+    found = summaries(record(cell(2), 1.2), record(cell(4), 1.0), record(cell(8), 0.8))
+    told = " ".join(remarks(found))
+    assert "Faster than off: draft: max 2" in told
+    assert "Not told apart from off (the interval holds 1): draft: max 4" in told
+    assert "Slower than off: draft: max 8" in told
+
+
+def test_a_failed_cell_is_a_row_with_its_reason() -> None:
+    found = summaries(record(cell(2)), failed(cell(4), "no room"))
+    assert [row[-1] for row in sheets(found)[0].rows] == ["", "failed"]
+    assert any("no room" in told for told in remarks(found))
+    assert "no room" in summary_csv(found)
+
+
+def test_best_of_each_drafter_and_category() -> None:
+    found = (*ladder(), *summaries(record(ngram_cell(), 1.05)))
+    best = best_per_drafter(found)
+    assert list(best) == ["draft", "ngram-simple"]
+    assert best["draft"].cell == cell(8)
+    categories = best_per_category(found)
+    assert [one.category for one in categories] == ["c0", "c1", "c2", "c3"]
+    assert {one.summary.cell for one in categories} == {cell(8)}
+
+
+def test_where_the_curve_flattens() -> None:
+    found = {one.category: one for one in flattenings(ladder())}
+    assert set(found) == {None, "c0", "c1", "c2", "c3"}
+    assert (found[None].best, found[None].flattens_at) == (8, 4)
+
+
+def test_columns_tell_what_names_do_not() -> None:
+    longer = replace(TASK, prompt_length=512)
+    found = summaries(record(cell(4)), record(cell(4, task=longer)))
+    sheet = sheets(found)[0]
+    assert sheet.headings[1] == "prompt"
+    assert [row[1] for row in sheet.rows] == ["own", "512"]
+
+
+def test_csv_has_a_row_per_cell_and_prompt() -> None:
+    one, two = cell(4), ngram_cell()
+    records = [record(one), record(one, repeat=1), record(two), failed(off_cell(), 'a "reason"')]
+    cells = named(one, two, off_cell())
+    rows = list(csv.DictReader(StringIO(results_csv(cells, records))))
+    assert len(rows) == 3 * 8 + 1
+    assert {row["draft-max"] for row in rows} == {"4", ""}
+    assert rows[-1]["error"] == 'a "reason"'
+    assert sum(int(row["n_drafted"] or 0) for row in rows) == 24 * 20
+
+
+def test_markdown_tables_hold_any_name() -> None:
+    odd = named(cell(4))[0]
+    found = summarise([replace(odd, name="a|b_c<d>")], [record(cell(4))])
+    text = report("t", ["f"], sheets(found), remarks(found), {"caption": "x.svg"})
+    assert "| a\\|b\\_c\\<d\\> |" in text
+    assert "![caption](x.svg)" in text
+    n_bars = {line.replace("\\|", "").count("|") for line in text.splitlines() if line[:1] == "|"}
+    assert len(n_bars) > 0
+
+
+def slugs(found: Sequence[CellSummary]) -> list[str]:
+    return [chart.slug for chart in charts(found)]
+
+
+def test_there_are_only_plots_that_there_is_data_for() -> None:
+    assert slugs(summaries(record(off_cell()))) == []
+    assert slugs(summaries(record(cell(4)))) == ["speedup-by-category"]
+    assert slugs(ladder(["draft", "thin"])) == [
+        "speedup-by-draft-max",
+        "acceptance-by-draft-max",
+        "speedup-by-draft",
+        "speedup-by-category",
+    ]
+
+
+def test_other_axes_are_panels() -> None:
+    found = summaries(*(record(cell(n, p_min=p)) for n in (2, 4) for p in (0.0, 0.5, 0.9)))
+    chart = charts(found)[0]
+    assert isinstance(chart, Lines)
+    assert [panel.title for panel in chart.panels] == [
+        "draft-p-min 0",
+        "draft-p-min 0.5",
+        "draft-p-min 0.9",
+    ]
+    assert [point.x for point in chart.panels[0].series[0].points] == [2, 4]
+
+
+def _with_lengths() -> tuple[CellSummary, ...]:
+    tasks = [replace(TASK, prompt_length=n) for n in (128, 512)]
+    found: list[Cell] = [cell(n, task=task) for n in (2, 4) for task in tasks]
+    return summaries(*(record(one, 1.2) for one in found))
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+@pytest.mark.parametrize(
+    "found", [ladder(["draft", "thin", "other"]), _with_lengths()], ids=["ladder", "lengths"]
+)
+def test_plots_are_drawn(found: Sequence[CellSummary], kind: str) -> None:
+    for chart in charts(found):
+        content = draw(chart, "svg" if kind == "svg" else "png")
+        if kind == "png":
+            assert content.startswith(b"\x89PNG")
+            continue
+        text = content.decode()
+        assert chart.title in text, "text stays text"
+        labels = (
+            [bar.label for bar in chart.bars]
+            if isinstance(chart, Bars)
+            else [series.label for panel in chart.panels for series in panel.series]
+        )
+        assert all(label in text for label in labels)
+
+
+def test_equal_plots_are_equal_files() -> None:
+    chart = charts(ladder())[0]
+    assert draw(chart, "svg") == draw(chart, "svg")
+
+
+def test_ngram_drafters_that_draft_nothing_are_noise() -> None:
+    one = record(ngram_cell(), 1.3)
+    nothing = tuple(replace(run, on=replace(run.on, n_drafted=0, n_accepted=0)) for run in one.runs)
+    found = summaries(replace(one, runs=nothing), record(cell(4), 1.1))
+    assert list(best_per_drafter(found)) == ["draft"]
+    assert {best.summary.cell for best in best_per_category(found)} == {cell(4)}
+    assert any("Nothing was drafted by ngram-simple" in told for told in remarks(found))
+
+
+def test_labels_are_moved_apart_and_stay_inside() -> None:
+    placed = _apart({str(n): 0.97 for n in range(8)})
+    heights = sorted(placed.values())
+    assert all(b - a > 0.05 for a, b in itertools.pairwise(heights))
+    assert heights[0] >= 0
+    assert heights[-1] <= 1
