@@ -11,6 +11,7 @@ import pytest
 from spectui.config import ContextOptions, ModelOptions, Schedule, SpeculationConfig
 from spectui.errors import BadInputError
 from spectui.export import Dialect, server_command
+from spectui.export.words import divide
 from spectui.tune.outcome import Outcome
 from spectui.tune.stored import to_plain
 from spectui.tune.study import OUTCOME, TuningStudy
@@ -46,7 +47,7 @@ def test_a_study_is_exported_as_tune_printed_it(spectui: Spectui, tuned: dict[st
     assert spectui("export", name[:6], "--format", "json") == 0
     assert json.loads(spectui.out)["arguments"] == tuned["flags"]
     assert spectui("export", name, "--format", "args") == 0
-    assert [w for w in spectui.out.splitlines() if w[0] != "#"] == tuned["flags"]
+    assert spectui.out.splitlines() == tuned["flags"]
 
 
 def test_a_verdict_to_use_it_is_exported_with_its_setting(spectui: Spectui, home: Path) -> None:
@@ -123,21 +124,20 @@ def test_a_storage_that_cannot_be_used_is_bad_input(spectui: Spectui) -> None:
     [
         pytest.param(
             [],
-            "llama-server -m /m/t.gguf -ot exps=CPU --spec-draft-model /m/d.gguf --spec-type "
-            "draft-simple --spec-draft-n-max 8 --spec-draft-n-min 0 --spec-draft-p-min 0.0 --jinja "
-            "-np 2",
+            "llama-server -m /m/t.gguf -md /m/d.gguf --spec-type draft-simple --spec-draft-n-max 8 "
+            "--spec-draft-n-min 0 --spec-draft-p-min 0.75 -ot exps=CPU --jinja -np 2",
             id="current",
         ),
         pytest.param(
             ["--dialect", "llama.cpp-legacy"],
-            "llama-server -m /m/t.gguf -ot exps=CPU -md /m/d.gguf --draft-max 8 --draft-min 0 "
-            "--draft-p-min 0.0 --jinja -np 2",
+            "llama-server -m /m/t.gguf -md /m/d.gguf --draft-max 8 --draft-min 0 "
+            "--draft-p-min 0.75 -ot exps=CPU --jinja -np 2",
             id="legacy",
         ),
         pytest.param(
             ["--dialect", "ik"],
-            "llama-server -m /m/t.gguf -ot exps=CPU -md /m/d.gguf --spec-type "
-            "draft:n_max=8,n_min=0,p_min=0.0 --jinja -np 2",
+            "llama-server -m /m/t.gguf -md /m/d.gguf --spec-type draft:n_max=8,n_min=0,p_min=0.75 "
+            "-ot exps=CPU --jinja -np 2",
             id="ik",
         ),
     ],
@@ -148,8 +148,8 @@ def test_a_command_is_rewritten_and_nothing_is_added(
     assert spectui("export", "--from", COMMAND, *arguments) == 0
     assert spectui.out == f"{line}\n"
     assert spectui.err == (
-        "mind that the command gives no --draft-p-min: today's default is 0 (until spring 2026 it "
-        "was 0.75)\n"
+        "mind that the command gives no --draft-p-min, whose default was 0.75 until spring 2026 "
+        "and is 0.0 since: 0.75 is written out\n"
     )
 
 
@@ -158,8 +158,8 @@ def test_what_a_command_says_is_kept_in_other_words(spectui: Spectui) -> None:
         "llama-server -m t.gguf -c 512 -ngl 20 --no-mmap --n-cpu-moe 2 -fa -t 8 -ctk q8_0 -b 64"
     )
     assert spectui("export", "--from", command) == 0
-    words = "-m t.gguf -ngl 20 --n-cpu-moe 2 -ctk q8_0 --load-mode none -c 512 -b 64 -fa on -t 8"
-    assert spectui.out == f"{OFF}\nllama-server {words}\n"
+    words = "-m t.gguf -c 512 -ngl 20 --load-mode none --n-cpu-moe 2 -fa on -t 8 -ctk q8_0 -b 64"
+    assert spectui.out == f"llama-server {words}\n"
     assert spectui("export", "--from", command, "--dialect", "ik") == 0
     found = shlex.split(spectui.out.splitlines()[-1])
     assert "--no-mmap" in found
@@ -169,9 +169,64 @@ def test_what_a_command_says_is_kept_in_other_words(spectui: Spectui) -> None:
 def test_what_a_command_leaves_to_the_server_stays_left(spectui: Spectui) -> None:
     command = "llama-server -m t.gguf -c 0 -ngl auto -fa auto -t -1 --metrics"
     assert spectui("export", "--from", command) == 0
-    assert spectui.out.splitlines()[-1] == (
-        "llama-server -m t.gguf -fa auto --ctx-size 0 --gpu-layers auto --metrics"
+    assert spectui.out == f"{command}\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "CUDA_VISIBLE_DEVICES=0,1 LLAMA_API_KEY=k numactl -N 0 /opt/x/llama-server -m m.gguf -c 3",
+        "llama serve -m m.gguf --temp -0.5 -t 1 -tb 0",
+        "llama-server -m m.gguf -ngl -1 -ngld -2 --cpu-moe -ot a=CUDA0 -lm mlock -lm none",
+        "llama-server -hf a/b:Q4_K_M -c 0",
+        "llama-server --models-dir /m -c 4096",
+        "llama-server -m m.gguf -md e.gguf --spec-type draft-eagle3",
+        "llama-server -m m.gguf -md dflash.gguf",
+    ],
+)
+def test_what_is_right_comes_back_as_it_stands(spectui: Spectui, command: str) -> None:
+    assert spectui("export", "--from", command) == 0
+    assert spectui.out == f"{command}\n"
+    assert spectui.err == ""
+
+
+@pytest.mark.parametrize("format_", ["llama-server", "args", "env", "ini", "llama-swap", "json"])
+def test_an_export_is_read_back(spectui: Spectui, format_: str, tmp_path: Path) -> None:
+    command = (
+        "CUDA_VISIBLE_DEVICES=1 llama-server -m '/m/a b.gguf' --alias 'it'\"'\"'s $5' -np 2 "
+        "--jinja --no-kv-offload -ngl 20"
     )
+    assert spectui("export", "--from", command, "--format", "json") == 0
+    wanted = json.loads(spectui.out)
+    out = tmp_path / f"FILE.{'yaml' if format_ == 'llama-swap' else format_}"
+    assert spectui("export", "--from", command, "--format", format_, "--out", out) == 0
+    assert spectui("export", "--from", out, "--format", "json") == 0
+    found = json.loads(spectui.out)
+    assert server_words(found["arguments"]) == server_words(wanted["arguments"])
+    has_environment = format_ not in {"args", "ini"}
+    assert found["environment"] == ({"CUDA_VISIBLE_DEVICES": "1"} if has_environment else {})
+
+
+def test_a_terminal_is_spared_what_it_would_act_on(
+    spectui: Spectui, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["export", "--from", "llama-server -m m.gguf --alias '\x1b[31m'"]
+    assert spectui(*command) == 0
+    assert "\x1b[31m" in spectui.out
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert spectui(*command) == 3
+    assert "\x1b" not in spectui.out + spectui.err
+    assert "add --out FILE" in spectui.err
+
+
+def server_words(arguments: list[str]) -> list[tuple[str, tuple[str, ...]]]:
+    return [(given.name, given.values) for given in divide(arguments)]
+
+
+@pytest.mark.parametrize("command", ["llama-server", "llama-server -c 5"])
+def test_a_command_that_serves_nothing_is_refused(spectui: Spectui, command: str) -> None:
+    assert spectui("export", "--from", command) == 3
+    assert "the command names no model; add -m FILE" in spectui.err
 
 
 def test_auto_asks_the_binary(spectui: Spectui, tmp_path: Path) -> None:
@@ -185,9 +240,9 @@ def test_auto_asks_the_binary(spectui: Spectui, tmp_path: Path) -> None:
 
 def test_what_the_binary_does_not_take_is_named(spectui: Spectui, tmp_path: Path) -> None:
     binary = write_binary(tmp_path / "llama-server", CURRENT)
-    command = "llama-server -m t.gguf --mlock"
+    command = "llama-server -m t.gguf --mlock --worm-hole"
     assert spectui("export", "--from", command, "--server-bin", binary) == 3
-    assert f"error: {binary} does not take --mlock; leave it out" in spectui.err
+    assert f"error: {binary} does not take --worm-hole; leave it out" in spectui.err
     assert spectui.out == ""
 
 
@@ -239,7 +294,7 @@ def test_a_model_is_never_overwritten(spectui: Spectui, tmp_path: Path) -> None:
         (["--from", COMMAND, "--force"], "--force is for --out FILE"),
         (["--from", COMMAND, "--format", "xml"], "--format"),
         (["--from", COMMAND, "--dialect", "new"], "--dialect"),
-        (["--from", "llama-server -m a -c many"], "many"),
+        (["--from", "llama-server -m a -md d --draft-max many"], "many"),
     ],
 )
 def test_wrong_usage(spectui: Spectui, arguments: list[str], message: str) -> None:

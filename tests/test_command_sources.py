@@ -102,13 +102,55 @@ def test_a_script_with_arguments_of_its_caller(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("llama-server -m a 2>&1 | tee log", "-m a"),
+        ("llama-server -m a > 'my log' 2>&1 &\nPID=$!\nsleep 5", "-m a"),
+        ("llama-server -m a &>> log -c 5 </dev/null", "-m a -c 5"),
+        ("cd /m && exec llama-server -m a; echo $?", "-m /m/a"),
+        ("A=(-m a # b\n  -c 5\n)\nA+=('x y')\nllama-server \"${A[@]}\" -v", "-m a -c 5 'x y' -v"),
+        (': "${C_:=5}"\nllama-server -m a -c $C_ -ngl ${N_-9}', "-m a -c 5 -ngl 9"),
+        ("if [ -z $X_ ]; then\n  llama-server -m a\nfi", "-m a"),
+        ("llama-server -m a # b\n-c 5", "-m a -c 5"),
+        # In the midst of a word these are nothing for the shell to people who forget quotes.
+        (
+            "llama-server -m a -ot x|y=CPU --samplers top_k;min_p",
+            "-m a -ot 'x|y=CPU' --samplers 'top_k;min_p'",
+        ),
+        (
+            "llama-server --api-key '~/k' --alias \"~/a\" --path \\~/b",
+            "--api-key '~/k' --alias '~/a' --path '~/b'",
+        ),
+    ],
+)
+def test_what_a_shell_does_beside_starting_it(text: str, words: str) -> None:
+    assert shlex.join(words_of(text)) == words
+
+
+def test_home_is_where_no_quotes_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/h")
+    assert words_of("M=~/m\nllama-server -m $M") == ("-m", "/h/m")
+    assert words_of("llama-server -m ~/m --path ~ -a a~/b ~x") == (
+        *("-m", "/h/m", "--path", "/h", "-a", "a~/b", "~x"),
+    )
+
+
+@pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("llama-server -m $(ls *.gguf)", r"'\$\(', which the shell would replace"),
         ("llama-server -m `ls`", "'`', which the shell would replace"),
         ("llama-server -m $SPECTUI_NOBODY_SETS_THIS", "which is not set"),
-        ("llama-server -m m; rm -rf x", "'m?;', which is for the shell"),
-        ("A=(-m m)\nllama-server", r"'A=\(', which is for the shell|A=\(\.\.\.\)"),
+        ("llama-server -m m || llama-server -m n", "there are 2 commands"),
+        ("llama-server -m <(cat x)", r"'<\(cat', which is for the shell"),
+        ("llama-server -m m > >(tee x)", r"'>\(tee', which is for the shell"),
+        ("llama-server -m m <<X", "'<<X', which is for the shell"),
+        ("A=(-m m\nllama-server", r"the list A=\( has no end"),
+        ("if x; then M=a; fi\nllama-server -m $M", "only running it would tell"),
+        ("if x; then A+=(-c 5); fi\nllama-server -m m ${A[@]}", "only running it would tell"),
+        ("M=$(ls)\nllama-server -m $M", "only running it would tell"),
+        ("for m in a b; do llama-server -m $m_; done", "m_, which is not set"),
+        ("llama-server -m m \\\n  # -v \\\n  -c 5", "a remark stands between the lines"),
         ("llama-server -m a\nllama-server -m b", "there are 2 commands"),
         ("llama-server -c 5 -cd", "-cd lacks its value; write it"),
         ("llama-server --control-vector-layer-range 5", "lacks its values; write both"),
@@ -118,6 +160,8 @@ def test_a_script_with_arguments_of_its_caller(tmp_path: Path) -> None:
         ("pid:99999999999", "there is no process"),
         ("pid:one", "pid:one names no process"),
         ("/", "/ is a folder"),
+        ("/dev/null", "/dev/null is no regular file"),
+        ("-", "- is no command"),
         ("llama-server -hfd user/draft -m m", "-md FILE"),
         ("llama-server --models-preset x.ini", "starts a router .--models-preset x.ini"),
         ("llama-server --fim-qwen-7b-spec", "stands for a model of the hub"),
@@ -130,6 +174,12 @@ def test_what_cannot_be_read(text: str, reason: str) -> None:
 
 
 # Files
+
+
+LONG_MACROS = (
+    f"macros: {{x: '{'${y}' * 999}', y: '{'z' * 999}'}}\n"
+    "models: {a: {cmd: 'llama-server -m ${x}'}}"
+)
 
 
 @pytest.mark.parametrize(
@@ -150,6 +200,22 @@ def test_what_cannot_be_read(text: str, reason: str) -> None:
         ("a.yaml", "models: {a: {cmd: llama-server, env: 5}}", "", "names no model"),
         ("a.yaml", "services: {a: {image: llama.cpp, command: -m $NO_}}", "", "NO_, which is not"),
         ("a.yaml", "models: {a: {cmd: 'llama-server -m ${x}'}}", "", "which it does not define"),
+        (
+            "a.yaml",
+            "macros: {x: '${y}', y: '${x}'}\nmodels: {a: {cmd: 'llama-server -m ${x}'}}",
+            "",
+            "refer to each other without an end",
+        ),
+        (
+            "a.yaml",
+            LONG_MACROS,
+            "",
+            "more than 100000 characters",
+        ),
+        ("a.service", "[Service]\nExecStart=a -m b ; c\n", "", "several commands"),
+        ("a.service", "[Service]\nExecStart=python3 -m x\n", "", "python3, which is no llama-"),
+        ("a.yaml", "models: {a: {cmd: vllm serve x}}", ":a", "vllm, which is no llama-server"),
+        ("a.yaml", "services: {a: {image: llama.cpp, extends: b}}", "", "docker compose config"),
         ("a.ini", "[a]\nmodel=a\n[b]\nmodel=b\n", "", "has 2 sections"),
         ("a.ini", "[a]\nmodel=a\n", ":c", "has no section c"),
         ("a.txt", "\0", "", "is no text"),
@@ -164,6 +230,27 @@ def test_a_file_that_cannot_be_read(
     path.write_bytes(content.encode("utf-8", "surrogatepass"))
     with pytest.raises(BadInputError, match=reason) as caught:
         read_command(f"{path}{choose}")
+    assert "\n" not in str(caught.value)
+
+
+MANY = "a0: &a0 [x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (f"{MANY}services: {{a: {{image: llama.cpp, command: *a11}}}}", "more than 100000 values"),
+        (f"{MANY}models: {{a: {{cmd: llama-server, env: *a11}}}}", "more than 100000 values"),
+        (f"services: {{a: {{image: llama.cpp, command: {'[' * 5000}", "nested too deeply"),
+        ("services: {a: {image: llama.cpp, environment: &x [*x]}}", "holds itself"),
+    ],
+    ids=["many", "many_in_models", "deep", "itself"],
+)
+def test_a_file_of_more_than_it_looks_like(tmp_path: Path, content: str, reason: str) -> None:
+    with pytest.raises(BadInputError, match=reason) as caught:
+        read_command(in_file(tmp_path, "a.yaml", content))
     assert "\n" not in str(caught.value)
 
 
@@ -215,6 +302,38 @@ services:
         "LLAMA_ARG_MODEL": f"{tmp_path}/models/qwen.gguf",
     }
     assert source.words == ("--lora", f"{tmp_path}/models/l.gguf", "-c", "8")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "choose", "words"),
+    [
+        ("a.service", "[Service]\nExecStart=/usr/bin/env bash -c 'llama-server -m a'", "", "-m a"),
+        ("a.service", "[Service]\nExecStart=nice sh -lc 'exec llama-server -m a'", "", "-m a"),
+        (
+            "a.service",
+            "[Service]\nEnvironment=M=a\nExecStart=sh -c 'llama-server -m $$M'",
+            "",
+            "-m a",
+        ),
+        ("a.yaml", "models:\n  a:\n    cmd: sh -c 'llama-server -m a --port ${PORT}'", "", "-m a"),
+        ("a.yaml", "models: {a: {cmd: docker run llama.cpp:server -m a}, b: {cmd: x}}", "", "-m a"),
+        (
+            "a.yaml",
+            "services: {a: {image: llama.cpp, command: [-m, a, --alias, true]}}",
+            "",
+            "-m a --alias true",
+        ),
+    ],
+)
+def test_a_server_that_something_else_starts(
+    tmp_path: Path, name: str, content: str, choose: str, words: str
+) -> None:
+    assert shlex.join(words_of(in_file(tmp_path, name, content) + choose)) == words
+
+
+def test_what_stands_before_a_shell_stays() -> None:
+    source = read_source("numactl -N 0 bash -c 'A=1 llama-server -m a'")
+    assert source.prelude == ("numactl", "-N", "0", "A=1", "llama-server")
 
 
 def test_a_name_with_colons_chooses(tmp_path: Path) -> None:
@@ -334,3 +453,43 @@ def test_the_table_is_that_of_the_real_server(llama_server_binary: Path) -> None
     }
     assert flags - flags_of(Dialect.LLAMA_CPP) == REMOVED
     assert flags_of(Dialect.LLAMA_CPP) <= flags
+
+
+UNIT = (
+    "[Service]\nEnvironment=CUDA_VISIBLE_DEVICES=1 LLAMA_ARG_CTX_SIZE=5\n"
+    "ExecStart=llama-server -m m"
+)
+SWAP = (
+    "models:\n  a:\n    cmd: llama-server --port ${PORT} -m m\n"
+    "    env:\n      - CUDA_VISIBLE_DEVICES=1"
+)
+COMPOSE = (
+    "services:\n  a:\n    image: llama.cpp:server\n    command: -m m\n"
+    "    environment:\n      CUDA_VISIBLE_DEVICES: 1"
+)
+ENV = "CUDA_VISIBLE_DEVICES=1\nLLAMA_ARG_MODEL=m"
+
+
+@pytest.mark.parametrize("text", [UNIT, SWAP, COMPOSE, ENV], ids=["unit", "swap", "compose", "env"])
+def test_variables_of_a_file_reach_the_program(text: str, tmp_path: Path) -> None:
+    source = read_source(in_file(tmp_path, "x", text))
+    assert source.environment == (("CUDA_VISIBLE_DEVICES", "1"),)
+    assert source.start == ("CUDA_VISIBLE_DEVICES=1", "llama-server")
+
+
+def test_an_own_document_is_read(tmp_path: Path) -> None:
+    document = (
+        '{"schema": "spectui.export/1", "program": ["numactl", "llama-server"], '
+        '"environment": {"A": "1"}, "arguments": ["-m", "a b"]}'
+    )
+    source = read_source(in_file(tmp_path, "x", document))
+    assert (source.words, source.start) == (("-m", "a b"), ("A=1", "numactl", "llama-server"))
+    with pytest.raises(BadInputError, match="is JSON without a list of arguments"):
+        read_source(in_file(tmp_path, "y", '{"schema": "spectui.lint/1"}'))
+
+
+def test_lines_are_arguments_where_options_stand_alone(tmp_path: Path) -> None:
+    source = read_source(in_file(tmp_path, "x", "-m\n/m/it's $5.gguf\n--jinja\n"))
+    assert source.words == ("-m", "/m/it's $5.gguf", "--jinja")
+    source = read_source(in_file(tmp_path, "y", "-m '/m/a b.gguf'\n--jinja\n"))
+    assert source.words == ("-m", "/m/a b.gguf", "--jinja")

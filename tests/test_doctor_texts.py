@@ -273,3 +273,20 @@ def test_a_pair_is_planned_a_few_times(planner: Recording, examination: Examinat
     assert examination.largest_context is not None
     assert len(planner.asked) <= 8
     assert len(planner.pids) == 2
+
+
+def test_what_verifying_costs_is_of_interest_where_something_drafts(
+    examination: Examination,
+) -> None:
+    plan, bound = examination.plan, examination.bound
+    assert bound is not None
+    routed = replace(plan.target.traffic, n_experts=8, n_experts_used=1)
+    target = replace(plan.target, traffic=routed)
+    found = replace(
+        examination,
+        plan=replace(plan, target=target),
+        bound=replace(bound, verify=dict.fromkeys(bound.verify, 3.0)),
+    )
+    said = "verifying four drafted tokens takes 3.0 times"
+    assert any(said in one.text for one in findings(found))
+    assert not any(said in one.text for one in findings(found, is_drafting=False))

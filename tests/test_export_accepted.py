@@ -27,12 +27,12 @@ _TIMEOUT_S = 60
 _HOSTILE = 'a\'; rm -rf ~ #\n"$HOME" `id` 模'
 
 
-def absent(folder: Path) -> Files:
+def absent(folder: Path, name: str = _HOSTILE) -> Files:
     """Models that are not there, so that a server ends once it has read its arguments."""
     return Files(
-        target=folder / f"{_HOSTILE}.gguf",
-        draft=folder / f"-draft {_HOSTILE}.gguf",
-        mtp=folder / f"mtp {_HOSTILE}.gguf",
+        target=folder / f"{name}.gguf",
+        draft=folder / f"-draft {name}.gguf",
+        mtp=folder / f"mtp {name}.gguf",
     )
 
 
@@ -89,7 +89,7 @@ def read_as(setup: ExportSetup, wanted: Format, folder: Path) -> tuple[Format, s
         return wanted, lines[0].removeprefix("# ")
     if wanted is Format.ARGS:
         start = f'exec {shlex.quote(setup.program)} "${{arguments[@]}}"'
-        return wanted, f'eval "arguments=($(cat FILE))"; {start}'
+        return wanted, f"mapfile -t arguments < FILE; {start}"
     return wanted, ". ./FILE"
 
 
@@ -98,7 +98,9 @@ def test_the_real_server_takes_every_command(llama_server_binary: Path, tmp_path
     refused, tried = [], Counter[Format]()
     for seed in range(N_READ):
         wanted = formats[seed % len(formats)]
-        setup = random_setup(seed, absent(tmp_path))
+        # A file of lines holds no line end.
+        name = _HOSTILE.replace("\n", " ") if wanted is Format.ARGS else _HOSTILE
+        setup = random_setup(seed, absent(tmp_path, name))
         setup = replace(setup, program=str(llama_server_binary))
         if wanted is Format.ENV:
             setup = in_variables(setup)

@@ -45,7 +45,7 @@ NGRAM = dataclasses.replace(
     SETUP, speculation=SpeculationConfig(draft_max=8, ngram=NgramConfig(size_n=4)), extra=()
 )
 OFF = dataclasses.replace(SETUP, speculation=None, extra=("--jinja", "--spec-draft-threads", "2"))
-COMMENTED = [f for f in Format if f is not Format.JSON]
+COMMENTED = [f for f in Format if f not in {Format.JSON, Format.ARGS}]
 
 extras = st.lists(
     st.tuples(st.sampled_from(["--alias", "--chat-template", "-x"]), hostile).map(
@@ -123,11 +123,13 @@ def test_a_shell_reads_the_command_back(dialect: Dialect, setup: ExportSetup) ->
 
 @settings(deadline=None)
 @given(setup=setups)
-def test_args_hold_one_shell_quoted_argument_per_line(setup: ExportSetup) -> None:
-    body = without_comments(current(setup, Format.ARGS))
+def test_args_hold_one_argument_per_line_and_nothing_else(setup: ExportSetup) -> None:
     arguments = setup.arguments(Dialect.LLAMA_CPP)
-    assert shlex.split(body) == arguments
-    assert body.count("\n") == len(arguments) + sum(a.count("\n") for a in arguments)
+    if any("\n" in argument or "\r" in argument for argument in arguments):
+        with pytest.raises(BadInputError, match="holds a line end"):
+            current(setup, Format.ARGS)
+        return
+    assert current(setup, Format.ARGS).split("\n") == [*arguments, ""]
 
 
 @settings(deadline=None)
@@ -157,7 +159,9 @@ def test_an_ngram_drafter_is_exported_without_the_draft() -> None:
         text = current(NGRAM, format_)
         assert "ngram-simple-size-m" in text
         assert "draft.gguf" not in text
-    with pytest.raises(BadInputError, match="size-n has no environment variable"):
+    with pytest.raises(
+        BadInputError, match="size-n, --spec-ngram-simple-size-m has no environment variable"
+    ):
         current(NGRAM, Format.ENV)
 
 
@@ -165,12 +169,13 @@ def test_an_ngram_drafter_is_exported_without_the_draft() -> None:
 @given(setup=setups)
 def test_a_shell_reads_the_variables_back(setup: ExportSetup) -> None:
     setup = changed(setup, context=dataclasses.replace(setup.context, threads_batch=0))
-    if any(len(f"-{word}-".splitlines()) > 1 for word in setup.kept_extra()):
-        with pytest.raises(BadInputError, match="cannot hold the line end"):
+    lacking = [given.flag for given in divide(setup.kept_extra()) if given.flag == "-x"]
+    if lacking:
+        with pytest.raises(BadInputError, match="-x has no environment variable"):
             current(setup, Format.ENV)
         return
     assignments = shlex.split(without_comments(current(setup, Format.ENV)))
-    own = divide(setup.with_extra(()).arguments(Dialect.LLAMA_CPP))
+    own = divide(setup.arguments(Dialect.LLAMA_CPP))
     assert [assignment.partition("=")[2] for assignment in assignments] == [
         given.values[0] if given.values else "1" for given in own
     ]
@@ -183,6 +188,13 @@ def test_the_models_preset_file_holds_every_value_or_says_that_it_cannot(
 ) -> None:
     arguments = setup.arguments(Dialect.LLAMA_CPP)
     values = [value for (value,) in values_of(arguments)]
+    target = setup.target
+    if (target.cpu_moe or target.n_cpu_moe) and any(
+        override.buffer != "CPU" for override in target.override_tensor
+    ):
+        with pytest.raises(BadInputError, match="would not keep their order"):
+            current(setup, Format.INI)
+        return
     if any(re.search(r"[;#\r\n]|^[ \t]|[ \t]$", value) for value in values):
         with pytest.raises(BadInputError, match="models preset file"):
             current(setup, Format.INI)
@@ -251,7 +263,7 @@ def test_off_has_no_speculative_flag_and_says_so(format: Format) -> None:  # noq
     body = "\n".join(line for line in text.splitlines() if line not in comments)
     assert "draft" not in body.lower()
     assert "spec-" not in body
-    assert "jinja" in text
+    assert "jinja" in text.lower()
 
 
 @pytest.mark.parametrize("format", list(Format))
@@ -309,15 +321,19 @@ def test_old_builds_have_their_own_variables() -> None:
     assert {"LLAMA_ARG_DRAFT_P_MIN=0.75", "LLAMA_ARG_NO_MMAP=1"} <= set(lines)
 
 
-def test_arguments_without_a_variable_stand_in_the_line_to_start_with() -> None:
-    text = current(changed(extra=("--jinja", "--temp", "0.7", "-x", "a b")), Format.ENV)
-    assert text.splitlines()[0] == "# set -a; . ./FILE; set +a; llama-server --jinja -x 'a b'"
-    assert "LLAMA_ARG_TEMPERATURE=0.7" in text.splitlines()
+def test_every_option_of_the_server_that_has_a_variable_is_written_as_that() -> None:
+    extra = ("--jinja", "--temp", "0.7", "-sm", "row", "--no-kv-offload", "--api-key", "a b")
+    first, *lines = current(changed(extra=extra), Format.ENV).splitlines()
+    assert first == "# set -a; . ./FILE; set +a; llama-server"
+    assert {"LLAMA_ARG_JINJA=1", "LLAMA_ARG_TEMPERATURE=0.7", "LLAMA_ARG_SPLIT_MODE=row"} <= {
+        *lines
+    }
+    assert {"LLAMA_ARG_NO_KV_OFFLOAD=1", "LLAMA_API_KEY='a b'"} <= {*lines}
 
 
 def test_a_real_shell_takes_the_variables(tmp_path: Path) -> None:
     path = Path("/a b/it's $HOME `id`\n#.gguf")
-    setup = changed(target=ModelOptions(path=path, cpu_moe=True), extra=("-x", "a; rm -rf nothing"))
+    setup = changed(target=ModelOptions(path=path, cpu_moe=True), extra=("-a", "a; rm -rf nothing"))
     (tmp_path / "FILE").write_text(current(setup, Format.ENV), "utf-8")
     script = "set -a; . ./FILE; set +a; env -0"
     done = subprocess.run(["sh", "-c", script], cwd=tmp_path, check=True, capture_output=True)
@@ -327,10 +343,47 @@ def test_a_real_shell_takes_the_variables(tmp_path: Path) -> None:
     assert (found["LLAMA_ARG_CPU_MOE"], found["LLAMA_ARG_SPEC_DRAFT_N_MAX"]) == ("1", "8")
 
 
-@pytest.mark.parametrize("end", ["\n", "\r", "\u2028"])
-def test_a_line_end_that_would_be_lost_in_a_comment_is_an_error(end: str) -> None:
-    with pytest.raises(BadInputError, match="cannot hold the line end"):
-        current(changed(extra=("-x", f"a{end}rm -rf nothing")), Format.ENV)
+def test_a_variable_is_assigned_once() -> None:
+    with pytest.raises(BadInputError, match="LLAMA_ARG_N_PARALLEL would be given twice"):
+        current(changed(extra=("-np", "1", "-np", "2")), Format.ENV)
+
+
+@pytest.mark.parametrize(
+    ("extra", "lost_in"),
+    [
+        (("-ot", "a=CUDA0", "--cpu-moe"), {Format.INI}),
+        (("--cpu-moe", "-ot", "a=CUDA0"), {Format.INI, Format.ENV}),
+        (("--n-cpu-ffn", "2", "-ot", "a=CUDA0"), {Format.INI, Format.ENV}),
+        (("--cpu-moe", "-ot", "a=CPU"), set()),
+    ],
+)
+def test_the_order_of_placements_is_kept_or_refused(
+    extra: tuple[str, ...], lost_in: set[Format]
+) -> None:
+    for format_ in (Format.INI, Format.ENV):
+        if format_ in lost_in:
+            with pytest.raises(BadInputError, match="would not keep their order"):
+                current(changed(extra=extra), format_)
+        else:
+            assert "cpu" in current(changed(extra=extra), format_).lower()
+
+
+@pytest.mark.parametrize(
+    ("dialect", "extra", "words"),
+    [
+        (Dialect.LLAMA_CPP, ("--mlock",), ["--load-mode", "mmap+mlock"]),
+        (Dialect.LLAMA_CPP, ("-dio", "-cnv"), ["--load-mode", "dio"]),
+        (Dialect.LEGACY, ("--load-mode", "mmap+mlock", "-lzm", "off"), ["--mlock"]),
+        (Dialect.LEGACY, ("--spec-draft-threads", "4"), ["-td", "4"]),
+        (Dialect.IK, ("--load-mode", "mlock", "-kvu"), ["--mlock", "--no-mmap"]),
+    ],
+)
+def test_the_users_own_arguments_are_put_into_the_dialects_words(
+    dialect: Dialect, extra: tuple[str, ...], words: list[str]
+) -> None:
+    assert changed(extra=extra).arguments(dialect)[-len(words) :] == words
+    text = render(changed(extra=extra), dialect=dialect, format=Format.LLAMA_SERVER)
+    assert ("left out, since" in text) == any(w in {"-cnv", "-lzm", "-kvu"} for w in extra)
 
 
 def test_a_models_preset_file_holds_each_option_once() -> None:
@@ -348,9 +401,12 @@ def test_a_models_preset_file_refuses_what_its_syntax_lacks(extra: tuple[str, ..
 @pytest.mark.parametrize("format", [Format.INI, Format.LLAMA_SWAP])
 def test_who_starts_the_server_chooses_where_it_listens(format: Format) -> None:  # noqa: A002 - as above
     text = current(changed(extra=("--port", "1234", "--jinja", "--host", "::")), format)
-    assert "1234" not in text
-    assert "::" not in text
-    assert "jinja" in text
+    told = [line for line in text.splitlines() if "chooses it: --port 1234 --host ::" in line]
+    assert len(told) == 1
+    body = text.replace(told[0], "")
+    assert "1234" not in body
+    assert "::" not in body
+    assert "jinja" in text.lower()
 
 
 @pytest.mark.parametrize(
@@ -453,8 +509,8 @@ def test_the_real_server_takes_the_variables(
     start, *lines = current(served, Format.ENV).splitlines()
     for assignment in lines:
         monkeypatch.setenv(*shlex.split(assignment)[0].split("=", 1))
-    arguments = shlex.split(start.partition("llama-server ")[2])
-    assert arguments == ["-np", "1", "--no-webui"]
+    arguments = shlex.split(start.partition("llama-server")[2])
+    assert arguments == []
     log = tmp_path / "server.log"
     with LlamaServer(llama_server_binary, arguments, log_path=log) as server:
         properties = get(server, "/props").json()
@@ -497,3 +553,12 @@ def test_every_name_is_one_that_the_real_server_has(llama_server_binary: Path) -
     old |= {"--mmap", "-no-fa", "--no-flash-attn", "-okv"}
     ours = {name for option in OPTIONS for name in (*option.flags, option.variable) if name}
     assert ours - words <= old
+
+
+@pytest.mark.parametrize("dialect", list(Dialect))
+def test_layers_that_are_left_to_the_server_stay_left(dialect: Dialect) -> None:
+    setup = changed(extra=("-ngl", "auto", "-ngld", "auto", "--jinja"))
+    words = setup.arguments(dialect)
+    assert words[-1] == "--jinja"
+    layers = [given.values for given in divide(words) if given.name.startswith("gpu-layers")]
+    assert layers == ([("auto",), ("auto",)] if dialect is Dialect.LLAMA_CPP else [])

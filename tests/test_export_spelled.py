@@ -104,7 +104,7 @@ def test_the_users_own_arguments_are_spelled_as_well(
 @pytest.mark.parametrize(
     ("build", "extra", "flag"),
     [
-        ("current", ("--mlock",), "--mlock"),
+        ("current", ("--swa-full",), "--swa-full"),
         ("legacy", ("--spec-type", "ngram-simple"), "--spec-type ngram-simple"),
         ("current", ("--spec-type", "ngram-mod"), "--spec-type ngram-mod"),
         ("oldest", ("--swa-full",), "--swa-full"),

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,15 @@ from spectui.errors import BadInputError
 from spectui.export import Dialect
 from spectui.export.server_options import flags_of
 from spectui.export.sources import read_source
-from spectui.lint import Command, Finding, Reader, fixed, lint
+from spectui.lint import Command, Finding, Known, Reader, fixed, lint
 from spectui.severity import Severity
 from tests.support.cli import Spectui
 from tests.support.commands import RealCommand, real_commands
-from tests.support.models import TARGET, Tiny, TinyPath
+from tests.support.models import MOE, TARGET, Tiny, TinyPath
+from tests.support.mtp import write_special_draft
 from tests.test_commands import MACHINE, READ, asked
 from tests.test_export import hostile
+from tests.test_mtp import SPECIAL
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
@@ -26,6 +29,7 @@ CURRENT, LEGACY, IK = (Reader(dialect=dialect) for dialect in Dialect)
 ERROR, WARNING, NOTE = Severity
 PAIR = "-m t.gguf -md d.gguf --spec-type draft-simple -np 1"
 LENGTHS = "--spec-draft-n-max 4 --spec-draft-p-min 0.5"
+OLD_LENGTHS = "--spec-draft-n-max 16 --spec-draft-p-min 0.75"
 QUIET = f"{PAIR} {LENGTHS}"
 """A command of which nothing is to be said."""
 
@@ -48,7 +52,9 @@ def test_nothing_is_said_of_a_good_command() -> None:
     assert put_right(QUIET) == QUIET
     assert found("-m m.gguf") == []
     assert found("-m t -md d -ngl 99 --draft-max 4 --draft-p-min 0.5 -fa on", LEGACY) == []
-    assert found("-m t -md d -ngl 99 --spec-type draft:n_max=4 -fa -fmoe -rtr", IK) == []
+    assert found("-m t -md d -ngl 99 --spec-type draft:n_max=4 -fa on -fmoe -rtr", IK) == []
+    bare = Reader(dialect=Dialect.IK, bare=frozenset({"-fa"}))
+    assert found("-m t -ngl 99 -fa -fmoe", bare) == []
 
 
 def test_the_example_of_the_documentation() -> None:
@@ -134,6 +140,12 @@ def test_one_thing_beside_a_good_pair(
             (WARNING, "-md", "--spec-type ngram-cache,draft-simple"),
         ),
         ("-m t --spec-type draft-simple", CURRENT, (ERROR, "--spec-type", "-md FILE")),
+        ("-md d --spec-type draft-simple", CURRENT, (ERROR, "-m", "-m FILE")),
+        (
+            "-m t --spec-type ngram-map-k --spec-ngram-map-k-min-hits 2",
+            CURRENT,
+            (WARNING, "--spec-ngram-map-k-min-hits", ""),
+        ),
         ("-m t --spec-type draft", CURRENT, (ERROR, "--spec-type", "--spec-type draft-simple")),
         ("-m t --spec-type suffix", CURRENT, (ERROR, "--spec-type", None)),
         (
@@ -212,6 +224,12 @@ def test_one_thing_beside_a_good_pair(
             (ERROR, "--spec-draft-n-max", "--spec-type draft:n_max=4"),
         ),
         (
+            "-m t -md d --spec-type draft --spec-type draft:n_max=4",
+            IK,
+            (ERROR, "--spec-type", ""),
+        ),
+        ("-m t -fa -mla 3", IK, (ERROR, "-fa", "-fa on")),
+        (
             "-m t -md d --spec-type draft-simple:n_max=4",
             IK,
             (ERROR, "--spec-type", "--spec-type draft:n_max=4"),
@@ -230,22 +248,97 @@ def test_a_command_and_what_is_said_of_it(
         ("-m t --no-mmap -c 5 --mlock", CURRENT, "-m t -c 5 --load-mode mlock"),
         ("-m t --mlock --no-mmap", CURRENT, "-m t --load-mode mlock"),
         ("-m t --draft-max 9", CURRENT, "-m t"),
+        # Which defaults its author had, the names tell: those of before, or of both.
+        (
+            "-m t -md d --no-mmap",
+            CURRENT,
+            f"-m t -md d --load-mode none {OLD_LENGTHS} --spec-type draft-simple",
+        ),
+        *(
+            (
+                f"-m t {given} --no-mmap",
+                CURRENT,
+                f"-m t {given} --load-mode none --spec-draft-n-max 3 --spec-draft-p-min 0.0{more}",
+            )
+            for given, more in (
+                ("-md d --spec-type draft-simple", ""),
+                ("--spec-draft-model d", " --spec-type draft-simple"),
+            )
+        ),
         (
             "-m t -md d --draft-max 9 --draft-p-min 0.5",
             IK,
             "-m t -md d --spec-type draft:n_max=9,p_min=0.5",
         ),
+        (
+            "-m t -md d --spec-type draft-simple --spec-draft-n-max 4",
+            IK,
+            "-m t -md d --spec-type draft:n_max=4",
+        ),
+        (
+            "-m t -md d --draft-max 4 --spec-type draft:p_min=0.5,n_max=3",
+            IK,
+            "-m t -md d --spec-type draft:p_min=0.5,n_max=4",
+        ),
+        ("-m t --draft-max 4 -fa", IK, "-m t -fa on"),
         ("-m t --ctx_size=5 -fa -v", CURRENT, "-m t --ctx_size 5 -fa on -v"),
         ("-m t --warp 9 -c 5 -c 6", CURRENT, "-m t --warp 9 -c 6"),
         (
             "LLAMA_ARG_DRAFT_MAX=9 x -m t -md d --spec-type draft-simple",
             CURRENT,
-            "--spec-draft-n-max 9 -m t -md d --spec-type draft-simple --spec-draft-p-min 0.75",
+            "--spec-draft-n-max 9 -m t -md d --spec-type draft-simple --spec-draft-p-min 0.0",
         ),
     ],
 )
 def test_what_is_put_right(text: str, reader: Reader, expected: str) -> None:
     assert put_right(text, reader) == expected
+
+
+def known_to(text: str, known: Known) -> list[tuple[Severity, str, str | None]]:
+    command = replace(command_of(text), known=known)
+    return [(f.severity, f.flag, f.replacement) for f in lint(command, CURRENT)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked_for", "expected"),
+    [
+        ("draft-mtp", "--spec-type draft-mtp", []),
+        *((kind, "", []) for kind in ("draft-mtp", "draft-dflash", "draft-dspark")),
+        ("draft-eagle3", "", [(ERROR, "--spec-type", "--spec-type draft-eagle3")]),
+        (None, "", [(ERROR, "--spec-type", "--spec-type draft-simple")]),
+        (
+            "draft-dflash",
+            "--spec-type ngram-cache,draft-simple",
+            [(ERROR, "--spec-type", "--spec-type ngram-cache,draft-dflash")],
+        ),
+    ],
+)
+def test_what_the_drafts_file_says_of_its_kind(
+    kind: str | None, asked_for: str, expected: list[tuple[Severity, str, str | None]]
+) -> None:
+    # Its name says nothing, or something else.
+    known = Known(draft_kind=kind, draft_tensors=frozenset({"output.weight"}))
+    assert known_to(f"-m t -md t-mtp.gguf {asked_for} -np 1 {LENGTHS}", known) == expected
+
+
+@pytest.mark.parametrize(
+    ("layers", "text", "expected"),
+    [
+        (0, "-cmoe", [(WARNING, "-cmoe", "")]),
+        (0, "-ncmoe 3", [(WARNING, "-ncmoe", "")]),
+        (4, "-cmoe", []),
+        (4, "-ncmoe 4", []),
+        (4, "-ncmoe 400", [(NOTE, "-ncmoe", None)]),
+        (0, "-ot exps=CPU", [(WARNING, "-ot", None)]),
+        (4, r"-ot 'blk\.3\.ffn=CPU,(=CPU'", []),
+        (4, r"-ot 'blk\.4\.=CPU'", [(WARNING, "-ot", None)]),
+    ],
+)
+def test_placements_beside_the_tensors_that_are_there(
+    layers: int, text: str, expected: list[tuple[Severity, str, str | None]]
+) -> None:
+    tensors = {f"blk.{n}.ffn_up_exps.weight" for n in range(layers)} | {"output.weight"}
+    assert known_to(f"-m t {text}", Known(target_tensors=frozenset(tensors))) == expected
 
 
 def test_what_stands_before_the_arguments_stays() -> None:
@@ -399,6 +492,24 @@ def test_a_command_in_a_file(spectui: Spectui, tmp_path: Path) -> None:
     assert "--load-mode mmap+mlock" in spectui.out
 
 
+def test_what_is_left_after_the_fix_is_named(spectui: Spectui) -> None:
+    text = "llama-server -m t -np 1 --spec-type ngram-mod --draft-max 4 --draft-min 8"
+    assert spectui("lint", "--fix", "--no-models", text) == 3
+    assert "error: ngram-mod drafts at most 4 tokens" in spectui.err
+
+
+def test_a_command_without_quotes(spectui: Spectui) -> None:
+    assert spectui("lint", "llama-server", "-m", "t") == 2
+    assert "quote the whole command as one" in spectui.err
+
+
+def test_a_command_out_of_a_container_says_so(spectui: Spectui) -> None:
+    text = "docker run --gpus all -v /m:/n ghcr.io/ggml-org/llama.cpp:server -m /n/a.gguf --mlock"
+    assert spectui("lint", "--fix", text) == 0
+    assert spectui.out == "llama-server -m /m/a.gguf --load-mode mmap+mlock\n"
+    assert "was read out of a container" in spectui.err
+
+
 def test_hostile_values_stay_inert(spectui: Spectui) -> None:
     hostile_path = "a'; rm -rf ~ #\x1b[2J.gguf"
     text = shlex.join(["llama-server", "-m", hostile_path, "--ctx-size=5", "--x", hostile_path])
@@ -414,6 +525,26 @@ def test_models_that_do_not_match(spectui: Spectui, tiny: TinyPath) -> None:
     assert spectui("lint", "--quiet", text) == 3
     assert "cannot be used: the vocabularies differ in size" in spectui.out
     assert spectui("lint", "--quiet", "--no-models", text) == 0
+    assert "Nothing speaks against it." in spectui.out
+
+
+@pytest.mark.parametrize("special", SPECIAL.values(), ids=SPECIAL)
+def test_a_draft_that_only_llama_server_runs(
+    spectui: Spectui, tiny: TinyPath, tmp_path: Path, special: tuple[str, str, str, str]
+) -> None:
+    arch, tensor, _kind, spec_type = special
+    path = tmp_path / "d.gguf"
+    write_special_draft(arch, path, tensor)
+    text = f"-m {tiny(TARGET)} -md {path} -np 1 {LENGTHS} -c 64 --spec-type"
+    assert spectui("lint", "--quiet", f"{text} {spec_type}") == 0
+    assert "was not looked at" in spectui.out
+    assert spectui("lint", "--quiet", f"{text} draft-simple") == 3
+    assert f"write: --spec-type {spec_type}" in spectui.out
+
+
+def test_experts_cost_nothing_where_nothing_drafts(spectui: Spectui, tiny: TinyPath) -> None:
+    text = f"-m {tiny(MOE)} -np 1 -c 64"
+    assert spectui("lint", "--quiet", text) == 0
     assert "Nothing speaks against it." in spectui.out
 
 

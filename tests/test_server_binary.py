@@ -176,7 +176,11 @@ MISBEHAVING = {
     "leaves a child": ("sleep 600 & echo $!", "is no llama-server"),
     "hangs with children": ("sleep 600 & sleep 600 & wait", r"did not end within 2 s"),
     "endless": ("exec yes garbage", "printed more than .* bytes; .*'garbage / garbage"),
-    "endless line": ("exec cat /dev/zero", "printed more than .* bytes"),
+    "endless line": (
+        "exec cat /dev/zero",
+        r"printed more than .* bytes; its last words were '\?\?';",
+    ),
+    "says nothing": ("exit 0", "--port; it printed nothing; give"),
 }
 
 

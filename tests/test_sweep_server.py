@@ -139,3 +139,22 @@ def test_no_server_outlives_it(served: Arguments, home: Path, stop: signal.Signa
     assert child.returncode == (-stop if stop is signal.SIGKILL else 128 + stop)
     _gone, alive = psutil.wait_procs(servers, timeout=20)
     assert not alive
+
+
+def test_an_existing_command_says_what_is_swept(
+    spectui: Spectui, tiny: TinyPath, prompts: Path, llama_server_binary: Path
+) -> None:
+    command = (
+        f"llama-server -m {tiny(TARGET)} -md {tiny(CLOSE_DRAFT)} -c 256 -t 1 --port 9 --slots "
+        "--draft-max 9 --spec-draft-p-min 0.2 --no-such-option"
+    )
+    rest = ("--draft-max", "2,4", "-n", 8, "--prompts", prompts, "--json", "-")
+    here = ran(spectui, "sweep", "--from", command, *rest)
+    settings = [cell["config"] for cell in here["cells"] if "draft_max" in cell["config"]]
+    assert [(one["draft_max"], one["draft_p_min"]) for one in settings] == [(2, 0.2), (4, 0.2)]
+    assert "--no-such-option" in spectui.err
+    command = command.replace(" --no-such-option", "")
+    backend = ("--backend", "server", "--server-bin", llama_server_binary)
+    through_server = ran(spectui, "sweep", "--from", command, *rest, *backend)
+    assert sorted(counts(here).items()) == sorted(counts(through_server).items())
+    assert spectui("sweep", "--demo", "--from", command, *rest) == 2

@@ -283,11 +283,6 @@ def test_variables_are_options_and_arguments_win_over_them() -> None:
         ("llama-server -m 'x", "no closing quotation"),
         ("llama-server -m x\\", "no escaped character"),
         ("llama-server -m", "-m lacks its value"),
-        ("llama-server -m x > log", "'>', which is for the shell"),
-        ("llama-server -m x 2>&1", "2>&1"),
-        ("llama-server -m x | tee log", "which is for the shell"),
-        ("llama-server -m x &", "'&'"),
-        ("cd /x && llama-server -m x", "'&&'"),
         ("LLAMA_ARG_WORMHOLE=x llama-server -m x", "variable LLAMA_ARG_WORMHOLE"),
         ("docker exec server llama-server -m x", "starts a container"),
         ("sudo /usr/bin/docker compose up", "starts a container"),
@@ -308,3 +303,44 @@ def test_quoted_shell_operators_are_data() -> None:
         "--y",
         "|",
     )
+
+
+def test_a_command_of_before_spring_has_the_lengths_that_its_builds_had() -> None:
+    found = only("-md d.gguf --draft-max 8")
+    assert (found["draft-max"], found["draft-p-min"]) == (("8",), ("0.75",))
+    assert only("-md d.gguf -cd 512")["draft-max"] == ("16",)
+    assert "draft-p-min" not in only("-md d.gguf --spec-type draft-simple --no-mmap")
+    assert "draft-p-min" not in only("-md d.gguf")
+
+
+@pytest.mark.parametrize("value", ["0", "-1"])
+def test_all_cores_for_batches_are_not_those_of_one_token(value: str) -> None:
+    assert only(f"-t 1 -tb {value}") == {"threads": ("1",)}
+    assert extra(f"-t 1 -tb {value}") == ("-tb", value)
+
+
+def test_a_quoted_tilde_is_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert extra("--api-key '~/k' --alias \\~/x --tags a~/b") == (
+        *("--api-key", "~/k", "--alias", "~/x", "--tags", "a~/b"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "wrappers"),
+    [
+        ("A=1 llama-server -m m", {"A": "1"}, ()),
+        ("env A=1 B='2 3' numactl -N 0 llama-server -m m", {"A": "1", "B": "2 3"}, "numactl -N 0"),
+        ("export A=1\nB=2\nexec llama-server -m m", {"A": "1"}, ()),
+        ("set -a\nA=1\nset +a\nllama serve -m m", {"A": "1"}, ()),
+        ("export PATH=/x A=1; nohup llama-server -m m", {"A": "1"}, "nohup"),
+        ("bash -c 'A=1 llama-server -m m'", {"A": "1"}, ()),
+        ("LLAMA_ARG_CTX_SIZE=5 C=1 llama-server -m m", {"C": "1"}, ()),
+    ],
+)
+def test_what_surrounds_the_program_is_kept(
+    text: str, environment: dict[str, str], wrappers: str | tuple[str, ...]
+) -> None:
+    found = read_command(text.replace("; ", "\n"))
+    assert dict(found.environment) == environment
+    assert shlex.join(found.wrappers) == (wrappers or "")

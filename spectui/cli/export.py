@@ -75,6 +75,6 @@ def command(
     reader = Reader(dialect=dialect, server_bin=server_bin, format=format_)
     if command_line is None:
         setup, usual = from_study(study, storage)
+        export(setup, usual, reader, out, force=force)
     else:
-        setup, usual = from_command(command_line), Dialect.LLAMA_CPP
-    export(setup, usual, reader, out, force=force)
+        export(from_command(command_line), Dialect.LLAMA_CPP, reader, out, force=force)

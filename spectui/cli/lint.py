@@ -1,5 +1,8 @@
 """``spectui lint``: what is wrong with a llama-server command, and what to write instead."""
 
+from itertools import pairwise
+from pathlib import PurePath
+
 import click
 
 
@@ -7,10 +10,19 @@ class _Quoted(click.Command):
     """Takes a word with blanks for the command to check, though it may start with a dash."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = list(args)
         quoted = [word for word in args if word.startswith("-") and " " in word]
         if quoted:
             args = [*(word for word in args if word not in quoted), "--", *quoted]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            words = [word for before, word in pairwise(["", *given]) if before != "--server-bin"]
+            if any(PurePath(word).name == "llama-server" for word in words):
+                raise click.UsageError(
+                    'quote the whole command as one: spectui lint "llama-server -m FILE"', ctx
+                ) from error
+            raise
 
 
 @click.command(name="lint", cls=_Quoted)

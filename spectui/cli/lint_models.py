@@ -10,20 +10,44 @@ from spectui.cli.drafting import take_drafting
 from spectui.cli.progress import open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.run_doctor import surroundings
-from spectui.config import SpeculationConfig
+from spectui.config import SERVER_KINDS, SpeculationConfig
 from spectui.doctor.examination import Examination, Examiner
 from spectui.doctor.findings import findings
 from spectui.engine.planning import Planner
 from spectui.errors import SpectuiError
 from spectui.export.takeover import read_command
-from spectui.lint import Command, Finding
+from spectui.lint import Command, Finding, Known
+from spectui.llama.draft_files import kind_of_draft
 from spectui.llama.files import check_is_gguf
+from spectui.llama.gguf_file import GgufFile, read_gguf
 from spectui.llama.planned import PlanRequest
 from spectui.monitor.machine import this_machine
 from spectui.severity import Severity
 
 _UNUSED: Json = {"prompts": None, "json_path": None, "quiet": True, "verbose": False}
 _WHY = "found as spectui doctor does, by headers and a plan of memory; no weight was loaded"
+
+
+def known_of(command: Command) -> Known:
+    """What the headers of its models say, of those that are here."""
+    target = _header(command.value("model"))
+    draft = _header(command.value("model-draft"))
+    return Known(
+        target_tensors=None if target is None else frozenset(t.name for t in target.tensors),
+        draft_tensors=None if draft is None else frozenset(t.name for t in draft.tensors),
+        draft_kind=None if draft is None else kind_of_draft(draft),
+    )
+
+
+def _header(name: str | None) -> GgufFile | None:
+    try:
+        if name is None:
+            return None
+        check_is_gguf(Path(name))
+        return read_gguf(Path(name))
+    except (SpectuiError, ValueError):
+        # What is wrong with the file is said where it is looked at as a model.
+        return None
 
 
 def model_findings(command: Command, *, quiet: bool) -> tuple[tuple[Finding, ...], str | None]:
@@ -46,13 +70,14 @@ def model_findings(command: Command, *, quiet: bool) -> tuple[tuple[Finding, ...
     try:
         for path in models:
             check_is_gguf(path)
-        return _of_models(shared, speculation, quiet=quiet), None
+        found = _of_models(shared, speculation, is_drafting=_is_drafting(command), quiet=quiet)
+        return (*found, *_unplanned(command)), None
     except SpectuiError as error:
         return (Finding(flag="-m", severity=Severity.ERROR, what=str(error), why=_WHY),), None
 
 
 def _of_models(
-    shared: SharedOptions, speculation: SpeculationConfig, *, quiet: bool
+    shared: SharedOptions, speculation: SpeculationConfig, *, is_drafting: bool, quiet: bool
 ) -> tuple[Finding, ...]:
     [draft] = [None] if not shared.model_draft else shared.model_draft[-1:]
     progress = open_progress(quiet=quiet, verbose=False)
@@ -66,9 +91,32 @@ def _of_models(
             )
             drafts = {} if draft is None else {draft.name: shared.draft_options(draft)}
             examiner = Examiner(planner, around, progress.say)
-            return _findings(examiner.examine(request, drafts, mtp=speculation.mtp), draft)
+            examination = examiner.examine(request, drafts, mtp=speculation.mtp)
+            return _findings(examination, draft, is_drafting=is_drafting)
     finally:
         progress.close()
+
+
+def _is_drafting(command: Command) -> bool:
+    return bool(command.kinds) or command.drafts_with_model
+
+
+def _is_unplanned(command: Command) -> bool:
+    """Whether it drafts in a way of which only llama-server knows what it needs."""
+    return command.known.draft_kind is not None or not set(SERVER_KINDS).isdisjoint(command.kinds)
+
+
+def _unplanned(command: Command) -> tuple[Finding, ...]:
+    if not _is_unplanned(command):
+        return ()
+    return (
+        Finding(
+            flag="-md",
+            severity=Severity.NOTE,
+            what="whether there is memory for the draft as well was not looked at",
+            why="it drafts from inside the target, which llama-server runs and spectui does not",
+        ),
+    )
 
 
 def _options(command: Command) -> tuple[SharedOptions, SpeculationConfig]:
@@ -80,15 +128,20 @@ def _options(command: Command) -> tuple[SharedOptions, SpeculationConfig]:
     """
     from spectui.cli.cockpit import command as cockpit
 
-    taken = read_command(shlex.join(["llama-server", *command.arguments]))
+    alone = _is_unplanned(command)
+    kept = [i.given for i in command.items if not (alone and i.given.is_speculative)]
+    words = [word for given in kept for word in given.words]
+    taken = read_command(shlex.join(["llama-server", *words]))
     with cockpit.make_context("lint", [], default_map=taken.default_map()) as context:
         speculation, others = take_drafting(dict(context.params))
     known = SharedOptions.__dataclass_fields__
-    given = {key: value for key, value in others.items() if key in known}
-    return SharedOptions(**given, **_UNUSED), speculation
+    shared = {key: value for key, value in others.items() if key in known}
+    return SharedOptions(**shared, **_UNUSED), speculation
 
 
-def _findings(examination: Examination, draft: Path | None) -> tuple[Finding, ...]:
+def _findings(
+    examination: Examination, draft: Path | None, *, is_drafting: bool
+) -> tuple[Finding, ...]:
     return tuple(
         Finding(
             flag="-md" if draft is not None and one.text.startswith(draft.name) else "-m",
@@ -96,5 +149,5 @@ def _findings(examination: Examination, draft: Path | None) -> tuple[Finding, ..
             what=one.text,
             why=_WHY,
         )
-        for one in findings(examination)
+        for one in findings(examination, is_drafting=is_drafting)
     )

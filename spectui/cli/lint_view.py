@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from spectui.cli.run_lint import Report
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "bold"}
+_CONTAINED = (
+    "The command was read out of a container: what is written here is llama-server's own part of "
+    "it, with paths as they are on this machine."
+)
 _INDENT = "    "
 
 
@@ -29,6 +33,8 @@ def _parts(report: "Report", *, with_fixed: bool) -> Iterator[RenderableType]:
     yield Text(_filled(_summary(report.findings)))
     if report.unseen is not None and report.asked:
         yield Text(_filled(f"The models were not looked at: {_plain(report.unseen)}"))
+    if report.command.is_contained:
+        yield Text(_filled(_CONTAINED))
     if with_fixed and report.fixed.text != report.command.text:
         yield Text("")
         yield Text("Corrected:", style="bold")

@@ -231,7 +231,7 @@ def _of_several_drafts(drafters: Decorator) -> Decorator:
 
 def grid_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same for a command to which drafters, threads and temperatures are axes."""
-    models = (*_PAIR, _DRAFT_DIR, _PRESET, *_DEMO)
+    models = (*_PAIR, _DRAFT_DIR, _PRESET, _FROM, *_DEMO)
     return add_options(*models, *PLACEMENT, *CONTEXT_OF_GRID, *_SAMPLING, _LENGTH, *_RUN)(function)
 
 

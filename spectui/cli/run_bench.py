@@ -8,7 +8,6 @@ from click.core import ParameterSource
 
 from spectui.cli.bench_request import BenchOptions, Wanted
 from spectui.cli.bench_run import SUITE_PROMPTS, BenchRun, Kinds, measure, raise_ended, report
-from spectui.cli.defaults import given_extra
 from spectui.cli.documents.bench import draft_document
 from spectui.cli.documents.common import model
 from spectui.cli.documents.served import ENGINE
@@ -20,6 +19,7 @@ from spectui.cli.output import check_writable
 from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
+from spectui.cli.served_extra import served_extra
 from spectui.cli.session import open_engine, read_prompts
 from spectui.cli.taken import mind_unmeasured
 from spectui.config import MODEL_KIND, ONLY_BY_SERVER, Schedule, SpeculationConfig
@@ -73,7 +73,7 @@ def bench(ctx: click.Context, parsed: dict[str, Any], kinds: Kinds) -> None:
             names_kind=ctx.get_parameter_source("spec_type") is ParameterSource.COMMANDLINE,
             prompts=prompts,
             kinds=kinds,
-            extra=given_extra(),
+            extra=served_extra(),
         )
         if backend.is_server:
             from spectui.cli.bench_served import bench_served

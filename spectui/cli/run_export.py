@@ -1,16 +1,24 @@
 """What ``spectui export`` does once its options are parsed."""
 
+import shlex
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spectui.cli.drafting_checks import check_drafting
 from spectui.cli.output import check_writable, complain, say
-from spectui.cli.taken import mind_defaults, read_options
+from spectui.cli.taken_command import TakenCommand
 from spectui.config import Schedule
-from spectui.errors import BadInputError, UsageError
+from spectui.errors import BadInputError
 from spectui.export import Dialect, ExportSetup, Format, render
+from spectui.export.hub import check_serves
+from spectui.export.launch import printable
+from spectui.export.rewriting.items import Command
+from spectui.export.sources import read_source
 
 _AUTO = "auto"
+
+Exported = ExportSetup | TakenCommand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,39 +69,25 @@ def from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dial
     return setup, outcome.dialect
 
 
-def from_command(text: str) -> ExportSetup:
-    """What an existing command says, and no more: what it leaves to the server stays left.
+def from_command(text: str) -> TakenCommand:
+    """An existing command.
 
     Raises:
-        BadInputError: spectui cannot read it.
-        UsageError: its options contradict each other.
+        BadInputError: spectui cannot read it, or it does not say what to serve.
     """
-    from spectui.export.takeover import read_command
-
-    taken = read_command(text)
-    left = taken.left
-    shared, speculation = read_options(taken)
-    check_drafting(shared, speculation)
-    if shared.model is None:
-        raise UsageError("the command names no model; add -m FILE")
-    if speculation.has_model and shared.model_draft:
-        mind_defaults(speculation, taken.options)
-    # Llama-server takes the last of several.
-    drafts = [shared.draft_options(path) for path in shared.model_draft[-1:]]
-    drafts_by_model = speculation.has_model
-    return ExportSetup(
-        target=shared.target_options(shared.model),
-        draft=drafts[0] if drafts else None,
-        context=shared.context_options(),
-        speculation=None if drafts_by_model and not drafts else speculation,
-        extra=(*(w for name, v in left.items() for w in (f"--{name}", *v)), *taken.extra),
-        name=shared.model.stem,
-        given=frozenset(taken.settled.options),
-    )
+    source = read_source(text)
+    command = Command.of(source)
+    check_serves([item.given for item in command.items])
+    return TakenCommand(source=source, command=command)
 
 
 def export(
-    setup: ExportSetup, usual: Dialect, reader: Reader, out: Path | None, *, force: bool
+    setup: ExportSetup | TakenCommand,
+    usual: Dialect,
+    reader: Reader,
+    out: Path | None,
+    *,
+    force: bool,
 ) -> None:
     """Print the setup for its reader, or write it to ``out``.
 
@@ -111,18 +105,46 @@ def export(
         UsageError: the program has another dialect than the one asked for.
     """
     format_ = Format(reader.format)
-    models = [options.path for options in setup.pair() if options is not None]
+    models = setup.models()
     if out is not None:
         _check_free(out, models, force=force)
     read, dialect = _read_by(setup, usual, reader)
     text = render(read, dialect=dialect, format=format_)
+    _tell(read, dialect, format_)
     if out is None:
+        _check_shown(text)
         say(text.removesuffix("\n"))
     else:
         _write(text, out, force=force)
 
 
-def _read_by(setup: ExportSetup, usual: Dialect, reader: Reader) -> tuple[ExportSetup, Dialect]:
+def _check_shown(text: str) -> None:
+    """Keep what a terminal would act on from it; a file or a pipe gets every byte.
+
+    Raises:
+        BadInputError: stdout is a terminal, and a value holds such a character.
+    """
+    if sys.stdout.isatty() and not text.replace("\n", "").replace("\t", "").isprintable():
+        raise BadInputError(
+            "a value holds control characters, which a terminal would act on; add --out FILE"
+        )
+
+
+def _tell(setup: Exported, dialect: Dialect, format_: Format) -> None:
+    """Say on stderr what the text does not hold."""
+    if isinstance(setup, TakenCommand):
+        for line in setup.told_of(dialect):
+            complain(line)
+    if format_ is Format.ARGS:
+        launch = setup.launch(dialect)
+        for line in launch.comments:
+            complain(line)
+        around = f"{launch.assignments}{shlex.join(launch.program)}"
+        if launch.environment or len(launch.program) > 1:
+            complain(f"left out, since {format_} holds arguments alone: {printable(around)}")
+
+
+def _read_by(setup: Exported, usual: Dialect, reader: Reader) -> tuple[Exported, Dialect]:
     """The setup with what its reader takes, and the reader's dialect."""
     if reader.format == Format.COMPOSE:
         # It loads llama.cpp.
@@ -142,7 +164,7 @@ def _read_by(setup: ExportSetup, usual: Dialect, reader: Reader) -> tuple[Export
     return replace(setup, program=binary.path, accepted=binary.accepted), binary.dialect
 
 
-def _check_free(out: Path, models: list[Path], *, force: bool) -> None:
+def _check_free(out: Path, models: Sequence[Path], *, force: bool) -> None:
     check_writable(str(out), models, option="--out", must_be_file=True)
     if out.exists() and not force:
         raise _taken(out)

@@ -1,6 +1,6 @@
 """What ``spectui lint`` does once its options are parsed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spectui.cli.documents.lint import lint_document
 from spectui.cli.lint_view import told
@@ -52,14 +52,23 @@ def run(options: LintOptions) -> int:
         raise UsageError("--fix and --json - both want stdout; the JSON has the corrected command")
     check_writable(options.json_path, ())
     report = examine(options, _reader(options))
-    _print(report, options)
     left = report.findings
     if options.fix:
         # What only the models tell, no other words put right.
         of_models = tuple(finding for finding in left if finding.at < 0 and not finding.edits)
         left = (*lint(report.fixed, report.reader), *of_models)
+        report = _with_left(report, left)
+    _print(report, options)
     has_errors = any(finding.severity is Severity.ERROR for finding in left)
     return BadInputError.exit_code if has_errors else 0
+
+
+def _with_left(report: Report, left: tuple[Finding, ...]) -> Report:
+    """With the errors that show only once others are put right."""
+    told = {(finding.flag, finding.what) for finding in report.findings}
+    new = (one for one in left if (one.flag, one.what) not in told)
+    errors = (one for one in new if one.severity is Severity.ERROR)
+    return replace(report, findings=(*report.findings, *errors))
 
 
 def _reader(options: LintOptions) -> Reader:
@@ -70,7 +79,8 @@ def _reader(options: LintOptions) -> Reader:
     binary = ask(options.server_bin)
     if options.dialect is not None:
         binary.check_dialect(Dialect(options.dialect))
-    return Reader(dialect=binary.dialect, accepted=binary.accepted.flags)
+    accepted = binary.accepted
+    return Reader(dialect=accepted.dialect, accepted=accepted.flags, bare=accepted.bare)
 
 
 def examine(options: LintOptions, reader: Reader) -> Report:
@@ -88,12 +98,15 @@ def examine(options: LintOptions, reader: Reader) -> Report:
         raise BadInputError("the command has no arguments; give one such as llama-server -m FILE")
     of_models: tuple[Finding, ...] = ()
     unseen: str | None = "--no-models was given"
-    right = fixed(command, reader)
     if options.with_models:
         # It loads what plans memory.
-        from spectui.cli.lint_models import model_findings
+        from spectui.cli.lint_models import known_of, model_findings
 
+        command = replace(command, known=known_of(command))
+        right = fixed(command, reader)
         of_models, unseen = model_findings(right, quiet=options.quiet)
+    else:
+        right = fixed(command, reader)
     found = (*lint(command, reader), *of_models)
     order = list(Severity)
     return Report(

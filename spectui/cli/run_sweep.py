@@ -20,6 +20,7 @@ from spectui.cli.sweep_report import (
 )
 from spectui.cli.sweep_request import read_request
 from spectui.cli.sweep_run import SweepRun, prepare
+from spectui.cli.taken import mind_unmeasured
 from spectui.errors import BadInputError, CancelledError
 from spectui.sweep.backend import HopelessError
 from spectui.sweep.grid_file import shipped_grids
@@ -48,6 +49,8 @@ def sweep(
         UsageError: options that contradict each other.
     """
     request = read_request(parsed, typed=typed, set_by_preset=set_by_preset)
+    if not request.is_server:
+        mind_unmeasured(parsed)
     shared = request.shared
     check_writable(shared.json_path, shared.input_files())
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)

@@ -58,6 +58,7 @@ def _servers(run: SweepRun, binary: ServerBinary, progress: Progress) -> Iterato
             prompts=run.prompts,
             keeps_off=keeps_both,
             redoes_rounds=look_at(run.target).redoes_rounds,
+            extra=run.request.extra,
         )
 
 

@@ -10,6 +10,7 @@ import msgspec
 from spectui.cli.drafting import defaults_of
 from spectui.cli.options_backend import BackendKind
 from spectui.cli.request import SharedOptions
+from spectui.cli.served_extra import served_extra
 from spectui.cli.sweep_grid import given_grid
 from spectui.config import ONLY_BY_SERVER, SERVER_KINDS, NgramKind, SpeculationConfig
 from spectui.errors import UsageError
@@ -63,6 +64,8 @@ class SweepRequest:
     server_bin: str | None
     keeps_both: bool | None
     timeout: float
+    extra: tuple[str, ...] = ()
+    """Arguments of an existing command, which a server is given as they stand."""
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -135,6 +138,7 @@ def read_request(
         n_prompts=n_prompts,
         left_out=left_out,
         is_server=parsed["backend"] == BackendKind.SERVER,
+        extra=served_extra(),
         **{name: parsed[name] for name in _BACKEND},
         **own,
     )

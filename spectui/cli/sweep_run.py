@@ -84,7 +84,7 @@ def prepare(request: SweepRequest, progress: Progress) -> SweepRun:
     machine = this_machine()
     spec = sweep_spec(
         machine=machine,
-        backend=_identity(binary),
+        backend=_identity(binary, request.extra),
         target=target,
         drafts=drafts,
         context=shared.context_options(),
@@ -127,7 +127,7 @@ def _expanded(
     return expansion
 
 
-def _identity(binary: ServerBinary | None) -> dict[str, object]:
+def _identity(binary: ServerBinary | None, extra: Sequence[str]) -> dict[str, object]:
     """What decodes, as far as numbers of another one do not compare."""
     if binary is None:
         versions = [binding_version(), llama_cpp_version(), *sorted(buffer_types())]
@@ -139,4 +139,5 @@ def _identity(binary: ServerBinary | None) -> dict[str, object]:
         "version": None if version is None else version.text,
         # It may be built anew under the same version, for another machine.
         "build": msgspec.to_builtins(identity_of(Path(binary.path))),
+        **({"extra": list(extra)} if extra else {}),
     }

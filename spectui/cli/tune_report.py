@@ -107,7 +107,7 @@ def _backend(run: TuneRun, result: TuneResult) -> Json:
 def _command(run: TuneRun, arm: Arm) -> tuple[list[str], str]:
     """Flags and command line of an arm."""
     setup = run.setup_of(arm)
-    arguments = setup.words(Dialect(run.options.dialect))
+    arguments = setup.arguments(Dialect(run.options.dialect))
     return arguments, shlex.join([setup.program, *arguments])
 
 

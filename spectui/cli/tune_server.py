@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 import click
 from click.core import ParameterSource
 
-from spectui.cli.defaults import given_extra
 from spectui.cli.given import Models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
+from spectui.cli.served_extra import served_extra
 from spectui.cli.served_session import (
     check_schedule,
     keeps_off,
@@ -143,7 +143,7 @@ def _ground(
         draft=None,
         context=shared.context_options(),
         speculation=None,
-        extra=given_extra(),
+        extra=served_extra(),
     )
     stays = keeps_off(
         target.options, [one.options for one in drafts.values()], wanted=options.keeps_both

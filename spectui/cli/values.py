@@ -12,6 +12,10 @@ INT_MAX = 2**31 - 1
 """llama.cpp's sizes and counts are 32-bit."""
 
 
+_ALL = -2
+_NO_LAYERS = -3
+
+
 class GpuLayers(click.ParamType[int]):
     """A number of layers, or ``auto`` or ``all``."""
 
@@ -20,16 +24,19 @@ class GpuLayers(click.ParamType[int]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        """Parse, or fail with what is accepted; -1 is all."""
+        """Parse, or fail with what is accepted; -1 is all.
+
+        Llama-server reads -1 as ``auto`` and -2 as ``all``: in-process both are all that there are.
+        """
         if value in {"auto", "all"}:
             return -1
         try:
             layers = int(str(value))
         except ValueError:
-            layers = -2
-        if not -1 <= layers <= INT_MAX:
+            layers = _NO_LAYERS
+        if not _ALL <= layers <= INT_MAX:
             self.fail(f"{value!r} is no number of layers, nor auto or all", param, ctx)
-        return layers
+        return max(layers, -1)
 
 
 class FileGlob(click.ParamType[str]):

@@ -8,13 +8,13 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from spectui.cli.defaults import given_extra
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting
 from spectui.cli.given import find_models
 from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
+from spectui.cli.served_extra import served_extra
 from spectui.cli.serving import Wanted
 from spectui.config import MODEL_KIND, SpeculationConfig
 from spectui.errors import BadInputError, UsageError
@@ -167,6 +167,6 @@ def of_options(
         speculation=speculation,
         sampling=options.sampling_config(),
         n_predict=options.n_predict,
-        extra=given_extra(),
+        extra=served_extra(),
     )
     return Wanted(case=case, prompts=tuple(prompts), promise=None, study=None)

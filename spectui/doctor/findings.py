@@ -15,19 +15,28 @@ _VERIFY_RATIO = 2.0
 """V(5)/V(1) by bandwidth above which experts make long drafts dear."""
 
 
-def findings(examination: Examination) -> tuple[Finding, ...]:
-    """Everything that is to be said, the worst first."""
+def findings(examination: Examination, *, is_drafting: bool = True) -> tuple[Finding, ...]:
+    """Everything that is to be said, the worst first.
+
+    Args:
+        examination: of the models.
+        is_drafting: whether anything shall draft, or what drafts cost is of no interest.
+    """
     found = [
         *of_memory(examination),
         *of_training("the target", examination.plan.target, examination.request.context.ctx_size),
         *(one for draft in examination.drafts for one in of_draft(examination, draft)),
-        *_of_rollback(examination),
-        *_of_experts(examination),
+        *(_of_drafting(examination) if is_drafting else ()),
         *_of_overrides(examination),
-        *_of_length(examination),
     ]
     order = list(Severity)
     return tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
+
+
+def _of_drafting(examination: Examination) -> Iterator[Finding]:
+    yield from _of_rollback(examination)
+    yield from _of_experts(examination)
+    yield from _of_length(examination)
 
 
 def _of_rollback(examination: Examination) -> Iterator[Finding]:

@@ -96,7 +96,7 @@ def _placement(
     elif options.n_cpu_moe > 0 and flags.n_cpu_moe:
         arguments_moe = [flags.n_cpu_moe, str(options.n_cpu_moe)]
     elif options.n_cpu_moe > 0:
-        overrides.append(_first_experts(options.n_cpu_moe))
+        overrides.append(first_experts(options.n_cpu_moe))
     if overrides:
         flag = _known(flags.override_tensor, "-ot", options, dialect)
         arguments += [flag, _override_value(overrides)]
@@ -112,8 +112,8 @@ def _known(flag: str | None, wanted: str, options: ModelOptions, dialect: Dialec
     return flag
 
 
-def _first_experts(n_layers: int) -> TensorOverride:
-    """What ``--n-cpu-moe`` means in llama.cpp, as a pattern."""
+def first_experts(n_layers: int) -> TensorOverride:
+    """What ``--n-cpu-moe`` means in llama.cpp, as a pattern for ``-ot``."""
     layers = "|".join(str(layer) for layer in range(n_layers))
     pattern = rf"blk\.({layers})\.ffn_(up|down|gate|gate_up)_(ch|)exps"
     return TensorOverride(pattern=pattern, buffer="CPU")

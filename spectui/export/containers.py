@@ -1,24 +1,23 @@
 """The two YAML formats: llama-swap's configuration, and Docker Compose."""
 
-import dataclasses
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from spectui.config import ModelOptions
 from spectui.errors import BadInputError
 from spectui.export.dialects import Dialect
+from spectui.export.launch import Launch, commented
 from spectui.export.preset_file import slug
-from spectui.export.setup import ExportSetup, commented
 from spectui.export.words import divide, value_of, without
 
 _IMAGE = "ghcr.io/ggml-org/llama.cpp:server"
 _PORT = "8080"
 _FOLDERS = ("/models", "/models-draft")
 """Where a container finds the models: one folder, or the draft's in another."""
+_MODELS = frozenset({"model", "model-draft"})
 _EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound to
 
 
@@ -53,17 +52,28 @@ _Dumper.add_representer(str, _represent)
 _Dumper.add_representer(_Block, _represent)
 
 
-def llama_swap(setup: ExportSetup, dialect: Dialect) -> str:
+def llama_swap(launch: Launch) -> str:
     """A model of llama-swap, which chooses the port itself.
 
     Raises:
-        BadInputError: the dialect has no words for it, or llama-swap would change a value.
+        BadInputError: llama-swap would change a value.
     """
-    own = setup.with_extra(without(setup.extra, "--host", "--port"))
-    lines = [f"{_swap_line([setup.program])} --port ${{PORT}}"]
-    lines += [_swap_line(given.words) for given in divide(own.arguments(dialect))]
-    command = _Block("\n".join(lines) + "\n")
-    return _document(setup, {"models": {slug(setup.name): {"cmd": command}}})
+    own = launch.elsewhere("llama-swap")
+    lines = [f"{_swap_line(own.program)} --port ${{PORT}}"]
+    lines += [_swap_line(given.words) for given in divide(own.arguments)]
+    model: dict[str, Any] = {"cmd": _Block("\n".join(lines) + "\n")}
+    if own.environment:
+        model["env"] = [_swap_variable(f"{name}={value}") for name, value in own.environment]
+    return _document(own, {"models": {slug(own.name): model}})
+
+
+def _swap_variable(text: str) -> str:
+    if "${" in text:
+        raise BadInputError(
+            f"{text.partition('=')[0]}: llama-swap cannot hold a value with '${{'; choose another "
+            "format"
+        )
+    return text
 
 
 def _swap_line(words: Sequence[str]) -> str:
@@ -77,51 +87,65 @@ def _swap_line(words: Sequence[str]) -> str:
     return line
 
 
-def compose(setup: ExportSetup, dialect: Dialect) -> str:
+def compose(launch: Launch) -> str:
     """A service of Docker Compose that mounts the models' folders read-only.
 
     Raises:
-        BadInputError: the dialect has no published image, or no words for the setup.
+        BadInputError: the dialect has no published image.
     """
-    if dialect is not Dialect.LLAMA_CPP:
+    if launch.dialect is not Dialect.LLAMA_CPP:
         raise BadInputError(
             f"the published images hold current llama.cpp; export compose for {Dialect.LLAMA_CPP}"
         )
-    inside, mounts = _mounted(setup)
-    host, port = value_of(setup.extra, "--host"), value_of(setup.extra, "--port") or _PORT
+    words = without(launch.arguments, "--host", "--port")
+    arguments, mounts = _mounted(words)
+    host = value_of(launch.arguments, "--host")
+    port = value_of(launch.arguments, "--port") or _PORT
     published = f"{port}:{port}" if host in _EVERYWHERE else f"127.0.0.1:{port}:{port}"
-    extra = without(setup.extra, "--host", "--port")
-    arguments = inside.with_extra(extra).arguments(dialect)
     service: dict[str, Any] = {
         "image": _IMAGE,
         "command": ["--host", "0.0.0.0", "--port", port, *arguments],  # noqa: S104 - the container's
         "ports": [published],
         "volumes": mounts,
     }
-    if setup.has_gpu and any(m is not None and m.n_gpu_layers != 0 for m in setup.pair()):
+    if launch.environment:
+        service["environment"] = dict(launch.environment)
+    if launch.has_gpu and _uses_gpu(launch):
         service["image"] = f"{_IMAGE}-cuda"
         device = {"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}
         service["deploy"] = {"resources": {"reservations": {"devices": [device]}}}
-    notes = ("files in your own arguments have to be mounted too",)
-    has_files = any(word.startswith("/") for word in extra)
-    document = {"services": {slug(setup.name): _escaped(service)}}
-    return _document(setup, document, notes if has_files else ())
+    document = {"services": {slug(launch.name): _escaped(service)}}
+    return _document(launch, document, tuple(_notes(launch, words)))
 
 
-def _mounted(setup: ExportSetup) -> tuple[ExportSetup, list[dict[str, Any]]]:
-    """The setup with the paths that its container sees, and the folders to mount for that."""
+def _uses_gpu(launch: Launch) -> bool:
+    has_draft = launch.value("model-draft") is not None
+    layers = [launch.value("gpu-layers"), *[launch.value("gpu-layers-draft")] * has_draft]
+    return any(one != "0" for one in layers)
+
+
+def _notes(launch: Launch, words: Sequence[str]) -> Iterator[str]:
+    others = (w for given in divide(words) if given.name not in _MODELS for w in given.words)
+    if any(word.startswith("/") for word in others):
+        yield "files in your own arguments have to be mounted too"
+    wrappers = launch.program[:-1]
+    if wrappers:
+        yield f"left out, since a container starts its own program: {shlex.join(wrappers)}"
+
+
+def _mounted(words: Sequence[str]) -> tuple[list[str], list[dict[str, Any]]]:
+    """The arguments with the paths that their container sees, and the folders to mount for that."""
     targets: dict[Path, str] = {}
-
-    def inside(options: ModelOptions) -> ModelOptions:
+    moved: list[str] = []
+    for given in divide(words):
+        if given.name not in _MODELS:
+            moved += given.words
+            continue
         # A link may lead out of its folder, as in Hugging Face's cache, and nowhere in a container.
-        path = options.path.resolve()
-        target = targets.setdefault(path.parent, _FOLDERS[len(targets)])
-        return dataclasses.replace(options, path=Path(target) / path.name)
-
-    target, draft = setup.pair()
-    moved = dataclasses.replace(
-        setup, target=inside(target), draft=None if draft is None else inside(draft)
-    )
+        path = Path(given.values[-1]).resolve()
+        number = "" if len(targets) < len(_FOLDERS) else str(len(targets))
+        folder = f"{_FOLDERS[min(len(targets), len(_FOLDERS) - 1)]}{number}"
+        moved += [given.flag, str(Path(targets.setdefault(path.parent, folder)) / path.name)]
     mounts = [
         {"type": "bind", "source": str(source), "target": target, "read_only": True}
         for source, target in targets.items()
@@ -141,8 +165,8 @@ def _escaped(value: Any) -> Any:  # noqa: ANN401 - a tree of YAML values
     return value
 
 
-def _document(setup: ExportSetup, content: dict[str, Any], notes: tuple[str, ...] = ()) -> str:
+def _document(launch: Launch, content: dict[str, Any], notes: tuple[str, ...] = ()) -> str:
     text = yaml.dump(
         content, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=float("inf")
     )
-    return commented((*setup.comments(), *notes)) + text
+    return commented((*launch.comments, *notes)) + text

@@ -9,8 +9,24 @@ from spectui.export.words import Given
 _HUB = frozenset({"-hf", "-hfr", "--hf-repo", "-dr", "--docker-repo"})
 _HUB_DRAFT = frozenset({"-hfd", "-hfrd", "--hf-repo-draft", "--spec-draft-hf"})
 _ROUTER = frozenset({"--models-dir", "--models-preset"})
+_SERVED = frozenset({"model", "model-url", "hf-repo", "docker-repo", "models-dir", "models-preset"})
 _BUNDLES = ("--fim-qwen-", "--gpt-oss-", "--vision-gemma-", "--embd-")
 """Switches that stand for a model of the hub and its settings."""
+
+
+def check_serves(command: Sequence[Given]) -> None:
+    """Make sure that it says what to serve, wherever that is.
+
+    Raises:
+        BadInputError: it names neither a model nor where models are.
+    """
+    if not any(
+        given.name in _SERVED or canonical(given.flag).startswith(_BUNDLES) for given in command
+    ):
+        raise BadInputError(
+            "the command names no model; add -m FILE, -hf REPOSITORY or --models-dir FOLDER, or "
+            "give the part that starts llama-server alone"
+        )
 
 
 def check_local(command: Sequence[Given]) -> None:

@@ -10,44 +10,53 @@ import shlex
 from spectui.errors import BadInputError
 from spectui.export.accepted import Accepted
 from spectui.export.dialects import Dialect
-from spectui.export.setup import ExportSetup, commented
-from spectui.export.words import Given, divide, without
+from spectui.export.launch import Launch, commented, printable
+from spectui.export.variables import check_placing
+from spectui.export.words import Given, divide
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _READS_IT = "--models-preset"
 _CUTS = re.compile(r"[;#\r\n]|^[ \t]|[ \t]$")
 
 
-def preset_file(setup: ExportSetup, dialect: Dialect) -> str:
+def preset_file(launch: Launch) -> str:
     """The file with this one model in it.
 
     Raises:
         BadInputError: the dialect reads no such file, or it cannot hold a value.
     """
-    if dialect is Dialect.IK:
+    if launch.dialect is Dialect.IK:
         raise BadInputError(
-            f"{dialect} reads no models preset file; choose another format, such as llama-swap"
+            f"{launch.dialect} reads no models preset file; choose another format, such as "
+            "llama-swap"
         )
-    accepted = setup.accepted
+    accepted = launch.accepted
     if accepted is not None and _READS_IT not in accepted.flags:
         raise BadInputError(
             f"{accepted.program} reads no models preset file; choose another format"
         )
-    # The router that reads the file chooses where its models listen.
-    own = setup.with_extra(without(setup.extra, "--host", "--port"))
+    own = launch.elsewhere("the router that reads the file")
+    check_placing(own, "a models preset file")
+    lines = "".join(f"{key} = {value}\n" for key, value in _entries(own).items())
+    program = printable(f"{launch.assignments}{shlex.join(launch.program)}")
+    start = (f"start it with: {program} {_READS_IT} FILE",)
+    comments = commented((*own.comments, *start), ";")
+    return f"{comments}version = 1\n\n[{slug(launch.name)}]\n{lines}"
+
+
+def _entries(launch: Launch) -> dict[str, str]:
     entries: dict[str, str] = {}
-    for given in divide(own.arguments(dialect)):
-        key = _key(given, accepted)
-        if key in entries:
+    names: set[str] = set()
+    for given in divide(launch.arguments):
+        key, name = _key(given, launch.accepted), given.name
+        if name in names:
             raise BadInputError(
                 f"{given.flag} is given twice, but a models preset file holds each option once; "
                 f"choose another format"
             )
+        names.add(name)
         entries[key] = _value(given)
-    start = (f"start it with: {shlex.quote(setup.program)} {_READS_IT} FILE",)
-    lines = "".join(f"{key} = {value}\n" for key, value in entries.items())
-    comments = commented((*setup.comments(), *start), ";")
-    return f"{comments}version = 1\n\n[{slug(setup.name)}]\n{lines}"
+    return entries
 
 
 def slug(name: str) -> str:

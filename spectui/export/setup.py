@@ -2,12 +2,16 @@
 
 import dataclasses
 from dataclasses import dataclass
+from pathlib import Path
 
 from spectui.config import ContextOptions, ModelOptions, SpeculationConfig
-from spectui.errors import BadInputError
 from spectui.export.accepted import Accepted
 from spectui.export.command import server_arguments
 from spectui.export.dialects import Dialect
+from spectui.export.launch import Launch, printable
+from spectui.export.rewriting.items import Command, Item
+from spectui.export.rewriting.reader import Reader
+from spectui.export.rewriting.rewrite import Rewritten, rewritten
 from spectui.export.words import Given, divide
 
 _ALWAYS = frozenset(
@@ -20,6 +24,8 @@ _ALWAYS = frozenset(
 """What has to stand in a command whoever wrote it: defaults changed between versions."""
 _STANDS_FOR = {"load-mode": "no-mmap", "override-tensor": "n-cpu-moe"}
 """What a dialect may write for an option that it lacks."""
+_LAYERS = frozenset({"gpu-layers", "gpu-layers-draft"})
+"""Options of which the user's own arguments hold what spectui has no number for: ``auto``."""
 
 OFF = "speculation off: no speculative flag is written"
 
@@ -46,23 +52,38 @@ class ExportSetup:
     given: frozenset[str] | None = None
     """Names of the options that a command gave, whose defaults stay unwritten; None writes all."""
 
-    def arguments(self, dialect: Dialect) -> list[str]:
-        """All arguments, without the program's name.
+    def launch(self, dialect: Dialect) -> Launch:
+        """How a llama-server of that dialect is started with it.
 
         Raises:
-            BadInputError: the dialect or the program has no words for it, or a path is not valid
-                UTF-8.
+            BadInputError: the dialect or the program has no words for it.
         """
-        arguments = self.words(dialect)
-        for argument in (self.program, *arguments):
-            if not _is_text(argument):
-                raise BadInputError(
-                    f"{argument!r} is not valid UTF-8, which export files are; rename the file"
-                )
-        return arguments
+        return Launch(
+            name=self.name,
+            program=(self.program,),
+            arguments=tuple(self.arguments(dialect)),
+            comments=(*self.comments(), *self._missing(dialect)),
+            dialect=dialect,
+            accepted=self.accepted,
+            has_gpu=self.has_gpu,
+            document=self._document(),
+        )
 
-    def words(self, dialect: Dialect) -> list[str]:
-        """The same, whatever bytes are in the names of files.
+    def _document(self) -> dict[str, object]:
+        target, draft = self.pair()
+        document: dict[str, object] = {
+            "target": str(target.path),
+            "draft": None if draft is None else str(draft.path),
+            "speculation": None if self.speculation is None else told(self.speculation),
+        }
+        if self.speculation is None:
+            document |= {"draft_reason": OFF, "speculation_reason": OFF}
+        elif not self.speculation.has_model:
+            document["draft_reason"] = f"{self.speculation.kind} needs no draft model"
+        return document
+
+    def arguments(self, dialect: Dialect) -> list[str]:
+        """All arguments, without the program's name.
 
         Raises:
             BadInputError: the dialect or the program has no words for it.
@@ -72,8 +93,23 @@ class ExportSetup:
         )
         if self.given is not None:
             own = [w for given in divide(own) if _is_wanted(given, self.given) for w in given.words]
-        arguments = [*own, *self.kept_extra()]
-        return arguments if self.accepted is None else self.accepted.spelled(arguments)
+        said = {given.name for given in divide(self.kept_extra())} & _LAYERS
+        own = [w for given in divide(own) if given.name not in said for w in given.words]
+        words = self._rewritten(own, dialect).command.arguments
+        return list(words) if self.accepted is None else self.accepted.spelled(words)
+
+    def _rewritten(self, own: list[str], dialect: Dialect) -> Rewritten:
+        """All of it in the dialect's words, the user's own arguments as well."""
+        flags = None if self.accepted is None else self.accepted.flags
+        written, extra = list(divide(own)), divide(self.kept_extra())
+        items = tuple(Item(given=given) for given in (*written, *extra))
+        reader = Reader(dialect=dialect, accepted=flags)
+        return rewritten(Command(items=items), reader, start=len(written))
+
+    def _missing(self, dialect: Dialect) -> tuple[str, ...]:
+        dropped = self._rewritten([], dialect).dropped
+        left_out = printable(" ".join(item.given.flag for item in dropped))
+        return (f"left out, since {dialect} has no such option: {left_out}",) if dropped else ()
 
     def kept_extra(self) -> tuple[str, ...]:
         """The user's own arguments; when speculation is off, less those that say how to draft."""
@@ -86,12 +122,16 @@ class ExportSetup:
             return ()
         left_out = " ".join(given.flag for given in self._dropped())
         lines = [OFF, f"left out of your own arguments: {left_out}"] if left_out else [OFF]
-        return tuple("".join(c if c.isprintable() else "?" for c in line) for line in lines)
+        return tuple(map(printable, lines))
 
     def pair(self) -> tuple[ModelOptions, ModelOptions | None]:
         """Target, and the draft if it is used."""
         uses_draft = self.speculation is not None and self.speculation.has_model
         return self.target, self.draft if uses_draft else None
+
+    def models(self) -> tuple[Path, ...]:
+        """Files that it reads."""
+        return tuple(options.path for options in self.pair() if options is not None)
 
     def with_extra(self, extra: tuple[str, ...]) -> "ExportSetup":
         """The same with other arguments of the user's."""
@@ -103,20 +143,24 @@ class ExportSetup:
         return tuple(given for given in divide(self.extra) if given.is_speculative)
 
 
-def commented(lines: tuple[str, ...], mark: str = "#") -> str:
-    """Lines as comments, each ended; an empty text for none."""
-    # A line can hold what some reader takes for a line's end.
-    return "".join(f"{mark} {part}\n" for line in lines for part in line.splitlines())
-
-
 def _is_wanted(written: Given, given: frozenset[str]) -> bool:
     name = "" if written.option is None else written.option.name
     return not given.isdisjoint({name, _STANDS_FOR.get(name, name)}) or name in _ALWAYS
 
 
-def _is_text(argument: str) -> bool:
-    try:
-        argument.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def told(speculation: SpeculationConfig) -> dict[str, object]:
+    """A setting as the JSON of an export has it."""
+    *ahead, own = map(_drafter, speculation.chain)
+    return {**own, "ahead": ahead} if ahead else own
+
+
+def _drafter(speculation: SpeculationConfig) -> dict[str, object]:
+    ngram = speculation.ngram
+    if ngram is not None:
+        return {"kind": speculation.kind, **ngram.options(speculation.draft_max)}
+    return {
+        "kind": speculation.kind,
+        "draft_max": speculation.draft_max,
+        "draft_min": speculation.draft_min,
+        "draft_p_min": speculation.draft_p_min,
+    }

@@ -1,6 +1,6 @@
 """Reads the llama-server command that a user already has."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,6 +8,8 @@ from spectui.config import MODEL_KIND, SERVER_KINDS
 from spectui.export.hub import check_local
 from spectui.export.old_ngrams import SHARED, told_apart
 from spectui.export.placement_order import experts_first
+from spectui.export.rewriting.items import Command
+from spectui.export.rewriting.lengths import old_lengths
 from spectui.export.server_options import canonical
 from spectui.export.sources import read_source
 from spectui.export.stages import SPEC_DEFAULT, drafting, joined
@@ -15,15 +17,20 @@ from spectui.export.words import FLASH_ATTENTION, Given, divide
 
 _REPEATABLE = frozenset({"override-tensor", "override-kv"})
 _EXPERTS = ("cpu-moe", "n-cpu-moe")
+_LAYERS = frozenset({"gpu-layers", "gpu-layers-draft"})
+"""Whose number -1 is llama-server's for ``auto``."""
 _LOADING = frozenset({"mmap", "load-mode"})
 _OLD_LENGTHS = frozenset({"--draft", "--draft-n", "--draft-max", "--draft-min", "--draft-n-min"})
 """Names under which lengths of drafts were those of every drafter."""
 _LOAD_MODES: dict[str, dict[str, tuple[str, ...]]] = {
     "none": {"no-mmap": ()},
+    "mlock": {"no-mmap": ()},
     "mmap": {},
     "auto": {},
 }
-"""What ``--load-mode`` is for spectui, which maps or does not; other modes travel on."""
+"""What ``--load-mode`` is for spectui, which maps or does not."""
+_LOCKED = "mlock"
+"""What modes hold that say more than that, and travel on."""
 _SWITCHES: dict[str, dict[str, tuple[str, ...]]] = {
     "mmap": {},
     "no-flash-attn": {"flash-attn": ("off",)},
@@ -46,6 +53,10 @@ class Takeover:
     elsewhere: tuple[str, ...] = ()
     """How the command drafts, as it stands, where only llama-server can draft so; it is in neither
     of the others."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables that the command sets, other than those that stand for options."""
+    wrappers: tuple[str, ...] = ()
+    """What starts the program, as ``numactl`` does."""
 
     @property
     def left(self) -> Mapping[str, tuple[str, ...]]:
@@ -64,6 +75,8 @@ class Takeover:
 
 
 def _is_left(name: str, values: tuple[str, ...]) -> bool:
+    if name in _LAYERS and values == ("-1",):
+        return True
     return (values == ("auto",) and name != "flash-attn") or (name, values) == ("ctx-size", ("0",))
 
 
@@ -89,19 +102,44 @@ def read_command(
         BadInputError: it is no single command, names no model of this machine, or drafts in a way
             that spectui cannot measure.
     """
-    command = list(divide(read_source(text).arguments))
+    source = read_source(text)
+    command = list(divide(source.arguments))
     check_local(command)
     elsewhere = tuple(given for given in command if other_drafts and _is_elsewhere(given))
     if elsewhere:
         # Their draft is none that drafts on its own.
         elsewhere += tuple(given for given in command if _names(given, "model-draft"))
         command = [given for given in command if given not in elsewhere]
+    taken = taken_over(command, through_server=through_server)
+    # What is set aside leaves no draft whose lengths would matter.
+    lengths = {} if elsewhere else old_lengths(Command.of(source))
+    written = {name: (value,) for name, value in lengths.items()}
+    environment, _program = source.started
+    return replace(
+        taken,
+        options={**written, **taken.options},
+        elsewhere=tuple(word for given in elsewhere for word in given.words),
+        environment=environment,
+        wrappers=source.wrappers,
+    )
+
+
+def taken_over(command: Sequence[Given], *, through_server: bool = False) -> Takeover:
+    """The same of options that are divided already, whatever models they name.
+
+    Args:
+        command: the options.
+        through_server: as ``read_command``.
+
+    Raises:
+        BadInputError: they draft in a way that spectui cannot measure.
+    """
     options: dict[str, tuple[str, ...]] = {}
     extra: list[str] = []
     for given in command:
         found = _taken(given, through_server=through_server)
         if found is None or not _is_written(given):
-            extra += _plain(given)
+            extra += given.separate
         if given.option is not None and given.option.name in _LOADING:
             options.pop("no-mmap", None)
         for name, values in (found or {}).items():
@@ -112,11 +150,7 @@ def read_command(
     if kinds == [MODEL_KIND]:
         # A draft model is reason enough to draft with it.
         del options["spec-type"]
-    return Takeover(
-        options=options,
-        extra=tuple(extra),
-        elsewhere=tuple(word for given in elsewhere for word in given.words),
-    )
+    return Takeover(options=options, extra=tuple(extra))
 
 
 def _names(given: Given, name: str) -> bool:
@@ -129,14 +163,14 @@ def _is_elsewhere(given: Given) -> bool:
     return _names(given, "spec-type") and not set(kinds).isdisjoint(SERVER_KINDS)
 
 
+def _is_all_cores(given: Given) -> bool:
+    """Of ``-tb``, where nothing said means as many threads as ``-t``."""
+    return given.name == "threads-batch" and given.values in {("0",), ("-1",)}
+
+
 def _is_written(given: Given) -> bool:
-    return given.option is not None and given.option.is_written
-
-
-def _plain(given: Given) -> tuple[str, ...]:
-    """As it stands; in two words if llama-server, which reads no ``--flag=value``, knows it."""
-    is_attached = len(given.words) == 1 and given.values
-    return (given.flag, *given.values) if is_attached and given.server else given.words
+    is_locked = given.name == "load-mode" and any(_LOCKED in mode for mode in given.values)
+    return given.option is not None and given.option.is_written and not is_locked
 
 
 def _joined(
@@ -171,8 +205,8 @@ def _taken(given: Given, *, through_server: bool) -> dict[str, tuple[str, ...]] 
             return {"flash-attn": (FLASH_ATTENTION.get(wanted, wanted),)}
         case name, () if name in _SWITCHES:
             return _SWITCHES[name]
-        case "threads" | "threads-batch" | "seed", ("-1",):
+        case "threads" | "seed", ("-1",):
             return {}  # the default, spelled out
-        case name, values if given.option.is_ours or name in SHARED:
+        case name, values if (given.option.is_ours or name in SHARED) and not _is_all_cores(given):
             return {name: values}
     return None

@@ -17,8 +17,6 @@ FLASH_ATTENTION = {
 }
 """What builds take after ``-fa``; before autumn 2025 they took nothing."""
 
-_SWITCHING = frozenset({*FLASH_ATTENTION, "none", "llamacpp"})
-"""What follows an option that takes a value in some builds alone."""
 _NUMBER = re.compile(r"-\.?\d")
 _SPECULATIVE = re.compile(
     r"--(spec-|no-spec-|draft|lookup-|suffix-|p-split|(no-)?multi-token-)|--.+-draft$"
@@ -42,6 +40,28 @@ class Given:
     def server(self) -> ServerOption | None:
         """What llama-server knows it as; None for what no table has."""
         return server_option(self.flag)
+
+    @property
+    def name(self) -> str:
+        """One name for all its spellings."""
+        if self.option is not None:
+            return self.option.name
+        flag = self.flag if self.server is None else self.server.long_flag
+        return flag.lstrip("-")
+
+    @property
+    def separate(self) -> tuple[str, ...]:
+        """The words that llama-server reads, which knows no ``--flag=value``."""
+        if len(self.words) != 1 or not self.values or self.server is None:
+            return self.words
+        if self.server.arity_of(canonical(self.flag)) is not Arity.NONE:
+            return (self.flag, *self.values)
+        if FLASH_ATTENTION.get(self.values[0].lower()) != "off":
+            return (self.flag,)
+        # What switches nothing on is left out.
+        is_negation = canonical(self.flag) in self.server.negations
+        other = self.server.long_flag if is_negation else self.server.negation
+        return () if other is None else (other,)
 
     @property
     def is_speculative(self) -> bool:
@@ -68,7 +88,7 @@ def divide(words: Sequence[str]) -> Iterator[Given]:
 def _given(rest: Sequence[str]) -> Given:
     flag, equals, attached = rest[0].partition("=")
     option, arity = BY_FLAG.get(canonical(flag)), _arity(flag)
-    if equals and (arity in {None, Arity.NONE, Arity.UNTOLD} or not flag.startswith("--")):
+    if equals and arity in {None, Arity.UNTOLD}:
         flag, equals, option, arity = rest[0], "", None, None
     if equals:
         return Given(flag=flag, option=option, values=(attached,), words=(rest[0],))
@@ -85,10 +105,11 @@ def _arity(flag: str) -> Arity | None:
 def _n_values(flag: str, arity: Arity | None, following: Sequence[str]) -> int:
     match arity:
         case None | Arity.UNTOLD:
-            looks = (word.startswith("-") and not _NUMBER.match(word) for word in following)
+            looks = map(_is_option, following)
             return next((n for n, is_option in enumerate(looks) if is_option), len(following))
         case Arity.MAYBE:
-            return int(bool(following) and following[0] in _SWITCHING)
+            # No llama-server takes a word by itself: it can only be meant for the option.
+            return int(bool(following) and not _is_option(following[0]))
         case Arity.NONE:
             return 0
     wanted = 2 if arity is Arity.TWO else 1
@@ -98,6 +119,10 @@ def _n_values(flag: str, arity: Arity | None, following: Sequence[str]) -> int:
             f"{'both' if wanted > 1 else 'it'} after the option"
         )
     return wanted
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and not _NUMBER.match(word)
 
 
 def without(words: Sequence[str], *flags: str) -> tuple[str, ...]:

@@ -3,9 +3,10 @@
 Rules look at the arguments alone, at no file and no machine. One file per family of rules.
 """
 
+from spectui.export.rewriting.items import Command
+from spectui.export.rewriting.known import Known
+from spectui.export.rewriting.reader import Reader
 from spectui.lint.checking import fixed, lint
-from spectui.lint.command import Command
 from spectui.lint.finding import Finding
-from spectui.lint.reader import Reader
 
-__all__ = ["Command", "Finding", "Reader", "fixed", "lint"]
+__all__ = ["Command", "Finding", "Known", "Reader", "fixed", "lint"]

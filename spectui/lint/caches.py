@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from spectui.lint.command import Command
+from spectui.export.rewriting.items import Command
+from spectui.export.rewriting.reader import Reader
 from spectui.lint.drafters import is_inherited
 from spectui.lint.finding import Finding, added, quoted, replaced
-from spectui.lint.reader import Reader
 from spectui.severity import Severity
 
 _FULL_PRECISION = frozenset({"f32", "f16", "bf16"})

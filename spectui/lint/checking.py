@@ -2,20 +2,22 @@
 
 from collections.abc import Callable, Iterator
 
+from spectui.export.rewriting.items import Command
+from spectui.export.rewriting.reader import Reader
 from spectui.lint import (
     caches,
     drafters,
+    kinds,
     lengths,
     ngrams,
     placement,
     repeats,
     serving,
     spelling,
+    tensors,
     values,
 )
-from spectui.lint.command import Command
 from spectui.lint.finding import Finding
-from spectui.lint.reader import Reader
 from spectui.severity import Severity
 
 Rule = Callable[[Command, Reader], Iterator[Finding]]
@@ -23,12 +25,14 @@ Rule = Callable[[Command, Reader], Iterator[Finding]]
 _RULES: tuple[Rule, ...] = (
     lengths.rule,
     spelling.rule,
+    kinds.rule,
     values.rule,
     repeats.rule,
     drafters.rule,
     ngrams.rule,
     caches.rule,
     placement.rule,
+    tensors.rule,
     serving.rule,
 )
 """In the order in which things are put right: old names tell which defaults were meant."""

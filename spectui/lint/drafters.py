@@ -3,14 +3,23 @@
 from collections.abc import Iterator
 from pathlib import PurePath
 
+from spectui.config import MODEL_KIND, MTP_KIND
 from spectui.export.dialects import Dialect
-from spectui.lint.command import BY_LAYERS, Command, Item
+from spectui.export.rewriting.items import BY_LAYERS, Command, Item
+from spectui.export.rewriting.reader import Reader
 from spectui.lint.finding import Finding, added, quoted, replaced
-from spectui.lint.reader import Reader
 from spectui.severity import Severity
 
-_FOUND_OUT = ("mtp", "dflash", "dspark")
+_FOUND_OUT = (MTP_KIND, "draft-dflash", "draft-dspark")
 """Kinds of drafts that llama-server recognises by their files."""
+_MARKS = {
+    "eagle": "draft-eagle3",
+    "mtp": MTP_KIND,
+    "dflash": "draft-dflash",
+    "dspark": "draft-dspark",
+}
+"""What names of files tell of their kind."""
+_MODELS = ("model", "model-url", "docker-repo", "hf-repo", "models-dir", "models-preset")
 _NEED_DRAFT = ("draft-simple", "draft-eagle3", "draft-dflash", "draft-dspark", "draft")
 _OF_THE_DRAFT = (
     *("gpu-layers-draft", "cache-type-k-draft", "cache-type-v-draft", "override-tensor-draft"),
@@ -28,6 +37,7 @@ def rule(command: Command, reader: Reader) -> Iterator[Finding]:
     """Yield what does not come together."""
     if command.has_draft:
         yield from _of_draft(command, reader)
+        yield from _without_model(command)
     else:
         yield from _without_draft(command)
 
@@ -38,7 +48,7 @@ def _of_draft(command: Command, reader: Reader) -> Iterator[Finding]:
     shown = "the draft" if item is None else item.shown
     kinds = command.kinds
     if not command.has("spec-type", "spec-default"):
-        yield from _no_kind(at, item, reader)
+        yield from _no_kind(at, item, command, reader)
     elif not kinds:
         [*_, (place, none)] = command.all("spec-type")
         yield Finding(
@@ -58,15 +68,17 @@ def _of_draft(command: Command, reader: Reader) -> Iterator[Finding]:
             replacement=quoted("--spec-type", ",".join((*kinds, "draft-simple"))),
             at=at,
         )
+    elif reader.is_current:
+        yield from _other_kind(command)
 
 
-def _no_kind(at: int, item: Item | None, reader: Reader) -> Iterator[Finding]:
+def _no_kind(at: int, item: Item | None, command: Command, reader: Reader) -> Iterator[Finding]:
     if not reader.is_current:
         return
-    name = "" if item is None else PurePath(item.value).name.lower()
-    if any(mark in name for mark in _FOUND_OUT):
+    kind = _kind_of(item, command)
+    if kind in _FOUND_OUT:
         return
-    words = ("--spec-type", "draft-eagle3" if "eagle" in name else "draft-simple")
+    words = ("--spec-type", kind)
     yield Finding(
         flag="--spec-type",
         severity=Severity.ERROR,
@@ -76,6 +88,47 @@ def _no_kind(at: int, item: Item | None, reader: Reader) -> Iterator[Finding]:
         edits=added(*words),
         at=at,
     )
+
+
+def _kind_of(item: Item | None, command: Command) -> str:
+    """What the draft's file says, or else its name."""
+    known = command.known
+    if known.draft_kind is not None or known.draft_tensors is not None:
+        return known.draft_kind or MODEL_KIND
+    name = "" if item is None else PurePath(item.value).name.lower()
+    return next((kind for mark, kind in _MARKS.items() if mark in name), MODEL_KIND)
+
+
+def _other_kind(command: Command) -> Iterator[Finding]:
+    """A draft that is of another kind than those that are asked."""
+    kind = command.known.draft_kind
+    if kind is None or kind in command.kinds:
+        return
+    *_, (at, item) = command.all("spec-type", "multi-token-prediction")
+    named = [one for one in command.kinds if not one.startswith("draft")]
+    yield Finding(
+        flag=item.shown,
+        severity=Severity.ERROR,
+        what=f"the draft's file is one for {kind}, which {item.given.flag} does not name",
+        why="a draft of one kind cannot draft as another",
+        replacement=quoted("--spec-type", ",".join((*named, kind))),
+        at=at,
+    )
+
+
+def _without_model(command: Command) -> Iterator[Finding]:
+    if command.has(*_MODELS):
+        return
+    found = command.last("model-draft", "spec-draft-hf")
+    if found is not None:
+        yield Finding(
+            flag="-m",
+            severity=Severity.ERROR,
+            what=f"{found[1].shown} is given, but no model that it drafts for",
+            why="without one llama-server starts no model, or another than was meant",
+            replacement="-m FILE",
+            at=found[0],
+        )
 
 
 def _without_draft(command: Command) -> Iterator[Finding]:

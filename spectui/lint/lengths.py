@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spectui.export.dialects import Dialect
-from spectui.lint.command import Command
+from spectui.export.rewriting.items import Command
+from spectui.export.rewriting.reader import Reader
 from spectui.lint.finding import Finding, added, quoted, replaced
-from spectui.lint.reader import Reader
 from spectui.severity import Severity
 
 _OFFLOAD_BATCH = 32
@@ -47,6 +47,7 @@ def rule(command: Command, reader: Reader) -> Iterator[Finding]:
     if reader.dialect is not Dialect.IK:
         yield from _changed(command, reader)
     yield from _shorter_than_shortest(command, reader)
+    yield from _never(command)
     yield from _to_the_end(command)
     yield from _large_batches(command)
 
@@ -94,6 +95,32 @@ def _shorter_than_shortest(command: Command, reader: Reader) -> Iterator[Finding
         edits=replaced(at, item.given.flag, "0"),
         at=at,
     )
+
+
+def _never(command: Command) -> Iterator[Finding]:
+    """Lengths and probabilities with which nothing is ever drafted."""
+    longest, p_min = command.number("draft-max"), command.number("draft-p-min")
+    is_empty = longest is not None and longest < 1
+    for name, instead, is_wrong, why in (
+        ("draft-max", "3", is_empty, "a draft has no tokens, so that nothing is drafted"),
+        (
+            "draft-p-min",
+            "0.75",
+            p_min is not None and p_min > 1,
+            "no token is more probable than 1, so that nothing is drafted",
+        ),
+    ):
+        found = command.last(name)
+        if found is not None and is_wrong:
+            at, item = found
+            yield Finding(
+                flag=item.shown,
+                severity=Severity.ERROR,
+                what=f"{item.shown} {item.value} ends every draft before it begins",
+                why=why,
+                replacement=quoted(item.given.flag, instead),
+                at=at,
+            )
 
 
 def _to_the_end(command: Command) -> Iterator[Finding]:

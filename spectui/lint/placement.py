@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 
 from spectui.export.dialects import Dialect
-from spectui.lint.command import Command, Item
+from spectui.export.rewriting.items import Command, Item
+from spectui.export.rewriting.reader import Reader
 from spectui.lint.finding import Finding, quoted, replaced
-from spectui.lint.reader import Reader
 from spectui.severity import Severity
 
 _PARTS = ("up", "down", "gate")

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from spectui.lint.command import Command, Item
-from spectui.lint.finding import Edit, Finding, quoted
-from spectui.lint.reader import Reader
+from spectui.export.rewriting.edits import Edit
+from spectui.export.rewriting.items import Command, Item
+from spectui.export.rewriting.reader import Reader
+from spectui.lint.finding import Finding, quoted
 from spectui.severity import Severity
 
 _ADDING = frozenset(

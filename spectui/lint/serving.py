@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from spectui.lint.command import Command
+from spectui.export.rewriting.items import Command
+from spectui.export.rewriting.reader import Reader
 from spectui.lint.finding import Finding, quoted
-from spectui.lint.reader import Reader
 from spectui.severity import Severity
 
 _BY_DEFAULT = 4

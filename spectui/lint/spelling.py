@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from spectui.export.dialects import Dialect
+from spectui.export.rewriting.items import Command, Item
+from spectui.export.rewriting.reader import Reader
+from spectui.export.rewriting.renames import STAGE_KEYS, instead_of, together
 from spectui.export.server_options import Arity, canonical, option_of_variable
-from spectui.lint.command import Command, Item
 from spectui.lint.finding import Finding, quoted, replaced
-from spectui.lint.reader import Reader
-from spectui.lint.renames import STAGE_KEYS, instead_of, together
 from spectui.severity import Severity
 
 _SINCE = {
@@ -15,6 +15,8 @@ _SINCE = {
     "fit": "here it takes on or off",
 }
 """Options that are switches in some builds."""
+_IN_IK = {"flash-attn": "today it takes on, off or auto"}
+"""Those of them that are none in today's ik_llama.cpp either."""
 _STOPPING = frozenset({"LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_DRAFT_MIN"})
 """Variables that builds since spring 2026 know only to refuse them."""
 
@@ -59,7 +61,7 @@ def _variable(at: int, item: Item, command: Command, reader: Reader) -> Iterator
 
 
 def _attached(at: int, item: Item, reader: Reader) -> Finding:
-    words = (item.given.flag, *item.given.values)
+    words = item.given.separate
     return Finding(
         flag=item.given.flag,
         severity=Severity.ERROR,
@@ -96,14 +98,17 @@ def _flag(at: int, item: Item, command: Command, reader: Reader) -> Iterator[Fin
             )
         case False:
             words = instead_of(item, command, reader)
-            edits = () if words is None else replaced(at, *words)
+            shared = together(item, command, reader)
+            edits = shared or (() if words is None else replaced(at, *words))
+            # What takes the place of several is told of each.
+            words = next((edit.words for edit in shared if edit.words), words)
             yield Finding(
                 flag=flag,
                 severity=Severity.ERROR,
                 what=f"{reader.name} does not take {flag}",
                 why=_why(item, reader),
                 replacement=None if words is None else quoted(*words),
-                edits=together(item, command, reader) or edits,
+                edits=edits,
                 at=at,
             )
 
@@ -134,8 +139,8 @@ def _deprecated(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
         )
     server = item.given.server
     bare = server is not None and server.arity is Arity.MAYBE and not item.given.values
-    since = _SINCE.get(item.name)
-    if bare and since is not None and reader.dialect is not Dialect.IK:
+    since = (_IN_IK if reader.dialect is Dialect.IK else _SINCE).get(item.name)
+    if bare and since is not None and item.given.flag not in reader.bare:
         yield Finding(
             flag=item.given.flag,
             severity=Severity.ERROR,

@@ -114,3 +114,8 @@ def _special_kind(gguf: GgufFile) -> str | None:
     has_trunk = any(name.startswith("blk.0.") for name in names)
     has_mtp = any(".nextn." in name for name in names)
     return MTP_KIND if arch == "gemma4-assistant" or (has_mtp and not has_trunk) else None
+
+
+def kind_of_draft(gguf: GgufFile) -> str | None:
+    """What ``--spec-type`` calls a draft that is no model of its own; None for one that is."""
+    return _special_kind(gguf)

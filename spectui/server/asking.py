@@ -58,7 +58,9 @@ def ask(program: Path, argument: str, timeout_s: float) -> Answer:
     finally:
         os.close(reading)
     if code is None:
-        raise _unanswered(program, argument, f"did not end within {timeout_s:g} s", output)
+        # What is left of the time for several questions is no round number.
+        shown = f"{timeout_s:.0f}" if timeout_s > 1 else f"{timeout_s:.2g}"
+        raise _unanswered(program, argument, f"did not end within {shown} s", output)
     return Answer(output=output, code=code, took_s=time.monotonic() - asked_s)
 
 
@@ -74,8 +76,12 @@ def _read(pipe: int, deadline_s: float) -> bytes:
     return bytes(output)
 
 
+def said(output: bytes) -> str:
+    """The last of it, as a part of a sentence."""
+    return f"its last words were {last_words(output)}" if output.strip() else "it printed nothing"
+
+
 def _unanswered(program: Path, argument: str, what: str, output: bytes) -> ServerError:
     return ServerError(
-        f"{program} {argument} {what}; its last words were {last_words(output)}; give the path of "
-        "a llama-server that runs"
+        f"{program} {argument} {what}; {said(output)}; give the path of a llama-server that runs"
     )

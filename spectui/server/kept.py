@@ -1,6 +1,7 @@
 """A program that ends with spectui, whatever ends spectui."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ _REPORT_S = 5.0
 _N_LAST_LINES = 5
 _TAIL_BYTES = 4096
 _MOST_CHARACTERS = 600
+_UNREADABLE = re.compile(r"\?{3,}")
 
 
 class KeptProcess(Closing):
@@ -117,4 +119,5 @@ def last_words(output: bytes) -> str:
     """The last lines of a program's output, quoted."""
     lines = output[-_TAIL_BYTES:].decode("utf-8", "replace").splitlines()
     spoken = " / ".join([line.strip() for line in lines if line.strip()][-_N_LAST_LINES:])
-    return repr(spoken[-_MOST_CHARACTERS:])
+    shown = "".join(char if char.isprintable() else "?" for char in spoken)
+    return repr(_UNREADABLE.sub("??", shown)[-_MOST_CHARACTERS:])

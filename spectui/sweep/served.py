@@ -31,6 +31,7 @@ class Served(Measuring):
         prompts: Sequence[Prompt],
         keeps_off: bool,
         redoes_rounds: bool,
+        extra: tuple[str, ...] = (),
         on_pair: Callable[[Pair], None] = lambda _pair: None,
     ) -> None:
         """Start nothing yet.
@@ -44,6 +45,7 @@ class Served(Measuring):
             prompts: of every cell.
             keeps_off: whether the target alone stays alive beside a server that speculates.
             redoes_rounds: whether the target may redo a round, or that is not known.
+            extra: the user's own arguments.
             on_pair: told of every prompt.
         """
         super().__init__(on_pair)
@@ -55,6 +57,7 @@ class Served(Measuring):
         self._prompts = prompts
         self._keeps_off = keeps_off
         self._redoes_rounds = redoes_rounds
+        self._extra = extra
         self._workloads: dict[Task, Workload] = {}
         self._has_served = False
 
@@ -87,6 +90,7 @@ class Served(Measuring):
             draft=None,
             context=replace(self._context, threads=place.threads),
             speculation=None,
+            extra=self._extra,
         )
 
     def _workload(self, task: Task, base: Setup) -> Workload:

@@ -59,7 +59,7 @@ def _words(service: Tree) -> list[str]:
 
 def _as_words(value: object) -> list[str]:
     if isinstance(value, list):
-        return [str(word) for word in value]
+        return [_scalar(word) for word in value]
     if value is None:
         return []
     return plain_words(str(value))

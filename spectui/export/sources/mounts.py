@@ -38,7 +38,14 @@ def outside(source: Source, mounts: Mapping[PurePosixPath, Path]) -> Source:
         (name, _path(value, mounts) if _is_file(name) else value)
         for name, value in source.variables
     )
-    return dataclasses.replace(source, words=tuple(words), variables=tuple(variables))
+    # The container's program is none of the host's.
+    return dataclasses.replace(
+        source,
+        prelude=Source().prelude,
+        words=tuple(words),
+        variables=tuple(variables),
+        is_contained=True,
+    )
 
 
 def _is_file(variable: str) -> bool:

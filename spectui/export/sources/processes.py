@@ -3,8 +3,7 @@
 import psutil
 
 from spectui.errors import BadInputError
-from spectui.export.server_options import PREFIX
-from spectui.export.sources.source import PROGRAMS, Source, names_server, source_of
+from spectui.export.sources.source import OF_LLAMA, PROGRAMS, Source, names_server, source_of
 
 _KIND = "pid:"
 
@@ -42,7 +41,7 @@ def process_source(text: str) -> Source:
         raise BadInputError(
             f"process {pid} is no llama-server but {program}; give the number of one"
         )
-    variables = {name: v for name, v in environment.items() if name.startswith(PREFIX)}
+    variables = {name: v for name, v in environment.items() if name.startswith(OF_LLAMA)}
     return source_of(words, variables).below(folder)
 
 

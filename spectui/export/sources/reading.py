@@ -6,6 +6,7 @@ from pathlib import Path
 
 from spectui.errors import BadInputError
 from spectui.export.sources.ini import ini_sections, ini_source
+from spectui.export.sources.own_files import arguments_source, json_source, json_tree
 from spectui.export.sources.processes import is_process, process_source
 from spectui.export.sources.shell import shell_source
 from spectui.export.sources.source import PROGRAMS, Source
@@ -29,6 +30,10 @@ def read_source(text: str) -> Source:
         return process_source(text)
     found = _file_and_name(text)
     if found is None:
+        if text == "-":
+            raise BadInputError("- is no command; give one, or a file that holds one")
+        if _is_special(text):
+            raise BadInputError(f"{text} is no regular file; give a command, or a file of one")
         if _is_folder(text):
             raise BadInputError(f"{text} is a folder; give a command, or a file that holds one")
         if _FILE.fullmatch(text):
@@ -51,7 +56,12 @@ def _of_file(text: str, path: Path, wanted: str | None) -> Source:
         raise BadInputError(
             f"{path} holds one command, none of them called {wanted}; give {path} alone"
         )
-    return unit_source(text, path) if is_unit(text) else shell_source(text)
+    if is_unit(text):
+        return unit_source(text, path)
+    document = json_tree(text)
+    if document is not None:
+        return json_source(document, path)
+    return arguments_source(text) or shell_source(text)
 
 
 def _file_and_name(text: str) -> tuple[Path, str | None] | None:
@@ -65,9 +75,17 @@ def _file_and_name(text: str) -> tuple[Path, str | None] | None:
     return None
 
 
+def _is_special(text: str) -> bool:
+    try:
+        path = Path(text)
+        return path.exists() and not path.is_file() and not path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def _is_folder(text: str) -> bool:
     try:
-        return "/" in text and "\n" not in text and Path(text).expanduser().is_dir()
+        return bool(text) and "\n" not in text and Path(text).expanduser().is_dir()
     except (OSError, ValueError, RuntimeError):
         return False
 

@@ -14,9 +14,22 @@ from spectui.export.server_options import NEGATION, PREFIX, Arity, option_of_var
 from spectui.export.words import Given, divide
 
 PROGRAMS = frozenset({"llama-server", "llama-server.exe"})
+IMAGES = re.compile(r"llama[._-]?(cpp|server)")
+"""What names of containers' images have in common."""
+_OTHERS = re.compile(r"(python|pypy)[\d.]*|vllm|ollama|sglang|lmdeploy|node|java|nginx|caddy")
+"""Programs that take other options, also where they serve models."""
 CONTAINERS = frozenset({"docker", "docker-compose", "podman"})
+OF_LLAMA = (
+    *("LLAMA_", "GGML_", "MTMD_", "HF_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HSA_", "GPU_"),
+    *("MUSA_", "SYCL_", "ONEAPI_", "ZE_", "VK_", "OMP_", "GOMP_", "KMP_"),
+)
+"""What names of variables begin with that llama-server, its backends and their libraries read."""
 _WRAPPERS = frozenset({"env", "exec"})
 ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_OF_SHELLS = frozenset({"PATH", "HOME", "PWD", "OLDPWD", "SHELL", "USER", "LOGNAME", "TERM", "_"})
+"""Variables that are of the session, not of the command."""
+_UNIFIED = frozenset({"llama", "llama.exe"})
+"""The program that starts the server if ``serve`` follows."""
 _TRUE = frozenset({"on", "enabled", "true", "1"})
 _FALSE = frozenset({"off", "disabled", "false", "0"})
 
@@ -26,11 +39,37 @@ class Source:
     """One command that starts llama-server."""
 
     prelude: tuple[str, ...] = ("llama-server",)
-    """What stands before the arguments: the program, wrappers, other variables."""
+    """What stands before the arguments: the program, wrappers, variables of theirs."""
     variables: tuple[tuple[str, str], ...] = ()
     """``LLAMA_ARG_*`` with their values; arguments win over them."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Other variables that reach the program from around the command."""
     words: tuple[str, ...] = ()
     """The arguments as they stand."""
+    is_contained: bool = False
+    """It was started in a container, of whose paths those of the host are told."""
+
+    @property
+    def start(self) -> tuple[str, ...]:
+        """All that stands before the arguments, as a shell would have it."""
+        return (*(f"{name}={value}" for name, value in self.environment), *self.prelude)
+
+    @property
+    def started(self) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+        """Variables of the command, and its program behind what wraps it."""
+        words = [word for word in self.start if word != "exec"]
+        at = next((n for n, word in enumerate(words) if not ASSIGNMENT.fullmatch(word)), 0)
+        if words[at : at + 1] == ["env"] and any(map(ASSIGNMENT.fullmatch, words[at + 1 : at + 2])):
+            del words[at]
+        ahead = list(takewhile(ASSIGNMENT.fullmatch, words))
+        pairs = (word.partition("=") for word in ahead)
+        return tuple((name, value) for name, _, value in pairs), tuple(words[len(ahead) :])
+
+    @property
+    def wrappers(self) -> tuple[str, ...]:
+        """What stands before the program, as ``numactl`` does; without variables."""
+        _environment, program = self.started
+        return program[: -2 if program[-1:] == ("serve",) else -1]
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -72,10 +111,10 @@ def source_of(words: Sequence[str], variables: Mapping[str, str]) -> Source:
 
     Args:
         words: of one command, split.
-        variables: what surrounds the command, by name; others than ``LLAMA_ARG_*`` are left out.
+        variables: what reaches the program from around the command, by name.
 
     Raises:
-        BadInputError: a container is started.
+        BadInputError: a container is started, or another program.
     """
     bare = takewhile(lambda word: not word.startswith("-"), words)
     if any(PurePath(word).name in CONTAINERS for word in bare):
@@ -84,6 +123,9 @@ def source_of(words: Sequence[str], variables: Mapping[str, str]) -> Source:
             "llama-server's own part of it, with paths as they are on this machine"
         )
     start = _first_argument(words)
+    program = PurePath(words[start - 1]).name if start else ""
+    if _OTHERS.fullmatch(program):
+        raise BadInputError(f"the command starts {program}, which is no llama-server; give another")
     prelude = []
     own = {name: value for name, value in variables.items() if name.startswith(PREFIX)}
     for word in words[:start]:
@@ -95,6 +137,11 @@ def source_of(words: Sequence[str], variables: Mapping[str, str]) -> Source:
     return Source(
         prelude=tuple(prelude) or Source().prelude,
         variables=tuple(own.items()),
+        environment=tuple(
+            (name, value)
+            for name, value in variables.items()
+            if name not in _OF_SHELLS and not name.startswith(PREFIX)
+        ),
         words=tuple(words[start:]),
     )
 
@@ -109,6 +156,9 @@ def _first_argument(words: Sequence[str]) -> int:
     named = [n for n, word in enumerate(words) if PurePath(word).name in PROGRAMS]
     if named:
         return named[0] + 1
+    unified = [n for n, word in enumerate(words) if PurePath(word).name in _UNIFIED]
+    if unified and list(words[unified[0] + 1 : unified[0] + 2]) == ["serve"]:
+        return unified[0] + 2
     is_prelude = (word in _WRAPPERS or ASSIGNMENT.fullmatch(word) is not None for word in words)
     first = next((n for n, prelude in enumerate(is_prelude) if not prelude), len(words))
     has_program = first < len(words) and not words[first].startswith("-")

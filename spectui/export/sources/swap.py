@@ -11,11 +11,12 @@ from spectui.errors import BadInputError
 from spectui.export.sources.choice import chosen
 from spectui.export.sources.shell import unwrapped
 from spectui.export.sources.shell_words import plain_words
-from spectui.export.sources.source import ASSIGNMENT, Source, names_server
+from spectui.export.sources.source import ASSIGNMENT, IMAGES, Source, names_server
 from spectui.export.words import without
 
 _MACRO = re.compile(r"\$\{(env\.)?([A-Za-z_][A-Za-z0-9_-]*)\}")
 _PORT = "${PORT}"
+_LONGEST = 100_000
 _DEEPEST = 8
 """Macros within macros."""
 
@@ -31,7 +32,7 @@ def swap_source(tree: Mapping[str, Any], path: Path, wanted: str | None) -> Sour
         for name, model in tree["models"].items()
         if isinstance(model, dict) and isinstance(model.get("cmd"), str)
     }
-    servers = {n: m for n, m in models.items() if names_server(re.split(r"\s+", _macros(tree, m)))}
+    servers = {n: m for n, m in models.items() if _is_server(_macros(tree, m))}
     name = chosen(models if wanted in models else servers, wanted, path, "model")
     model = models[name]
     macros = {**_named(tree.get("macros")), **_named(model.get("macros")), "MODEL_ID": name}
@@ -41,10 +42,16 @@ def swap_source(tree: Mapping[str, Any], path: Path, wanted: str | None) -> Sour
     listed = model.get("env")
     given = map(ASSIGNMENT.fullmatch, map(str, listed if isinstance(listed, list) else ()))
     environment = {match[1]: match[2] for match in given if match is not None}
-    source = unwrapped(words, environment)
-    if _PORT not in source.words:
-        return source
-    return dataclasses.replace(source, words=without(source.words, "--port"))
+    source = unwrapped(words, {**environment, "PORT": _PORT})
+    own = tuple(pair for pair in source.environment if pair != ("PORT", _PORT))
+    listens = _PORT in source.words
+    kept = without(source.words, "--port") if listens else source.words
+    return dataclasses.replace(source, environment=own, words=kept)
+
+
+def _is_server(command: str) -> bool:
+    words = re.split(r"[\s'\"]+", command)
+    return names_server(words) or any(IMAGES.search(word) for word in words)
 
 
 def _macros(tree: Mapping[str, Any], model: Mapping[str, Any]) -> str:
@@ -75,4 +82,17 @@ def _replaced(text: str, macros: Mapping[str, str]) -> str:
 
     for _ in range(_DEEPEST):
         text = _MACRO.sub(value, text)
-    return text
+        if len(text) > _LONGEST:
+            break
+    else:
+        left = next((m[0] for m in _MACRO.finditer(text) if m[0] != _PORT), None)
+        if left is None:
+            return text
+        raise BadInputError(
+            f"the macros of the llama-swap file refer to each other without an end (at {left}); "
+            "put there what they stand for"
+        )
+    raise BadInputError(
+        f"the macros of the llama-swap file stand for more than {_LONGEST} characters; give a "
+        "file whose command is shorter"
+    )

@@ -19,6 +19,8 @@ _ESCAPES = dict(zip("abfnrtv\\\"'s", "\a\b\f\n\r\t\v\\\"' ", strict=True))
 _CODED = re.compile(r"x([0-9A-Fa-f]{2})|([0-7]{3})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _LONE_VARIABLE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
+_END = "\0"
+"""Stands for a semicolon between commands, which is one only without quotes."""
 _SPECIFIER = re.compile(r"%(.)")
 
 
@@ -95,7 +97,7 @@ def _command(value: str, environment: Mapping[str, str], raw: str) -> list[str]:
     if "@" in prefix:
         # The second word is the name that the program sees.
         words = [*words[:1], *words[2:]]
-    if ";" in words:
+    if _END in words:
         raise BadInputError("ExecStart holds several commands; give one that starts llama-server")
     if ":" in prefix:
         return words
@@ -118,7 +120,7 @@ def _words(value: str) -> list[str]:
         BadInputError: quotes are not balanced.
     """
     words: list[str] = []
-    word, quote, at = None, "", 0
+    word, quote, at, start = None, "", 0, 0
     while at < len(value):
         char = value[at]
         if char == "\\":
@@ -130,7 +132,8 @@ def _words(value: str) -> list[str]:
         elif char in "'\"":
             word, quote = word or "", char
         elif char in " \t":
-            words, word = words if word is None else [*words, word], None
+            words = words if word is None else [*words, _END if value[start:at] == ";" else word]
+            word, start = None, at + 1
         else:
             word = (word or "") + char
         at += 1

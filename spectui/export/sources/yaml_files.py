@@ -15,14 +15,14 @@ from spectui.export.sources.container import Tree, container_of
 from spectui.export.sources.environment_files import environment_file
 from spectui.export.sources.mounts import outside
 from spectui.export.sources.shell import unwrapped
-from spectui.export.sources.source import Source, names_server
+from spectui.export.sources.source import IMAGES, Source, names_server
 
 _YAML = re.compile(r"(?m)^(services|models)[ \t]*:")
 _INTERPOLATED = re.compile(
     r"\$(?:(\$)|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?::?([-?+])([^{}]*))?\})"
 )
+_MOST_VALUES = 100_000
 _KEYS = ("services", "models")
-_IMAGES = re.compile(r"llama[._-]?(cpp|server)")
 
 
 def yaml_tree(text: str, path: Path) -> Tree | None:
@@ -38,8 +38,33 @@ def yaml_tree(text: str, path: Path) -> Tree | None:
     except yaml.YAMLError as error:
         told = str(error).split("\n", 1)[0]
         raise BadInputError(f"{path} is no valid YAML ({told}); correct it") from error
+    except RecursionError as error:
+        raise BadInputError(f"{path} is nested too deeply; give a file that holds less") from error
+    if _size(tree, {}, path) > _MOST_VALUES:
+        raise BadInputError(
+            f"{path} has more than {_MOST_VALUES} values once its references are followed; give a "
+            "file that holds less"
+        )
     is_known = isinstance(tree, dict) and any(isinstance(tree.get(k), dict) for k in _KEYS)
     return tree if is_known else None
+
+
+def _size(value: object, known: dict[int, int | None], path: Path) -> int:
+    """How many values there are, those that are referred to as often as they are.
+
+    Raises:
+        BadInputError: a value holds itself.
+    """
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in known:
+        known[id(value)] = None
+        parts = value if isinstance(value, list) else (*value.keys(), *value.values())
+        known[id(value)] = 1 + sum(_size(part, known, path) for part in parts)
+    size = known[id(value)]
+    if size is None:
+        raise BadInputError(f"{path} has a value that holds itself; take out that reference")
+    return size
 
 
 def compose_source(tree: Tree, path: Path, wanted: str | None) -> Source:
@@ -53,10 +78,11 @@ def compose_source(tree: Tree, path: Path, wanted: str | None) -> Source:
     # Who names a service knows what it runs.
     servers = [name for name, s in services.items() if name == wanted or _is_server(s)]
     name = chosen(servers, wanted, path, "service")
-    try:
-        service = _interpolated(services[name], variables)
-    except RecursionError as error:
-        raise BadInputError(f"{path}: {name} holds itself; take out that reference") from error
+    service = _interpolated(services[name], variables)
+    if "extends" in service:
+        raise BadInputError(
+            f"{path}: {name} extends another service; give what docker compose config prints"
+        )
     container = container_of(service, path.parent, variables)
     return outside(unwrapped(container.words, container.environment), container.mounts)
 
@@ -65,7 +91,7 @@ def _is_server(service: Tree) -> bool:
     words = " ".join(str(service.get(key) or "") for key in ("entrypoint", "command"))
     return (
         names_server(re.split(r"[\s\[\],'\"]+", words))
-        or _IMAGES.search(str(service.get("image", ""))) is not None
+        or IMAGES.search(str(service.get("image", ""))) is not None
         or PREFIX in str(service.get("environment"))
     )
 

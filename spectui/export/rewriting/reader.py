@@ -4,10 +4,14 @@ import re
 from dataclasses import dataclass
 
 from spectui.export.dialects import Dialect
+from spectui.export.rewriting.absent import ABSENT_IN_IK
 from spectui.export.server_options import canonical, flags_of, server_option
 
-_NEW = re.compile(r"--(no-)?spec-(draft-|ngram-\w+-|ngram-map-k|synth-|default)|--load-mode|-lm$")
-"""What came with the names of spring 2026."""
+NEW = re.compile(
+    r"--(no-)?spec-(draft-|ngram-(mod|simple|map-k)|synth-|default)"
+    r"|--(load-mode|lazy-mode|n-cpu-ffn)$|-(lm|lzm|ncffn)$|LLAMA_ARG_(SPEC_|LOAD_MODE)"
+)
+"""Flags and variables that came with the names of spring 2026."""
 _GONE_IN_IK = re.compile(r"--(draft(-n|-max|-min|-n-min|-p-min)?|spec-ngram-.+)$|-ps$|--p-split$")
 """What ik_llama.cpp refuses, and says to write behind ``--spec-type``."""
 _NAMES = {
@@ -17,6 +21,11 @@ _NAMES = {
 }
 
 
+def is_new(flag: str) -> bool:
+    """Whether it came with the names of spring 2026."""
+    return NEW.match(canonical(flag)) is not None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
     """A llama-server, by its dialect or by what it says of itself."""
@@ -24,6 +33,8 @@ class Reader:
     dialect: Dialect = Dialect.LLAMA_CPP
     accepted: frozenset[str] | None = None
     """Every flag that the binary takes; None where only the dialect is known."""
+    bare: frozenset[str] = frozenset()
+    """Those of them that it takes without a value, though others take one."""
 
     @property
     def name(self) -> str:
@@ -50,6 +61,6 @@ class Reader:
                 return None
             case Dialect.LEGACY:
                 only_ik = option.dialects == {Dialect.IK}
-                return not only_ik and _NEW.match(spelled) is None
+                return not only_ik and not is_new(spelled)
             case Dialect.IK:
-                return _NEW.match(spelled) is None and _GONE_IN_IK.match(spelled) is None
+                return spelled not in ABSENT_IN_IK and _GONE_IN_IK.match(spelled) is None

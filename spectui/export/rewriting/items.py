@@ -2,13 +2,16 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from spectui.config import MTP_KIND
+from spectui.config import MODEL_KIND, MTP_KIND, SERVER_KINDS
+from spectui.export.rewriting.edits import Edit
+from spectui.export.rewriting.known import Known
+from spectui.export.rewriting.reader import NEW
+from spectui.export.server_options import canonical
 from spectui.export.sources import Source
 from spectui.export.sources.source import ASSIGNMENT
 from spectui.export.words import Given, divide
-from spectui.lint.finding import Edit
 
 _DRAFTS = ("model-draft", "spec-draft-hf", "fim-qwen-7b-spec", "fim-qwen-14b-spec")
 _NO_KIND = "none"
@@ -19,6 +22,8 @@ _OLD_NAMES = frozenset(
     | {"-cd", "--ctx-size-draft", "--spec-replace", "LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_DRAFT_MIN"}
     | {"LLAMA_ARG_MODEL_DRAFT", "LLAMA_ARG_DRAFT_P_MIN"}
 )
+_NEW_KINDS = frozenset({MODEL_KIND, MTP_KIND, *SERVER_KINDS})
+"""What ``--spec-type`` names since then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +41,7 @@ class Item:
     @property
     def name(self) -> str:
         """One name for all its spellings."""
-        option, server = self.given.option, self.given.server
-        if option is not None:
-            return option.name
-        flag = self.given.flag if server is None else server.long_flag
-        return flag.lstrip("-")
+        return self.given.name
 
     @property
     def value(self) -> str:
@@ -54,6 +55,12 @@ class Command:
 
     prelude: tuple[str, ...] = ("llama-server",)
     items: tuple[Item, ...] = ()
+    is_old: bool = False
+    """Its author wrote it for builds before spring 2026, as its names told from the start."""
+    is_contained: bool = False
+    """It was started in a container, and stands here without it."""
+    known: Known = field(default_factory=Known)
+    """What its files say."""
 
     @classmethod
     def of(cls, source: Source) -> "Command":
@@ -68,7 +75,13 @@ class Command:
             for given in divide(assigned.words)
         )
         arguments = (Item(given=given) for given in divide(source.words))
-        return cls(prelude=source.prelude, items=(*variables, *arguments))
+        items = (*variables, *arguments)
+        return cls(
+            prelude=source.start,
+            items=items,
+            is_old=_is_old(items),
+            is_contained=source.is_contained,
+        )
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -140,10 +153,13 @@ class Command:
         is_asked = any(kind.startswith("draft") for kind in kinds)
         return self.has_draft and (is_asked or not self.has("spec-type", "spec-default"))
 
-    @property
-    def is_old(self) -> bool:
-        """Whether its names tell that it was written for builds before spring 2026."""
-        return any(item.shown in _OLD_NAMES for item in self.items)
+
+def _is_old(items: Sequence[Item]) -> bool:
+    """Whether there are names that were taken away, and none that came later."""
+    shown = {canonical(item.shown) for item in items}
+    kinds = {kind for item in items if item.name == "spec-type" for kind in item.value.split(",")}
+    is_new = kinds & _NEW_KINDS or any(NEW.match(name) for name in shown)
+    return bool(shown & _OLD_NAMES) and not is_new
 
 
 def _items(words: Sequence[str]) -> list[Item]:

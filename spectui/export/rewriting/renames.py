@@ -1,11 +1,12 @@
 """What to write instead of a flag that the reader does not take."""
 
+from spectui.config import MODEL_KIND
 from spectui.export.dialects import Dialect
 from spectui.export.old_ngrams import own_option
+from spectui.export.rewriting.edits import Edit
+from spectui.export.rewriting.items import Command, Item
+from spectui.export.rewriting.reader import Reader
 from spectui.export.server_options import canonical
-from spectui.lint.command import Command, Item
-from spectui.lint.finding import Edit
-from spectui.lint.reader import Reader
 
 _LENGTHS = {"draft-max": "n-max", "draft-min": "n-min"}
 _MODES = {
@@ -16,6 +17,7 @@ _MODES = {
 }
 """What ``--load-mode`` was in separate switches."""
 STAGE_KEYS = {"draft-max": "n_max", "draft-min": "n_min", "draft-p-min": "p_min"}
+_MODEL_KINDS = ("draft", MODEL_KIND)
 _LOADING = ("no-mmap", "mmap", "mlock")
 """Switches that ``--load-mode`` took the place of together."""
 
@@ -32,20 +34,21 @@ def instead_of(item: Item, command: Command, reader: Reader) -> tuple[str, ...] 
         case Dialect.LLAMA_CPP:
             return _current(item, command)
         case Dialect.LEGACY:
-            return _modes(item)
+            return _modes(item, reader)
         case Dialect.IK:
-            return _stage(item, command) if item.name in STAGE_KEYS else _modes(item)
+            return _stage(item, command) if item.name in STAGE_KEYS else _modes(item, reader)
 
 
 def together(item: Item, command: Command, reader: Reader) -> tuple[Edit, ...]:
     """How an item is put right with others that one option takes the place of; none if alone."""
     if reader.is_current and item.name in _LOADING and command.has("mlock"):
         places = list(command.all(*_LOADING))
-    elif reader.dialect is Dialect.IK and item.name in STAGE_KEYS:
-        places = list(command.all(*STAGE_KEYS))
-    else:
-        return ()
-    return tuple(Edit(at=at, words=instead_of(one, command, reader) or ()) for at, one in places)
+        return tuple(Edit(at=at, words=_load_mode(one, command)) for at, one in places)
+    if reader.dialect is Dialect.IK and item.name in STAGE_KEYS:
+        stage = _model_stage(command)
+        places = [*command.all(*STAGE_KEYS), *([] if stage is None else [stage])]
+        return tuple(Edit(at=at, words=_stage(one, command)) for at, one in places)
+    return ()
 
 
 def _other_spelling(item: Item, reader: Reader) -> str | None:
@@ -92,7 +95,8 @@ def _own_flags(name: str, command: Command) -> list[str]:
 def _load_mode(item: Item, command: Command) -> tuple[str, ...]:
     if command.has("mlock"):
         # One option took the place of two.
-        mode = "mlock" if command.has("no-mmap") else "mmap+mlock"
+        is_read = command.has("no-mmap") or command.value("load-mode") == "none"
+        mode = "mlock" if is_read else "mmap+mlock"
         return ("--load-mode", mode) if item.name == "mlock" else ()
     if item.given.flag.startswith(("-nd", "--no-direct")):
         return ()
@@ -100,15 +104,31 @@ def _load_mode(item: Item, command: Command) -> tuple[str, ...]:
     return ("--load-mode", modes[item.name])
 
 
-def _modes(item: Item) -> tuple[str, ...]:
-    return _MODES.get(item.value, ()) if item.name == "load-mode" else ()
+def _modes(item: Item, reader: Reader) -> tuple[str, ...]:
+    switches = _MODES.get(item.value, ()) if item.name == "load-mode" else ()
+    return tuple(switch for switch in switches if reader.takes(switch))
 
 
 def _stage(item: Item, command: Command) -> tuple[str, ...]:
-    """Drafting as ik_llama.cpp has it: all numbers in the place of the first, none elsewhere."""
+    """Drafting as ik_llama.cpp has it: all numbers where the stage or the first is, none elsewhere.
+
+    Every kind may be named once, so that a stage that is there takes the numbers.
+    """
+    stage = _model_stage(command)
     places = sorted(found[0] for name in STAGE_KEYS if (found := command.last(name)) is not None)
-    if not places or command.items[places[0]] is not item:
+    place = places[0] if stage is None and places and command.has_draft else None
+    if stage is not None:
+        place = stage[0]
+    if place is None or command.items[place] is not item:
         return ()
-    given = ((key, command.value(name)) for name, key in STAGE_KEYS.items())
-    numbers = ",".join(f"{key}={value}" for key, value in given if value is not None)
-    return ("--spec-type", f"draft:{numbers}")
+    settings = "" if stage is None else stage[1].value.partition(":")[2]
+    numbers = dict(pair.partition("=")[::2] for pair in settings.split(",") if pair)
+    given = {key: command.value(name) for name, key in STAGE_KEYS.items()}
+    numbers |= {key: value for key, value in given.items() if value is not None}
+    return ("--spec-type", f"draft:{','.join(f'{key}={value}' for key, value in numbers.items())}")
+
+
+def _model_stage(command: Command) -> tuple[int, Item] | None:
+    """The ``--spec-type`` that names a draft model."""
+    stages = command.all("spec-type")
+    return next((s for s in stages if s[1].value.partition(":")[0] in _MODEL_KINDS), None)

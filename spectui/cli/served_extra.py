@@ -1,0 +1,31 @@
+"""Layers that an existing command leaves to its server, which puts as many on the GPU as fit."""
+
+import click
+from click.core import ParameterSource
+
+from spectui.cli.defaults import given_extra
+
+_FLAGS = {"gpu_layers": "-ngl", "gpu_layers_draft": "-ngld"}
+_LEFT = frozenset({None, "auto", "-1"})
+"""What a command says for that; llama-server's number for ``auto`` is -1."""
+
+
+def served_extra() -> tuple[str, ...]:
+    """The command's own arguments for a server that is started in its place.
+
+    What it leaves to its server is left to this one as well; in-process nothing is fitted, so that
+    all layers are on the GPU there. Nothing without ``--from``.
+    """
+    ctx = click.get_current_context()
+    if ctx.params.get("command_line") is None:
+        return ()
+    return (*given_extra(), *_left_layers(ctx))
+
+
+def _left_layers(ctx: click.Context) -> tuple[str, ...]:
+    words: list[str] = []
+    for name, flag in _FLAGS.items():
+        is_typed = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if not is_typed and (ctx.default_map or {}).get(name) in _LEFT:
+            words += [flag, "auto"]
+    return tuple(words)

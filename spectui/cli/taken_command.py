@@ -1,0 +1,113 @@
+"""An existing command as ``spectui export`` writes it: everything in its place, in other words."""
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from spectui.cli.taken_drafting import Drafting, drafting_of
+from spectui.export import Dialect
+from spectui.export.accepted import Accepted
+from spectui.export.launch import Launch, printable
+from spectui.export.rewriting.items import Command, Item
+from spectui.export.rewriting.reader import Reader
+from spectui.export.rewriting.rewrite import rewritten
+from spectui.export.setup import told
+from spectui.export.sources import Source
+
+_NAMES = ("model", "hf-repo", "model-url", "docker-repo", "models-preset", "models-dir")
+"""Options that say what is served, the most telling first."""
+_NO_FILE = "the command names no file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenCommand:
+    """A command, and who will read it."""
+
+    source: Source
+    command: Command
+    accepted: Accepted | None = None
+    """What the program takes; None for all that its dialect has."""
+    program: str | None = None
+    """What is started instead of the command's own program."""
+    has_gpu: bool = True
+
+    @property
+    def name(self) -> str:
+        """What it serves, for formats that hold several models."""
+        value = next((v for name in _NAMES if (v := self.command.value(name))), "model")
+        path = Path(value.partition(":")[0])
+        return path.stem if path.suffix in {".gguf", ".ini"} else path.name
+
+    def models(self) -> tuple[Path, ...]:
+        """Files that it reads."""
+        values = (self.command.value(name) for name in ("model", "model-draft"))
+        return tuple(Path(value) for value in values if value)
+
+    def drafting(self, dialect: Dialect) -> Drafting:
+        """The command with its drafting settled for that dialect.
+
+        Raises:
+            BadInputError: the dialect has no words for who drafts.
+            UsageError: a setting would never draft.
+        """
+        return drafting_of(self.command, self._reader(dialect))
+
+    def dropped(self, dialect: Dialect) -> tuple[Item, ...]:
+        """What cannot come with it: options that this dialect does not have.
+
+        Raises:
+            BadInputError: the dialect has no words for who drafts.
+        """
+        return rewritten(self.drafting(dialect).command, self._reader(dialect)).dropped
+
+    def launch(self, dialect: Dialect) -> Launch:
+        """How a llama-server of that dialect is started with it.
+
+        Raises:
+            BadInputError: the dialect or the program has no words for it.
+        """
+        drafting = self.drafting(dialect)
+        arguments = rewritten(drafting.command, self._reader(dialect)).command.arguments
+        if self.accepted is not None:
+            arguments = tuple(self.accepted.spelled(arguments))
+        environment, program = self.source.started
+        return Launch(
+            name=self.name,
+            program=program if self.program is None else (*self.source.wrappers, self.program),
+            environment=environment,
+            arguments=arguments,
+            dialect=dialect,
+            accepted=self.accepted,
+            has_gpu=self.has_gpu,
+            document=self._document(drafting),
+        )
+
+    def told_of(self, dialect: Dialect) -> Iterator[str]:
+        """Sentences about what the export says otherwise than the command.
+
+        Raises:
+            BadInputError: the dialect has no words for who drafts.
+        """
+        yield from self.drafting(dialect).notes
+        dropped = self.dropped(dialect)
+        if dropped:
+            words = shlex.join(word for item in dropped for word in item.given.words)
+            yield f"left out, since {self._reader(dialect).name} has no such option: " + printable(
+                words
+            )
+
+    def _reader(self, dialect: Dialect) -> Reader:
+        flags = None if self.accepted is None else self.accepted.flags
+        return Reader(dialect=dialect, accepted=flags)
+
+    def _document(self, drafting: Drafting) -> dict[str, object]:
+        document: dict[str, object] = {}
+        for key, name in (("target", "model"), ("draft", "model-draft")):
+            value = self.command.value(name)
+            document[key] = value
+            if value is None:
+                document[f"{key}_reason"] = f"{_NO_FILE} with {'-m' if key == 'target' else '-md'}"
+        if drafting.speculation is None:
+            return document | {"speculation": None, "speculation_reason": drafting.reason}
+        return document | {"speculation": told(drafting.speculation)}

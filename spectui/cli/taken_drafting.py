@@ -1,0 +1,165 @@
+"""How an existing command drafts, settled for who will read it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import click
+
+from spectui.cli.drafting import take_drafting
+from spectui.config import MTP_KIND, NgramKind, SpeculationConfig, ngram_flags
+from spectui.errors import BadInputError, UsageError
+from spectui.export import Dialect
+from spectui.export.dialects import speculation_arguments
+from spectui.export.old_ngrams import SHARED
+from spectui.export.rewriting.edits import Edit
+from spectui.export.rewriting.items import BY_LAYERS, Command, Item
+from spectui.export.rewriting.lengths import NEW_LENGTHS, OLD_LENGTHS, assumed_lengths
+from spectui.export.rewriting.reader import Reader
+from spectui.export.takeover import Takeover, taken_over
+from spectui.export.words import Given, divide
+
+_OF_LAYERS = "multi-token-prediction"
+"""ik_llama.cpp's switch."""
+_SETTINGS = frozenset(
+    {
+        *("spec-type", "spec-default", _OF_LAYERS),
+        *("draft-max", "draft-min", "draft-p-min", *SHARED),
+        *(flag.lstrip("-") for kind in NgramKind for flag in ngram_flags(kind)),
+    }
+)
+"""Options that say how to draft, but not with which model or where that goes."""
+_OURS = frozenset({"draft-simple", "draft", MTP_KIND, "mtp", *NgramKind})
+"""Drafters that spectui can tell the settings of."""
+_FOUND_OUT = ("mtp", "dflash", "dspark", "eagle")
+"""What names of drafts hold that llama-server recognises by their files."""
+_NOTHING = "nothing drafts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drafting:
+    """A command whose drafting means the same to its new reader."""
+
+    command: Command
+    speculation: SpeculationConfig | None = None
+    reason: str = _NOTHING
+    """Why there is no ``speculation``."""
+    notes: tuple[str, ...] = ()
+    """Sentences about what was settled."""
+
+
+def drafting_of(command: Command, reader: Reader) -> Drafting:
+    """Write out who drafts and how, as far as spectui knows it.
+
+    Raises:
+        BadInputError: the reader has no words for who drafts.
+        UsageError: a setting would never draft.
+    """
+    kinds = {kind.partition(":")[0] for kind in command.kinds}
+    if not kinds and command.has("spec-type"):
+        return _none(command, reader)
+    if not kinds and not command.has_draft:
+        return Drafting(command=_without_settings(command, reader))
+    if not kinds <= _OURS or (not kinds and _is_recognised(command)):
+        return _by_server(command, kinds, reader)
+    if _is_readers_own(command, kinds, reader):
+        return Drafting(command=command, reason=f"its settings are {reader.dialect}'s own")
+    taken = _options(command)
+    assumed = {n: v for n, v in assumed_lengths(command, reader).items() if n not in taken}
+    options = {**{name: (value,) for name, value in assumed.items()}, **taken}
+    speculation = _speculation(options)
+    written = divide(speculation_arguments(speculation, reader.dialect))
+    words = [w for given in written if _is_wanted(given, options) for w in given.words]
+    return Drafting(
+        command=_settled(command, words), speculation=speculation, notes=_notes(assumed)
+    )
+
+
+def _without_settings(command: Command, reader: Reader) -> Command:
+    """Where nothing drafts, ik_llama.cpp's form of the settings would make something draft."""
+    if reader.dialect is not Dialect.IK:
+        return command
+    kept = (item for item in command.items if item.name not in _SETTINGS)
+    return replace(command, items=tuple(kept))
+
+
+def _none(command: Command, reader: Reader) -> Drafting:
+    """``--spec-type none``: older builds draft with any draft, so that it has to go."""
+    if reader.is_current:
+        return Drafting(command=command)
+    kept = (item for item in command.items if not item.given.is_speculative)
+    return Drafting(command=replace(command, items=tuple(kept)))
+
+
+def _by_server(command: Command, kinds: set[str], reader: Reader) -> Drafting:
+    shown = ", ".join(sorted(kinds - _OURS)) or "a draft that llama-server recognises by its file"
+    is_read = reader.is_current or _is_readers_own(command, kinds, reader)
+    if not is_read:
+        raise BadInputError(
+            f"{reader.dialect} has no flags for {shown} that spectui knows; export for "
+            f"{Dialect.LLAMA_CPP}, or take it out"
+        )
+    return Drafting(command=command, reason=f"{shown}: llama-server alone knows how it drafts")
+
+
+def _is_recognised(command: Command) -> bool:
+    name = (command.value("model-draft", "spec-draft-hf") or "").rpartition("/")[2].lower()
+    return any(mark in name for mark in _FOUND_OUT)
+
+
+def _is_readers_own(command: Command, kinds: set[str], reader: Reader) -> bool:
+    """Whether an older reader takes all of it as it stands, and not only drafts of a model."""
+    settings = [item for item in command.items if item.name in _SETTINGS]
+    return (
+        not reader.is_current
+        and bool(kinds - {"draft", "draft-simple", MTP_KIND})
+        and all(reader.takes(item.given.flag) for item in settings)
+    )
+
+
+def _options(command: Command) -> dict[str, tuple[str, ...]]:
+    """The settings by spectui's names."""
+    settings = (item.given for item in command.items if item.name in _SETTINGS - {_OF_LAYERS})
+    options = dict(taken_over(list(settings)).options)
+    if not BY_LAYERS.isdisjoint(command.kinds):
+        named = (MTP_KIND if kind in BY_LAYERS else kind for kind in command.kinds)
+        options["spec-type"] = (",".join(named),)
+    return options
+
+
+def _is_wanted(written: Given, options: Mapping[str, object]) -> bool:
+    """Whether it was said, or its default changed between builds."""
+    return written.name in options or not written.name.startswith("spec-ngram-")
+
+
+def _speculation(options: dict[str, tuple[str, ...]]) -> SpeculationConfig:
+    # It brings the ranges of every option.
+    from spectui.cli.cockpit import command as cockpit
+
+    given = Takeover(options=options, extra=()).default_map()
+    try:
+        with cockpit.make_context("export", [], default_map=given) as context:
+            return take_drafting(dict(context.params))[0]
+    except click.UsageError as error:
+        raise UsageError(f"--from: {error.format_message()}") from error
+
+
+def _settled(command: Command, words: list[str]) -> Command:
+    """The command with these words in the place of what said it before."""
+    places = [at for at, item in enumerate(command.items) if item.name in _SETTINGS]
+    behind = [at for at, item in enumerate(command.items) if _is_draft(item)]
+    edits = [Edit(at=at, words=()) for at in places]
+    at = places[0] if places else (behind or [len(command.items) - 1])[-1]
+    ahead = () if places else command.items[at].given.words
+    return command.edited([*edits[1:], Edit(at=at, words=(*ahead, *words))])
+
+
+def _is_draft(item: Item) -> bool:
+    return item.name in {"model-draft", "spec-draft-hf"}
+
+
+def _notes(assumed: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(
+        f"mind that the command gives no --{name}, whose default was {OLD_LENGTHS[name]} until "
+        f"spring 2026 and is {NEW_LENGTHS[name]} since: {value} is written out"
+        for name, value in assumed.items()
+    )

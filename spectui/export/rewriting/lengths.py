@@ -1,0 +1,36 @@
+"""How long drafts are where a command leaves it to its server, whose defaults changed."""
+
+from collections.abc import Mapping
+
+from spectui.export.rewriting.items import Command
+from spectui.export.rewriting.reader import Reader, is_new
+
+OLD_LENGTHS: Mapping[str, str] = {"draft-max": "16", "draft-p-min": "0.75"}
+"""Until spring 2026, and in ik_llama.cpp."""
+NEW_LENGTHS: Mapping[str, str] = {"draft-max": "3", "draft-p-min": "0.0"}
+
+
+def assumed_lengths(command: Command, reader: Reader) -> dict[str, str]:
+    """What the command's author had, of what it does not say; by spectui's names.
+
+    Names tell which builds it was written for; where none does, it is for its reader.
+    """
+    if not command.drafts_with_model:
+        return {}
+    is_ik = any(":" in item.value for _at, item in command.all("spec-type"))
+    is_of_before = command.is_old or not reader.is_current
+    is_old = is_ik or (is_of_before and not _has_new_names(command))
+    lengths = OLD_LENGTHS if is_old else NEW_LENGTHS
+    return {name: value for name, value in lengths.items() if not command.has(name)}
+
+
+def old_lengths(command: Command) -> dict[str, str]:
+    """The same for commands of builds before spring 2026 alone; others leave it to today's."""
+    lengths = assumed_lengths(command, Reader())
+    return {name: value for name, value in lengths.items() if value == OLD_LENGTHS[name]}
+
+
+def _has_new_names(command: Command) -> bool:
+    return any(is_new(item.given.flag) for item in command.items) or any(
+        kind.startswith("draft-") for kind in command.kinds
+    )

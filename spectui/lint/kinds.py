@@ -1,0 +1,140 @@
+"""What ``--spec-type`` names: kinds that the reader does not know, and other programs' forms."""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from spectui.config import MODEL_KIND, MTP_KIND, NgramKind
+from spectui.errors import BadInputError
+from spectui.export.dialects import Dialect
+from spectui.export.rewriting.items import Command, Item
+from spectui.export.rewriting.reader import Reader
+from spectui.export.stages import drafting
+from spectui.lint.finding import Finding, quoted, replaced
+from spectui.lint.values import meant_by
+from spectui.severity import Severity
+
+KINDS = (
+    *("none", MODEL_KIND, MTP_KIND, "draft-eagle3", "draft-dflash", "draft-dspark"),
+    *map(str, NgramKind),
+)
+"""All that llama-server knows."""
+_OLD_KINDS = {"draft": MODEL_KIND}
+_IK_KINDS = {MODEL_KIND: "draft", MTP_KIND: "mtp"}
+
+
+def rule(command: Command, reader: Reader) -> Iterator[Finding]:
+    """Yield what is wrong with every ``--spec-type``."""
+    for at, item in command.all("spec-type"):
+        match reader.dialect:
+            case Dialect.LLAMA_CPP:
+                yield from _current(at, item)
+            case Dialect.IK:
+                yield from _of_ik(at, item)
+                yield from _again(at, item, command)
+            case Dialect.LEGACY if item.value == MODEL_KIND:
+                yield _needless(at, item, reader)
+
+
+def _current(at: int, item: Item) -> Iterator[Finding]:
+    if ":" in item.value:
+        yield _stage(at, item)
+        return
+    given = item.value.split(",")
+    kinds = [_known(kind) for kind in given]
+    if kinds == given:
+        return
+    found = [kind for kind in kinds if kind is not None]
+    is_known = len(found) == len(given)
+    alike = [kind or _alike(own) for kind, own in zip(kinds, given, strict=True)]
+    words = (item.given.flag, ",".join(filter(None, alike)))
+    yield Finding(
+        flag=item.shown,
+        severity=Severity.ERROR,
+        what=f"llama-server knows no {item.given.flag} {item.value}",
+        why=f"it takes {', '.join(KINDS)}, or several with commas, and stops at anything else",
+        replacement=None if None in alike else quoted(*words),
+        edits=replaced(at, *words) if is_known else (),
+        at=at,
+    )
+
+
+def _known(kind: str) -> str | None:
+    """What llama-server calls a kind that may have another spelling, or lack its family."""
+    spellings = (kind, _OLD_KINDS.get(kind, kind), f"draft-{kind}", f"ngram-{kind}")
+    return next(filter(None, (meant_by(one, KINDS) for one in spellings)), None)
+
+
+def _alike(kind: str) -> str | None:
+    return next(iter(get_close_matches(kind, KINDS, 1)), None)
+
+
+def _stage(at: int, item: Item) -> Finding:
+    """ik_llama.cpp's numbers behind the kind, as options of their own."""
+    try:
+        options = drafting(item.value)
+    except BadInputError:
+        words: tuple[str, ...] | None = None
+    else:
+        words = tuple(w for name, values in options.items() for w in (_flag(name), *values))
+    return Finding(
+        flag=item.shown,
+        severity=Severity.ERROR,
+        what=f"{item.given.flag} {item.value} is ik_llama.cpp's form",
+        why="llama-server takes a kind alone, and stops at anything else",
+        replacement=None if words is None else quoted(*words),
+        edits=() if words is None else replaced(at, *words),
+        at=at,
+    )
+
+
+def _flag(name: str) -> str:
+    lengths = {"draft-max": "n-max", "draft-min": "n-min", "draft-p-min": "p-min"}
+    return f"--spec-draft-{lengths[name]}" if name in lengths else f"--{name}"
+
+
+def _needless(at: int, item: Item, reader: Reader) -> Finding:
+    return Finding(
+        flag=item.shown,
+        severity=Severity.ERROR,
+        what=f"{reader.name} knows no {item.given.flag} {item.value}",
+        why="a draft model is reason enough for it to draft",
+        replacement="",
+        edits=replaced(at),
+        at=at,
+    )
+
+
+def _of_ik(at: int, item: Item) -> Iterator[Finding]:
+    kind, colon, settings = item.value.partition(":")
+    instead = _IK_KINDS.get(kind)
+    if instead is None:
+        return
+    words = (item.given.flag, f"{instead}{colon}{settings}")
+    yield Finding(
+        flag=item.shown,
+        severity=Severity.ERROR,
+        what=f"ik_llama.cpp's llama-server knows no {item.given.flag} {kind}",
+        why=f"it calls it {instead}, and stops at anything else",
+        replacement=quoted(*words),
+        edits=replaced(at, *words),
+        at=at,
+    )
+
+
+def _again(at: int, item: Item, command: Command) -> Iterator[Finding]:
+    """A kind that ik_llama.cpp finds in another stage as well."""
+    kind, colon, _settings = item.value.partition(":")
+    others = [one for place, one in command.all("spec-type") if place != at]
+    same = [one for one in others if one.value.partition(":")[0] == kind]
+    # Of two with numbers only their author knows which counts.
+    is_idle = not colon and any(":" in one.value for one in same)
+    if same and (is_idle or at > command.items.index(same[0])):
+        yield Finding(
+            flag=item.shown,
+            severity=Severity.ERROR,
+            what=f"{item.given.flag} names {kind} more than once",
+            why="ik_llama.cpp takes a kind once, and stops at a second stage of it",
+            replacement="",
+            edits=replaced(at) if is_idle else (),
+            at=at,
+        )

@@ -1,0 +1,96 @@
+"""Placements beside the tensors that a model has."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from spectui.export.rewriting.items import Command, Item
+from spectui.export.rewriting.reader import Reader
+from spectui.lint.finding import Finding, replaced
+from spectui.severity import Severity
+
+_EXPERTS = re.compile(r"blk\.(\d+)\.ffn_(up|down|gate|gate_up)_(ch|)exps")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Model:
+    who: str
+    tensors: frozenset[str]
+    override: str
+    everything: str
+    first: str
+
+
+def rule(command: Command, _reader: Reader) -> Iterator[Finding]:
+    """Yield placements that no tensor heeds."""
+    for model in _models(command):
+        layers = {int(one[1]) for one in map(_EXPERTS.match, model.tensors) if one is not None}
+        for at, item in command.all(model.override):
+            yield from _unmatched(at, item, model)
+        for at, item in command.all(model.everything, model.first):
+            if not layers:
+                yield _idle(at, item, model)
+        found, wanted = command.last(model.first), command.number(model.first)
+        if found is not None and wanted is not None and layers and wanted > max(layers) + 1:
+            yield _too_many(found, len(layers))
+
+
+def _models(command: Command) -> Iterator[_Model]:
+    known = command.known
+    if known.target_tensors is not None:
+        yield _Model(
+            who="the model",
+            tensors=known.target_tensors,
+            override="override-tensor",
+            everything="cpu-moe",
+            first="n-cpu-moe",
+        )
+    if known.draft_tensors is not None:
+        yield _Model(
+            who="the draft",
+            tensors=known.draft_tensors,
+            override="override-tensor-draft",
+            everything="cpu-moe-draft",
+            first="n-cpu-moe-draft",
+        )
+
+
+def _unmatched(at: int, item: Item, model: _Model) -> Iterator[Finding]:
+    for part in (part for value in item.given.values for part in value.split(",")):
+        pattern = part.partition("=")[0]
+        try:
+            compiled = re.compile(pattern)
+        except re.error:
+            # llama-server's dialect of regular expressions is another one.
+            continue
+        if not any(map(compiled.search, model.tensors)):
+            yield Finding(
+                flag=item.shown,
+                severity=Severity.WARNING,
+                what=f"{item.given.flag} {part} matches no tensor of {model.who}",
+                why="a pattern that is part of no name does nothing",
+                at=at,
+            )
+
+
+def _idle(at: int, item: Item, model: _Model) -> Finding:
+    return Finding(
+        flag=item.shown,
+        severity=Severity.WARNING,
+        what=f"{' '.join(item.given.words)} does nothing: {model.who} has no experts",
+        why="it keeps experts in RAM; -ngl says how many layers of a dense model go to the GPU",
+        replacement="",
+        edits=replaced(at),
+        at=at,
+    )
+
+
+def _too_many(found: tuple[int, Item], n_layers: int) -> Finding:
+    at, item = found
+    return Finding(
+        flag=item.shown,
+        severity=Severity.NOTE,
+        what=f"{' '.join(item.given.words)}, but {n_layers} layers have experts",
+        why="it means all of them, as the option for all of them does",
+        at=at,
+    )

@@ -1,0 +1,46 @@
+"""What an existing command sets around its program, and leaves to it."""
+
+import os
+
+import click
+import pytest
+
+from spectui.cli.adopted import adopt_environment
+from spectui.cli.served_extra import served_extra
+from spectui.cli.verify import command as verify
+
+
+def test_what_llama_cpp_reads_is_set_and_secrets_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CUDA_VISIBLE_DEVICES", "LLAMA_API_KEY", "SOMETHING"):
+        # Set, so that it is as it was afterwards.
+        monkeypatch.setenv(name, "before")
+    adopt_environment(
+        [("CUDA_VISIBLE_DEVICES", "5"), ("LLAMA_API_KEY", "secret"), ("SOMETHING", "else")]
+    )
+    found = [os.environ[n] for n in ("CUDA_VISIBLE_DEVICES", "LLAMA_API_KEY", "SOMETHING")]
+    assert found == ["5", "before", "before"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "said", "left"),
+    [
+        ([], "", "-ngl auto -ngld auto"),
+        ([], "-ngl -1 -ngld 5", "-ngl auto"),
+        ([], "-ngl -2 -ngld all", ""),
+        (["-ngl", "7"], "-ngl auto", "-ngld auto"),
+    ],
+)
+def test_layers_are_left_to_the_server_where_the_command_does(
+    typed: list[str], said: str, left: str
+) -> None:
+    line = f"llama-server -m t.gguf -md d.gguf {said}"
+    arguments = ["--server-bin", "x", "--from", line, *typed]
+    context: click.Context = verify.make_context("verify", arguments)
+    with context:
+        assert " ".join(served_extra()) == left
+
+
+def test_without_a_command_nothing_is_left() -> None:
+    context = verify.make_context("verify", ["--server-bin", "x", "-m", "t.gguf"])
+    with context:
+        assert served_extra() == ()
