@@ -35,7 +35,7 @@ from spectui.prompts import builtin_suite
 from spectui.server import ChatMessage, LlamaServer
 from spectui.server.attached.address import parse_address
 from spectui.server.attached.poller import Attachment, Poller
-from spectui.server.attached.sample import Sample
+from spectui.server.attached.sample import Event
 from spectui.server.attached.tracker import Tracker
 from tests.support.terminal import Terminal
 
@@ -218,7 +218,7 @@ def watch(url: str, interval_s: float) -> None:
     wanted = Attachment(address=parse_address(url), api_key=os.environ["LLAMA_API_KEY"])
     tracker, has_begun = Tracker(url), threading.Event()
 
-    def take(sample: Sample) -> None:
+    def take(sample: Event) -> None:
         tracker.add(sample)
         tracker.state()
         has_begun.set()

@@ -19,6 +19,7 @@ from spectui.server.attached.sample import (
 )
 from tests.support.attached import (
     METRICS,
+    MODELS,
     OLD_METRICS,
     PROPS,
     SLOTS,
@@ -69,7 +70,9 @@ def test_a_server_that_tells_all() -> None:
     assert [slot.is_processing for slot in found.slots.value] == [True, False]
     assert found.counters.value is not None
     assert found.counters.value.started == "1700000000"
-    assert found.whereabouts.is_here
+    # A program of any kind may listen here for a server somewhere else.
+    assert not found.whereabouts.is_here
+    assert "is no llama-server" in str(found.whereabouts.process.reason)
 
 
 @pytest.mark.parametrize(
@@ -80,12 +83,21 @@ def test_a_server_that_tells_all() -> None:
         (page("<html>hello</html>"), Trouble.STRANGE, "not what llama-server answers"),
         (page("<html>no</html>", 404), Trouble.STRANGE, "status 404: '<html>no</html>'"),
         (page({"status": "error"}), Trouble.STRANGE, "says of itself: error"),
-        (page("", 302, Location="https://other/"), Trouble.STRANGE, "redirects to https://other/"),
+        (
+            page("", 302, Location="https://other/llama/health?x=1"),
+            Trouble.STRANGE,
+            "redirects to https://other/llama; give that address",
+        ),
+        (page("", 302, Location="/health"), Trouble.STRANGE, "it redirects to itself"),
+        (page("", 302, Location="/in/health"), Trouble.STRANGE, r"redirects to http://.*:\d+/in;"),
         (page("\x1b[2J\n\nx", 418), Trouble.STRANGE, "status 418: '"),
-        (half, Trouble.UNREACHABLE, "the connection to http://.* broke"),
-        (slam, Trouble.UNREACHABLE, "broke"),
+        (half, Trouble.BROKEN, "connections to http://.* break: the answer to /health broke off"),
+        (slam, Trouble.BROKEN, "broke"),
     ],
-    ids=["503", "500", "html", "404", "status", "redirect", "escapes", "half", "slam"],
+    ids=[
+        *("503", "500", "html", "404", "status", "redirect", "loop", "relative", "escapes"),
+        *("half", "slam"),
+    ],
 )
 def test_what_is_no_server_now(play: Play, trouble: Trouble, reason: str) -> None:
     with serving() as script:
@@ -121,6 +133,7 @@ def test_a_plain_server_does_not_speak_tls() -> None:
         script.address = f"https://{script.address}"
         failure = failed(script, 2.0)
     assert failure.trouble in {Trouble.UNREACHABLE, Trouble.SILENT}
+    assert "without TLS has an address with http://" in failure.reason or "no TLS" in failure.reason
 
 
 @pytest.mark.parametrize(
@@ -183,11 +196,55 @@ def test_one_answer_that_never_comes_costs_its_time_and_no_more(path: str) -> No
     assert all(answer.value is not None for name, answer in answers.items() if name != path)
 
 
-@pytest.mark.parametrize("path", ["/metrics", "/slots", "/props"])
-def test_half_an_answer_is_a_broken_connection(path: str) -> None:
+@pytest.mark.parametrize("play", [half, slam], ids=["half", "slam"])
+@pytest.mark.parametrize("path", ["/metrics", "/slots", "/props", "/v1/models"])
+def test_half_an_answer_leaves_the_others(path: str, play: Play) -> None:
     with serving() as script:
-        script.plays[path] = half
-        assert failed(script).trouble is Trouble.UNREACHABLE
+        script.plays[path] = play
+        found = answered(script)
+    models = None if found.facts.value is None else found.facts.value.models_reason
+    reasons = {
+        "/metrics": found.counters.reason,
+        "/slots": found.slots.reason,
+        "/props": found.facts.reason,
+        "/v1/models": models,
+    }
+    assert str(reasons.pop(path)).startswith(f"the answer to {path} broke off (")
+    assert not any(reasons.values())
+
+
+def test_a_broken_answer_has_everything_asked_again() -> None:
+    with serving() as script:
+        script.plays["/slots"] = half
+        asyncio.run(ask_twice(attachment(script), 0.0))
+    assert script.asked.count("/health") == 2
+
+
+@pytest.mark.parametrize(
+    ("play", "reason"),
+    [
+        (error(500, "it broke"), "/v1/models was answered with status 500: it broke"),
+        (page("<html>no</html>"), "/v1/models is not what llama-server answers"),
+    ],
+    ids=["500", "html"],
+)
+def test_why_the_models_are_not_known(play: Play, reason: str) -> None:
+    with serving() as script:
+        script.plays["/v1/models"] = play
+        facts = answered(script).facts.value
+    assert facts is not None
+    assert (facts.models, facts.n_params) == ((), None)
+    assert str(facts.models_reason).startswith(reason)
+
+
+def test_an_address_for_other_programs() -> None:
+    with serving() as script:
+        own = script.address
+        script.plays["/v1/health"] = script.plays["/health"]
+        script.address = f"{own}/v1"
+        failure = failed(script)
+    assert failure.trouble is Trouble.STRANGE
+    assert failure.reason.endswith(f"give the address http://{own}")
 
 
 def test_an_answer_without_end_is_cut_off() -> None:
@@ -232,9 +289,40 @@ def test_a_router_is_asked_for_one_of_its_models() -> None:
         found = answered(script)
         assert "name one of its models with --model: Qwen3-8B" in str(found.counters.reason)
         assert "/metrics" not in script.asked
-        wanted = replace(attachment(script), model="Qwen3 8B")
-        asyncio.run(ask_once(wanted))
+        script.plays |= {"/props": page(PROPS), "/v1/models": page(ROUTED)}
+        routed = asyncio.run(ask_once(replace(attachment(script), model="Qwen3 8B")))
+        assert isinstance(routed, ServerSample)
     assert script.queries[-1] == "model=Qwen3+8B&autoload=false"
+
+
+ROUTED = {
+    "data": [
+        {"id": "Qwen3 8B", "aliases": ["qwen"], "status": {"value": "loaded", "args": []}},
+        {"id": "other", "status": {"value": "unloaded"}},
+        {"id": "third", "status": {"value": "loading"}},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "listed", "trouble", "reason"),
+    [
+        ("fourth", ROUTED, Trouble.MODEL, "has no model fourth; name one of its models: Qwen3 8B,"),
+        ("other", ROUTED, Trouble.MODEL, "has not loaded other, which is unloaded"),
+        ("third", ROUTED, Trouble.LOADING, "is loading third"),
+        ("Qwen3-8B", MODELS, Trouble.MODEL, "is no router and runs one model alone; leave out"),
+    ],
+    ids=["unknown", "unloaded", "loading", "no router"],
+)
+def test_a_model_that_cannot_be_watched(
+    model: str, listed: object, trouble: Trouble, reason: str
+) -> None:
+    with serving() as script:
+        script.plays["/v1/models"] = page(listed)
+        found = asyncio.run(ask_once(replace(attachment(script), model=model)))
+    assert isinstance(found, FailedSample)
+    assert found.failure.trouble is trouble
+    assert reason in found.failure.reason
 
 
 def test_a_sleeping_server_is_not_woken() -> None:

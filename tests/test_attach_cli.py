@@ -57,6 +57,15 @@ def test_a_document(spectui: Spectui, script: Script) -> None:
     assert found["acceptance"]["acceptance_rate"] == 0.75
     assert found["acceptance"]["accepted_per_position"] == [50, 40, 30, 20]
     assert [slot["state"] for slot in found["slots"]] == ["generating", "idle"]
+    assert found["machine"]["is_this_machine"] is False
+
+
+def test_a_document_of_a_server_on_this_machine(
+    spectui: Spectui, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spectui.server.attached.local.runs_llama", lambda _process: True)
+    assert spectui("attach", script.address, "--once", "--interval", "0", "--json", "-") == 0
+    found = document(spectui)
     assert found["machine"]["is_this_machine"] is True
     assert found["machine"]["memory"]["total_bytes"] > 0
 
@@ -181,10 +190,11 @@ def test_nobody_is_asked_without_a_terminal() -> None:
         (("http://a:b@c:1",), "leave them out"),
         (("localhost:1", "--json", "-"), "--json needs --once"),
         (("localhost:1", "--interval", "0.01"), "is too short"),
+        (("localhost:1", "--once", "--theme", "x"), "--theme is for the screen"),
         (("localhost:1", "--once", "--interval", "nan"), "is no finite number"),
         ((), "Missing argument 'ADDRESS'"),
     ],
-    ids=["address", "password", "json", "interval", "nan", "nothing"],
+    ids=["address", "password", "json", "interval", "theme", "nan", "nothing"],
 )
 def test_wrong_usage(spectui: Spectui, arguments: tuple[str, ...], words: str) -> None:
     assert spectui("attach", *arguments) == 2

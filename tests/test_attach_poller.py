@@ -7,9 +7,17 @@ from contextlib import contextmanager
 
 import pytest
 
+from spectui.server.attached import poller
 from spectui.server.attached.address import parse_address
 from spectui.server.attached.poller import Attachment, Poller
-from spectui.server.attached.sample import FailedSample, Sample, ServerSample, Trouble
+from spectui.server.attached.sample import (
+    Event,
+    FailedSample,
+    Sample,
+    ServerSample,
+    Trouble,
+    WaitingSample,
+)
 from tests.support.attached import Script, error, hang, serving
 
 WAIT_S = 60
@@ -19,7 +27,7 @@ class Watch:
     """A poller, and what it has handed over."""
 
     def __init__(self, wanted: Attachment, interval_s: float = 0.01) -> None:
-        self.samples: queue.Queue[Sample] = queue.Queue()
+        self.samples: queue.Queue[Event] = queue.Queue()
         self.failures: list[BaseException] = []
         self.poller = Poller(
             wanted,
@@ -29,7 +37,9 @@ class Watch:
         )
 
     def next(self) -> Sample:
-        return self.samples.get(timeout=WAIT_S)
+        while isinstance(found := self.samples.get(timeout=WAIT_S), WaitingSample):
+            pass
+        return found
 
     def until(self, kind: type[Sample]) -> Sample:
         while not isinstance(found := self.next(), kind):
@@ -100,6 +110,17 @@ def test_a_server_that_is_slow_gets_no_second_request() -> None:
         assert script.asked.count("/slots") <= 4
 
 
+def test_what_takes_long_is_said_while_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(poller, "_PATIENCE_S", 0.05)
+    with serving() as script:
+        script.plays["/slots"] = hang
+        with watching(script) as watch:
+            waits = [watch.samples.get(timeout=WAIT_S) for _ in range(3)]
+    assert all(isinstance(each, WaitingSample) for each in waits)
+    waited = [each.waited_s for each in waits if isinstance(each, WaitingSample)]
+    assert waited == sorted(waited)
+
+
 def test_it_ends_in_the_middle_of_a_question() -> None:
     with serving() as script:
         script.plays["/health"] = hang
@@ -130,17 +151,17 @@ def test_a_defect_is_told() -> None:
     with serving() as script:
         failures: list[BaseException] = []
 
-        def broken(_sample: Sample) -> None:
+        def broken(_sample: Event) -> None:
             raise ZeroDivisionError
 
-        poller = Poller(
+        asking = Poller(
             Attachment(address=parse_address(script.address)),
             broken,
             interval_s=0.01,
             on_failure=failures.append,
         )
-        poller.start()
-        poller._thread.join(WAIT_S)
+        asking.start()
+        asking._thread.join(WAIT_S)
     assert [type(each) for each in failures] == [ZeroDivisionError]
 
 

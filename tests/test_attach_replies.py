@@ -17,6 +17,7 @@ from spectui.server.attached.replies import (
     facts_of,
     slots_of,
 )
+from spectui.server.attached.sample import Answer
 from spectui.server.attached.words import one_line
 from tests.support.attached import METRICS, MODELS, OLD_METRICS, PROPS, SLOTS, metrics_text
 
@@ -123,9 +124,11 @@ def test_slots_of_older_versions(
     assert slot.n_remaining == remaining
 
 
-def _facts(props: object, models: object = None) -> tuple[PropsReply, ModelsReply | None]:
+def _facts(
+    props: object, models: object = None, model: str | None = None
+) -> tuple[PropsReply, Answer[ModelsReply], str | None]:
     listed = None if models is None else msgspec.convert(models, ModelsReply)
-    return msgspec.convert(props, PropsReply), listed
+    return msgspec.convert(props, PropsReply), Answer(listed), model
 
 
 def test_facts() -> None:
@@ -145,6 +148,26 @@ def test_a_router_has_models_and_none_of_its_own() -> None:
     facts = facts_of(*_facts(props, {"data": [{"id": "a"}, {"id": "b"}]}))
     assert facts.is_router
     assert (facts.alias, facts.model_path, facts.models) == (None, None, ("a", "b"))
+
+
+def test_a_routers_model_has_a_size_and_a_port_of_its_own() -> None:
+    arguments = ["llama-server", "--port", "4711", "--alias", "b"]
+    models = {
+        "data": [
+            {"id": "a", "meta": {"n_params": 1}, "status": {"value": "unloaded"}},
+            {
+                "id": "b",
+                "aliases": ["bee"],
+                "meta": {"n_params": 2},
+                "status": {"value": "loaded", "args": arguments},
+            },
+        ]
+    }
+    assert facts_of(*_facts(PROPS, models, "bee")).n_params == 2
+    assert facts_of(*_facts(PROPS, models)).n_params is None
+    listed = msgspec.convert(models, ModelsReply)
+    assert listed.is_routers
+    assert [one.status and one.status.port for one in listed.data] == [None, 4711]
 
 
 def test_names_cannot_command_the_terminal() -> None:

@@ -20,7 +20,9 @@ from spectui.server.attached.sample import (
     Answer,
     Counters,
     DraftCounts,
+    Failure,
     Trouble,
+    WaitingSample,
     Whereabouts,
 )
 from spectui.server.attached.state import AttachState, SlotPhase, Work
@@ -373,3 +375,45 @@ def test_drafts_counts_without_drafts_have_no_rates() -> None:
     assert NO_DRAFTS.mean_accepted_length is None
     assert NO_DRAFTS.share_per_position == ()
     assert DRAFTS.acceptance_rate == pytest.approx(0.65)
+
+
+def test_while_an_answer_is_waited_for_nothing_is_shown_as_it_was() -> None:
+    tracker = Tracker(URL)
+    for each in busy(20):
+        tracker.add(each)
+    before = tracker.state()
+    assert before.served.now_tokens_per_s.value is not None
+    tracker.add(WaitingSample(time_s=100.0, waited_s=3.0))
+    state = tracker.state()
+    assert (state.link.waits_s, state.link.is_connected) == (3.0, True)
+    assert state.served.work is Work.UNKNOWN
+    assert state.served.now_tokens_per_s.reason == "the server does not answer"
+    assert state.slots.reason == "the server does not answer"
+    assert state.served.counters == before.served.counters
+    tracker.add(sample(101.0))
+    assert tracker.state().link.waits_s is None
+
+
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [
+        (Trouble.LOCKED, "the server tells nothing without its API key"),
+        (Trouble.LOADING, "the server loads its model"),
+        (Trouble.UNREACHABLE, "there is no connection"),
+    ],
+)
+def test_why_panels_are_empty(trouble: Trouble, reason: str) -> None:
+    tracker = Tracker(URL)
+    tracker.add(lost(0.0, Failure(trouble=trouble, reason="it is so")))
+    state = tracker.state()
+    reasons = {state.facts.reason, state.slots.reason, state.drafts.reason}
+    assert reasons | {state.served.now_tokens_per_s.reason} == {reason}
+
+
+def test_a_server_that_fell_asleep_still_does_not_speculate() -> None:
+    quiet = replace(COUNTERS, drafts=NO_DRAFTS, n_processing=0)
+    tracker = Tracker(URL)
+    tracker.add(sample(0.0, counters=quiet, slots=(replace(slot(), speculates=False),)))
+    awake = tracker.state().drafts.reason
+    tracker.add(sample(1.0, counters=quiet, slots="the server sleeps"))
+    assert tracker.state().drafts.reason == awake == "this server does not speculate"

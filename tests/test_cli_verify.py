@@ -145,6 +145,7 @@ def test_exact_numbers(
     assert verify(write_server(tmp_path / "llama-server"), *ALONE, "--quiet") == 0, spectui.err
     assert spectui.out == (
         "delivered: +25 % (+25 to +25); nothing was promised\n"
+        "setting: tiny-1: max 3, min 0, p_min 0.00\n"
         "\n"
         "                         promised     delivered\n"
         "off, tokens/s                   –        100.00\n"
@@ -193,11 +194,11 @@ def test_other_counts_and_output_are_named(
     ("manner", "n_good", "shown", "message"),
     [
         ("exits", 0, 0, "ended with exit code 1"),
-        ("never ready", 0, 0, "was not ready after 4 s"),
+        ("never ready", 0, 0, "was not ready after 4 s, and --timeout gives it longer"),
         ("is killed", 0, 0, "ended with signal SIGKILL"),
         ("is killed", 3, 2, "ended with signal SIGKILL"),
         ("is garbled", 3, 2, "is not what spectui understands"),
-        ("hangs", 3, 2, "no answer from llama-server"),
+        ("hangs", 3, 2, "no answer from llama-server with speculation"),
     ],
 )
 def test_a_server_that_fails_is_an_error_with_its_last_words(

@@ -31,6 +31,16 @@ if manner == "aborts":
     os.abort()
 if manner == "silent":
     signal.pause()
+while manner == "floods":
+    os.write(1, b"y" * 65536)
+if manner == "is told to end":
+
+    def end(*_):
+        # As llama-server does it, a request under way keeps it from ending the first time.
+        print("srv operator(): operator(): cleaning up before exit...", flush=True)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    signal.signal(signal.SIGTERM, end)
 if manner == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
@@ -55,6 +65,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if manner == "quits":
             os._exit(7)
         if manner == "hangs":
+            signal.pause()
+        if manner == "is told to end":
+            os.kill(os.getpid(), signal.SIGTERM)
             signal.pause()
         if manner == "garbage":
             self.answer(200, b"<html>hello</html>")
@@ -165,8 +178,9 @@ def test_a_removed_flag_fails_with_the_servers_own_words(
 @pytest.mark.parametrize(
     ("manner", "message"),
     [
-        ("dies", r"exit code 1; .*invalid argument: --draft-max.* \(all of them in .*log\)"),
-        ("aborts", "signal SIGABRT"),
+        ("dies", r"exit code 1; .*invalid argument: --draft-max.* \(all of it in .*log\)"),
+        ("aborts", "signal SIGABRT; it printed nothing"),
+        ("floods", "printed more than 67 MB and was not ready"),
         ("odd health", "GET http.*/health with status 500: 'out of order'"),
     ],
 )
@@ -192,7 +206,7 @@ def test_a_server_that_is_never_ready_is_given_up(
         ("incomplete", "missing required field `tokens`"),
         ("fails", "status 500: it broke"),
         ("quits", "exit code 7"),
-        ("hangs", "no answer from llama-server at http.*: timed out"),
+        ("hangs", "no answer from llama-server at http.* within 1 s; --timeout gives it longer"),
     ],
 )
 def test_a_bad_answer_is_one_sentence(
@@ -207,6 +221,28 @@ def test_a_bad_answer_is_one_sentence(
     ):
         server.complete(PROMPT, n_predict=1)
     assert "\n" not in str(caught.value)
+
+
+def test_a_server_that_somebody_else_ends_is_not_waited_for(stand_in: Path, tmp_path: Path) -> None:
+    with (
+        LlamaServer(
+            stand_in, ["--manner", "is told to end"], log_path=tmp_path / "log", name="the first"
+        ) as server,
+        pytest.raises(ServerError, match="the first was told to end by somebody else, and ended"),
+    ):
+        server.complete(PROMPT, n_predict=1)
+
+
+def test_two_servers_have_two_logs(stand_in: Path, tmp_path: Path) -> None:
+    wanted = tmp_path / "server.log"
+    paths = []
+    with LlamaServer(stand_in, ["--manner", "fails"], log_path=wanted) as first:
+        paths.append(first.log_path)
+        with LlamaServer(stand_in, ["--manner", "fails"], log_path=wanted) as second:
+            paths.append(second.log_path)
+    with LlamaServer(stand_in, ["--manner", "fails"], log_path=wanted) as third:
+        paths.append(third.log_path)
+    assert paths == [wanted, tmp_path / "server-2.log", wanted]
 
 
 def test_a_server_that_ignores_the_request_to_end_is_killed(

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from spectui.tui.attach.machine import HostMemoryPanel, MachinePanel
 from spectui.tui.attach.served import ServedPanel
 from spectui.tui.attach.server import ServerPanel
 from spectui.tui.attach.slots import SlotsPanel
+from spectui.tui.commands import attach_actions
 from spectui.tui.messages import MonitorFailed
 from spectui.tui.panels.base import Panel
 from spectui.tui.screens.help import HelpScreen
@@ -324,6 +326,9 @@ def test_the_palette_has_what_the_keys_do() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         titles = [each.title for each in pilot.app.get_system_commands(pilot.app.screen)]
         assert {"Ask now (r)", "Pause (p)", "Quit (q)"} <= set(titles)
+        assert [title for title in titles if title.startswith("Quit")] == ["Quit (q)"]
+        places = [place for place, _ in groupby(attach_actions(watched.app), lambda one: one.place)]
+        assert len(places) == len(set(places))
 
     watched.run(scenario)
 

@@ -19,6 +19,7 @@ from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.panels import Panels
 from spectui.tui.panels.base import Panel
 from spectui.tui.panels.blocks import Line, block, cells, charted, crop, fit, growing, spread
+from spectui.tui.panels.positions import positions
 from spectui.tui.widgets.charts import bar, spark, stacked
 from tests.support.cockpit import handled, resize
 from tests.support.live import NO_GPU, cpu_machine, gpu_machine, make_round
@@ -325,3 +326,11 @@ def test_a_resize_changes_the_detail() -> None:
     narrow, wide, usual, again = heights
     assert narrow < usual < wide
     assert narrow == again
+
+
+@pytest.mark.parametrize(("n", "end"), [(4, "0.50 "), (5, " +2")], ids=["fits", "does not"])
+def test_positions_that_do_not_fit_are_counted(n: int, end: str) -> None:
+    _one, two, _rows = positions([0.5] * n, "accepted", 20, UNICODE)
+    _bars, ((numbers, _look),) = two.draw()
+    assert numbers.endswith(end)
+    assert len(numbers) <= 20

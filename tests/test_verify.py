@@ -405,10 +405,11 @@ def test_what_the_engine_did_not_run_is_not_compared() -> None:
     [
         (GOOD, 0.0, None),
         (GOOD, 0.5, "greedy"),
-        (CASE.speculation, 0.0, "n-gram"),
+        (CASE.speculation, 0.0, None),
+        (GOOD.after([ngram_setting(NgramKind.MAP_K, {})]), 0.0, "n-gram"),
         (replace(GOOD, mtp=True), 0.0, "MTP"),
     ],
-    ids=["model", "temperature", "ahead", "mtp"],
+    ids=["model", "temperature", "forgets", "remembers", "mtp"],
 )
 def test_what_need_not_be_equal(
     speculation: SpeculationConfig, temp: float, reason: str | None

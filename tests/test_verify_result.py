@@ -1,6 +1,7 @@
 """What a verification says besides its numbers."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,10 @@ from spectui.config import (
 from spectui.monitor.machine import this_machine
 from spectui.server import Completion
 from spectui.server.help_text import Version
+from spectui.tune.outcome import Outcome
 from spectui.tune.promise import Case, Observed, Promise
 from spectui.tune.statistics import paired_speedup
+from spectui.tune.verdict import Verdict
 from spectui.tune.workload import WorkItem
 from spectui.verify.builds import Builds
 from spectui.verify.causes import Cause
@@ -26,6 +29,7 @@ from spectui.verify.counts import CountCheck, Counts, Difference
 from spectui.verify.order import Side
 from spectui.verify.result import Verified, notes, warnings
 from spectui.verify.served import Delivered, ServedPair
+from spectui.verify.subject import Advice, Origin, advice_of, subject
 
 TARGET = ModelOptions(path=Path("t.gguf"))
 CASE = Case(
@@ -76,7 +80,7 @@ KEPT = Verified(
     builds=Builds(engine="0.5.0-dev", server=Version(text="0.5.0-dev", build=None, commit=None)),
     arguments={Side.OFF: (), Side.ON: ()},
     promise=promise(delivered(1.3).observed),
-    study="mine",
+    origin=Origin(study="mine"),
     delivered=delivered(1.3),
     counts=None,
     counts_reason="--no-counts",
@@ -196,3 +200,37 @@ def test_nothing_delivered_is_no_defect() -> None:
     found = replace(KEPT, delivered=Delivered())
     assert (found.summary, found.ratio) == (None, None)
     assert list(warnings(found)) == list(notes(found, {})) == []
+
+
+def outcome(speculation: SpeculationConfig | None) -> Outcome:
+    return Outcome(
+        ended=datetime(2026, 5, 4, 12, 30, tzinfo=UTC),
+        verdict=Verdict(use_speculation=speculation is not None, reason="It is so."),
+        target=CASE.target,
+        draft=None if speculation is None else CASE.draft,
+        context=CASE.context,
+        speculation=speculation,
+        schedule=Schedule.SERVER,
+        gain=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (None, ""),
+        (outcome(CASE.speculation), ", which it advised"),
+        (outcome(None), ". It advised to leave speculation off: this is the best that it measured"),
+        (outcome(replace(CASE.speculation, draft_max=9)), ". It advised another setting"),
+    ],
+    ids=["interrupted", "use", "off", "another"],
+)
+def test_what_is_verified_is_named(found: Outcome | None, said: str) -> None:
+    when = datetime(2026, 5, 4, 12, 30).astimezone()
+    origin = Origin(study="mine", changed=when, advice=advice_of(found, CASE))
+    words = subject(CASE, origin)
+    setting = subject(CASE, None).removeprefix("setting: ")
+    assert setting.endswith(CASE.speculation.summary)
+    assert words.startswith(f"study mine (2026-05-04 12:30): {setting}{said}")
+    assert bool(said) is (words != f"study mine (2026-05-04 12:30): {setting}")
+    assert (origin.advice is Advice.OFF) is ("leave speculation off" in words)

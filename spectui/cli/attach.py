@@ -53,6 +53,8 @@ def command(
 
     if json_path is not None and not once:
         raise UsageError("--json needs --once: the screen has no result to write")
+    if once and theme is not None:
+        raise UsageError("--theme is for the screen; leave it out, or leave out --once")
     if not once and interval_s is not None and interval_s < _SHORTEST_S:
         raise UsageError(f"--interval {interval_s:g} is too short; give {_SHORTEST_S} or more")
     default_s = _ONCE_S if once else _SCREEN_S

@@ -40,6 +40,8 @@ def _server(state: AttachState) -> Iterator[str]:
         build = "" if facts.build is None else f", llama.cpp {facts.build}"
         yield f"{state.link.url}{build}"
         yield f"{model_name(facts)}: {model_text(facts)}"
+        if facts.models_reason is not None:
+            yield f"size and parameters: {facts.models_reason}"
         if facts.is_sleeping:
             yield "it sleeps: the model is unloaded until the next request"
     process = state.host.process.value

@@ -69,7 +69,13 @@ def tune(parsed: dict[str, Any]) -> None:
         if verifying is not None and result.error is None and not result.interrupted:
             # What was found is kept by now: this may be interrupted as well.
             interrupts.install()
-            serving = Serving(binary=verifying, shared=shared, progress=progress, counts=False)
+            serving = Serving(
+                binary=verifying,
+                shared=shared,
+                progress=progress,
+                counts=False,
+                timeout_s=options.timeout,
+            )
             served = serve(run, result, serving, prompts, budget_s=budget_s)
             interrupts.hold()
             result = _preferred(run, result, served, progress)

@@ -23,6 +23,7 @@ from spectui.verify.engine_side import Results
 from spectui.verify.result import Verified
 from spectui.verify.served import Delivered
 from spectui.verify.servers import Arguments, arguments_of
+from spectui.verify.subject import Origin, subject
 from spectui.verify.verifier import Verifier
 
 TIMEOUT_S = 600.0
@@ -35,8 +36,8 @@ class Wanted:
     case: Case
     prompts: tuple[Prompt, ...]
     promise: Promise | None
-    study: str | None
-    """That the promise is of."""
+    origin: Origin | None
+    """Of the promise; None for no study."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +86,7 @@ class Serving:
             builds=Builds(engine=engine, engine_commit=commit, server=self.binary.version),
             arguments=arguments,
             promise=wanted.promise,
-            study=wanted.study,
+            origin=wanted.origin,
             delivered=delivered if late is None else replace(delivered, ended=late),
             counts=counts,
             counts_reason=reason,
@@ -102,6 +103,7 @@ class Serving:
 
     def _deliver(self, wanted: Wanted, *, keeps_both: bool) -> Delivered:
         n_prompts, seed = len(wanted.prompts), self.shared.seed
+        self.progress.say(subject(wanted.case, wanted.origin))
         self.progress.say(plan_line(n_prompts, self.repeats, seed, keeps_both=keeps_both))
         verifier = Verifier(
             wanted.case,

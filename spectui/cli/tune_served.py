@@ -22,6 +22,7 @@ from spectui.verify.comparison import verdict
 from spectui.verify.order import Side
 from spectui.verify.preference import Delivery, Preference, preferred
 from spectui.verify.result import Verified, warnings
+from spectui.verify.subject import Origin
 
 _SERVED = 2
 """The winner, and who came second where trials left it open."""
@@ -182,4 +183,5 @@ def _wanted(run: TuneRun, result: TuneResult, prompts: Sequence[Prompt]) -> Want
     if promise is None:
         return None
     measured = tuple(one for one in prompts if one.id in promise.prompt_ids)
-    return Wanted(case=promise.case, prompts=measured, promise=promise, study=run.study.name)
+    origin = Origin(study=run.study.name)
+    return Wanted(case=promise.case, prompts=measured, promise=promise, origin=origin)

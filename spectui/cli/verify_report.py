@@ -10,6 +10,7 @@ from spectui.cli.output import write_result
 from spectui.monitor.machine import this_machine
 from spectui.verify.comparison import Summary, gain, interval_text, verdict
 from spectui.verify.result import Verified, notes, warnings
+from spectui.verify.subject import subject
 
 _NONE = "–"
 
@@ -24,7 +25,7 @@ def text_of(found: Verified) -> str:
     lines = [wrapped(_sentence(found))]
     if found.differing is not None:
         lines.append(wrapped(found.differing.sentence))
-    lines += ["", drawn(_table(found)), ""]
+    lines += [wrapped(subject(found.case, found.origin)), "", drawn(_table(found)), ""]
     lines += map(wrapped, _lines(found))
     lines += [wrapped(f"NOTE: {note}") for note in notes(found)]
     lines += [wrapped(f"WARNING: {warning}") for warning in warnings(found)]

@@ -21,6 +21,7 @@ from spectui.errors import BadInputError, UsageError
 from spectui.prompts import Prompt, builtin_suite, load_prompts
 from spectui.tune.promise import Case, Promise
 from spectui.tune.studies import StudyEntry, find_study, list_studies
+from spectui.verify.subject import Origin, advice_of
 
 _MODELS = ("model", "model_draft", "preset", "demo", "command_line")
 """Parameters that say which models are run, so that no study does."""
@@ -106,7 +107,9 @@ def of_study(name: str | None, options: VerifyOptions, given: Path | None) -> Wa
                 f"{model.path}, a model of the study {entry.name}, is not there any more; put it "
                 "back, or give models with -m and -md"
             )
-    return Wanted(case=promise.case, prompts=prompts, promise=promise, study=entry.name)
+    advice = advice_of(entry.outcome, promise.case)
+    origin = Origin(study=entry.name, changed=entry.changed, advice=advice)
+    return Wanted(case=promise.case, prompts=prompts, promise=promise, origin=origin)
 
 
 def _promise_of(entry: StudyEntry) -> Promise:
@@ -169,4 +172,4 @@ def of_options(
         n_predict=options.n_predict,
         extra=served_extra(),
     )
-    return Wanted(case=case, prompts=tuple(prompts), promise=None, study=None)
+    return Wanted(case=case, prompts=tuple(prompts), promise=None, origin=None)

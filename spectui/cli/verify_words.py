@@ -23,7 +23,7 @@ def plan_line(n_prompts: int, repeats: int, seed: int, *, keeps_both: bool) -> s
 def start_line(setup: Setup) -> str:
     """Which server is started, and how much it loads."""
     size = bytes_text(sum(size_bytes(model.path) for model in setup.models))
-    manner = "without speculation" if setup.is_off else "with the exported flags"
+    manner = "without speculation" if setup.is_off else "with speculation"
     return f"starting llama-server {manner} ({size} to load)"
 
 

@@ -58,6 +58,7 @@ class Fleet(Closing):
                 Path(self._binary.path),
                 arguments,
                 log_path=self._logs / f"llama-server-{'off' if setup.is_off else 'on'}.log",
+                name=f"llama-server {'without' if setup.is_off else 'with'} speculation",
                 ready_timeout_s=self._timeout_s,
                 request_timeout_s=self._timeout_s,
             )

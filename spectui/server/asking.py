@@ -76,12 +76,8 @@ def _read(pipe: int, deadline_s: float) -> bytes:
     return bytes(output)
 
 
-def said(output: bytes) -> str:
-    """The last of it, as a part of a sentence."""
-    return f"its last words were {last_words(output)}" if output.strip() else "it printed nothing"
-
-
 def _unanswered(program: Path, argument: str, what: str, output: bytes) -> ServerError:
     return ServerError(
-        f"{program} {argument} {what}; {said(output)}; give the path of a llama-server that runs"
+        f"{program} {argument} {what}; {last_words(output)}; give the path of "
+        "a llama-server that runs"
     )

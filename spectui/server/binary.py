@@ -10,10 +10,10 @@ import msgspec
 from spectui.errors import ServerError, UsageError
 from spectui.export.accepted import Accepted, drafters_of
 from spectui.export.dialects import Dialect
-from spectui.server.asking import Answer, ask, said
+from spectui.server.asking import Answer, ask
 from spectui.server.binary_cache import identity_of, recall, remember
 from spectui.server.help_text import HelpOption, Version, read_help, read_version
-from spectui.server.kept import manner_of
+from spectui.server.kept import last_words, manner_of
 
 TIMEOUT_S = 30.0
 """For an answer: a GPU's driver and a cold disk may take most of it."""
@@ -127,7 +127,9 @@ def _no_server(path: Path, told: Answer) -> ServerError:
     else:
         what = f"{path} is no llama-server: its --help lists no {', '.join(sorted(_ITS_OWN))}"
         what += f", and it ended with {manner_of(told.code)}" if told.code else ""
-    return ServerError(f"{what}; {said(told.output)}; give the path of a llama-server that runs")
+    return ServerError(
+        f"{what}; {last_words(told.output)}; give the path of a llama-server that runs"
+    )
 
 
 def _found(given: str) -> Path:

@@ -78,10 +78,17 @@ class LlamaClient(Closing):
     """Talks to a llama-server that is already running."""
 
     def __init__(
-        self, base_url: str, *, api_key: str | None = None, request_timeout_s: float = 600.0
+        self,
+        base_url: str,
+        *,
+        api_key: str | None = None,
+        name: str = "llama-server",
+        request_timeout_s: float = 600.0,
     ) -> None:
         self.base_url = base_url
         self.api_key = api_key
+        self.name = name
+        self._request_timeout_s = request_timeout_s
         self._http = httpx.Client(
             base_url=base_url,
             headers={"Authorization": f"Bearer {api_key}"} if api_key else None,
@@ -171,21 +178,25 @@ class LlamaClient(Closing):
         where = f"{response.request.method} {response.request.url}"
         if not response.is_success:
             raise ServerError(
-                f"llama-server answered {where} with status {response.status_code}: "
+                f"{self.name} answered {where} with status {response.status_code}: "
                 f"{_fault(response)}"
             )
         try:
             return msgspec.json.decode(response.content, type=kind)
         except msgspec.MsgspecError as error:
             raise ServerError(
-                f"llama-server's answer to {where} is not what spectui understands ({error}); "
+                f"the answer of {self.name} to {where} is not what spectui understands ({error}); "
                 "use a recent llama-server"
             ) from error
 
     def _lost_connection(self, error: httpx.RequestError) -> ServerError:
         """Say what happened when a request got no answer."""
-        reason = str(error) or type(error).__name__
-        return ServerError(f"no answer from llama-server at {self.base_url}: {reason}")
+        where = f"from {self.name} at {self.base_url}"
+        if isinstance(error, httpx.TimeoutException):
+            return ServerError(
+                f"no answer {where} within {self._request_timeout_s:g} s; --timeout gives it longer"
+            )
+        return ServerError(f"no answer {where}: {str(error) or type(error).__name__}")
 
 
 def _fault(response: httpx.Response) -> str:

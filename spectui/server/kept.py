@@ -79,10 +79,14 @@ class KeptProcess(Closing):
         except subprocess.TimeoutExpired:
             return None
 
-    def close(self) -> None:
-        """End it, by force if it does not go on request. May be called again."""
+    def let_go(self) -> None:
+        """Have it end, and do not wait for that. May be called again, on any thread."""
         if self._keeper.stdin is not None:
             self._keeper.stdin.close()
+
+    def close(self) -> None:
+        """End it, by force if it does not go on request. May be called again."""
+        self.let_go()
         try:
             self.wait(self._grace_s + _REPORT_S)
         finally:
@@ -116,8 +120,10 @@ def manner_of(code: int) -> str:
 
 
 def last_words(output: bytes) -> str:
-    """The last lines of a program's output, quoted."""
+    """A clause with the last lines of a program's output."""
     lines = output[-_TAIL_BYTES:].decode("utf-8", "replace").splitlines()
     spoken = " / ".join([line.strip() for line in lines if line.strip()][-_N_LAST_LINES:])
+    if not spoken:
+        return "it printed nothing"
     shown = "".join(char if char.isprintable() else "?" for char in spoken)
-    return repr(_UNREADABLE.sub("??", shown)[-_MOST_CHARACTERS:])
+    return f"its last words were {_UNREADABLE.sub('??', shown)[-_MOST_CHARACTERS:]!r}"

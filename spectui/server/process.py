@@ -6,18 +6,23 @@ import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
 
 import httpx
 
 from spectui.errors import ServerError
 from spectui.server.client import LlamaClient, T
 from spectui.server.kept import KeptProcess, last_words, manner_of
+from spectui.server.log import ServerLog
 
 POLL_INTERVAL_S = 0.05
 HEALTH_TIMEOUT_S = 2.0
 GRACE_S = 10.0
-MAX_TAIL_BYTES = 4096
+_BROKEN_S = 1.0
+"""A connection breaks a moment before the process is gone."""
+_UNREADY_BYTES = 1 << 26
+"""A server that has printed so much and is not ready will not be."""
+_ENDS = b": cleaning up before exit...\n"
+"""What llama-server prints when it is told to end. It does so, once it has nothing to do."""
 
 
 class LlamaServer(LlamaClient):
@@ -27,7 +32,9 @@ class LlamaServer(LlamaClient):
         binary: the user's or the project's own llama-server.
         arguments: its command line. Host and port are set by spectui and win over the user's; the
             API key travels in the environment, where other users cannot read it.
-        log_path: file for the server's stdout and stderr.
+        log_path: file for the server's stdout and stderr; where another process writes it, one
+            beside it (``log_path`` tells which).
+        name: what errors call it.
         ready_timeout_s: how long loading the model may take.
         request_timeout_s: how long one answer may take.
 
@@ -41,17 +48,32 @@ class LlamaServer(LlamaClient):
         arguments: Sequence[str],
         *,
         log_path: Path,
+        name: str = "llama-server",
         ready_timeout_s: float = 120.0,
         request_timeout_s: float = 600.0,
     ) -> None:
-        self.log_path = log_path
         port = _free_port()
         api_key = secrets.token_urlsafe(24)
         command = [str(binary), *arguments, "--host", "127.0.0.1", "--port", str(port)]
-        self._process = _start(command, api_key=api_key, log_path=log_path)
+        self._is_closing = False
+        self._was_told_to_end = False
+        self._log = ServerLog(log_path)
+        self.log_path = self._log.path
         try:
+            environment = {**os.environ, "LLAMA_API_KEY": api_key}
+            self._process = KeptProcess(
+                command, output=self._log.output, grace_s=GRACE_S, environment=environment
+            )
+        except BaseException:
+            self._log.close()
+            raise
+        try:
+            self._log.follow(_ENDS, self._on_ending)
             super().__init__(
-                f"http://127.0.0.1:{port}", api_key=api_key, request_timeout_s=request_timeout_s
+                f"http://127.0.0.1:{port}",
+                api_key=api_key,
+                name=name,
+                request_timeout_s=request_timeout_s,
             )
             self._wait_until_ready(ready_timeout_s)
         except BaseException:
@@ -65,8 +87,16 @@ class LlamaServer(LlamaClient):
 
     def close(self) -> None:
         """End the process, by force if it does not go on request. May be called again."""
+        self._is_closing = True
         self._process.close()
+        self._log.close()
         super().close()
+
+    def _on_ending(self) -> None:
+        """Somebody else has told it to end: do not wait until it is done with a long answer."""
+        if not self._is_closing:
+            self._was_told_to_end = True
+            self._process.let_go()
 
     def _wait_until_ready(self, timeout_s: float) -> None:
         deadline_s = time.monotonic() + timeout_s
@@ -74,7 +104,13 @@ class LlamaServer(LlamaClient):
             remaining_s = deadline_s - time.monotonic()
             if remaining_s <= 0:
                 raise ServerError(
-                    f"llama-server was not ready after {timeout_s:g} s; {self._told()}"
+                    f"{self.name} was not ready after {timeout_s:g} s, and --timeout gives it "
+                    f"longer; {self._told()}"
+                )
+            if self._log.n_bytes > _UNREADY_BYTES:
+                raise ServerError(
+                    f"{self.name} printed more than {_UNREADY_BYTES // 1_000_000} MB and was not "
+                    f"ready; {self._told()}"
                 )
             if self.is_ready(timeout_s=min(HEALTH_TIMEOUT_S, remaining_s)):
                 return
@@ -85,8 +121,10 @@ class LlamaServer(LlamaClient):
         return self._process.wait(within_s) is not None
 
     def _exited(self) -> ServerError:
+        self._log.settle()
         code = self._process.returncode
-        return ServerError(f"llama-server ended with {manner_of(code or 0)}; {self._told()}")
+        told = "was told to end by somebody else, and " if self._was_told_to_end else ""
+        return ServerError(f"{self.name} {told}ended with {manner_of(code or 0)}; {self._told()}")
 
     def _decode(self, response: httpx.Response, kind: type[T]) -> T:
         try:
@@ -95,34 +133,13 @@ class LlamaServer(LlamaClient):
             raise ServerError(f"{error}; {self._told()}") from error
 
     def _lost_connection(self, error: httpx.RequestError) -> ServerError:
-        # The connection breaks a moment before the process is gone.
-        is_timeout = isinstance(error, httpx.TimeoutException)
-        if self._has_exited(0.0 if is_timeout else 1.0):
+        within_s = 0.0 if isinstance(error, httpx.TimeoutException) else _BROKEN_S
+        if self._has_exited(GRACE_S + _BROKEN_S if self._was_told_to_end else within_s):
             return self._exited()
         return ServerError(f"{super()._lost_connection(error)}; {self._told()}")
 
     def _told(self) -> str:
-        return f"its last words were {self._last_words()} (all of them in {self.log_path})"
-
-    def _last_words(self) -> str:
-        with self.log_path.open("rb") as log:
-            log.seek(max(0, log.seek(0, os.SEEK_END) - MAX_TAIL_BYTES))
-            return last_words(log.read())
-
-
-def _start(command: Sequence[str], *, api_key: str, log_path: Path) -> KeptProcess:
-    environment = {**os.environ, "LLAMA_API_KEY": api_key}
-    with _open_log(log_path) as log:
-        return KeptProcess(command, output=log.fileno(), grace_s=GRACE_S, environment=environment)
-
-
-def _open_log(path: Path) -> IO[bytes]:
-    try:
-        return path.open("wb")
-    except OSError as error:
-        raise ServerError(
-            f"cannot write llama-server's log to {path} ({error.strerror})"
-        ) from error
+        return f"{last_words(self._log.last())} (all of it in {self.log_path})"
 
 
 def _free_port() -> int:

@@ -22,6 +22,8 @@ class Action:
     label: str
     help: str
     action: str
+    is_shown: bool
+    """Whether the footer shows it."""
 
     @property
     def place(self) -> str:
@@ -49,6 +51,7 @@ def actions_of(node_type: type[DOMNode], app: "BaseApp") -> Iterator[Action]:
             label=binding.description,
             help=binding.tooltip or binding.description,
             action=binding.action,
+            is_shown=binding.show,
         )
 
 
@@ -93,9 +96,11 @@ def attach_actions(app: "BaseApp") -> tuple[Action, ...]:
 
 
 def system_commands(app: "BaseApp", screen: Screen[object]) -> Iterable[SystemCommand]:
-    """Offer what can be done now in the command palette."""
+    """Offer what can be done now in the command palette, each once, by the key that is shown."""
     for node in (screen, app):
-        for action in actions_of(type(node), app):
+        # The last of each action counts: the one whose key the footer shows.
+        found = sorted(actions_of(type(node), app), key=lambda action: action.is_shown)
+        for action in {action.action: action for action in found}.values():
             if node.check_action(action.action, ()):
                 yield SystemCommand(
                     f"{action.label} ({action.keys})",

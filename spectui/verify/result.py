@@ -15,6 +15,7 @@ from spectui.verify.comparison import Summary, ratio_of, summarise
 from spectui.verify.counts import CountCheck
 from spectui.verify.served import Delivered
 from spectui.verify.servers import Arguments
+from spectui.verify.subject import Origin
 
 _NAMED = 3
 """Prompts that a sentence names."""
@@ -29,8 +30,8 @@ class Verified:
     builds: Builds
     arguments: Arguments
     promise: Promise | None
-    study: str | None
-    """That made the promise; None where it was measured just now, or there is none."""
+    origin: Origin | None
+    """Of the promise; None where it was measured just now, or there is none."""
     delivered: Delivered
     counts: CountCheck | None
     counts_reason: str | None

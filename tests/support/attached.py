@@ -230,6 +230,7 @@ FACTS = ServerFacts(
     has_metrics=True,
     is_sleeping=False,
     models=("Qwen3-8B",),
+    models_reason=None,
     is_router=False,
 )
 DRAFTS = DraftCounts(

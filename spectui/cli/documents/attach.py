@@ -49,15 +49,19 @@ def _facts(facts: ServerFacts) -> Json:
         **or_reason("alias", facts.alias, _UNTOLD),
         **or_reason("model_path", facts.model_path, _UNTOLD),
         **or_reason("quantization", facts.quantization, _UNTOLD),
-        **or_reason("n_params", facts.n_params, _UNTOLD),
-        **or_reason("size_bytes", facts.size_bytes, _UNTOLD),
+        **or_reason("n_params", facts.n_params, facts.models_reason or _UNTOLD),
+        **or_reason("size_bytes", facts.size_bytes, facts.models_reason or _UNTOLD),
         **or_reason("n_ctx", facts.n_ctx, _UNTOLD),
-        **or_reason("n_ctx_train", facts.n_ctx_train, _UNTOLD),
+        **or_reason("n_ctx_train", facts.n_ctx_train, facts.models_reason or _UNTOLD),
         **or_reason("n_slots", facts.n_slots, _UNTOLD),
-        "models": list(facts.models),
+        **or_reason("models", _models(facts), facts.models_reason or _UNTOLD),
         "is_router": facts.is_router,
         "is_sleeping": facts.is_sleeping,
     }
+
+
+def _models(facts: ServerFacts) -> list[str] | None:
+    return list(facts.models) if facts.models_reason is None else None
 
 
 def _throughput(served: ServedState) -> Json:

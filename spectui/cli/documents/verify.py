@@ -97,8 +97,11 @@ def _promised(found: Verified, promised: Summary | None) -> Json | None:
     if promised is None or found.promise is None:
         return None
     reason = "it was measured just now"
+    origin = found.origin
+    advice = None if origin is None or origin.advice is None else str(origin.advice)
     return {
-        **or_reason("study", found.study, reason),
+        **or_reason("study", None if origin is None else origin.study, reason),
+        **or_reason("advice", advice, "no study has advised anything"),
         "schedule": str(found.promise.schedule),
         **_summary(promised),
     }

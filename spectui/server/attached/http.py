@@ -35,6 +35,10 @@ class LateError(Exception):
     """An answer was not complete within its time."""
 
 
+class BrokenError(Exception):
+    """A connection broke before the answer was complete."""
+
+
 class RefusedError(Exception):
     """The server answered a request, but not with what was asked for."""
 
@@ -87,6 +91,7 @@ class Connection:
         self, address: Address, *, api_key: str | None, model: str | None, timeout_s: float
     ) -> None:
         self.url = address.url
+        self.model = model
         self._timeout_s = timeout_s
         self._http = httpx.AsyncClient(
             base_url=address.url,
@@ -115,6 +120,7 @@ class Connection:
 
         Raises:
             AttachError: there is no connection, a key is missing, or the model is being loaded.
+            BrokenError: there was a connection, and it broke.
             LateError: it took too long.
             RefusedError: any status but success.
         """
@@ -124,8 +130,11 @@ class Connection:
                 return await self._read(path)
         except (TimeoutError, httpx.TimeoutException) as error:
             raise LateError(f"{path} was not answered within {self._timeout_s:g} s") from error
+        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.DecodingError) as error:
+            raise BrokenError(f"the answer to {path} broke off ({_why(error)})") from error
         except httpx.HTTPError as error:
-            raise self._broken(error) from error
+            reason = f"no connection to {self.url} ({_why(error)})"
+            raise AttachError(Failure(trouble=Trouble.UNREACHABLE, reason=reason)) from error
 
     async def _read(self, path: str) -> Page:
         content = bytearray()
@@ -157,16 +166,24 @@ class Connection:
                 Failure(trouble=Trouble.LOADING, reason=f"{self.url} is loading its model")
             )
         if response.is_redirect:
-            target = one_line(response.headers.get("Location", "somewhere else"))
-            said = f"it redirects to {target}; give that address"
+            target = one_line(_target(response))
+            itself = "it redirects to itself"
+            said = itself if target == self.url else f"it redirects to {target}; give that address"
         words = f": {said}" if said else ""
         return RefusedError(f"{path} was answered with status {status}{words}", status)
 
-    def _broken(self, error: httpx.HTTPError) -> AttachError:
-        reason = f"no connection to {self.url} ({_why(error)})"
-        if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.DecodingError):
-            reason = f"the connection to {self.url} broke ({_why(error)})"
-        return AttachError(Failure(trouble=Trouble.UNREACHABLE, reason=reason))
+
+def _target(response: httpx.Response) -> str:
+    """Where a redirect leads, as an address that ``attach`` takes."""
+    location = response.headers.get("Location")
+    if location is None:
+        return "somewhere else"
+    try:
+        target = response.url.join(location).copy_with(query=None, fragment=None)
+    except httpx.InvalidURL:
+        return str(location)
+    asked = response.request.url.path.rpartition("/")[2]
+    return str(target).removesuffix(f"/{asked}")
 
 
 def _said(content: bytes) -> str:

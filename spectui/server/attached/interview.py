@@ -3,7 +3,14 @@
 import time
 from collections.abc import Awaitable, Callable
 
-from spectui.server.attached.http import AttachError, Connection, LateError, RefusedError
+from spectui.server.attached.http import (
+    AttachError,
+    BrokenError,
+    Connection,
+    LateError,
+    Page,
+    RefusedError,
+)
 from spectui.server.attached.local import Locator
 from spectui.server.attached.replies import (
     HealthReply,
@@ -14,6 +21,7 @@ from spectui.server.attached.replies import (
     facts_of,
     slots_of,
 )
+from spectui.server.attached.routing import unroutable
 from spectui.server.attached.sample import (
     Answer,
     Counters,
@@ -32,7 +40,10 @@ _RENEWED_S = 5.0
 """How long the server's facts are believed, and an endpoint that is off is left alone."""
 _COUNTED_S = 0.5
 _OK = 200
-_OFF = frozenset({404, 501})
+_NOT_FOUND = 404
+_OFF = frozenset({_NOT_FOUND, 501})
+_OPENAI = "/v1"
+"""Where programs of OpenAI's interface ask; it has a ``/health`` and nothing else of ours."""
 _STARTED = "Process-Start-Time-Unix"
 _ASLEEP = "the server sleeps: it has unloaded its model until the next request"
 
@@ -65,8 +76,10 @@ class Interview:
 
     def _forget(self) -> None:
         self._facts: Answer[ServerFacts] = Answer(None, "the server has not been asked yet")
-        self._models: ModelsReply | None = None
+        self._models: Answer[ModelsReply] = Answer(None)
         self._asked_s: float | None = None
+        self._is_doubtful = False
+        """Whether a connection broke: the server may have been started again."""
         self._off: dict[str, str] = {}
         self._idle: tuple[Counters, Answer[tuple[SlotSample, ...]]] | None = None
         self._is_at_work = False
@@ -95,32 +108,62 @@ class Interview:
         )
 
     def _is_due(self, now_s: float) -> bool:
-        return self._asked_s is None or now_s - self._asked_s >= _RENEWED_S
+        is_old = self._asked_s is None or now_s - self._asked_s >= _RENEWED_S
+        return is_old or self._is_doubtful
 
     async def _introduce(self, now_s: float) -> None:
-        is_first = self._asked_s is None
+        is_first, url = self._asked_s is None, self._connection.url
+        self._is_doubtful = False
         try:
             health = (await self._connection.get("/health")).decode(HealthReply)
         except LateError as error:
-            raise _failed(Trouble.SILENT, f"{self._connection.url}{error}") from error
+            plain = "; one without TLS has an address with http://"
+            hint = plain if url.startswith("https:") else ""
+            raise _failed(Trouble.SILENT, f"{url}{error}{hint}") from error
+        except BrokenError as error:
+            raise _failed(Trouble.BROKEN, f"connections to {url} break: {error}") from error
         except RefusedError as error:
-            reason = f"{self._connection.url}{error.reason}; is it a llama-server?"
+            reason = f"{url}{error.reason}; is it a llama-server?"
             raise _failed(Trouble.STRANGE, reason) from error
         if health.status != "ok":
             status = one_line(health.status)
-            raise _failed(Trouble.STRANGE, f"{self._connection.url} says of itself: {status}")
+            raise _failed(Trouble.STRANGE, f"{url} says of itself: {status}")
         if is_first:
             self._locator.forget()
         self._off.clear()
-        self._facts = await _answered(self._ask_facts)
+        if self._connection.model is not None:
+            await self._find_model(self._connection.model)
+        self._facts = await self._answered(self._ask_facts)
         self._asked_s = now_s
 
+    async def _find_model(self, model: str) -> None:
+        """See that a router runs the model that was asked for, and where."""
+        self._models = await self._answered(self._ask_models)
+        if self._models.value is None:
+            return
+        failure = unroutable(self._connection.url, model, self._models.value)
+        if failure is not None:
+            raise AttachError(failure)
+        found = self._models.value.named(model)
+        status = None if found is None else found.status
+        self._locator.seek(None if status is None else status.port)
+
     async def _ask_facts(self) -> ServerFacts:
-        props = (await self._connection.get("/props")).decode(PropsReply)
-        if self._models is None:
-            models = await _answered(self._ask_models)
-            self._models = models.value
-        return facts_of(props, self._models)
+        props = (await self._props()).decode(PropsReply)
+        if self._models.value is None:
+            self._models = await self._answered(self._ask_models)
+        return facts_of(props, self._models, self._connection.model)
+
+    async def _props(self) -> Page:
+        url = self._connection.url
+        try:
+            return await self._connection.get("/props")
+        except RefusedError as error:
+            if error.status != _NOT_FOUND or not url.endswith(_OPENAI):
+                raise
+            own = url.removesuffix(_OPENAI)
+            reason = f"{url} is for programs of OpenAI's interface; give the address {own}"
+            raise _failed(Trouble.STRANGE, reason) from error
 
     async def _ask_models(self) -> ModelsReply:
         return (await self._connection.get("/v1/models")).decode(ModelsReply)
@@ -180,20 +223,24 @@ class Interview:
             return Answer(None, off)
         if path in self._off:
             return Answer(None, self._off[path])
-        answer = await _answered(ask, off=off)
+        answer = await self._answered(ask, off=off)
         if answer.value is None and answer.reason == off:
             self._off[path] = off
         return answer
 
-
-async def _answered(ask: Callable[[], Awaitable[T]], *, off: str | None = None) -> Answer[T]:
-    try:
-        return Answer(await ask())
-    except LateError as error:
-        return Answer(None, str(error), is_late=True)
-    except RefusedError as error:
-        is_off = off is not None and error.status in _OFF
-        return Answer(None, off if is_off else error.reason)
+    async def _answered(
+        self, ask: Callable[[], Awaitable[T]], *, off: str | None = None
+    ) -> Answer[T]:
+        try:
+            return Answer(await ask())
+        except LateError as error:
+            return Answer(None, str(error), is_late=True)
+        except BrokenError as error:
+            self._is_doubtful = True
+            return Answer(None, str(error))
+        except RefusedError as error:
+            is_off = off is not None and error.status in _OFF
+            return Answer(None, off if is_off else error.reason)
 
 
 def _router_reason(facts: ServerFacts) -> str:

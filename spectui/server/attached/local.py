@@ -7,6 +7,7 @@ import socket
 import psutil
 
 from spectui.server.attached.address import Address
+from spectui.server.attached.listeners import listener, name_of, runs_llama
 from spectui.server.attached.sample import Answer, ProcessSample, Whereabouts
 
 _LOOKED_S = 1.0
@@ -16,6 +17,10 @@ _RESOLVED_S = 2.0
 """Longest wait for the addresses of a name."""
 _TUNNELS = frozenset({"ssh", "sshd", "autossh", "socat", "kubectl", "tailscaled", "cloudflared"})
 """Programs that listen here for a server that runs somewhere else."""
+_CONTAINERS = frozenset(
+    {"docker-proxy", "rootlessport", "rootlesskit", "slirp4netns", "pasta", "pasta.avx2"}
+)
+"""Programs that listen here for a container of this machine."""
 _ELSEWHERE = "the server runs on another machine"
 _UNKNOWN = "the server has not been looked for yet"
 
@@ -26,14 +31,27 @@ class Locator:
     def __init__(self, address: Address) -> None:
         """Know nothing yet."""
         self._address = address
+        self._port = address.port
         self.forget()
 
     def forget(self) -> None:
         """Look anew: the server was started again, or is another one."""
         self._is_here: bool | None = None
         self._process: psutil.Process | None = None
+        self._is_server: bool | None = None
         self._last = Whereabouts(is_here=False, process=Answer(None, _UNKNOWN))
         self._next_s: float | None = None
+
+    def seek(self, port: int | None) -> None:
+        """Look for who listens at another port of the machine: a router's server. None for its own.
+
+        Args:
+            port: that the server itself has.
+        """
+        wanted = port or self._address.port
+        if wanted != self._port:
+            self._port = wanted
+            self.forget()
 
     async def look(self, now_s: float) -> Whereabouts:
         """Return where it is and what its process does, at most a second old."""
@@ -50,13 +68,22 @@ class Locator:
 
     def _read(self) -> Whereabouts:
         if self._process is None or not self._process.is_running():
-            found = listener(self._address.port)
-            self._process = found.value
+            found = listener(self._port)
+            self._process, self._is_server = found.value, None
         if self._process is None:
             return Whereabouts(is_here=True, process=Answer(None, found.reason))
-        name = _name(self._process)
+        name = name_of(self._process)
+        where = f"{name} listens at port {self._port}"
+        if name in _CONTAINERS:
+            reason = f"{where} for a container, where spectui does not see the server"
+            return Whereabouts(is_here=True, process=Answer(None, reason))
         if name in _TUNNELS:
-            reason = f"{name} listens at port {self._address.port} for a server on another machine"
+            reason = f"{where} for a server on another machine"
+            return Whereabouts(is_here=False, process=Answer(None, reason))
+        if self._is_server is None:
+            self._is_server = runs_llama(self._process)
+        if not self._is_server:
+            reason = f"{where} and is no llama-server: where the server itself runs is not known"
             return Whereabouts(is_here=False, process=Answer(None, reason))
         return Whereabouts(is_here=True, process=_sampled(self._process))
 
@@ -81,32 +108,6 @@ async def is_this_machine(host: str) -> bool:
 def _is_own(address: str, own: set[str]) -> bool:
     known = ipaddress.ip_address(address)
     return known.is_loopback or known.is_unspecified or address in own
-
-
-def listener(port: int) -> Answer[psutil.Process]:
-    """Return the process on this machine that takes connections at a port."""
-    hidden = f"the process that listens at port {port} belongs to another user or a container"
-    try:
-        found = psutil.net_connections(kind="tcp")
-    except psutil.AccessDenied:
-        return Answer(None, "the system does not tell who listens at a port")
-    listening = [
-        each.pid
-        for each in found
-        if each.status == psutil.CONN_LISTEN and each.laddr and each.laddr.port == port
-    ]
-    pid = next(filter(None, listening), None)
-    try:
-        return Answer(None, hidden) if pid is None else Answer(psutil.Process(pid))
-    except psutil.Error:
-        return Answer(None, hidden)
-
-
-def _name(process: psutil.Process) -> str:
-    try:
-        return process.name()
-    except psutil.Error:
-        return ""
 
 
 def _sampled(process: psutil.Process) -> Answer[ProcessSample]:

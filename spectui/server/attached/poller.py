@@ -12,9 +12,11 @@ from spectui.server.attached.backoff import Backoff
 from spectui.server.attached.http import Connection
 from spectui.server.attached.interview import Interview
 from spectui.server.attached.local import Locator
-from spectui.server.attached.sample import FailedSample, Sample
+from spectui.server.attached.sample import Event, FailedSample, Sample, WaitingSample
 
 TIMEOUT_S = 5.0
+_PATIENCE_S = 1.5
+"""What a round of questions may take before it is said that it takes long, and again after that."""
 _JOIN_S = 1.0
 
 
@@ -62,7 +64,7 @@ class Poller(Closing):
     def __init__(
         self,
         wanted: Attachment,
-        sink: Callable[[Sample], None],
+        sink: Callable[[Event], None],
         *,
         interval_s: float,
         on_failure: Callable[[BaseException], None] = lambda _error: None,
@@ -129,7 +131,7 @@ class Poller(Closing):
         backoff, loop = Backoff(), asyncio.get_running_loop()
         while True:
             began_s = loop.time()
-            sample = await interview.ask()
+            sample = await self._asked(interview)
             if isinstance(sample, FailedSample):
                 wait_s = backoff.failed(sample.failure.trouble)
                 sample = replace(sample, retry_s=wait_s)
@@ -138,6 +140,19 @@ class Poller(Closing):
                 wait_s = began_s + self._interval_s - loop.time()
             self._sink(sample)
             await self._wait(wait_s)
+
+    async def _asked(self, interview: Interview) -> Sample:
+        """Ask; say now and then that no answer is there yet."""
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        question = asyncio.ensure_future(interview.ask())
+        try:
+            while not (await asyncio.wait({question}, timeout=_PATIENCE_S))[0]:
+                now_s = loop.time()
+                self._sink(WaitingSample(time_s=now_s, waited_s=now_s - began_s))
+            return question.result()
+        finally:
+            question.cancel()
 
     async def _wait(self, seconds: float) -> None:
         if self._woken is None:

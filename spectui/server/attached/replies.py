@@ -6,7 +6,7 @@ from math import isfinite
 import msgspec
 
 from spectui.server.attached.prometheus import Metric, parse_metrics
-from spectui.server.attached.sample import Counters, DraftCounts, ServerFacts, SlotSample
+from spectui.server.attached.sample import Answer, Counters, DraftCounts, ServerFacts, SlotSample
 from spectui.server.attached.words import one_line
 
 _PREFIX = "llamacpp:"
@@ -46,15 +46,42 @@ class _ModelMeta(msgspec.Struct):
     n_ctx_train: int | None = None
 
 
-class _Model(msgspec.Struct):
+class ModelStatus(msgspec.Struct):
+    """What a router tells of one of its models."""
+
+    value: str = ""
+    args: list[str] = []
+
+    @property
+    def port(self) -> int | None:
+        """Of the server that runs it."""
+        given = dict(zip(self.args, self.args[1:], strict=False)).get("--port", "")
+        return int(given) if given.isdecimal() else None
+
+
+class ModelReply(msgspec.Struct):
+    """One model of ``/v1/models``."""
+
     id: str
+    aliases: list[str] = []
     meta: _ModelMeta | None = None
+    status: ModelStatus | None = None
+    """Routers alone tell it."""
 
 
 class ModelsReply(msgspec.Struct):
     """``/v1/models``."""
 
-    data: list[_Model] = []
+    data: list[ModelReply] = []
+
+    @property
+    def is_routers(self) -> bool:
+        """Whether a router tells it."""
+        return any(model.status is not None for model in self.data)
+
+    def named(self, name: str) -> ModelReply | None:
+        """The model of that name."""
+        return next((one for one in self.data if name in (one.id, *one.aliases)), None)
 
 
 class _NextToken(msgspec.Struct):
@@ -84,12 +111,18 @@ class SlotReply(msgspec.Struct):
     next_token: list[_NextToken] | _NextToken | None = None
 
 
-def facts_of(props: PropsReply, models: ModelsReply | None) -> ServerFacts:
-    """Put together what ``/props`` and ``/v1/models`` say."""
-    listed = [] if models is None else models.data
-    # A router lists every model that it could run.
-    meta = listed[0].meta if len(listed) == 1 else None
-    meta = meta or _ModelMeta()
+def facts_of(props: PropsReply, models: Answer[ModelsReply], model: str | None) -> ServerFacts:
+    """Put together what ``/props`` and ``/v1/models`` say.
+
+    Args:
+        props: of the server.
+        models: that it lists; a router lists every one that it could run.
+        model: that was asked for.
+    """
+    listed = [] if models.value is None else models.value.data
+    wanted = None if models.value is None or model is None else models.value.named(model)
+    one = listed[0] if len(listed) == 1 else wanted
+    meta = (None if one is None else one.meta) or _ModelMeta()
     is_router = props.role == "router"
     return ServerFacts(
         build=_named(props.build_info),
@@ -105,6 +138,7 @@ def facts_of(props: PropsReply, models: ModelsReply | None) -> ServerFacts:
         has_metrics=props.endpoint_metrics,
         is_sleeping=props.is_sleeping,
         models=tuple(one_line(model.id, _LONGEST_NAME) for model in listed),
+        models_reason=models.reason,
         is_router=is_router,
     )
 

@@ -21,7 +21,9 @@ class Trouble(StrEnum):
     """Why a server tells nothing at all."""
 
     UNREACHABLE = "unreachable"
-    """No connection, or one that broke."""
+    """No connection."""
+    BROKEN = "broken"
+    """It takes connections, and they break."""
     SILENT = "silent"
     """It takes connections and does not answer in time."""
     LOADING = "loading"
@@ -30,6 +32,8 @@ class Trouble(StrEnum):
     """It wants an API key, or another one."""
     STRANGE = "strange"
     """It answers, but not as a llama-server does."""
+    MODEL = "model"
+    """It does not run the model that was asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +68,8 @@ class ServerFacts:
     """Whether it has unloaded the model, until the next request."""
     models: tuple[str, ...]
     """The names that ``/v1/models`` lists."""
+    models_reason: str | None
+    """Why ``/v1/models`` tells nothing; None if it does."""
     is_router: bool
     """Whether it runs no model itself, but passes requests on to servers of its own."""
 
@@ -184,6 +190,14 @@ class ServerSample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingSample:
+    """A round of questions that takes long: what was told before is not how it is now."""
+
+    time_s: float
+    waited_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FailedSample:
     """A round of questions without an answer."""
 
@@ -194,3 +208,4 @@ class FailedSample:
 
 
 Sample = ServerSample | FailedSample
+Event = Sample | WaitingSample

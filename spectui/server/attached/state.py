@@ -54,6 +54,8 @@ class LinkState:
     retry_s: float | None = None
     n_failures: int = 0
     """In a row."""
+    waits_s: float | None = None
+    """How long the round of questions under way takes, where that is long."""
     is_late: bool = False
     """Whether the server left a question unanswered for too long."""
     took_s: float | None = None

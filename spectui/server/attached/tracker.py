@@ -1,5 +1,7 @@
 """Puts samples together into what is shown. Pure: time comes with the samples."""
 
+from dataclasses import replace
+
 from spectui.monitor.readings import Reading
 from spectui.server.attached.counting import NO_DRAFTS, progress
 from spectui.server.attached.draft_meter import DraftMeter
@@ -8,10 +10,12 @@ from spectui.server.attached.process_meter import ProcessMeter
 from spectui.server.attached.sample import (
     Answer,
     Counters,
+    Event,
     FailedSample,
-    Sample,
     ServerSample,
     SlotSample,
+    Trouble,
+    WaitingSample,
 )
 from spectui.server.attached.state import (
     NOT_ASKED,
@@ -33,6 +37,15 @@ _NO_DRAFT = "this server does not speculate"
 _UNFINISHED = "no request has ended while spectui watched"
 _NEVER = "no request has ended since the server was started"
 _LOST = "there is no connection"
+_SILENT = "the server does not answer"
+_SILENCES = {
+    Trouble.SILENT: _SILENT,
+    Trouble.LOADING: "the server loads its model",
+    Trouble.LOCKED: "the server tells nothing without its API key",
+    Trouble.STRANGE: "nothing that a llama-server tells",
+    Trouble.MODEL: "the server does not run that model",
+}
+"""Why panels are empty; where it is not one of these, the connection is lost."""
 
 
 class Tracker:
@@ -54,19 +67,32 @@ class Tracker:
         self._process = ProcessMeter()
         self._host = HostState()
         self._n_restarts = 0
+        self._speculates: bool | None = None
+        """As the slots said when they were last seen."""
 
-    def add(self, sample: Sample) -> None:
+    def add(self, sample: Event) -> None:
         """Take the next sample."""
-        if isinstance(sample, FailedSample):
-            self._fail(sample)
-        else:
-            self._take(sample)
+        match sample:
+            case FailedSample():
+                self._fail(sample)
+            case WaitingSample():
+                self._wait(sample)
+            case ServerSample():
+                self._take(sample)
+
+    def _wait(self, sample: WaitingSample) -> None:
+        """What was told last may not be so any more; it is not shown as if it were now."""
+        self._sample = None
+        self._columns.add(sample.time_s, None)
+        self._link = replace(self._link, waits_s=sample.waited_s)
 
     def _fail(self, sample: FailedSample) -> None:
         self._sample = None
         self._meter.lose()
         self._columns.add(sample.time_s, None)
-        self._host = self._process.lose(_LOST)
+        self._host = self._process.lose(_SILENCES.get(sample.failure.trouble, _LOST))
+        if self._facts.value is None:
+            self._facts = Answer(None, _SILENCES.get(sample.failure.trouble, _LOST))
         self._link = LinkState(
             url=self._url,
             failure=sample.failure,
@@ -85,6 +111,7 @@ class Tracker:
             self._meter.lose()
         else:
             self._meter.add(sample.time_s, sample.slots.value)
+            self._speculates = any(slot.speculates for slot in sample.slots.value)
         self._columns.add(sample.time_s, self._now(sample).value)
         self._host = self._process.add(sample.time_s, sample.whereabouts)
         answers = (sample.slots, sample.counters, sample.facts)
@@ -124,7 +151,10 @@ class Tracker:
     @property
     def _absent(self) -> Answer[Counters]:
         """What there is while there is no sample."""
-        return Answer(None, NOT_ASKED if self._link.failure is None else _LOST)
+        failure = self._link.failure
+        if failure is not None:
+            return Answer(None, _SILENCES.get(failure.trouble, _LOST))
+        return Answer(None, NOT_ASKED if self._link.waits_s is None else _SILENT)
 
     def _told(self) -> Answer[Counters]:
         """Return the last counters, unless the server says now why it has none."""
@@ -174,8 +204,7 @@ class Tracker:
         )
 
     def _why_nothing(self, counters: Counters) -> str:
-        slots = () if self._sample is None else self._sample.slots.value or ()
-        if slots and not any(slot.speculates for slot in slots):
+        if self._speculates is False:
             return _NO_DRAFT
         return _NOT_COUNTED_YET if counters.n_processing else _NOTHING_DRAFTED
 

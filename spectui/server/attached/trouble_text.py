@@ -7,13 +7,16 @@ API_KEY_VARIABLES = ("SPECTUI_API_KEY", "LLAMA_API_KEY")
 
 _NAMES = {
     Trouble.UNREACHABLE: "no connection",
+    Trouble.BROKEN: "connection breaks",
     Trouble.SILENT: "no answer",
     Trouble.LOADING: "loading its model",
     Trouble.LOCKED: "locked",
     Trouble.STRANGE: "no llama-server",
+    Trouble.MODEL: "no such model",
 }
 _REMEDIES = {
     Trouble.UNREACHABLE: "start the server, or give the address that it prints when it starts",
+    Trouble.BROKEN: "look into the server's log; a server with TLS has an address with https://",
     Trouble.SILENT: "look into the server's log, or try again when it has less to do",
     Trouble.LOADING: "try again in a moment",
     Trouble.LOCKED: f"put its key into {' or '.join(API_KEY_VARIABLES)} and try again",

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from spectui.monitor.readings import Snapshot
-from spectui.server.attached.sample import FailedSample, ServerSample
+from spectui.server.attached.sample import FailedSample, ServerSample, WaitingSample
 from spectui.server.attached.tracker import Tracker
 from spectui.settings import Settings
 from spectui.tui import commands
@@ -22,6 +22,8 @@ from spectui.tui.screens.attach import AttachScreen
 from spectui.tui.screens.help import HelpScreen
 
 _REPAINT_S = 0.1
+_OURS = frozenset({"Quit"})
+"""Textual's commands that this app has under its own keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,6 @@ class AttachApp(BaseApp):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f1", "help", "Help", id="app.help", priority=True, tooltip="Keys and actions"),
-        Binding("q", "quit", "Quit", id="attach.quit", tooltip="End spectui; the server goes on"),
         Binding("ctrl+q", "quit", "Quit", id="app.quit", show=False, tooltip="End spectui"),
         Binding(
             "ctrl+c",
@@ -52,6 +53,7 @@ class AttachApp(BaseApp):
             priority=True,
             tooltip="Copy what is selected, else quit",
         ),
+        Binding("q", "quit", "Quit", id="attach.quit", tooltip="End spectui; the server goes on"),
     ]
 
     def __init__(
@@ -103,7 +105,7 @@ class AttachApp(BaseApp):
 
     def _take(self, event: object) -> None:
         match event:
-            case ServerSample() | FailedSample():
+            case ServerSample() | FailedSample() | WaitingSample():
                 self._tracker.add(event)
             case Snapshot():
                 self._machine.add(event, self._tracker.state().host)
@@ -123,7 +125,7 @@ class AttachApp(BaseApp):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Offer every action."""
-        yield from super().get_system_commands(screen)
+        yield from (each for each in super().get_system_commands(screen) if each.title not in _OURS)
         yield from commands.system_commands(self, screen)
 
     def action_interrupt(self) -> None:

@@ -18,6 +18,8 @@ def connection(link: LinkState, *, is_paused: bool) -> str:
         return "paused"
     if link.failure is not None:
         return named(link.failure.trouble)
+    if link.waits_s is not None:
+        return f"no answer for {link.waits_s:.0f} s"
     if not link.is_connected:
         return "connecting"
     return "connected, answers late" if link.is_late else "connected"

@@ -28,10 +28,12 @@ def positions(shares: Sequence[float | None], title: str, width: int, glyphs: Gl
         ("by position ", MUTED),
         (spark(shares, len(shares), glyphs, maximum=1.0)[0], DRAFT),
     )
-    shown = shares[: width // _COLUMN]
+    n_shown = width // _COLUMN
+    more = f"+{len(shares) - n_shown + 1}" if len(shares) > n_shown else ""
+    shown = shares[: max(n_shown - bool(more), 0)]
     bars = "".join(spark([rate], 1, glyphs, maximum=1.0)[0] * (_COLUMN - 1) + " " for rate in shown)
     numbers = "".join(units.number(rate, glyphs).ljust(_COLUMN) for rate in shown)
-    two: Lines = (((bars, DRAFT),), ((numbers, MUTED),))
+    two: Lines = (((bars, DRAFT),), ((f"{numbers}{more}", MUTED),))
     rows = tuple(
         _row(position, rate, width, glyphs)
         for position, rate in enumerate(shares[:_MAX_ROWS], start=1)

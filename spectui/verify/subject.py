@@ -1,0 +1,64 @@
+"""What is verified, in a line: the setting, and the study that it is of. Pure."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from spectui.tune.outcome import Outcome
+from spectui.tune.promise import Case
+from spectui.tune.trials import Arm
+
+
+class Advice(StrEnum):
+    """What a study said of the setting that it confirmed."""
+
+    USE = "use it"
+    OFF = "leave speculation off"
+    OTHER = "another setting"
+
+
+_SAID = {
+    None: "",
+    Advice.USE: ", which it advised",
+    Advice.OFF: (
+        ". It advised to leave speculation off: this is the best that it measured, and what it "
+        "measured of it stands for the promise"
+    ),
+    Advice.OTHER: ". It advised another setting: this is the one that it measured best",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The study that made a promise."""
+
+    study: str
+    changed: datetime | None = None
+    """When it ended; None while it runs."""
+    advice: Advice | None = None
+    """None where it has not advised anything."""
+
+
+def advice_of(outcome: Outcome | None, case: Case) -> Advice | None:
+    """What a study said of a case in its end."""
+    if outcome is None:
+        return None
+    if outcome.speculation is None:
+        return Advice.OFF
+    drafts = [None if draft is None else draft.path for draft in (outcome.draft, case.draft)]
+    is_same = outcome.speculation == case.speculation and drafts[0] == drafts[1]
+    return Advice.USE if is_same else Advice.OTHER
+
+
+def subject(case: Case, origin: Origin | None) -> str:
+    """Say what is verified."""
+    if origin is None:
+        return f"setting: {setting_text(case)}"
+    when = "" if origin.changed is None else f" ({origin.changed.astimezone():%Y-%m-%d %H:%M})"
+    return f"study {origin.study}{when}: {setting_text(case)}{_SAID[origin.advice]}"
+
+
+def setting_text(case: Case) -> str:
+    """Name who drafts, and how."""
+    draft = case.speculation.kind if case.draft is None else case.draft.path.stem
+    return Arm(draft=draft, speculation=case.speculation).label
