@@ -61,7 +61,9 @@ def failed(script: Script, timeout_s: float = LONG_S) -> Failure:
     return found.failure
 
 
-def test_a_server_that_tells_all() -> None:
+def test_a_server_that_tells_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    # This process listens, and other tests may have loaded llama.cpp into it.
+    monkeypatch.setattr("spectui.server.attached.local.runs_llama", lambda _process: False)
     with serving() as script:
         found = answered(script)
     assert found.facts.value is not None

@@ -45,7 +45,9 @@ def document(spectui: Spectui) -> dict[str, Any]:
     return found
 
 
-def test_a_document(spectui: Spectui, script: Script) -> None:
+def test_a_document(spectui: Spectui, script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    # This process listens, and other tests may have loaded llama.cpp into it.
+    monkeypatch.setattr("spectui.server.attached.local.runs_llama", lambda _process: False)
     assert spectui("attach", script.address, "--once", "--interval", "0", "--json", "-") == 0
     found = document(spectui)
     assert found["schema"] == "spectui.attach/1"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -88,6 +89,22 @@ def test_a_setting_is_promised_and_delivered(
     assert found["drift"]["same"] is True  # type: ignore[index]
     n_starts = spectui.err.count("starting llama-server")
     assert "two llama-servers" in spectui.err or f"at a time: {n_starts} starts" in spectui.err
+
+
+@pytest.mark.server
+def test_a_drafter_that_remembers_is_not_asked_twice(
+    verify: Verify, spectui: Spectui, llama_server_binary: Path
+) -> None:
+    drafter = ("--spec-type", "ngram-mod,draft-simple", "--spec-ngram-mod-n-match", 2)
+    lengths = ("--spec-ngram-mod-n-min", 0, "--spec-ngram-mod-n-max", 8)
+    found = verify.document(
+        llama_server_binary, *drafter, *lengths, *ALONE, "--keep-both", "--repeats", 2
+    )
+    rows: Any = found["prompts"]
+    counts = [(row["id"], row["n_drafted"], row["n_accepted"]) for row in rows]
+    assert counts[:N_PROMPTS] == counts[N_PROMPTS:]
+    assert sum(n_drafted for _, n_drafted, _ in counts) > 0
+    assert spectui.err.count("starting llama-server with speculation") == 2
 
 
 @pytest.mark.server

@@ -72,7 +72,8 @@ outcomes = st.builds(
             SpeculationConfig().after([SpeculationConfig(ngram=NgramConfig(size_n=4))]),
         ]
     ),
-    gain=st.none() | st.builds(Gain, low=st.none() | st.floats(0, 1), high=st.none()),
+    gain=st.none()
+    | st.builds(Gain, speedup=st.floats(0, 9), low=st.none() | st.floats(0, 1), high=st.none()),
     extra=st.lists(st.text()).map(tuple),
 )
 

@@ -15,6 +15,7 @@ from spectui.config import (
     ContextOptions,
     ModelOptions,
     NgramConfig,
+    NgramKind,
     SamplingConfig,
     SpeculationConfig,
 )
@@ -49,7 +50,10 @@ ONE, OTHER = (
     )
     for longest in (4, 8)
 )
-NGRAM = replace(OFF_SETUP, speculation=SpeculationConfig(draft_max=8, ngram=NgramConfig(size_n=4)))
+NGRAM = replace(
+    OFF_SETUP,
+    speculation=SpeculationConfig(draft_max=8, ngram=NgramConfig(kind=NgramKind.MAP_K, size_n=4)),
+)
 ARMS = tuple(
     Arm(draft="d", speculation=SpeculationConfig(draft_max=longest)) for longest in (4, 8, 12)
 )

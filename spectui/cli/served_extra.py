@@ -3,7 +3,7 @@
 import click
 from click.core import ParameterSource
 
-from spectui.cli.defaults import given_extra
+from spectui.cli.defaults import given_extra, taken_command
 
 _FLAGS = {"gpu_layers": "-ngl", "gpu_layers_draft": "-ngld"}
 _LEFT = frozenset({None, "auto", "-1"})
@@ -16,10 +16,9 @@ def served_extra() -> tuple[str, ...]:
     What it leaves to its server is left to this one as well; in-process nothing is fitted, so that
     all layers are on the GPU there. Nothing without ``--from``.
     """
-    ctx = click.get_current_context()
-    if ctx.params.get("command_line") is None:
+    if taken_command() is None:
         return ()
-    return (*given_extra(), *_left_layers(ctx))
+    return (*given_extra(), *_left_layers(click.get_current_context()))
 
 
 def _left_layers(ctx: click.Context) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from spectui.config import ModelOptions, SpeculationConfig
 from spectui.engine.commands import Generate, ProbeMargin
 from spectui.engine.events import GenerationResult
 from spectui.errors import ServerError
+from spectui.served.memory import Memory
 from spectui.served.prompts import continued
 from spectui.served.results import result_of
 from spectui.served.setup import Setup
@@ -65,8 +66,7 @@ class ServerDecoding:
         self._draft: ModelOptions | None = base.draft
         self._redoes_rounds = redoes_rounds
         self._clock = clock
-        self._sent: dict[Setup, set[tuple[int, ...]]] = {}
-        """Prompts that living servers with n-gram drafters have had."""
+        self._memory = Memory()
         self.n_beside_off: int | None = int(keeps_off)
         self.move_s = 0.0
         """What starting a server took, the last time."""
@@ -85,14 +85,13 @@ class ServerDecoding:
     def generate(self, command: Generate) -> GenerationResult:
         """Continue a prompt on the server of the setting, which is started if need be.
 
-        N-gram drafters of llama-server remember earlier requests: one that had the prompt before
-        would draft what it answered then, and so is started anew.
+        One whose drafters remember that they had the prompt before is started anew.
 
         Raises:
             ServerError: it does not start, or fails; it is ended then.
         """
         setup = self.setup(command.speculation)
-        if command.prompt in self._sent.get(setup, ()):
+        if self._memory.holds(setup, command.prompt):
             self._servers.end(setup)
         try:
             done = continued(
@@ -101,8 +100,7 @@ class ServerDecoding:
         except ServerError:
             self._servers.end(setup)
             raise
-        if command.speculation is not None and command.speculation.ngrams:
-            self._sent.setdefault(setup, set()).add(command.prompt)
+        self._memory.add(setup, command.prompt)
         return result_of(done, len(command.prompt), redoes_rounds=self._redoes_rounds)
 
     def probe_margin(self, _command: ProbeMargin) -> None:
@@ -112,6 +110,6 @@ class ServerDecoding:
         n_starts, began_s = self._servers.n_starts, self._clock()
         server = self._servers.of(setup)
         if self._servers.n_starts > n_starts:
-            self._sent.pop(setup, None)
+            self._memory.clear(setup)
             self.move_s = self._clock() - began_s
         return server

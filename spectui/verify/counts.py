@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from spectui.config import NgramKind, SamplingConfig, SpeculationConfig
+from spectui.config import SamplingConfig, SpeculationConfig
 from spectui.engine.events import GenerationResult
+from spectui.served.memory import remembers
 from spectui.server import Completion
 from spectui.tune.workload import WorkItem
 
@@ -44,9 +45,6 @@ class CountCheck:
 
 Tokens = tuple[int, ...]
 
-_FORGET = frozenset({NgramKind.SIMPLE})
-"""N-gram drafters of llama-server that look at nothing but the request itself."""
-
 
 def compare_counts(
     served: Sequence[tuple[WorkItem, Completion]], results: Mapping[Tokens, GenerationResult]
@@ -83,7 +81,7 @@ def incomparable(speculation: SpeculationConfig, sampling: SamplingConfig) -> st
         return f"the engine cannot draft as {speculation.reader} does"
     if sampling.temp > 0:
         return "only greedy output is compared"
-    if not _FORGET.issuperset(speculation.ngrams):
+    if remembers(speculation):
         return "llama-server's n-gram drafters remember earlier requests"
     if speculation.mtp:
         return "llama-server's MTP layers begin where the request before ended"

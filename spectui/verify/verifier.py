@@ -6,6 +6,7 @@ from spectui.errors import BadInputError, SpectuiError
 from spectui.paths import data_dir, ensure_dir
 from spectui.prompts import Prompt
 from spectui.served import Fleet, Setup
+from spectui.served.memory import Memory
 from spectui.served.prompts import WARM_UP_TOKENS, as_tokens, distinct, send
 from spectui.server import Completion, LlamaServer
 from spectui.server.binary import ServerBinary
@@ -49,6 +50,7 @@ class Verifier:
         self._items: tuple[WorkItem, ...] = ()
         self._repeated: tuple[str, ...] = ()
         self._pairs: list[ServedPair] = []
+        self._memory = Memory()
 
     def run(
         self,
@@ -66,12 +68,17 @@ class Verifier:
                 for what is asked for.
             ServerError: a server failed before anything was measured.
         """
+
+        def started(setup: Setup) -> None:
+            self._memory.clear(setup)
+            on_start(setup)
+
         servers = Fleet(
             binary,
             logs=ensure_dir(data_dir() / "logs"),
             keeps_off=self._keeps_both,
             timeout_s=timeout_s,
-            on_start=on_start,
+            on_start=started,
             on_ready=self._prepare,
         )
         ended: BaseException | None = None
@@ -117,7 +124,12 @@ class Verifier:
             self._on_pair(pair)
 
     def _complete(self, servers: Fleet, side: Side, index: int) -> Completion:
-        return self._send(servers.of(self._setups[side]), self._items[index], self._case.n_predict)
+        setup, item = self._setups[side], self._items[index]
+        if self._memory.holds(setup, item.tokens):
+            servers.end(setup)
+        done = self._send(servers.of(setup), item, self._case.n_predict)
+        self._memory.add(setup, item.tokens)
+        return done
 
     def _prepare(self, server: LlamaServer) -> None:
         """Tokenize the prompts, unless that is done, and touch weights and caches."""

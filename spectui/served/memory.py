@@ -1,0 +1,41 @@
+"""What llama-servers remember of earlier requests, which a measurement must not profit from."""
+
+from spectui.config import NgramKind, SpeculationConfig
+from spectui.served.setup import Setup
+
+Tokens = tuple[int, ...]
+
+_FORGET = frozenset({NgramKind.SIMPLE})
+"""N-gram drafters of llama-server that look at nothing but the request itself."""
+
+
+def remembers(speculation: SpeculationConfig | None) -> bool:
+    """Whether drafters keep what they have seen from request to request.
+
+    The tables of llama.cpp's ``common_ngram_mod``, ``common_ngram_map`` and ``common_ngram_cache``
+    live as long as the server's slot.
+    """
+    return speculation is not None and not _FORGET.issuperset(speculation.ngrams)
+
+
+class Memory:
+    """Prompts that living servers have had, as far as their drafters remember them.
+
+    One that had a prompt before would draft what it answered then.
+    """
+
+    def __init__(self) -> None:
+        self._had: dict[Setup, set[Tokens]] = {}
+
+    def holds(self, setup: Setup, prompt: Tokens) -> bool:
+        """Whether the server of a setup would draft from its own answer to the prompt."""
+        return prompt in self._had.get(setup, ())
+
+    def add(self, setup: Setup, prompt: Tokens) -> None:
+        """Note that a server has continued a prompt."""
+        if remembers(setup.speculation):
+            self._had.setdefault(setup, set()).add(prompt)
+
+    def clear(self, setup: Setup) -> None:
+        """Note that the server was started anew."""
+        self._had.pop(setup, None)
