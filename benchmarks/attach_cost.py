@@ -5,6 +5,10 @@ other, in an order that changes from prompt to prompt: alone; while a poller ask
 second, in a process of its own, as the screen does; and under ``spectui attach --interval 0.1`` in
 a real pseudo terminal, which draws as well. The aim is that asking costs at most 1 % of tokens/s.
 
+Throughput is as noisy as the machine. So the server's own time for the questions is measured as
+well, while it has nothing else to do: seconds of its processor per second, which is the most that
+they can take from the cores that decode.
+
 Watchers that rest are stopped. The server computes with one thread fewer than there are cores,
 unless ``--threads`` says otherwise: on a core that it computes with, a watcher costs what it takes
 of that core, which ``cores`` tells.
@@ -41,6 +45,7 @@ from tests.support.terminal import Terminal
 
 AIM = 0.01
 N_RESAMPLES = 10_000
+IDLE_S = 20.0
 
 
 class Watcher(Protocol):
@@ -86,12 +91,14 @@ def main() -> None:
     ):
         prompts = raw_prompts(server, arguments.prompts)
         watchers: dict[str, Watcher] = {"asked": asked, "screen": screen}
+        idle = {way: idle_cores(server, watchers.get(way)) for way in ("alone", *watchers)}
         rows = measure(server, watchers, prompts, arguments)
     results = {
         "hz": arguments.hz,
         "n_predict": arguments.n_predict,
         "threads": arguments.threads,
         "aim": AIM,
+        "server_idle_cores": idle,
         **{
             way: {
                 "cost": summary([row[f"{way}_cost"] for row in rows], arguments.seed),
@@ -137,6 +144,17 @@ def measure(
     return rows
 
 
+def idle_cores(server: LlamaServer, watcher: Watcher | None) -> float:
+    """Return the cores that the server takes while it only answers the watcher."""
+    process = psutil.Process(server.pid)
+    row: dict[str, float] = {}
+    with watching(watcher, "idle", row):
+        before, began_s = process.cpu_times(), time.monotonic()
+        time.sleep(IDLE_S)
+        after, took_s = process.cpu_times(), time.monotonic() - began_s
+    return (after.user + after.system - before.user - before.system) / took_s
+
+
 @contextmanager
 def watching(watcher: Watcher | None, way: str, row: dict[str, float]) -> Iterator[None]:
     """Let it watch until the end of the block, and note the cores that this took."""
@@ -178,8 +196,9 @@ class Stopped:
         self._guard = guard or program
 
     def begin(self) -> None:
-        """Let it go on; who guards the terminal passes that on."""
+        """Let it go on, and who guards its terminal, who may not have stopped yet."""
         self._guard.resume()
+        self._program.resume()
 
     def end(self) -> None:
         """Stop it."""
