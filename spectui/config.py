@@ -67,6 +67,8 @@ _SHORT = {
 """An n-gram drafter's options in a table."""
 
 
+CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
+"""Of caches, as llama-server takes them."""
 NGRAM_LARGEST = 1024
 """That llama-server takes for any option of an n-gram drafter."""
 

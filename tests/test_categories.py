@@ -160,3 +160,6 @@ def test_the_same_setting_everywhere_needs_no_profiles() -> None:
         apparent_gain=0.0,
         reason="One setting for all: the same one was fastest in every category.",
     )
+    slow = trial(1, SHORT, {"code": 0.9, "prose": 0.8}, n_each=3)
+    alone = judge_profiles([trial(0, OFF, SPEEDS[OFF], n_each=3), slow], min_gain=0.02)
+    assert alone.reason == "One setting for all: off was fastest in every category."

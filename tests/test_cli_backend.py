@@ -157,10 +157,13 @@ def test_a_running_server_is_measured_as_it_stands(
     assert (found["speedup"], found["baseline"]) == (None, None)
     assert "no speculative parameters per request" in found["speedup_reason"]
     assert found["target"]["n_ctx"] == 256
-    assert spectui("bench", *options, "--baseline-url", url) == 0, spectui.err
-    both = json.loads(spectui.out)
-    assert both["speedup"] > 0
-    assert "drafts as well" in " ".join(both["notes"])
+    assert spectui("bench", *options, "--baseline-url", url) == 2
+    assert "would be compared with itself" in spectui.err
+    other = url.replace("127.0.0.1", "localhost")
+    assert spectui("bench", *options, "--baseline-url", other) == 2
+    assert "the server of --baseline-url drafts as well" in spectui.err
+    assert spectui("bench", *options, "-n", 300) == 3
+    assert "start the server with a larger context, lower -n or leave it out" in spectui.err
     monkeypatch.setenv("LLAMA_API_KEY", "another")
     assert spectui("bench", *options) == 5
     assert "API key" in spectui.err
@@ -259,6 +262,20 @@ def test_a_setting_whose_server_fails_is_a_failed_trial_and_three_end_the_search
     assert all(LAST_WORDS in one["error"] for one in trials[1:])
 
 
+def test_a_server_that_dies_with_every_setting_gives_no_verdict(
+    run: Run, spectui: Spectui, tmp_path: Path
+) -> None:
+    binary = write_server(tmp_path / "llama-server", "wears out", n_good=2)
+    options = (*_TOGETHER, "--server-bin", binary, "--trials", 2)
+    assert run("tune", *options) == 5, spectui.err
+    assert spectui.out == ""
+    assert LAST_WORDS in spectui.err
+    assert run("sweep", "--draft-max", 2, "--server-bin", binary, *_TOGETHER) == 5
+    assert "no cell could be measured (llama-server ended with signal SIGKILL)" in spectui.err
+    assert " ".join(spectui.out.split()).count(LAST_WORDS) == 2
+    assert LAST_WORDS not in spectui.err
+
+
 def test_a_binary_that_never_starts_ends_a_search(
     run: Run, spectui: Spectui, tmp_path: Path
 ) -> None:
@@ -296,6 +313,11 @@ def test_wrong_usage(
 ) -> None:
     assert run(command, *options) == 2
     assert message in spectui.err
+
+
+def test_the_engine_is_no_server(spectui: Spectui) -> None:
+    assert spectui("bench", "--server-url", "localhost:1", "--backend", "engine") == 2
+    assert "--backend engine decodes in this process" in spectui.err
 
 
 @pytest.mark.parametrize(

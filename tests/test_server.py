@@ -1,5 +1,6 @@
 """spectui.server against the real llama-server, and against servers that misbehave."""
 
+import json
 import signal
 import sys
 from collections.abc import Iterator
@@ -69,7 +70,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if manner == "is told to end":
             os.kill(os.getpid(), signal.SIGTERM)
             signal.pause()
-        if manner == "garbage":
+        if manner == "drips":
+            self.send_response(200)
+            self.send_header("Content-Length", "1000000")
+            self.end_headers()
+            while True:
+                self.wfile.write(b" ")
+        if manner.startswith("{{"):
+            told = {{"predicted_n": 2, "predicted_ms": 9.0, "prompt_ms": 1.0}}
+            told |= json.loads(manner)
+            reply = {{"content": "", "tokens": [1, 2], "stop_type": "limit", "timings": told}}
+            self.answer(200, json.dumps(reply).encode())
+        elif manner == "garbage":
             self.answer(200, b"<html>hello</html>")
         elif manner == "incomplete":
             self.answer(200, b'{{"content": "text"}}')
@@ -207,6 +219,7 @@ def test_a_server_that_is_never_ready_is_given_up(
         ("fails", "status 500: it broke"),
         ("quits", "exit code 7"),
         ("hangs", "no answer from llama-server at http.* within 1 s; --timeout gives it longer"),
+        ("drips", "no answer from llama-server at http.* within 1 s; --timeout gives it longer"),
     ],
 )
 def test_a_bad_answer_is_one_sentence(
@@ -243,6 +256,30 @@ def test_two_servers_have_two_logs(stand_in: Path, tmp_path: Path) -> None:
     with LlamaServer(stand_in, ["--manner", "fails"], log_path=wanted) as third:
         paths.append(third.log_path)
     assert paths == [wanted, tmp_path / "server-2.log", wanted]
+
+
+@pytest.mark.parametrize(
+    "timings",
+    [
+        {"predicted_ms": 0},
+        {"predicted_ms": -1},
+        {"predicted_ms": 1e308},
+        {"prompt_ms": -1},
+        {"predicted_n": 1},
+        {"draft_n": 8, "draft_n_accepted": 30},
+        {"draft_n": -8, "draft_n_accepted": -9},
+    ],
+    ids=str,
+)
+def test_timings_that_cannot_be_are_no_numbers(
+    stand_in: Path, tmp_path: Path, timings: dict[str, float]
+) -> None:
+    arguments = ["--manner", json.dumps(timings)]
+    with (
+        LlamaServer(stand_in, arguments, log_path=tmp_path / "log") as server,
+        pytest.raises(ServerError, match="is not what spectui understands"),
+    ):
+        server.complete(PROMPT, n_predict=2)
 
 
 def test_a_server_that_ignores_the_request_to_end_is_killed(

@@ -197,8 +197,20 @@ def test_a_grid_takes_no_more_threads_than_there_are(
     plan = ran(spectui, *silent)
     assert {one["config"]["threads"] for one in plan["order"]} == {1, 2, 4}
     assert "more than 4 threads" in spectui.err
+    assert [one[:19] for one in plan["left_out"]] == ["more than 4 threads"]
     plan = ran(spectui, *silent, "-t", "8,16")
     assert {one["config"]["threads"] for one in plan["order"]} == {8, 16}
+
+
+def test_what_was_left_out_stands_in_every_report(
+    spectui: Spectui, sweep: Arguments, tmp_path: Path
+) -> None:
+    told = "draft-min 3 above draft-max 2 would drop every draft"
+    options = [*sweep[:-2], "--draft-max", 2, "--draft-min", "0,3", "--quiet", "--out", tmp_path]
+    assert spectui(*options) == 0, spectui.err
+    assert told in " ".join(spectui.out.split())
+    assert json.loads((tmp_path / "results.json").read_text())["left_out"] == [told]
+    assert f"Left out: {told}." in (tmp_path / "report.md").read_text()
 
 
 def test_a_folder_holds_tables_rows_and_plots(

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from spectui.config import NgramKind
 from spectui.errors import BadInputError
-from spectui.sweep.axes import Axes, names
-from spectui.sweep.cells import Cell, Place
+from spectui.sweep.axes import Axes, names, placeholders
+from spectui.sweep.cells import Cell, Place, coordinates
 from spectui.sweep.expand import expand
 from spectui.sweep.grid_file import find_grid, shipped_grids
 from spectui.sweep.order import n_loads, ordered
-from tests.support.sweep import DEFAULTS, PLACE, cell, ngram_cell, off_cell
+from tests.support.sweep import DEFAULTS, PLACE, TASK, cell, ngram_cell, off_cell
 
 pytest_plugins = ["tests.support.cli_fixtures"]
 pytestmark = pytest.mark.usefixtures("home")
@@ -72,6 +72,7 @@ def test_equal_cells_of_several_entries_are_one_unless_they_are_reruns() -> None
     ]
     found = expand(entries, DRAFTS, DEFAULTS)
     assert [(one.name, one.cell.rerun) for one in found.cells] == [("off", 0), ("a", 0), ("c", 1)]
+    assert found.left_out == ("b is the same as a (a rerun would measure it again)",)
 
 
 def test_drafts_of_other_kinds_draft_as_their_files_do() -> None:
@@ -97,6 +98,16 @@ def test_names_tell_values() -> None:
         name="max {draft-max} at {draft-p-min}", draft=(1,), draft_max=(4,), draft_p_min=(0.5,)
     )
     assert names_of([axes]) == ["off", "max 4 at 0.5"]
+
+
+def test_names_tell_what_a_cell_does_not_have() -> None:
+    assert names_of([Axes(name="max {draft-max}", spec_type=("none",))]) == ["max –"]
+
+
+def test_every_axis_can_stand_in_a_name() -> None:
+    cells = [replace(cell(2), rerun=1), *map(ngram_cell, NgramKind)]
+    cells += [cell(task=replace(TASK, prompt_length=9))]
+    assert {key for one in cells for key in coordinates(one)} == placeholders()
 
 
 def test_names_tell_settings_where_several_have_the_same() -> None:
@@ -125,6 +136,7 @@ def test_shipped_grids_expand_with_one_draft_and_with_two(grid: object) -> None:
         assert any(not one.cell.arm.is_off for one in cells)
         assert any(one.cell.arm.is_off for one in cells)
         assert "{" not in "".join(one.name for one in cells)
+    assert not expand(found.cells, DRAFTS, DEFAULTS).left_out
 
 
 def test_the_matrix_of_19_has_19_cells() -> None:
@@ -153,6 +165,13 @@ def test_the_matrix_of_19_has_19_cells() -> None:
         ('[[cells]]\nspec-type = ["draft-simple,draft-eagle3"]', "one draft context"),
         ('[[cells]]\nspec-type = ["none,ngram-mod"]', "none"),
         ('[[cells]]\nspec-type = ["ngram-mod"]\ndraft-max = [4]', "draft-max is an option of"),
+        ('[[cells]]\ncache-type-k = ["f17"]', "'f17' is no type of a cache; there are f32, f16"),
+        ('[[cells]]\nname = "{nope}"', "{nope} is no axis; there are cache-type, draft-max"),
+        ('[[cells]]\nname = "{draft-max"', "a brace has no other one"),
+        ('[[cells]]\nname = "\\u001b[31m"', "cannot be printed"),
+        ('[[cells]]\nname = "a\\nb"', "cannot be printed"),
+        ('description = "\\u001b[31m"\n[[cells]]', "cannot be printed"),
+        ("[[cells]]\n[[cells]]\ndraft-max = []", "draft-max is an empty list - at `$.cells[1]`"),
         ("[[cells]", "not valid TOML"),
         ("a = \xff", "not valid TOML"),
     ],
@@ -165,6 +184,13 @@ def test_the_matrix_of_19_has_19_cells() -> None:
         "two draft contexts",
         "nobody and somebody",
         "option of another drafter",
+        "no type of a cache",
+        "unknown placeholder",
+        "half a placeholder",
+        "an escape",
+        "a line break",
+        "an escape in the description",
+        "an empty list",
         "no TOML",
         "no UTF-8",
     ],

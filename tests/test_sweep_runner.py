@@ -10,7 +10,7 @@ from spectui.sweep.backend import HopelessError
 from spectui.sweep.cells import Cell
 from spectui.sweep.order import Visit, ordered
 from spectui.sweep.pace import Pace
-from spectui.sweep.record import VisitState
+from spectui.sweep.record import VisitRecord, VisitState
 from spectui.sweep.runner import Runner, SweepEvent, VisitEnded, VisitStarted
 from spectui.sweep.store import SweepStore
 from tests.support.sweep import ScriptedBackend, cell, off_cell, record
@@ -84,6 +84,30 @@ def test_an_interrupted_sweep_goes_on_where_it_was() -> None:
         runner(again, store, visits).run()
         assert len(store.records) == len(visits)
     assert again.taken == [visit.cell for visit in visits[2:]]
+
+
+@pytest.mark.parametrize("moment", [VisitStarted, VisitEnded])
+def test_whenever_it_is_stopped_that_was_no_attempt(moment: type[SweepEvent]) -> None:
+    visits = ordered(CELLS[:2], 1, seed=0)
+    with SweepStore("s", {}) as store:
+        # An earlier run was killed in it.
+        store.append(VisitRecord(visit=visits[0], state=VisitState.STARTED))
+
+    class StoppedStore(SweepStore):
+        def append(self, record: VisitRecord) -> None:
+            super().append(record)
+            if record.state is VisitState.STARTED and moment is VisitStarted:
+                raise KeyboardInterrupt
+
+    def stop(event: SweepEvent) -> None:
+        if isinstance(event, VisitEnded):
+            raise KeyboardInterrupt
+
+    with StoppedStore("s", {}) as store:
+        assert runner(ScriptedBackend(), store, visits, stop).run().interrupted
+    with SweepStore("s", {}) as store:
+        states = [one.state for one in store.records]
+        assert states == ([VisitState.COMPLETE] if moment is VisitEnded else [])
 
 
 def test_failed_cells_are_tried_again_when_asked_to() -> None:

@@ -12,7 +12,7 @@ from spectui.sweep.cells import Cell
 from spectui.sweep.csv_files import results_csv, summary_csv
 from spectui.sweep.flattening import flattenings
 from spectui.sweep.markdown import report
-from spectui.sweep.plots.charts import Bars, Lines, charts
+from spectui.sweep.plots.charts import MOST_LINES, Bar, Bars, Lines, Point, charts
 from spectui.sweep.plots.drawing import _apart, draw
 from spectui.sweep.record import VisitRecord
 from spectui.sweep.summary import (
@@ -193,3 +193,40 @@ def test_labels_are_moved_apart_and_stay_inside() -> None:
     assert all(b - a > 0.05 for a, b in itertools.pairwise(heights))
     assert heights[0] >= 0
     assert heights[-1] <= 1
+
+
+def test_what_one_drafter_has_alone_does_not_part_it_from_the_others() -> None:
+    found = summaries(
+        *(
+            record(replace(one, task=replace(TASK, temp=temp)), 1.2)
+            for temp in (0.0, 0.7)
+            for one in (cell(4), ngram_cell())
+        )
+    )
+    chart = next(one for one in charts(found) if one.slug == "speedup-by-temp")
+    assert isinstance(chart, Lines)
+    (panel,) = chart.panels
+    assert panel.title == ""
+    assert [series.label for series in panel.series] == ["draft", "ngram-simple"]
+
+
+def test_no_panel_has_more_lines_than_colours() -> None:
+    chart = charts(ladder([f"draft-{n}" for n in range(MOST_LINES + 2)]))[0]
+    assert isinstance(chart, Lines)
+    assert len(chart.panels[0].series) == MOST_LINES
+    assert chart.n_left_out == 2
+    assert "2 more in results.csv" in draw(chart, "svg").decode()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", ["lines", "bars"])
+def test_long_names_are_written_in_full(kind: str) -> None:
+    name = " ".join(["word"] * 40)
+    bars = Bars(slug="s", title=name, bars=(Bar(label=name, value=Point(x=0.0, y=0.3)),) * 2)
+    lines = charts(_with_lengths())[0]
+    assert isinstance(lines, Lines)
+    panels = tuple(replace(panel, title=name) for panel in lines.panels)
+    chart = bars if kind == "bars" else replace(lines, panels=panels, n_left_out=3)
+    text = draw(chart, "svg").decode()
+    words = text.count("word")
+    assert words >= 3 * 40 if kind == "bars" else words >= len(panels) * 40

@@ -45,14 +45,19 @@ class Kinds:
         """Combinations."""
         return len(self.temps) * max(1, len(self.lengths))
 
-    def of(self, workload: Workload, n_ctx: int) -> list[Workload]:
+    def of(self, workload: Workload, n_ctx: int, *, remedy: str = "raise -c") -> list[Workload]:
         """The prompts with every temperature and length.
+
+        Args:
+            workload: with the first of them.
+            n_ctx: tokens that there is room for.
+            remedy: what to do where one does not fit.
 
         Raises:
             UsageError: a length does not fit.
         """
         return [
-            _varied(workload, temp, length, n_ctx=n_ctx)
+            _varied(workload, temp, length, n_ctx=n_ctx, remedy=remedy)
             for temp, length in product(self.temps, self.lengths or (None,))
         ]
 
@@ -77,14 +82,16 @@ class BenchRun:
     """What else should be known."""
 
 
-def _varied(workload: Workload, temp: float, length: int | None, *, n_ctx: int) -> Workload:
+def _varied(
+    workload: Workload, temp: float, length: int | None, *, n_ctx: int, remedy: str
+) -> Workload:
     workload = replace(workload, sampling=replace(workload.sampling, temp=temp))
     if length is None:
         return workload
     if length + workload.n_predict + 1 > n_ctx:
         raise UsageError(
             f"--prompt-length {length} and {workload.n_predict} tokens to predict do not fit in a "
-            f"context of {n_ctx}; raise -c"
+            f"context of {n_ctx}; {remedy}"
         )
     return with_length(workload, length)
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from spectui.cli.api_key import api_key_from_environment
 from spectui.cli.bench_request import BenchOptions
 from spectui.cli.bench_run import SUITE_PROMPTS, BenchRun, Kinds, measure, raise_ended, report
+from spectui.cli.bench_running_checks import ComparedDecoding, check_servers, check_typed
 from spectui.cli.bench_running_report import AloneRun, report_alone
 from spectui.cli.documents.running import (
     UNKNOWN_SETTING,
@@ -26,7 +26,8 @@ from spectui.cli.run_attach import questioned
 from spectui.cli.served_session import served_workload
 from spectui.cli.session import read_prompts
 from spectui.config import ContextOptions, ModelOptions, Schedule, SpeculationConfig
-from spectui.errors import CancelledError, ServerError, UsageError
+from spectui.errors import CancelledError, ServerError
+from spectui.models.sizes import counted
 from spectui.served import Setup
 from spectui.served.decoding import ServerDecoding
 from spectui.served.running import RunningServers
@@ -38,15 +39,7 @@ from spectui.tune.alone import AloneResult, Done, run_alone
 from spectui.tune.measurement import Measurer
 from spectui.tune.workload import Workload
 
-_TAKEN = frozenset(
-    {
-        *("backend", "server_url", "baseline_url", "timeout"),
-        *("temp", "lengths", "repeats", "prompts", "n_predict"),
-        *("top_k", "top_p", "min_p", "seed", "ignore_eos"),
-        *("json_path", "quiet", "verbose"),
-    }
-)
-"""Parameters that are about prompts, which is all that a running server is sent."""
+_REMEDY = "start the server with a larger context, lower -n"
 _ANY_LENGTH = 1 << 31
 """Where a server does not tell its context: it refuses what does not fit."""
 
@@ -61,7 +54,8 @@ def bench_running(
         ServerError: a server cannot be reached, or failed; what was measured has been printed.
         UsageError: options that a running server cannot be given.
     """
-    _check_typed(ctx)
+    check_typed(ctx)
+    check_servers(ctx, backend)
     _speculation, rest = take_drafting(parsed)
     options = SharedOptions(**rest, temp=kinds.temps[0])
     check_writable(options.json_path, options.input_files())
@@ -76,11 +70,15 @@ def bench_running(
             baseline, _facts = _connected(backend.baseline_url, backend.timeout)
         with RunningServers(client, baseline) as servers:
             n_ctx = facts.n_ctx or _ANY_LENGTH
-            workload = served_workload(client, prompts, options, progress, n_ctx=n_ctx)
-            workloads = kinds.of(workload, n_ctx)
+            workload = served_workload(
+                client, prompts, options, progress, n_ctx=n_ctx, remedy=_REMEDY
+            )
+            workloads = kinds.of(workload, n_ctx, remedy=_REMEDY)
             run = _Running(servers, facts, progress, kinds)
             if baseline is not None:
-                progress.say(f"{len(prompts)} prompts, two llama-servers that take turns")
+                progress.say(
+                    f"{counted(len(prompts), 'prompt')}, two llama-servers that take turns"
+                )
                 pairs, ended = run.compared(workloads, backend)
                 interrupts.hold()
             else:
@@ -112,7 +110,8 @@ class _Running:
             context=ContextOptions(),
             speculation=None,
         )
-        self._decoding = ServerDecoding(servers, nothing, {}, keeps_off=True, redoes_rounds=True)
+        kind = ComparedDecoding if servers.has_baseline else ServerDecoding
+        self._decoding = kind(servers, nothing, {}, keeps_off=True, redoes_rounds=True)
 
     def compared(
         self, workloads: Sequence[Workload], backend: BenchOptions
@@ -171,18 +170,6 @@ class _Running:
         self._progress.say(
             f"{done.item.id}: {words.rate(done.result.tokens_per_s)} tokens/s, acceptance "
             f"{words.percent(rate)}"
-        )
-
-
-def _check_typed(ctx: click.Context) -> None:
-    for param in ctx.command.params:
-        name = param.name or ""
-        if name in _TAKEN or ctx.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
-            continue
-        raise UsageError(
-            f"{param.opts[0]}: a server that runs is measured as it stands, since llama-server "
-            "takes no such option per request; leave it out, or have it started with --backend "
-            "server --server-bin PATH"
         )
 
 

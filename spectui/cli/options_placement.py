@@ -6,11 +6,10 @@ from typing import Any
 import click
 
 from spectui.cli.values import INT_MAX, GpuLayers, WholeNumber
-from spectui.config import FlashAttention
+from spectui.config import CACHE_TYPES, FlashAttention
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 MAX_THREADS = 512
 """``GGML_MAX_N_THREADS``: beyond it ggml crashes."""
 _MAX_LAYERS = 1024

@@ -12,6 +12,7 @@ from spectui.cli.sweep_files import check_folder, write_folder
 from spectui.cli.sweep_report import (
     Plan,
     SweepResult,
+    first_clause,
     grid_list,
     plan_text,
     progress_line,
@@ -21,7 +22,7 @@ from spectui.cli.sweep_report import (
 from spectui.cli.sweep_request import read_request
 from spectui.cli.sweep_run import SweepRun, prepare
 from spectui.cli.taken import mind_unmeasured
-from spectui.errors import BadInputError, CancelledError
+from spectui.errors import BadInputError, CancelledError, ServerError, SpectuiError
 from spectui.sweep.backend import HopelessError
 from spectui.sweep.grid_file import shipped_grids
 from spectui.sweep.order import Visit
@@ -56,7 +57,7 @@ def sweep(
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
     try:
         run = prepare(request, progress)
-        for sentence in (*request.left_out, *run.expansion.left_out):
+        for sentence in run.left_out:
             progress.announce(f"left out: {sentence}")
         if request.dry_run:
             _show_plan(run)
@@ -78,6 +79,7 @@ def sweep(
         summaries=summarise(run.expansion.cells, records),
         records=records,
         n_prompts=len(run.prompts),
+        left_out=run.left_out,
     )
     _report(run, result, end)
 
@@ -103,6 +105,7 @@ def _plan(run: SweepRun, left: tuple[Visit, ...], left_s: float | None) -> Plan:
         left=left,
         n_prompts=len(run.prompts),
         left_s=left_s,
+        left_out=run.left_out,
     )
 
 
@@ -153,5 +156,13 @@ def _report(run: SweepRun, result: SweepResult, end: SweepEnd) -> None:
             "and the same command goes on from there"
         )
     if not any(one.is_measured for one in result.summaries):
-        reason = next((one.error for one in result.summaries if one.error), "nothing was decoded")
-        raise BadInputError(f"no cell could be measured ({reason})")
+        raise _nothing_measured(result)
+
+
+def _nothing_measured(result: SweepResult) -> SpectuiError:
+    """Why, in short: the report has all of it."""
+    failed = [one for one in result.records if one.error is not None]
+    by_server = bool(failed) and all(one.of_server for one in failed)
+    reason = first_clause(failed[0].error or "") if failed else "nothing was decoded"
+    kind = ServerError if by_server else BadInputError
+    return kind(f"no cell could be measured ({reason})")

@@ -102,14 +102,15 @@ def served_workload(
     progress: Progress,
     *,
     n_ctx: int,
+    remedy: str = "raise -c",
 ) -> Workload:
-    """The prompts as the server has them, each text once.
+    """The prompts as the server has them, each text once; ``remedy`` as ``as_tokens``.
 
     Raises:
         BadInputError: a prompt does not fit, or there is none.
         ServerError: the server refused one.
     """
-    found = as_tokens(server, prompts, n_predict=shared.n_predict, n_ctx=n_ctx)
+    found = as_tokens(server, prompts, n_predict=shared.n_predict, n_ctx=n_ctx, remedy=remedy)
     items, repeated = distinct(found)
     if repeated:
         progress.say(f"left out, the same text as another prompt: {', '.join(repeated)}")

@@ -66,7 +66,7 @@ def _check_used(entries: Sequence[Axes], typed: Mapping[str, tuple[object, ...]]
     for name, kinds in owners().items():
         if name in typed and not kinds & asked:
             raise UsageError(
-                f"--{name.replace('_', '-')} is an option of {' and '.join(sorted(kinds))}, and "
+                f"--{name.replace('_', '-')} is an option of {', '.join(sorted(kinds))}, and "
                 f"{who} takes it; leave it out, or name in --spec-type who does"
             )
 

@@ -38,6 +38,8 @@ class Plan:
     n_prompts: int
     left_s: float | None
     """Estimate."""
+    left_out: tuple[str, ...]
+    """A sentence for every combination that cannot be."""
 
     @property
     def n_decodes(self) -> int:
@@ -59,6 +61,8 @@ class SweepResult:
     summaries: tuple[CellSummary, ...]
     records: tuple[VisitRecord, ...]
     n_prompts: int
+    left_out: tuple[str, ...]
+    """As ``Plan``."""
 
     @property
     def n_left(self) -> int:
@@ -126,7 +130,9 @@ def whole_plan(plan: Plan) -> str:
     """The same, with every cell in the order of measuring."""
     names = {one.cell: one.name for one in plan.cells}
     notes = "\n".join(_indented(f"Mind: {note}") for note in plan.grid.notes)
-    return "\n\n".join(filter(None, [wrapped(plan_text(plan)), notes, _order(plan.left, names)]))
+    left_out = "\n".join(_indented(f"Left out: {one}") for one in plan.left_out)
+    parts = [wrapped(plan_text(plan)), notes, left_out, _order(plan.left, names)]
+    return "\n\n".join(filter(None, parts))
 
 
 def _order(left: Sequence[Visit], names: Mapping[Cell, str]) -> str:
@@ -150,7 +156,7 @@ def progress_line(event: SweepEvent, names: Mapping[Cell, str]) -> str:
         return f"cell {event.number} of {event.n_visits}{left}: {name}"
     record = event.record
     if record.state is VisitState.FAILED:
-        return f"  failed: {record.error}"
+        return f"  failed: {first_clause(record.error or '')}"
     found, speedup = totals(record.runs), speedup_of(record.runs)
     gain = None if speedup is None else speedup.estimate
     noisy = ", noisy" if record.noisy else ""
@@ -158,6 +164,11 @@ def progress_line(event: SweepEvent, names: Mapping[Cell, str]) -> str:
         f"  {words.rate(found.on_tokens_per_s)} tokens/s, {words.times(gain)}, acceptance "
         f"{words.percent(found.acceptance_rate)}{noisy}"
     )
+
+
+def first_clause(error: str) -> str:
+    """What went wrong, without the server's last words and what to do: the report has those."""
+    return error.partition("; ")[0]
 
 
 def summary(result: SweepResult) -> str:
@@ -170,7 +181,8 @@ def summary(result: SweepResult) -> str:
 
 def all_remarks(result: SweepResult) -> tuple[str, ...]:
     """What is to be said of the tables, and of what decoded."""
-    told = remarks(result.summaries)
+    left_out = (f"Left out: {'; '.join(result.left_out)}.",) if result.left_out else ()
+    told = (*remarks(result.summaries), *left_out)
     speculations = [one.cell.speculation for one in result.summaries]
     has_ngrams = any(one is not None and one.ngrams for one in speculations)
     if result.backend["backend"] == "server" and has_ngrams:

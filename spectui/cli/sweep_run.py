@@ -44,6 +44,11 @@ class SweepRun:
     name: str
 
     @property
+    def left_out(self) -> tuple[str, ...]:
+        """What of the grid cannot be run here, a sentence each."""
+        return (*self.request.left_out, *self.expansion.left_out)
+
+    @property
     def is_stored(self) -> bool:
         """Whether there is something under its name."""
         return (sweep_folder(self.name) / "cells.jsonl").exists()

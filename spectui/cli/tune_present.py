@@ -145,24 +145,27 @@ def _line(present: PresentArm, result: TuneResult) -> str:
     if present.arm is None:
         return f"Your present setting was not measured: {present.reason}; {found}."
     standing = standing_of(present.arm, result)
-    if result.best == present.arm:
-        return f"Your present setting is the best that was found: {present.arm.label}."
-    if standing.estimate is None:
+    is_best, estimate = result.best == present.arm, standing.estimate
+    if estimate is None:
         return f"Your present setting ({present.arm.label}) was not measured; {found}."
-    told = f"{_percent(standing.estimate)} in its trial"
+    if is_best and estimate >= 1:
+        return f"Your present setting is the best that was found: {present.arm.label}."
+    told = f"{_percent(estimate)} in its trial"
     if standing.confirmed is not None:
         told = gain_text(standing.confirmed)
-    return f"Your present setting ({present.arm.label}): {told}; {found}."
+    rest = "off was faster, and no other setting was" if is_best else found
+    return f"Your present setting ({present.arm.label}): {told}; {rest}."
 
 
 def _found_text(result: TuneResult) -> str:
     if result.best is None:
         return "nothing better was found"
     if result.speedup is not None:
-        return f"found: {gain_text(result.speedup)}"
+        slower = "; off was faster" if result.speedup.estimate < 1 else ""
+        return f"found: {result.best.label}, {gain_text(result.speedup)}{slower}"
     estimate = standing_of(result.best, result).estimate
     told = "not measured" if estimate is None else f"{_percent(estimate)} in its trial"
-    return f"found: {told}, not confirmed"
+    return f"found: {result.best.label}, {told}, not confirmed"
 
 
 def _percent(speedup: float) -> str:

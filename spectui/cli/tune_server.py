@@ -41,7 +41,7 @@ from spectui.tune.measurement import Measurer
 from spectui.tune.search import Limits, Search, TuneResult
 from spectui.tune.space import SearchSpace, longest_draft
 from spectui.tune.spec import served_spec, study_name
-from spectui.tune.trials import Arm
+from spectui.tune.trials import Arm, n_measured
 from spectui.tune.workload import Workload
 
 
@@ -126,6 +126,9 @@ def run_served(
         before = hottest_c()
         with run.study:
             result = _search(run, _decoding(ground, fleet), progress)
+            if result.error is not None and not n_measured(result.trials):
+                # Nothing is known, so that nothing can be advised.
+                raise result.error
             interrupts.hold()
             keep_outcome(run, result, progress)
     run = replace(run, served=replace(backend, n_starts=fleet.n_starts))

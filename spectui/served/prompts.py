@@ -14,9 +14,21 @@ WARM_UP_TOKENS = 8
 
 
 def as_tokens(
-    server: LlamaClient, prompts: Sequence[Prompt], *, n_predict: int, n_ctx: int
+    server: LlamaClient,
+    prompts: Sequence[Prompt],
+    *,
+    n_predict: int,
+    n_ctx: int,
+    remedy: str = "raise -c",
 ) -> tuple[WorkItem, ...]:
     """Render conversations with the server's own template, and tokenize everything.
+
+    Args:
+        server: does it.
+        prompts: of the user.
+        n_predict: tokens that are to follow each.
+        n_ctx: tokens that the server has room for.
+        remedy: what to do where there is too little.
 
     Raises:
         BadInputError: a prompt does not fit in the context with ``n_predict`` tokens after it.
@@ -31,7 +43,7 @@ def as_tokens(
         if needed > n_ctx:
             raise BadInputError(
                 f"prompt {prompt.id} has {len(tokens)} tokens, which with {n_predict} to predict "
-                f"needs a context of {needed}, but it has {n_ctx}; raise -c or leave it out"
+                f"needs a context of {needed}, but it has {n_ctx}; {remedy} or leave it out"
             )
         items.append(WorkItem(id=prompt.id, category=prompt.category, tokens=tokens))
     return tuple(items)

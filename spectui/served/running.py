@@ -15,6 +15,11 @@ class RunningServers(Closing):
         self.server = server
         self._baseline = baseline
 
+    @property
+    def has_baseline(self) -> bool:
+        """Whether there is one to compare with."""
+        return self._baseline is not None
+
     def of(self, setup: Setup) -> LlamaClient:
         """The one that is measured, or for a setup that does not speculate, the other one."""
         return self._baseline if setup.is_off and self._baseline is not None else self.server

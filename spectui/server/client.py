@@ -1,11 +1,13 @@
 """llama-server's HTTP interface, as far as spectui needs it."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypedDict, TypeVar
+from typing import Annotated, TypedDict, TypeVar
 
 import httpx
 import msgspec
+from msgspec import Meta
 
 from spectui.closing import Closing
 from spectui.errors import ServerError
@@ -38,13 +40,26 @@ class Completion:
     """Why it ended: ``eos``, ``word``, ``limit`` or ``none``."""
 
 
+_MOST_MS = 7 * 24 * 3600 * 1000
+"""No answer takes a week: such a number is no time."""
+_Count = Annotated[int, Meta(ge=0)]
+_Milliseconds = Annotated[float, Meta(ge=0, le=_MOST_MS)]
+
+
 class _Timings(msgspec.Struct):
-    predicted_n: int
-    predicted_ms: float
-    prompt_ms: float
+    predicted_n: _Count
+    predicted_ms: _Milliseconds
+    prompt_ms: _Milliseconds
     # Both are absent when nothing was drafted.
-    draft_n: int = 0
-    draft_n_accepted: int = 0
+    draft_n: _Count = 0
+    draft_n_accepted: _Count = 0
+
+    def __post_init__(self) -> None:
+        # The first token comes with the prompt, and takes no time of its own.
+        if self.predicted_n > 1 and not self.predicted_ms:
+            raise ValueError(f"predicted_n {self.predicted_n} in predicted_ms 0")
+        if self.draft_n_accepted > self.draft_n:
+            raise ValueError(f"draft_n_accepted {self.draft_n_accepted} of draft_n {self.draft_n}")
 
 
 class _CompletionReply(msgspec.Struct):
@@ -52,6 +67,11 @@ class _CompletionReply(msgspec.Struct):
     tokens: tuple[int, ...]
     stop_type: str
     timings: _Timings
+
+    def __post_init__(self) -> None:
+        # It may be more: what an answer ends within was decoded all the same.
+        if self.timings.predicted_n < len(self.tokens):
+            raise ValueError(f"predicted_n {self.timings.predicted_n}, tokens {len(self.tokens)}")
 
 
 class _TokenizeReply(msgspec.Struct):
@@ -103,7 +123,7 @@ class LlamaClient(Closing):
     def is_ready(self, *, timeout_s: float) -> bool:
         """Return whether the server answers that its model is loaded."""
         try:
-            response = self._http.get("/health", timeout=timeout_s)
+            response = self._answer("GET", "/health", timeout_s=timeout_s)
         except httpx.RequestError:
             return False
         if response.status_code == httpx.codes.SERVICE_UNAVAILABLE:
@@ -169,10 +189,29 @@ class LlamaClient(Closing):
 
     def _post(self, path: str, body: object, kind: type[T]) -> T:
         try:
-            response = self._http.post(path, json=body)
+            response = self._answer("POST", path, timeout_s=self._request_timeout_s, body=body)
         except httpx.RequestError as error:
             raise self._lost_connection(error) from error
         return self._decode(response, kind)
+
+    def _answer(
+        self, method: str, path: str, *, timeout_s: float, body: object = None
+    ) -> httpx.Response:
+        """The whole of an answer, in time: httpx limits each read, and there may be many.
+
+        Raises:
+            httpx.RequestError: there is none.
+        """
+        asked_s = time.monotonic()
+        with self._http.stream(method, path, json=body, timeout=timeout_s) as response:
+            content = bytearray()
+            for part in response.iter_bytes():
+                content += part
+                if time.monotonic() - asked_s > timeout_s:
+                    raise httpx.ReadTimeout("it has no end", request=response.request)
+        return httpx.Response(
+            response.status_code, content=bytes(content), request=response.request
+        )
 
     def _decode(self, response: httpx.Response, kind: type[T]) -> T:
         where = f"{response.request.method} {response.request.url}"

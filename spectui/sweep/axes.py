@@ -1,11 +1,13 @@
 """The axes of a grid: lists of values, under the names of llama-server's options."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
 import msgspec
 
 from spectui.config import (
+    CACHE_TYPES,
     MODEL_KIND,
     MTP_KIND,
     NGRAM_LARGEST,
@@ -19,6 +21,9 @@ OFF_KIND = "none"
 MODEL_KINDS = (MODEL_KIND, *SERVER_KINDS)
 """Those that draft with a file of their own."""
 KINDS = (OFF_KIND, *MODEL_KINDS, MTP_KIND, *(kind.value for kind in NgramKind))
+
+PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+"""In a name, for a value of the cell."""
 
 _INT_MAX = 2**31 - 1
 _Counts = tuple[Annotated[int, msgspec.Meta(ge=1, le=_INT_MAX)], ...]
@@ -70,12 +75,16 @@ class Axes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Refuse drafters that nobody knows, and options of drafters that are not asked."""
         for alternative in self.alternatives:
             _check_kinds(alternative)
+        _check_name(self.name)
+        for value in (*self.cache_type_k, *self.cache_type_v):
+            if value not in CACHE_TYPES:
+                raise ValueError(f"{value!r} is no type of a cache; there are {_told(CACHE_TYPES)}")
         wanted = {kind for alternative in self.alternatives for kind in alternative}
         for name, kinds in owners().items():
             if getattr(self, name) and not kinds & wanted:
                 raise ValueError(
-                    f"{name.replace('_', '-')} is an option of {' and '.join(sorted(kinds))}, "
-                    f"and who drafts here is {', '.join(sorted(wanted))}"
+                    f"{name.replace('_', '-')} is an option of {_told(sorted(kinds))}, and who "
+                    f"drafts here is {_told(sorted(wanted))}"
                 )
 
     @property
@@ -108,6 +117,31 @@ def owners() -> dict[str, frozenset[str]]:
         for flag in ngram_flags(kind):
             found[flag.removeprefix("--").replace("-", "_")] = frozenset({kind.value})
     return found
+
+
+def placeholders() -> frozenset[str]:
+    """What may stand in the braces of a name: axes, as ``coordinates`` of a cell has them."""
+    model = ("draft-max", "draft-min", "draft-p-min")
+    around = ("threads", "cache-type", "prompt-length", "temp", "n-predict", "rerun")
+    flags = (flag.removeprefix("--spec-") for kind in NgramKind for flag in ngram_flags(kind))
+    return frozenset({"drafter", *model, *around, *flags})
+
+
+def _check_name(name: str) -> None:
+    if not name.isprintable():
+        raise ValueError(f"name {name!r} has characters that cannot be printed")
+    parts = PLACEHOLDER.split(name)
+    for given in parts[1::2]:
+        if given not in placeholders():
+            raise ValueError(
+                f"name {name!r}: {{{given}}} is no axis; there are {_told(sorted(placeholders()))}"
+            )
+    if any("{" in part or "}" in part for part in parts[::2]):
+        raise ValueError(f"name {name!r}: a brace has no other one")
+
+
+def _told(names: Sequence[str]) -> str:
+    return ", ".join(names)
 
 
 def names() -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from spectui.config import (
     ngram_flags,
     ngram_setting,
 )
-from spectui.sweep.axes import MODEL_KINDS, OFF_KIND, Axes
+from spectui.sweep.axes import MODEL_KINDS, OFF_KIND, PLACEHOLDER, Axes
 from spectui.sweep.cells import OFF_NAME, Cell, NamedCell, Place, Task, coordinates
 from spectui.tune.trials import OFF, Arm
 
@@ -64,6 +64,10 @@ def expand(entries: Sequence[Axes], drafts: Sequence[str], defaults: Defaults) -
         ]
         found = [*off, *found]
     named = {one.cell: one for one in reversed(found)}
+    for one in found:
+        first = named[one.cell].name
+        if one.name != first:
+            left_out[f"{one.name} is the same as {first} (a rerun would measure it again)"] = None
     cells = dict.fromkeys(one.cell for one in found)
     distinct = _distinct([named[cell] for cell in cells])
     return Expansion(cells=tuple(distinct), left_out=tuple(left_out))
@@ -202,4 +206,5 @@ def _name(pattern: str, cell: Cell) -> str:
     name = pattern or cell.arm.label
     for key, value in coordinates(cell).items():
         name = name.replace(f"{{{key}}}", f"{value:g}" if isinstance(value, float) else str(value))
-    return name
+    # Of what this cell does not have, such as draft_max of the target alone.
+    return PLACEHOLDER.sub("\N{EN DASH}", name)

@@ -3,7 +3,7 @@
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -32,6 +32,12 @@ class GridFile(
     """Of the built-in suite."""
     repeats: Annotated[int, msgspec.Meta(ge=1)] | None = None
     cells: Annotated[tuple[Axes, ...], msgspec.Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        """Refuse what would be orders to a terminal."""
+        for text in (self.description, self.source, *self.notes):
+            if not " ".join(text.splitlines()).replace("\t", " ").isprintable():
+                raise ValueError(f"{text!r} has characters that cannot be printed")
 
 
 class Grid(GridFile, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
@@ -96,6 +102,7 @@ def _read(path: Path) -> Grid:
 def _decode(content: bytes, *, name: str, where: str) -> Grid:
     try:
         found = msgspec.toml.decode(content, type=GridFile)
+        _check_lists(msgspec.toml.decode(content), where)
     except msgspec.ValidationError as error:
         raise BadInputError(f"{where}: {error}; {_what_there_is(str(error))}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -103,6 +110,17 @@ def _decode(content: bytes, *, name: str, where: str) -> Grid:
     except RecursionError as error:
         raise BadInputError(f"{where} is not valid TOML (nested too deep); correct it") from error
     return Grid(name=name, **msgspec.structs.asdict(found))
+
+
+def _check_lists(content: dict[str, Any], where: str) -> None:
+    """Refuse lists that hold nothing: what was meant by them cannot be known."""
+    for number, entry in enumerate(content["cells"]):
+        for key, value in entry.items():
+            if value == []:
+                raise BadInputError(
+                    f"{where}: {key} is an empty list - at `$.cells[{number}]`; leave it out for "
+                    "what the command says, or give values"
+                )
 
 
 def _what_there_is(problem: str) -> str:

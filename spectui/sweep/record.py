@@ -82,3 +82,5 @@ class VisitRecord:
     wall_s: float = 0.0
     """All that it took, loading included."""
     error: str | None = None
+    of_server: bool = False
+    """Whether it was a llama-server that failed."""

@@ -125,6 +125,14 @@ class Runner:
         return SweepEnd()
 
     def _visit(self, visit: Visit, left: Sequence[Visit]) -> None:
+        try:
+            self._attempt(visit, left)
+        except (KeyboardInterrupt, CancelledError):
+            # Wherever it was stopped, also as its beginning was written down.
+            self._store.append(VisitRecord(visit=visit, state=VisitState.INTERRUPTED))
+            raise
+
+    def _attempt(self, visit: Visit, left: Sequence[Visit]) -> None:
         number, n_visits = len(self._visits) - len(left), len(self._visits)
         left_s = self._pace.left_s((visit, *left))
         self._on_event(VisitStarted(number=number, n_visits=n_visits, visit=visit, left_s=left_s))
@@ -132,8 +140,7 @@ class Runner:
         began_s = self._clock()
         try:
             record = self._measure(visit, began_s)
-        except (KeyboardInterrupt, CancelledError):
-            self._store.append(VisitRecord(visit=visit, state=VisitState.INTERRUPTED))
+        except CancelledError:
             raise
         except SpectuiError as error:
             if _is_defect(error) or isinstance(error, HopelessError):
@@ -142,6 +149,7 @@ class Runner:
                 visit=visit,
                 state=VisitState.FAILED,
                 error=str(error),
+                of_server=isinstance(error, ServerError),
                 wall_s=self._clock() - began_s,
             )
         self._store.append(record)

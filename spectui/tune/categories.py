@@ -152,7 +152,7 @@ def judge_profiles(records: Sequence[TrialRecord], *, min_gain: float) -> Profil
             gain=0.0,
             gain_ci99=None,
             apparent_gain=0.0,
-            reason="One setting for all: the same one was fastest in every category.",
+            reason=f"One setting for all: {_fastest(best)} was fastest in every category.",
         )
     single_s = trials.seconds(trials.fastest(trials.prompts), trials.prompts)
     profiles_s = sum(trials.seconds(best[name], prompts) for name, prompts in categories.items())
@@ -171,6 +171,11 @@ def judge_profiles(records: Sequence[TrialRecord], *, min_gain: float) -> Profil
             apparent,
         )
     return _judged(_left_out(trials, categories), apparent, min_gain)
+
+
+def _fastest(best: Mapping[str, Arm]) -> str:
+    """The one that all categories have, named where that is none."""
+    return "off" if all(arm.is_off for arm in best.values()) else "the same one"
 
 
 def _left_out(

@@ -31,7 +31,7 @@ from spectui.tune.race import LOOK_EVERY, Race, Standing
 from spectui.tune.statistics import Speedup
 from spectui.tune.study import TuningStudy
 from spectui.tune.trialing import TrialRunner
-from spectui.tune.trials import OFF, Arm, TrialRecord, best_trial
+from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState, best_trial
 from spectui.tune.verdict import Verdict, judge
 from spectui.tune.workload import WorkItem, Workload
 
@@ -163,6 +163,7 @@ class Search:
             self._measurer.warm_up(None)
             self._forecast()
             self._search()
+            self._trials.check_measured()
             self._confirm()
             lossless = self._check_lossless()
         except (KeyboardInterrupt, CancelledError):
@@ -318,9 +319,12 @@ class Search:
         records = self._allowed
         arms = finalists(records, self._forecasts, min_gain=self._min_gain)
         tried = any(not one.arm.is_off for one in records)
-        if arms or tried or not self._pace.trial_s or not self._pace.is_bounded:
-            return arms
-        return self._study.defaults[:1]
+        if not (arms or tried or not self._pace.trial_s or not self._pace.is_bounded):
+            arms = self._study.defaults[:1]
+        # Of the user's own setting, nobody wants to hear that it was not measured.
+        own, states = self._study.space.present, (TrialState.COMPLETE, TrialState.FAIL)
+        is_known = own in arms or any(o.arm == own and o.state in states for o in records)
+        return arms if own is None or is_known else (*arms, own)
 
     @property
     def _race_items(self) -> tuple[WorkItem, ...]:

@@ -10,7 +10,7 @@ from spectui.tune.events import TrialFinished, TrialStarted, TuneEvent
 from spectui.tune.measurement import Measurer
 from spectui.tune.statistics import drift
 from spectui.tune.study import Proposal, TuningStudy
-from spectui.tune.trials import Arm, TrialRecord, TrialState, score
+from spectui.tune.trials import Arm, TrialRecord, TrialState, n_measured, score
 from spectui.tune.workload import WorkItem
 
 MAX_DRIFT = 0.15
@@ -70,6 +70,7 @@ class TrialRunner:
         self._by_number = {record.number: record for record in study.records()}
         """Kept here too: a storage that fails must not take the result with it."""
         self._anchor: _Anchor | None = None
+        self._server_error: ServerError | None = None
 
     @property
     def records(self) -> tuple[TrialRecord, ...]:
@@ -99,6 +100,8 @@ class TrialRunner:
             self._by_number[proposal.number] = self._study.interrupt(proposal)
             raise KeyboardInterrupt from None
         except SpectuiError as error:
+            if isinstance(error, ServerError):
+                self._server_error = error
             record = self._by_number[proposal.number] = self._study.fail(proposal, str(error))
             if _is_defect(error) or self._is_hopeless(error):
                 raise
@@ -106,6 +109,15 @@ class TrialRunner:
             self._by_number[proposal.number] = record
             self._study.finish(record)
         self._on_event(TrialFinished(record=record))
+
+    def check_measured(self) -> None:
+        """Refuse to conclude anything where a server has failed with every setting.
+
+        Raises:
+            ServerError: as it failed the last time.
+        """
+        if self._server_error is not None and not n_measured(self.records):
+            raise self._server_error
 
     def _is_hopeless(self, error: SpectuiError) -> bool:
         """Whether a server has never run with speculation, so that more trials say the same."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spectui.cli.options_placement import CACHE_TYPES
 from spectui.config import (
+    CACHE_TYPES,
     ContextOptions,
     FlashAttention,
     KvOverride,

@@ -31,6 +31,7 @@ if manner == "exits" or (manner == "exits with a draft" and is_on):
 if manner == "never ready":
     signal.pause()
 n_answers = 0
+wears_out = manner == "wears out"
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -56,7 +57,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer({{"prompt": "user: " + fields["messages"][0]["content"]}})
         else:
             n_answers += 1
-            if n_answers > {n_good} and (is_on or {n_good} == 0) and self.misbehaves():
+            if n_answers > {n_good} and (is_on or wears_out or {n_good} == 0) and self.misbehaves():
                 return
             self.answer(completion(fields["n_predict"]))
 
@@ -64,7 +65,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         print("busy", flush=True)
         if manner == "hangs":
             signal.pause()
-        if manner == "is killed":
+        if manner == "is killed" or wears_out:
             os.kill(os.getpid(), signal.SIGKILL)
         if manner == "is garbled":
             self.answer(["no completion"])
@@ -106,7 +107,8 @@ def write_server(
     Args:
         path: of the program.
         manner: what it does in place of the answers that follow the good ones.
-        n_good: answers of the server with speculation, its warm-up included, before that.
+        n_good: answers of the server with speculation (of any, where it wears out), its warm-up
+            included, before that.
         version: that it says it is.
         help_text: that it prints; None for that of a current llama-server.
     """

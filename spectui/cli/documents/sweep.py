@@ -1,11 +1,11 @@
 """The documents of ``sweep``.
 
 ``spectui.sweep/1`` has, beside what every document starts with, ``name``, ``grid``, ``backend``,
-``target``, ``drafts``, the number of prompts, ``interrupted``, ``n_cells_left``, and ``cells``: for
-each its ``name``, ``config``, ``state``, sums, ``speedup`` with its interval, what that says
-``against_off``, and ``runs``, a row per prompt and repeat. ``best_per_drafter`` and
-``best_per_category`` name cells by their index. ``flattening`` holds speedup by ``draft_max``, and
-from where on longer drafts add less than 2 %.
+``target``, ``drafts``, the number of prompts, ``interrupted``, ``n_cells_left``, ``left_out`` (what
+of the grid cannot be, a sentence each), and ``cells``: for each its ``name``, ``config``,
+``state``, sums, ``speedup`` with its interval, what that says ``against_off``, and ``runs``, a row
+per prompt and repeat. ``best_per_drafter`` and ``best_per_category`` name cells by their index.
+``flattening`` holds speedup by ``draft_max``, and from where on longer drafts add less than 2 %.
 
 ``spectui.sweep-plan/1`` (``--dry-run``) and ``spectui.sweep-grids/1`` (``--list``) say what would
 run.
@@ -55,6 +55,7 @@ def sweep_document(result: "SweepResult", *, interrupted: bool) -> Json:
         "n_prompts": result.n_prompts,
         "interrupted": interrupted,
         "n_cells_left": result.n_left,
+        "left_out": list(result.left_out),
         "cells": [_cell(one, records[one.cell]) for one in result.summaries],
         "best_per_drafter": [
             {"drafter": drafter, "cell": places[one.cell], "name": one.named.name}
@@ -196,6 +197,7 @@ def plan_document(plan: "Plan") -> Json:
         "name": plan.name,
         "grid": {"name": plan.grid.name or None, "source": plan.grid.source or None},
         "n_cells": len(plan.cells),
+        "left_out": list(plan.left_out),
         "n_prompts": plan.n_prompts,
         "n_measurements": len(plan.visits),
         "n_measurements_left": len(plan.left),

@@ -15,6 +15,8 @@ from spectui.sweep.summary import (
 from spectui.tune.statistics import Speedup
 
 MOST_PANELS = 6
+MOST_LINES = 8
+"""In a panel: as many as there are colours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,7 @@ class Lines:
     """Whether y is a share of tokens, and not a speedup."""
     panels: tuple[Panel, ...]
     n_left_out: int = 0
-    """Panels beyond those that have room."""
+    """Lines beyond those that have room."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,24 +120,31 @@ def _point(x: float, speedup: Speedup) -> Point:
     return Point(x=x, y=speedup.estimate, low=speedup.low, high=speedup.high)
 
 
+_Around = tuple[tuple[str, Value], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Spot:
+    """Where a point stands."""
+
+    drafter: str
+    panel: _Around
+    """What every drafter of the plot has."""
+    own: _Around
+    """What this one has and others have not, such as the sizes of its n-grams."""
+    point: Point
+
+
 def _lines(cells: Sequence[CellSummary], key: str, what: str, measure: _Measure) -> Lines | None:
     """Lines of each drafter over one axis, where all others stand still."""
-    groups: dict[tuple[tuple[str, Value], ...], dict[str, list[Point]]] = {}
-    for one in cells:
-        place = coordinates(one.cell)
-        x, drafter = place.pop(key, None), str(place.pop("drafter"))
-        point = measure(one, float(x)) if isinstance(x, int | float) else None
-        if point is not None:
-            series = groups.setdefault(tuple(sorted(place.items())), {})
-            series.setdefault(drafter, []).append(point)
-    lined = {rest: kept for rest, series in groups.items() if (kept := _curves(series))}
+    lined = {around: kept for around, kept in _panels(_spots(cells, key, measure)) if kept}
     if not lined:
         return None
-    shown = sorted(lined, key=lambda rest: (-sum(len(s.points) for s in lined[rest]), str(rest)))
+    shown = sorted(lined, key=lambda around: (-_n_points(lined[around]), str(around)))
     told = _differing(list(lined))
     panels = tuple(
-        Panel(title=_panel_title(rest, told), series=lined[rest])
-        for rest in sorted(shown[:MOST_PANELS])
+        Panel(title=_panel_title(around, told), series=lined[around][:MOST_LINES])
+        for around in sorted(shown[:MOST_PANELS])
     )
     title = _TITLES.get(key, key)
     return Lines(
@@ -144,8 +153,48 @@ def _lines(cells: Sequence[CellSummary], key: str, what: str, measure: _Measure)
         x_label=title,
         is_share=what == "acceptance",
         panels=panels,
-        n_left_out=max(0, len(shown) - MOST_PANELS),
+        n_left_out=sum(map(len, lined.values())) - sum(len(panel.series) for panel in panels),
     )
+
+
+def _spots(cells: Sequence[CellSummary], key: str, measure: _Measure) -> list[_Spot]:
+    places = [(one, coordinates(one.cell)) for one in cells]
+    places = [(one, place) for one, place in places if isinstance(place.get(key), int | float)]
+    shared = set.intersection(*(set(place) for _one, place in places)) if places else set()
+    found = []
+    for one, place in places:
+        x, drafter = place.pop(key), str(place.pop("drafter"))
+        point = measure(one, float(x))
+        rest = sorted(place.items())
+        if point is not None:
+            found.append(
+                _Spot(
+                    drafter=drafter,
+                    panel=tuple(item for item in rest if item[0] in shared),
+                    own=tuple(item for item in rest if item[0] not in shared),
+                    point=point,
+                )
+            )
+    return found
+
+
+def _panels(spots: Sequence[_Spot]) -> Iterator[tuple[_Around, tuple[Series, ...]]]:
+    """The lines of each panel, those of at least two points."""
+    variants: dict[str, dict[_Around, None]] = {}
+    groups: dict[_Around, dict[str, list[Point]]] = {}
+    for spot in spots:
+        variants.setdefault(spot.drafter, {})[spot.own] = None
+    told = {drafter: _differing(list(found)) for drafter, found in variants.items()}
+    for spot in spots:
+        own = _panel_title(spot.own, told[spot.drafter])
+        label = f"{spot.drafter}: {own}" if own else spot.drafter
+        groups.setdefault(spot.panel, {}).setdefault(label, []).append(spot.point)
+    for panel, series in groups.items():
+        yield panel, _curves(series)
+
+
+def _n_points(series: Sequence[Series]) -> int:
+    return sum(len(one.points) for one in series)
 
 
 def _curves(series: dict[str, list[Point]]) -> tuple[Series, ...]:
@@ -157,14 +206,14 @@ def _curves(series: dict[str, list[Point]]) -> tuple[Series, ...]:
     )
 
 
-def _differing(rests: Sequence[tuple[tuple[str, Value], ...]]) -> set[str]:
-    """Axes along which panels differ."""
+def _differing(rests: Sequence[_Around]) -> set[str]:
+    """Axes along which panels, or the variants of a drafter, differ."""
     sets = [set(rest) for rest in rests]
     common = set.intersection(*sets)
     return {name for rest in sets for name, _value in rest - common}
 
 
-def _panel_title(rest: tuple[tuple[str, Value], ...], told: set[str]) -> str:
+def _panel_title(rest: _Around, told: set[str]) -> str:
     parts = (
         f"{name} {value:g}" if isinstance(value, int | float) else str(value)
         for name, value in rest
@@ -210,7 +259,7 @@ def _by_category(cells: Sequence[CellSummary]) -> Chart | None:
             x_label=_TITLES["draft-max"],
             is_share=False,
             panels=tuple(shown[:MOST_PANELS]),
-            n_left_out=max(0, len(shown) - MOST_PANELS),
+            n_left_out=sum(len(panel.series) for panel in shown[MOST_PANELS:]),
         )
     return _best_by_category(cells)
 

@@ -7,6 +7,7 @@ every line has a mark of its own as well. The background is opaque, for viewers 
 import math
 from collections.abc import Iterable, Sequence
 from io import BytesIO
+from textwrap import fill
 from typing import Any, Literal
 
 from matplotlib import rc_context, rcdefaults, rcParams
@@ -36,6 +37,10 @@ _STYLE: dict[Any, Any] = {
 }
 _PANEL_INCHES = (3.6, 3.3)
 _WIDE_INCHES = (7.2, 4.2)
+_LABEL_INCHES = 3.0
+"""Of the names of bars, which must leave the bars their room."""
+_PER_INCH, _TITLE_PER_INCH = 12.0, 8.5
+"""Letters of plain text, and of a title, which is larger and bold."""
 _COLUMNS = 3
 _FOUR, _FOUR_IN_A_ROW = 4, 2
 """Four panels look better in two rows of two."""
@@ -58,8 +63,14 @@ def draw(chart: Chart, kind: Kind) -> bytes:
     return page.getvalue()
 
 
+def _wrapped(text: str, inches: float, per_inch: float) -> str:
+    """Text in lines that fit; nothing of it is ever cut."""
+    return fill(text, max(1, int(inches * per_inch)), break_on_hyphens=False)
+
+
 def _figure(width: float, height: float, title: str) -> Figure:
     figure = Figure(figsize=(width, height), facecolor=_PAPER, layout="constrained")
+    title = _wrapped(title, width, _TITLE_PER_INCH)
     figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left")
     return figure
 
@@ -79,12 +90,12 @@ def _lines(chart: Lines) -> Figure:
         axes.set_visible(False)
     for row in found:
         row[0].set_ylabel("accepted of drafted" if chart.is_share else "speedup (off = 1)")
+    left_out = f"{chart.n_left_out} more in results.csv" if chart.n_left_out else ""
     if n_panels > 1:
-        _legend(figure, places[:n_panels])
+        _legend(figure, places[:n_panels], left_out)
     else:
         _labels(places[0], chart.panels[0].series, styles)
-    if chart.n_left_out:
-        figure.supxlabel(f"{chart.n_left_out} more in results.csv", fontsize=9)
+        figure.supxlabel(left_out, fontsize=9)
     return figure
 
 
@@ -98,7 +109,7 @@ def _styles(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
 
 
 def _panel(axes: Axes, panel: Panel, chart: Lines, styles: dict[str, tuple[str, str]]) -> None:
-    _prepare(axes, panel.title)
+    _prepare(axes, _wrapped(panel.title, _PANEL_INCHES[0] - 0.7, _PER_INCH))
     values = sorted({point.x for series in panel.series for point in series.points})
     is_wide = values[0] > 0 and values[-1] / values[0] >= _WIDE_RANGE
     if is_wide:
@@ -158,7 +169,7 @@ def _prepare(axes: Axes, title: str) -> None:
         axes.spines[side].set_visible(False)
 
 
-def _legend(figure: Figure, places: Sequence[Axes]) -> None:
+def _legend(figure: Figure, places: Sequence[Axes], note: str) -> None:
     handles: dict[str, Artist] = {}
     for axes in places:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -167,9 +178,18 @@ def _legend(figure: Figure, places: Sequence[Axes]) -> None:
         list(handles.values()),
         list(handles),
         loc="outside lower center",
-        ncols=min(4, len(handles)),
+        ncols=_columns(figure, handles),
         frameon=False,
+        title=note or None,
+        title_fontsize=9,
     )
+
+
+def _columns(figure: Figure, labels: Iterable[str]) -> int:
+    """As many as fit beside one another, marks included."""
+    letters = figure.get_figwidth() * _PER_INCH
+    names = list(labels)
+    return max(1, min(4, len(names), int(letters / (max(map(len, names)) + 8))))
 
 
 _LABEL_GAP = 0.058
@@ -210,7 +230,10 @@ def _apart(wanted: dict[str, float]) -> dict[str, float]:
 
 def _bars(chart: Bars) -> Figure:
     n_bars = len(chart.bars)
-    figure = _figure(_WIDE_INCHES[0], 1.1 + 0.42 * n_bars, chart.title)
+    labels = [_wrapped(bar.label, _LABEL_INCHES, _PER_INCH) for bar in chart.bars]
+    n_lines = max(label.count("\n") + 1 for label in labels)
+    per_bar = max(0.42, 0.2 * n_lines)
+    figure = _figure(_WIDE_INCHES[0], 1.3 + per_bar * n_bars, chart.title)
     axes = figure.subplots()
     _prepare(axes, "")
     axes.grid(visible=False, axis="y")
@@ -226,7 +249,7 @@ def _bars(chart: Bars) -> Figure:
         elinewidth=1.1,
         capsize=3,
     )
-    axes.set_yticks(heights, [bar.label for bar in chart.bars])
+    axes.set_yticks(heights, labels)
     axes.tick_params(axis="y", length=0)
     axes.axvline(1, color=_INK, linewidth=0.9)
     # The numbers beside the bars take room as well.
