@@ -103,7 +103,9 @@ def test_bench_measures_the_command_and_what_is_typed_wins(
 ) -> None:
     options = ["--from", f"{line} --temp 0.5", "--prompts", prompts, "-n", 12, "--json", "-"]
     assert spectui("bench", *options, "--draft-max", 5) == 0, spectui.err
-    config = json.loads(spectui.out)["config"]
+    document = json.loads(spectui.out)
+    assert document["notes"] == ["the command is measured without -np 4, --newfangled"]
+    config = document["config"]
     assert (config["draft_max"], config["draft_p_min"], config["temp"]) == (5, 0.33, 0.5)
 
 

@@ -24,7 +24,7 @@ from spectui.sweep.summary import (
     summarise,
 )
 from spectui.sweep.tables import remarks, sheets
-from tests.support.sweep import TASK, cell, failed, named, ngram_cell, off_cell, record
+from tests.support.sweep import PLACE, TASK, cell, failed, named, ngram_cell, off_cell, record
 
 SPEEDS = {2: 1.1, 4: 1.3, 8: 1.31, 16: 1.0}
 
@@ -230,3 +230,13 @@ def test_long_names_are_written_in_full(kind: str) -> None:
     text = draw(chart, "svg").decode()
     words = text.count("word")
     assert words >= 3 * 40 if kind == "bars" else words >= len(panels) * 40
+
+
+def test_files_tell_no_threads_where_the_machine_says_and_words_stand_left() -> None:
+    found = summaries(record(cell(2)), record(cell(2, place=replace(PLACE, threads=1))))
+    rows = list(csv.DictReader(StringIO(summary_csv(found))))
+    assert [row["threads"] for row in rows] == ["", "1"]
+    assert found[1].cell.place.text == "1 thread, KV f16"
+    marks = report("s", [], sheets(found), [], {}).splitlines()[5]
+    assert marks.startswith("| --- | ---: |")
+    assert marks.endswith("---: | --- |")

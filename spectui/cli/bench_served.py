@@ -16,6 +16,7 @@ from spectui.cli.served_session import (
 )
 from spectui.config import MODEL_KIND, Schedule, SpeculationConfig
 from spectui.errors import BadInputError
+from spectui.models.sizes import counted
 from spectui.served import Setup
 from spectui.served.decoding import ServerDecoding
 from spectui.served.models import ServedModel, look_at
@@ -114,7 +115,7 @@ def _draft(wanted: Wanted) -> ServedModel | None:
 def _plan(n_prompts: int, kinds: Kinds, *, keeps_both: bool) -> str:
     """How the servers take turns, and what that costs."""
     n_runs = kinds.n * kinds.repeats
-    times = f"{n_prompts} prompts{f' × {n_runs}' if n_runs > 1 else ''}"
+    times = f"{counted(n_prompts, 'prompt')}{f' × {n_runs}' if n_runs > 1 else ''}"
     if keeps_both:
         return f"{times}, two llama-servers that take turns"
     return (

@@ -1,6 +1,6 @@
 """What ``spectui bench`` does once its options are parsed."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import click
@@ -54,9 +54,10 @@ def bench(ctx: click.Context, parsed: dict[str, Any], kinds: Kinds) -> None:
     speculation, shared = take_drafting(rest)
     given = SharedOptions(**shared, temp=kinds.temps[0])
     check_drafting(given, speculation)
+    minded: tuple[str, ...] = ()
     if not backend.is_server:
         _check_engine(speculation)
-        mind_unmeasured(rest)
+        minded = mind_unmeasured(rest)
     options = with_preset_models(given, most_drafts=int(speculation.has_model))
     check_writable(options.json_path, options.input_files())
     prompts = read_prompts(options)
@@ -84,7 +85,7 @@ def bench(ctx: click.Context, parsed: dict[str, Any], kinds: Kinds) -> None:
         interrupts.hold()
     finally:
         progress.close()
-    report(run, options.json_path)
+    report(replace(run, notes=(*minded, *run.notes)), options.json_path)
     raise_ended(run.found, ended)
 
 

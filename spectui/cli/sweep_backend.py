@@ -9,6 +9,7 @@ from spectui.cli.progress import Progress
 from spectui.cli.served_session import keeps_off, open_fleet
 from spectui.cli.session import open_engine
 from spectui.cli.sweep_run import SweepRun
+from spectui.served import Setup
 from spectui.served.models import look_at
 from spectui.server.binary import ServerBinary
 from spectui.sweep.backend import Backend
@@ -37,6 +38,12 @@ def open_backend(run: SweepRun, progress: Progress) -> Iterator[Backend]:
         )
 
 
+def _name(setup: Setup) -> str:
+    if setup.draft is not None:
+        return f"the draft {setup.draft.path.name}"
+    return "speculation" if setup.speculation is None else setup.speculation.kind
+
+
 @contextmanager
 def _servers(run: SweepRun, binary: ServerBinary, progress: Progress) -> Iterator[Backend]:
     shared, keeps_both = run.request.shared, _keeps_both(run)
@@ -47,7 +54,7 @@ def _servers(run: SweepRun, binary: ServerBinary, progress: Progress) -> Iterato
         progress,
         keeps_off=keeps_both,
         timeout_s=run.request.timeout,
-        name=lambda setup: "speculation" if setup.speculation is None else setup.speculation.kind,
+        name=_name,
     ) as fleet:
         yield Served(
             fleet,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from spectui.errors import UsageError
+from spectui.models.sizes import counted
 from spectui.sweep.axes import OFF_KIND, Axes, owners
 from spectui.sweep.grid_file import Grid, find_grid
 
@@ -77,5 +78,7 @@ def _on_this_machine(axes: Axes, left_out: list[str]) -> Axes:
     usable = tuple(n for n in axes.threads if n <= most)
     if usable == axes.threads:
         return axes
-    left_out.append(f"more than {most} threads, which this machine does not have (-t takes any)")
+    left_out.append(
+        f"more than {counted(most, 'thread')}, which this machine does not have (-t takes any)"
+    )
     return msgspec.structs.replace(axes, threads=usable or (most,))

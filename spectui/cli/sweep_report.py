@@ -217,7 +217,7 @@ def _table(sheet: Sheet, kept: Sequence[int], *, is_narrow: bool) -> Table:
         is_name = index < sheet.n_names
         table.add_column(
             sheet.headings[index],
-            justify="left" if is_name else "right",
+            justify="left" if sheet.is_text(index) else "right",
             no_wrap=not is_name,
             # Numbers must not take all the room.
             min_width=_LEAST_NAME if is_name and is_narrow else None,

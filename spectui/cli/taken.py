@@ -92,8 +92,10 @@ def mind_defaults(speculation: SpeculationConfig, given: Mapping[str, object]) -
             complain(f"mind that the command gives no --{name}: today's default is {value}")
 
 
-def mind_unmeasured(parsed: Mapping[str, Any], *, done: str = "measured") -> None:
+def mind_unmeasured(parsed: Mapping[str, Any], *, done: str = "measured") -> tuple[str, ...]:
     """Say once what the command of ``--from`` asks for and does not get here.
+
+    Returns what was said, for the document.
 
     Args:
         parsed: options as click parsed them.
@@ -101,13 +103,16 @@ def mind_unmeasured(parsed: Mapping[str, Any], *, done: str = "measured") -> Non
     """
     found = taken()
     if found is None:
-        return
+        return ()
     takeover = found.takeover
     without = (*unmeasured((*takeover.elsewhere, *takeover.extra)),)
     parts = [f"without {', '.join(without)}"] if without else []
     parts += _chosen(found, parsed)
-    if parts:
-        complain(f"mind that the command is {done} {'; '.join(parts)}")
+    if not parts:
+        return ()
+    told = f"the command is {done} {'; '.join(parts)}"
+    complain(f"mind that {told}")
+    return (told,)
 
 
 def _chosen(found: Taken, parsed: Mapping[str, Any]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from spectui.config import SpeculationConfig
+from spectui.models.sizes import counted
 from spectui.tune.trials import Arm
 
 
@@ -19,7 +20,7 @@ class Place:
     def text(self) -> str:
         """For tables."""
         kinds = dict.fromkeys((self.cache_type_k, self.cache_type_v))
-        threads = f"{self.threads} threads, " if self.threads else ""
+        threads = f"{counted(self.threads, 'thread')}, " if self.threads else ""
         return f"{threads}KV {'/'.join(kinds)}"
 
 

@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 
-from spectui.sweep.cells import NamedCell, coordinates
+from spectui.sweep.cells import Cell, NamedCell, coordinates
 from spectui.sweep.record import PromptRun, VisitRecord, VisitState
 from spectui.sweep.summary import CellSummary, against_off
 
@@ -15,12 +15,17 @@ def results_csv(cells: Sequence[NamedCell], records: Iterable[VisitRecord]) -> s
     """A row per cell, prompt and repeat, and one for each repeat that failed."""
     names = {one.cell: one.name for one in cells}
     rows = [
-        {"cell": names[record.visit.cell], **coordinates(record.visit.cell), **row}
+        {"cell": names[record.visit.cell], **_place(record.visit.cell), **row}
         for record in records
         if record.visit.cell in names
         for row in _runs(record)
     ]
     return _written(rows)
+
+
+def _place(cell: Cell) -> _Row:
+    """Its coordinates; threads are none where there are as many as cores."""
+    return {**coordinates(cell), "threads": cell.place.threads or None}
 
 
 def _runs(record: VisitRecord) -> list[_Row]:
@@ -59,7 +64,7 @@ def _summary(one: CellSummary) -> _Row:
     found, speedup = one.totals, one.speedup
     return {
         "cell": one.named.name,
-        **coordinates(one.cell),
+        **_place(one.cell),
         "n_repeats": one.n_repeats,
         "n_prompts": None if speedup is None else speedup.n_prompts,
         "off_tokens_per_s": found.off_tokens_per_s,

@@ -31,7 +31,7 @@ def report(
 
 
 def _table(sheet: Sheet) -> str:
-    marks = ["---" if index < sheet.n_names else "---:" for index in range(len(sheet.headings))]
+    marks = ["---" if sheet.is_text(index) else "---:" for index in range(len(sheet.headings))]
     rows = [sheet.headings, marks, *sheet.rows]
     lines = ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
     return f"## {sheet.title}\n\n" + "\n".join(lines)

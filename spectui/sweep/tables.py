@@ -29,6 +29,12 @@ class Sheet:
     rows: tuple[tuple[str, ...], ...]
     n_names: int = 1
     """Columns at the left that hold names; the others hold numbers."""
+    n_words: int = 0
+    """Columns at the right that hold words."""
+
+    def is_text(self, column: int) -> bool:
+        """Whether a column, by its index, holds no numbers."""
+        return column < self.n_names or column >= len(self.headings) - self.n_words
 
 
 def sheets(summaries: Sequence[CellSummary]) -> tuple[Sheet, ...]:
@@ -49,7 +55,7 @@ def _cells(summaries: Sequence[CellSummary]) -> Sheet:
         (one.named.name, *(column(one.cell) for column in columns.values()), *_numbers(one))
         for one in summaries
     )
-    return Sheet(title="Cells", headings=headings, rows=tuple(rows))
+    return Sheet(title="Cells", headings=headings, rows=tuple(rows), n_words=1)
 
 
 def _numbers(one: CellSummary) -> tuple[str, ...]:
