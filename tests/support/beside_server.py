@@ -10,8 +10,8 @@ from spectui.server import LlamaServer
 
 # One thread: where cores are shared, two spend their time waiting for each other.
 CONTEXT = ContextOptions(ctx_size=2048, threads=1)
-N_PREDICT = 32
-PROMPTS = builtin_suite()[:4]
+N_PREDICT = 24
+PROMPTS = builtin_suite()[:3]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
