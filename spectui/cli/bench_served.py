@@ -19,6 +19,7 @@ from spectui.errors import BadInputError
 from spectui.models.sizes import counted
 from spectui.served import Setup
 from spectui.served.decoding import ServerDecoding
+from spectui.served.memory import remembers
 from spectui.served.models import ServedModel, look_at
 
 
@@ -82,7 +83,7 @@ def bench_served(
         alteration=target.alteration,
         found=found,
         is_sweep=kinds.n > 1,
-        notes=(REMEMBERS,) if speculation.ngrams else (),
+        notes=(REMEMBERS,) if remembers(speculation) else (),
     )
     return run, ended
 

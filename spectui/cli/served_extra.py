@@ -1,4 +1,4 @@
-"""Layers that an existing command leaves to its server, which puts as many on the GPU as fit."""
+"""The arguments of an existing command for a server that is started in its place."""
 
 import click
 from click.core import ParameterSource
