@@ -13,6 +13,7 @@ from spectui.cli.progress import words
 from spectui.cli.sweep_request import plain_defaults
 from spectui.models.sizes import counted
 from spectui.monitor.machine import Machine
+from spectui.served.memory import remembers
 from spectui.sweep.cells import Cell, NamedCell
 from spectui.sweep.expand import expand
 from spectui.sweep.grid_file import Grid
@@ -184,8 +185,7 @@ def all_remarks(result: SweepResult) -> tuple[str, ...]:
     left_out = (f"Left out: {'; '.join(result.left_out)}.",) if result.left_out else ()
     told = (*remarks(result.summaries), *left_out)
     speculations = [one.cell.speculation for one in result.summaries]
-    has_ngrams = any(one is not None and one.ngrams for one in speculations)
-    if result.backend["backend"] == "server" and has_ngrams:
+    if result.backend["backend"] == "server" and any(map(remembers, speculations)):
         return (*told, f"Mind that {REMEMBERS}.")
     return told
 

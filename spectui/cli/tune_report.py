@@ -21,6 +21,7 @@ from spectui.cli.tune_served import Served
 from spectui.config import Schedule
 from spectui.export import Dialect
 from spectui.served import Setup
+from spectui.served.memory import remembers
 from spectui.served.models import ServedModel
 from spectui.speculative.mtp import effective_schedule
 from spectui.tune.categories import judge_profiles, per_category
@@ -147,7 +148,7 @@ def _summary(result: TuneResult, findings: Findings, schedule: Schedule, run: Tu
     off = [one for one in result.trials if one.arm.is_off]
     if any(score.n_drafted for one in off for score in one.prompts):
         lines.append(f"NOTE: {DRAFTS_ALONE}.")
-    if is_served and result.best and result.best.speculation and result.best.speculation.ngrams:
+    if is_served and result.best is not None and remembers(result.best.speculation):
         lines.append(f"NOTE: {REMEMBERS}.")
     notes = (*findings.conditions.notes, *_time_notes(result.spent, interrupted=result.interrupted))
     lines += [f"NOTE: {note}" for note in notes]
