@@ -25,6 +25,7 @@ from spectui.errors import ServerError
 from spectui.monitor.machine import Machine
 from spectui.served import Fleet, Setup
 from spectui.served.decoding import ServerDecoding
+from spectui.served.memory import remembers
 from spectui.served.results import result_of
 from spectui.server import Completion
 from spectui.server.binary import examine
@@ -310,3 +311,23 @@ def test_studies_of_other_binaries_are_others() -> None:
     found = [digest(**one), *(digest(**{**one, name: "other"}) for name in one)]
     assert len(set(found)) == len(found)
     assert digest(**one) == found[0]
+
+
+@pytest.mark.parametrize(
+    ("speculation", "is_one"),
+    [
+        (None, False),
+        (SpeculationConfig(draft_max=4), False),
+        (SpeculationConfig(ngram=NgramConfig(kind=NgramKind.SIMPLE)), False),
+        (SpeculationConfig(ngram=NgramConfig(kind=NgramKind.MOD)), True),
+        (
+            SpeculationConfig().after([SpeculationConfig(ngram=NgramConfig(kind=NgramKind.MAP_K))]),
+            True,
+        ),
+    ],
+    ids=["off", "model", "ngram-simple", "ngram-mod", "ngram-map-k ahead of a model"],
+)
+def test_drafters_that_remember_requests(
+    speculation: SpeculationConfig | None, *, is_one: bool
+) -> None:
+    assert remembers(speculation) is is_one
