@@ -155,14 +155,18 @@ def test_an_existing_command_is_verified_with_its_own_arguments(
 
 
 def test_exact_numbers(
-    verify: Verify, spectui: Spectui, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    verify: Verify,
+    spectui: Spectui,
+    tiny: TinyPath,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("spectui.cli.serving.llama_cpp_commit", lambda: None)
     assert verify(write_server(tmp_path / "llama-server"), *ALONE, "--quiet") == 0, spectui.err
     assert spectui.out == (
         "delivered: +25 % (+25 to +25); nothing was promised\n"
-        "setting: tiny-1: max 3, min 0, p_min 0.00\n"
+        f"setting: {tiny(CLOSE_DRAFT).stem}: max 3, min 0, p_min 0.00\n"
         "\n"
         "                         promised     delivered\n"
         "off, tokens/s                   –        100.00\n"

@@ -216,6 +216,32 @@ def test_costs_never_fall_to_nothing_towards_an_empty_context() -> None:
     assert (costs.prices(4).at(10).batch > 0).all()
 
 
+@given(seed=st.integers(0, 2**32 - 1), slower=st.sampled_from([1.0, 3.0, 20.0]))
+def test_nothing_costs_less_than_nothing_however_unsteady_the_machine(
+    seed: int, slower: float
+) -> None:
+    """Growth is taken from a machine that slowed down when contexts had become deep."""
+    dice = random.Random(seed)  # noqa: S311 - a test needs no secrets
+
+    def unsteady(one: Observed) -> Observed:
+        busy = slower if one.n_past > 700 and dice.random() < 0.7 else 1.0
+        level = busy * math.exp(dice.gauss(0, 0.3))
+        times = replace(one.round.times, verify_s=level * one.round.times.verify_s)
+        return replace(one, round=replace(one.round, times=times))
+
+    depths = [dice.randrange(1200) for _ in range(5)]
+    off = [
+        ObservedOff(group=group, n_past=dice.randrange(1200), token_s=dice.uniform(0.02, 0.2))
+        for group in range(5)
+    ]
+    some = [unsteady(one) for one in rounds([1.0] * 5, depths)]
+    costs = fit_costs(Probed(observed=some, off=off))
+    for at in (costs, costs.at(0), costs.at(4000)):
+        assert min(*at.verify_s, at.off_s) > 0
+        assert min(*at.again_s, at.step_s) >= 0
+    assert min(costs.token_s, costs.fixed_s, costs.rollback_s, costs.rollback_token_s) >= 0
+
+
 def test_a_slow_round_counts_as_in_a_sum() -> None:
     def sometimes_slow(index: int, one: Observed) -> Observed:
         slow = replace(one.round.times, verify_s=1.4 * one.round.times.verify_s)

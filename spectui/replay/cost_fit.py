@@ -31,6 +31,8 @@ _MAX_COMPARED = 256
 """Rounds of one length that are compared with each other for growth."""
 _MAX_GROWN = 0.9
 """Share of a cost that may be due to the context: something is left of it without one."""
+_LEAST_FLAT = 0.25
+"""Share of one round's cost that is never due to its depth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,10 +114,10 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
         rollback_s=rollback_s / level,
         rollback_token_s=rollback_token_s / level,
         off_s=0.0,
-        off_growth_s=float(along(verify.lengths, verify.growth_s, np.zeros(1))[0]),
+        off_growth_s=0.0,
         spread=verify.spread,
     )
-    return _bounded(_with_off(_levelled(costs, observed, verify), whole.off, verify))
+    return _with_off(_levelled(_bounded(costs), observed, verify), whole.off, verify)
 
 
 def _levelled(costs: Costs, observed: Sequence[Observed], verify: "_Curve") -> Costs:
@@ -159,13 +161,14 @@ def _modelled_s(observed: Observed, prices: Prices) -> float:
 
 
 def _with_off(costs: Costs, off: Sequence[ObservedOff], verify: "_Curve") -> Costs:
-    """Costs with those of the target alone."""
-    growth_s, n_past = costs.off_growth_s, costs.n_past
+    """Costs with those of the target alone, which grow as a round that drafts nothing does."""
+    growth_s = float(along(verify.lengths, verify.growth_s, np.zeros(1))[0])
+    token_s = np.array([one.token_s for one in off])
+    more = np.array([one.n_past - costs.n_past for one in off])
+    levels = np.array([verify.level(one.group) for one in off])
     # As robust as the level of the rounds, which it is compared with.
-    seconds = [
-        (one.token_s - growth_s * (one.n_past - n_past)) / verify.level(one.group) for one in off
-    ]
-    return _at_most_a_round(replace(costs, off_s=_mean(seconds)))
+    off_s = _mean(_flat(token_s, growth_s * more) / levels)
+    return _bounded(_at_most_a_round(replace(costs, off_s=off_s, off_growth_s=growth_s)))
 
 
 def _at_most_a_round(costs: Costs) -> Costs:
@@ -196,6 +199,15 @@ def _bounded(costs: Costs) -> Costs:
         step_growth_s=bounded(costs.step_growth_s, costs.step_s),
         off_growth_s=bounded(costs.off_growth_s, costs.off_s),
     )
+
+
+def _flat(seconds: Vector, grown_s: Vector) -> Vector:
+    """Seconds without what their depth has added.
+
+    Growth that was seen too large must not leave less than nothing of a deep round.
+    """
+    flat: Vector = np.maximum(seconds - grown_s, seconds * _LEAST_FLAT)
+    return flat
 
 
 def _chain_costs(observed: Sequence[Observed], n_past: float) -> tuple[float, float, float]:
@@ -251,8 +263,7 @@ class _Curve:
         lengths, row = np.unique([o.round.n_drafted for o in observed], return_inverse=True)
         groups, column = np.unique([o.group for o in observed], return_inverse=True)
         growth_s = _growth_by_length(lengths, row, more, values)
-        # Growth that was seen too large must not leave less than nothing of a deep round.
-        flat = np.maximum(values - growth_s[row] * more, values / 4)
+        flat = _flat(values, growth_s[row] * more)
         levels = _levels(np.log(flat), row, column)
         weights = np.bincount(row).astype(float)
         means = _means(flat / np.exp(levels[column]), row, len(lengths))
