@@ -49,6 +49,7 @@ from spectui.sessions import (
 from spectui.sessions import Session as StoredSession
 from spectui.settings import Settings
 from spectui.tui.backstage import Backstage
+from spectui.tui.key_order import KeyHandled
 from spectui.tui.mailbox import Mailbox
 from spectui.tui.messages import DemoBuilding, DemoBuilt, EventsArrived, MonitorFailed, StartFailed
 from spectui.tui.panels import Panels
@@ -561,6 +562,20 @@ def test_keys_go_on_over_screens_that_do_not_open_and_that_close_at_once() -> No
     cockpit.run(scenario)
 
 
+def test_a_late_word_of_an_earlier_key_lets_no_later_key_overtake() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        burst(cockpit, "f8")
+        # Of a key whose widget was given up, since it went with its screen.
+        cockpit.app.post_message(KeyHandled())
+        burst(cockpit, "escape", "c")
+        await settled(pilot, lambda: cockpit.app.live.query_one(PromptBox).text == "c")
+
+    cockpit.run(scenario)
+
+
 def test_a_draft_switched_off_during_an_answer_is_told_to_be_the_next_ones() -> None:
     cockpit = Cockpit()
 
@@ -594,20 +609,31 @@ def test_drafts_may_be_as_long_as_the_pair_was_loaded_for() -> None:
     cockpit.run(scenario)
 
 
+def baseline_commands(cockpit: Cockpit) -> list[SystemCommand]:
+    offered = cockpit.app.get_system_commands(cockpit.app.screen)
+    return [command for command in offered if "baseline" in command.title]
+
+
 def test_the_baseline_is_measured_again_on_demand() -> None:
     cockpit = Cockpit()
 
     async def scenario(pilot: Pilot[None]) -> None:
-        def offered() -> list[SystemCommand]:
-            found = cockpit.app.get_system_commands(cockpit.app.screen)
-            return [command for command in found if "baseline" in command.title]
-
-        assert offered() == []
         await ready(cockpit, pilot)
-        (command,) = offered()
+        (command,) = baseline_commands(cockpit)
         command.callback()
         assert cockpit.script.names().count("measure_baseline") == 2
 
+    cockpit.run(scenario)
+
+
+def test_there_is_no_baseline_to_measure_before_a_target_is_loaded() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: cockpit.app.live.activity is Activity.STARTING)
+        assert baseline_commands(cockpit) == []
+
+    cockpit.backstage.starts = False
     cockpit.run(scenario)
 
 

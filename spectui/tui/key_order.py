@@ -40,6 +40,8 @@ class OrderedApp(App[ReturnType]):
         self._waiting: deque[Key | Paste] = deque()
         self._handling: Widget | None = None
         """Has got the last key, or what follows it, and has not told yet that it was handled."""
+        self._follower: KeyHandled | None = None
+        """What follows it. Others belong to keys whose widget was given up: they come too late."""
         self._looks_again = False
 
     async def on_event(self, event: Event) -> None:
@@ -52,6 +54,8 @@ class OrderedApp(App[ReturnType]):
 
     async def on_key_handled(self, message: KeyHandled) -> None:
         """Go on with the next key, once the screen that has the keys now has handled the last."""
+        if message is not self._follower:
+            return
         if self.screen_stack and message.through is not self.screen:
             # A screen that was just opened handles this when it is mounted and has its focus.
             self._follow(self.screen, KeyHandled(self.screen))
@@ -77,6 +81,7 @@ class OrderedApp(App[ReturnType]):
         await self._pass_on()
 
     def _follow(self, target: Widget, message: KeyHandled) -> None:
+        self._follower = message
         self._handling = target if target.post_message(message) else None
 
     @property
