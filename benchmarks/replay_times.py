@@ -45,60 +45,24 @@ _PROBE_EVERY = 4
 
 def main() -> None:
     """Compare and write ``results/replay_times.json``."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--target", type=DemoModel, default=DemoModel.DENSE)
-    parser.add_argument("--schedule", type=Schedule, default=Schedule.SERVER)
-    parser.add_argument("--settings", type=int, default=20)
-    parser.add_argument("--prompts", type=int, default=8)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--n-predict", type=int, default=48)
-    arguments = parser.parse_args()
-    schedule = arguments.schedule
+    arguments = parsed()
     with Engine() as engine:
-        target, draft = demo_pair(arguments.target)
-        loaded = engine.load_target(target, CONTEXT, max_draft=DEPTH)
-        engine.load_draft(draft)
-        workload = tokenize(
-            engine,
-            builtin_suite()[:: 24 // arguments.prompts],
-            n_predict=arguments.n_predict,
-            sampling=SamplingConfig(),
-            n_ctx=loaded.n_ctx,
-        )
-        tracing = Tracer(
-            engine,
-            workload,
-            Loader(engine, [Candidate(name=DRAFT, options=draft, loaded=None)]),
-            depth=DEPTH,
-            n_ctx=loaded.n_ctx,
-            rollback=loaded.rollback,
-            schedule=schedule,
-            on_event=lambda event: print(type(event).__name__, file=sys.stderr),
-        ).run()
+        workload, tracing = record(engine, arguments)
         before = predict(tracing, tracing.costs[DRAFT])
         chosen = choose(before, arguments.settings)
-        runs, costs = measure(engine, workload, schedule, chosen, arguments.repeats)
+        runs, costs = measure(engine, workload, arguments.schedule, chosen, arguments.repeats)
     predicted = predict(tracing, costs)
     rows = [told(config, runs, predicted, before) for config in chosen]
-    errors = [abs(row["error"]) for row in rows]
     write_results(
         "replay_times",
         {
             "target": str(arguments.target),
-            "schedule": str(schedule),
+            "schedule": str(arguments.schedule),
             "n_settings": len(rows),
             "n_prompts": len(workload.items),
             "n_predict": arguments.n_predict,
             "n_repeats": arguments.repeats,
-            "median_error": statistics.median(errors),
-            "p90_error": statistics.quantiles(errors, n=10)[-1],
-            "median_signed_error": statistics.median(row["error"] for row in rows),
-            "kendall_tau": kendall(column(rows, "measured"), column(rows, "predicted")),
-            "kendall_tau_between_repeats": between_repeats(rows),
-            "with_costs_of_minutes_before": {
-                "median_error": statistics.median(abs(row["error_before"]) for row in rows),
-                "kendall_tau": kendall(column(rows, "measured"), column(rows, "predicted_before")),
-            },
+            **agreement(rows),
             "baseline_s": tracing.baseline_s,
             "draft_s": tracing.draft_s,
             "spread": costs.spread,
@@ -107,6 +71,60 @@ def main() -> None:
             "rows": rows,
         },
     )
+
+
+def parsed() -> argparse.Namespace:
+    """What was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", type=DemoModel, default=DemoModel.DENSE)
+    parser.add_argument("--schedule", type=Schedule, default=Schedule.SERVER)
+    parser.add_argument("--settings", type=int, default=20)
+    parser.add_argument("--prompts", type=int, default=8)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--n-predict", type=int, default=48)
+    return parser.parse_args()
+
+
+def record(engine: Engine, arguments: argparse.Namespace) -> tuple[Workload, Tracing]:
+    """Load the pair, and record the draft on some prompts of the suite."""
+    target, draft = demo_pair(arguments.target)
+    loaded = engine.load_target(target, CONTEXT, max_draft=DEPTH)
+    engine.load_draft(draft)
+    workload = tokenize(
+        engine,
+        builtin_suite()[:: 24 // arguments.prompts],
+        n_predict=arguments.n_predict,
+        sampling=SamplingConfig(),
+        n_ctx=loaded.n_ctx,
+    )
+    tracer = Tracer(
+        engine,
+        workload,
+        Loader(engine, [Candidate(name=DRAFT, options=draft, loaded=None)]),
+        depth=DEPTH,
+        n_ctx=loaded.n_ctx,
+        rollback=loaded.rollback,
+        schedule=arguments.schedule,
+        on_event=lambda event: print(type(event).__name__, file=sys.stderr),
+    )
+    return workload, tracer.run()
+
+
+def agreement(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """How far predictions are off, and whether they order the settings as they were measured."""
+    errors = [abs(row["error"]) for row in rows]
+    measured = column(rows, "measured")
+    return {
+        "median_error": statistics.median(errors),
+        "p90_error": statistics.quantiles(errors, n=10)[-1],
+        "median_signed_error": statistics.median(row["error"] for row in rows),
+        "kendall_tau": kendall(measured, column(rows, "predicted")),
+        "kendall_tau_between_repeats": between_repeats(rows),
+        "with_costs_of_minutes_before": {
+            "median_error": statistics.median(abs(row["error_before"]) for row in rows),
+            "kendall_tau": kendall(measured, column(rows, "predicted_before")),
+        },
+    }
 
 
 def predict(tracing: Tracing, costs: Costs) -> dict[SpeculationConfig, float]:

@@ -15,7 +15,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -36,9 +36,12 @@ from spectui.tune.candidates import Candidate
 from spectui.tune.forecast import Forecaster
 from spectui.tune.loading import Loader
 from spectui.tune.measurement import Measurer
-from spectui.tune.search import Limits, Search, TuneResult
+from spectui.tune.result import TuneResult
+from spectui.tune.search import Search
+from spectui.tune.setup import Limits
 from spectui.tune.space import OLD_DEFAULTS, SERVER_DEFAULTS, SearchSpace, longest_draft
-from spectui.tune.study import Sampler, TuningStudy
+from spectui.tune.studies.samplers import Sampler
+from spectui.tune.studies.study import TuningStudy
 from spectui.tune.workload import WorkItem, Workload, tokenize
 
 GRID = [
@@ -83,13 +86,7 @@ class Job:
 
 def main() -> None:
     """Measure and write ``results/tuning_regret_<target>.json``."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--target", type=DemoModel, default=DemoModel.DENSE)
-    parser.add_argument("--prompts", type=int, default=8)
-    parser.add_argument("--n-predict", type=int, default=48)
-    parser.add_argument("--grid", type=Path, help="JSON lines: what is there is not measured again")
-    parser.add_argument("--share", type=float, default=1 / 8, help="of the grid's time")
-    arguments = parser.parse_args()
+    arguments = parsed()
     target, draft = demo_pair(arguments.target)
     with tempfile.TemporaryDirectory() as folder:
         workload = prepare(target, arguments.n_predict)
@@ -107,18 +104,8 @@ def main() -> None:
             name: tune(job, workload, budget_s, forecasting=forecasting)
             for name, forecasting in (("spectui", True), ("tpe", False))
         }
-        best = sorted(grid, key=lambda row: -row["speedup"])[:_TOP]
-        finals: dict[str, SpeculationConfig | None] = {
-            "off": None,
-            "defaults": SERVER_DEFAULTS,
-            "old defaults": OLD_DEFAULTS,
-            **{
-                f"grid {rank}": msgspec.convert(row["config"], SpeculationConfig)
-                for rank, row in enumerate(best)
-            },
-            **{name: chosen(result) for name, (result, _wall_s) in results.items()},
-        }
-        duel = measure_together(job, finals)
+        found = {name: chosen(result) for name, (result, _wall_s) in results.items()}
+        duel = measure_together(job, finals(grid, found))
     top = max(duel[f"grid {rank}"] for rank in range(_TOP))
     write_results(
         f"tuning_regret_{arguments.target}",
@@ -134,6 +121,34 @@ def main() -> None:
             "grid": grid,
         },
     )
+
+
+def parsed() -> argparse.Namespace:
+    """What was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", type=DemoModel, default=DemoModel.DENSE)
+    parser.add_argument("--prompts", type=int, default=8)
+    parser.add_argument("--n-predict", type=int, default=48)
+    parser.add_argument("--grid", type=Path, help="JSON lines: what is there is not measured again")
+    parser.add_argument("--share", type=float, default=1 / 8, help="of the grid's time")
+    return parser.parse_args()
+
+
+def finals(
+    grid: Sequence[dict[str, Any]], found: Mapping[str, SpeculationConfig | None]
+) -> dict[str, SpeculationConfig | None]:
+    """Settings that are measured once more: the best of the grid, the defaults, what was found."""
+    best = sorted(grid, key=lambda row: -row["speedup"])[:_TOP]
+    return {
+        "off": None,
+        "defaults": SERVER_DEFAULTS,
+        "old defaults": OLD_DEFAULTS,
+        **{
+            f"grid {rank}": msgspec.convert(row["config"], SpeculationConfig)
+            for rank, row in enumerate(best)
+        },
+        **found,
+    }
 
 
 def prepare(target: ModelOptions, n_predict: int) -> Workload:

@@ -36,6 +36,10 @@ class ServerError(SpectuiError):
     exit_code = 5
 
 
+class HopelessError(ServerError):
+    """Nothing can be measured with a llama-server, whatever the setting."""
+
+
 class CancelledError(SpectuiError):
     """The user stopped the operation; what was measured so far is kept."""
 

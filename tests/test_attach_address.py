@@ -23,6 +23,16 @@ from spectui.server.attached.address import Address, parse_address
         ("https://gpu.example:8443/llama/", "https://gpu.example:8443/llama"),
         ("box:8080/llama", "http://box:8080/llama"),
         ("my_box:8080", "http://my_box:8080"),
+        ("box:80/v1/chat/completions", "http://box"),
+        ("box:80/llama/v1/chat/completions/", "http://box/llama"),
+        ("box:80/v1/models", "http://box"),
+        ("box:80/health", "http://box"),
+        ("box:80/slots/0", "http://box"),
+        ("box:80/completion/health", "http://box/completion"),
+        # They may be prefixes of a server's own.
+        ("box:80/v1", "http://box/v1"),
+        ("box:80/embeddings", "http://box/embeddings"),
+        ("box:80/my-health", "http://box/my-health"),
     ],
 )
 def test_forms_that_are_taken(text: str, url: str) -> None:

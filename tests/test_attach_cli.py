@@ -16,6 +16,7 @@ from tests.support.attached import (
     PROPS,
     SLOTS,
     Handler,
+    Play,
     Script,
     error,
     metrics_text,
@@ -247,7 +248,37 @@ def test_the_key_is_typed_unseen(script: Script, tmp_path: Path) -> None:
         assert "sesame" not in written
 
 
-def test_a_router_shows_what_it_could_run(spectui: Spectui, script: Script) -> None:
-    script.plays["/props"] = page({**PROPS, "role": "router"})
-    assert spectui("attach", script.address, "--once", "--interval", "0", "--json", "-") == 0
-    assert "with --model: Qwen3-8B" in document(spectui)["slots_reason"]
+ROUTER = {**PROPS, "role": "router"}
+
+
+def listed(*names: str, loaded: int = 0) -> Play:
+    states = ["loaded"] * loaded + ["unloaded"] * (len(names) - loaded)
+    data = [{"id": n, "status": {"value": s}} for n, s in zip(names, states, strict=True)]
+    return page({"data": data})
+
+
+@pytest.mark.parametrize(
+    ("models", "told"),
+    [
+        (listed("qwen", "gemma", loaded=1), "with --model: qwen (loaded), gemma\n"),
+        (listed(*map(str, range(15))), "with --model: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 3"),
+        (listed(), "is a router without models; give the address of a server that runs one\n"),
+        (error(500, "out of order"), "does not list its models (/v1/models was answered with"),
+    ],
+    ids=["two", "many", "none", "unlisted"],
+)
+@pytest.mark.parametrize("options", [("--once", "--json", "-"), ()], ids=["once", "screen"])
+def test_of_a_router_a_model_has_to_be_chosen(
+    spectui: Spectui, script: Script, models: Play, told: str, options: tuple[str, ...]
+) -> None:
+    script.plays |= {"/props": page(ROUTER), "/v1/models": models}
+    assert spectui("attach", script.address, *options) == 2
+    assert f"error: http://{script.address} is a router" in spectui.err
+    assert told in spectui.err
+    assert spectui.out == ""
+
+
+def test_a_model_of_a_router_is_shown(spectui: Spectui, script: Script) -> None:
+    script.plays["/v1/models"] = listed("qwen", "gemma", loaded=1)
+    assert spectui("attach", script.address, "--once", "--interval", 0, "--model", "qwen") == 0
+    assert "Qwen3-8B" in spectui.out

@@ -76,7 +76,8 @@ def test_samples_come_in_turn() -> None:
     assert all(isinstance(each, ServerSample) for each in samples)
     times = [each.time_s for each in samples]
     assert times == sorted(times)
-    assert script.most_at_once == 1
+    # Of a server at work, /metrics and /slots are asked for together.
+    assert script.most_at_once <= 2
 
 
 def test_it_reconnects_when_the_server_is_back() -> None:

@@ -21,12 +21,14 @@ from spectui.server.attached.sample import (
     Counters,
     DraftCounts,
     Failure,
+    SlotSample,
     Trouble,
     WaitingSample,
     Whereabouts,
 )
 from spectui.server.attached.state import AttachState, SlotPhase, Work
 from spectui.server.attached.tracker import Tracker
+from spectui.server.attached.trouble_text import sentence_of, waiting_for
 from tests.support.attached import (
     COUNTERS,
     DRAFTS,
@@ -417,3 +419,32 @@ def test_a_server_that_fell_asleep_still_does_not_speculate() -> None:
     awake = tracker.state().drafts.reason
     tracker.add(sample(1.0, counters=quiet, slots="the server sleeps"))
     assert tracker.state().drafts.reason == awake == "this server does not speculate"
+
+
+@pytest.mark.parametrize("drafts", [NO_DRAFTS, None], ids=["none drafted", "none counted"])
+@pytest.mark.parametrize("slots", [(replace(slot(), speculates=False),), "/slots is off"])
+def test_nothing_is_said_of_a_server_that_tells_nothing_any_more(
+    drafts: DraftCounts | None, slots: tuple[SlotSample, ...] | str
+) -> None:
+    quiet = replace(COUNTERS, drafts=drafts, n_processing=0)
+    tracker = Tracker(URL)
+    tracker.add(sample(0.0, counters=quiet, slots=slots))
+    tracker.add(lost(1.0, Failure(trouble=Trouble.LOCKED, reason="it is so")))
+    assert tracker.state().drafts.reason == "the server tells nothing without its API key"
+    tracker.add(WaitingSample(time_s=2.0, waited_s=3.0))
+    assert tracker.state().drafts.reason == "the server tells nothing without its API key"
+
+
+def test_another_server_is_not_taken_for_the_one_before() -> None:
+    quiet = replace(COUNTERS, drafts=NO_DRAFTS, n_processing=0)
+    first = sample(0.0, counters=quiet, slots=(replace(slot(), speculates=False),))
+    anew = replace(quiet, started="later")
+    for between in ((), (lost(0.5),)):
+        state = tracked(first, *between, sample(1.0, counters=anew, slots="/slots is off"))
+        assert state.drafts.reason == "nothing was drafted since the server was started"
+
+
+def test_a_screen_says_how_a_key_is_given() -> None:
+    locked = Failure(trouble=Trouble.LOCKED, reason="http://box wants an API key")
+    assert "quit and attach again" in waiting_for(locked)
+    assert "SPECTUI_API_KEY" in sentence_of(locked)

@@ -171,9 +171,11 @@ def test_tune_says_what_was_replayed_and_what_was_measured(
     document = json.loads(spectui.out)
     assert {trial["source"] for trial in document["trials"]} == {"measured"}
     assert document["forecasts"][0]["source"] == "replayed"
-    # What looks best in the forecast comes right after off.
-    best = next(one for one in document["forecasts"] if one["n_drafted"])
-    assert document["trials"][1]["params"] == best["params"]
+    # What looks best in the forecast, or as good and more even, comes right after off.
+    speedups = [one["speedup"] for one in document["forecasts"] if one["n_drafted"]]
+    first = document["trials"][1]["params"]
+    forecast = next(one for one in document["forecasts"] if one["params"] == first)
+    assert forecast["speedup"] >= 0.97 * max(speedups)
     assert document["n_replayed"] > len(document["forecasts"])
     assert "replayed" in spectui.err
 
@@ -648,10 +650,11 @@ def test_bench_says_that_a_speedup_without_drafts_is_noise(
 ) -> None:
     drafts = ["--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", 40]
     options = [*pair[:2], *pair[4:], "--prompts", prompts, *drafts, "--quiet"]
-    said = "nothing was drafted, so that every round was the target's own, and the speedup is the"
+    said = "nothing was drafted, so that every round was the target's own: a gain is the machine's"
     assert spectui("bench", *options, "--json", "-") == 0, spectui.err
     document = json.loads(spectui.out)
     assert document["speculative"]["n_drafted"] == 0
+    assert document["speedup_at_most"] == 1
     assert "prompt_length" not in document["config"]
     assert spectui("bench", *options) == 0, spectui.err
     assert f"NOTE: {said}" in spectui.out

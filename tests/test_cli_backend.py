@@ -1,56 +1,26 @@
 """``--backend server``: real llama-servers on tiny models, and scripted ones."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
+from spectui.paths import data_dir
 from spectui.server import LlamaServer
 from tests.support.binaries import IK, LEGACY
-from tests.support.cli import Spectui
+from tests.support.cli import Run, Spectui, assert_failed
 from tests.support.eagle3 import write_eagle3
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
-from tests.support.scripted_server import LAST_WORDS, write_server
+from tests.support.program import end, said_until, spawn
+from tests.support.scripted_server import LAST_WORDS, MISSTARTED, write_server
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+pytestmark = pytest.mark.usefixtures("no_process_is_left")
 
-_SOON_S = 20.0
 _TOGETHER = ("--backend", "server", "--keep-both")
-
-
-@pytest.fixture(autouse=True)
-def _no_process_is_left() -> Iterator[None]:
-    before = psutil.Process().children(recursive=True)
-    yield
-    assert [p for p in psutil.Process().children(recursive=True) if p not in before] == []
-
-
-@pytest.fixture
-def run(spectui: Spectui, pair: list[object], prompts: Path) -> "Run":
-    return Run(spectui, [*pair, "--prompts", prompts])
-
-
-class Run:
-    """Runs a command on a tiny pair."""
-
-    def __init__(self, spectui: Spectui, options: list[object]) -> None:
-        self._spectui = spectui
-        self._options = options
-
-    def __call__(self, command: str, *more: object) -> int:
-        return self._spectui(command, *self._options, *more)
-
-    def document(self, command: str, *more: object) -> dict[str, Any]:
-        assert self(command, "--json", "-", *more) == 0, self._spectui.err
-        document: dict[str, Any] = json.loads(self._spectui.out)
-        return document
 
 
 def counts(document: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -76,6 +46,8 @@ def test_a_server_counts_what_the_engine_counts(
         assert found["speculative"][name] is None
         assert "does not tell" in found["speculative"][f"{name}_reason"]
     assert found["lossless"] is True
+    for model in ("target", "draft"):
+        assert found[model]["size_bytes"] == here[model]["size_bytes"] > 0
     assert found["target"]["arch"] == "llama"
     assert "--spec-type" in found["server"]["arguments"]["on"]
     assert "--spec-type" not in found["server"]["arguments"]["off"]
@@ -160,7 +132,7 @@ def test_a_running_server_is_measured_as_it_stands(
     assert spectui("bench", *options, "--baseline-url", url) == 2
     assert "would be compared with itself" in spectui.err
     other = url.replace("127.0.0.1", "localhost")
-    assert spectui("bench", *options, "--baseline-url", other) == 2
+    assert spectui("bench", *options, "--baseline-url", other) == 5
     assert "the server of --baseline-url drafts as well" in spectui.err
     assert spectui("bench", *options, "-n", 300) == 3
     assert "start the server with a larger context, lower -n or leave it out" in spectui.err
@@ -239,14 +211,7 @@ def test_a_server_that_fails_ends_a_bench_with_what_was_measured(
     patience = ("--timeout", "4s") if manner in {"never ready", "hangs"} else ()
     options = (*_TOGETHER, "--server-bin", binary, *patience, "--json", out)
     assert run("bench", *options) == 5, spectui.err
-    assert message in spectui.err
-    assert LAST_WORDS in spectui.err
-    assert out.exists() is (shown > 0)
-    if shown:
-        document = json.loads(out.read_text())
-        assert document["interrupted"] is False
-        assert message in document["error"]
-        assert [one["id"] for one in document["prompts"]] == ["a", "b"][:shown]
+    assert_failed(spectui, out, message=message, shown=shown)
 
 
 def test_a_setting_whose_server_fails_is_a_failed_trial_and_three_end_the_search(
@@ -344,24 +309,38 @@ def test_an_interrupt_shows_what_was_measured_and_leaves_no_server(
 ) -> None:
     binary = write_server(tmp_path / "llama-server", "hangs", n_good=3)
     options = [*pair, "--prompts", prompts, *_TOGETHER, "--server-bin", binary]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "spectui", command, *map(str, options)],
-        env={**os.environ, "SPECTUI_HOME": str(home), "PYTHONUNBUFFERED": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
-    said = [process.stderr.readline()]
-    while said[-1] and not said[-1].startswith(before):
-        said.append(process.stderr.readline())
+    process = spawn(home, command, *options)
+    said = said_until(process, before)
     if command == "tune":
-        said.append(process.stderr.readline())
+        said = said_until(process, "")
         assert said[-1].startswith("starting llama-server with"), said
-    servers = psutil.Process(process.pid).children(recursive=True)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=_SOON_S)
+    out, err = end(process, signal.SIGINT)
     assert process.returncode == 130, err
-    assert psutil.wait_procs(servers, timeout=_SOON_S)[1] == []
     assert shown in " ".join(out.split()) or shown in out
     assert message in err
+
+
+@pytest.mark.parametrize("manner", list(MISSTARTED))
+@pytest.mark.parametrize("command", ["bench", "tune", "sweep"])
+def test_a_server_that_does_not_run_as_it_was_started_measures_nothing(
+    run: Run, spectui: Spectui, tmp_path: Path, command: str, manner: str
+) -> None:
+    """Nor is anything of it kept: the same command measures all of it with another server."""
+    binary = write_server(tmp_path / "llama-server", manner)
+    grid = ["--draft-max", "2,3"] if command == "sweep" else []
+    assert run(command, *_TOGETHER, *grid, "--server-bin", binary) == 5, spectui.err
+    assert MISSTARTED[manner] in spectui.err
+    assert str(binary) in spectui.err
+    assert "speedup" not in spectui.out
+    logs = [path.read_text() for path in data_dir().rglob("cells.jsonl")]
+    assert not any('"complete"' in log or '"failed"' in log for log in logs)
+
+
+def test_a_variable_that_makes_every_server_draft_is_named(
+    run: Run, spectui: Spectui, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLAMA_ARG_SPEC_TYPE", "ngram-simple")
+    binary = write_server(tmp_path / "llama-server", "speculates always")
+    assert run("bench", *_TOGETHER, "--server-bin", binary) == 5
+    assert "the llama-server without speculation drafts as well" in spectui.err
+    assert "unset LLAMA_ARG_SPEC_TYPE, which every llama-server reads" in spectui.err

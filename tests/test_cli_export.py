@@ -1,6 +1,7 @@
 """``spectui export`` as a user runs it."""
 
 import json
+import re
 import shlex
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +15,7 @@ from spectui.export import Dialect, server_command
 from spectui.export.words import divide
 from spectui.tune.outcome import Outcome
 from spectui.tune.stored import to_plain
-from spectui.tune.study import OUTCOME, TuningStudy
+from spectui.tune.studies.study import OUTCOME, TuningStudy
 from spectui.tune.verdict import Verdict
 from tests.support.binaries import CURRENT, IK, LEGACY, write_binary, write_script
 from tests.support.cli import Spectui
@@ -260,6 +261,53 @@ def test_a_binary_that_is_none_exits_with_5(spectui: Spectui, tmp_path: Path, ma
     assert spectui.err.splitlines()[-1].startswith(f"error: {binary} ")
 
 
+PAIR = "-m t -md d --spec-type draft-simple --spec-draft-n-max 4"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("-m t -c 32k", r"-c 32k is read as 32: .* \(write: -c 32768\)"),
+        ("-m t -fa AUTO", r"knows no -fa AUTO: .* \(write: -fa auto\)"),
+        ("-m t -np 0", "knows no -np 0: "),
+        ("-m t -ctk q6_0", r"knows no -ctk q6_0: .* \(write: -ctk q8_0\)"),
+        (f"{PAIR} --spec-draft-p-min 1.5", "--spec-draft-p-min 1.5 ends every draft before"),
+        ("-m t --spec-type ngram-simple --spec-ngram-simple-size-m 5", "drops drafts below 12"),
+    ],
+    ids=["read-in-part", "word", "number", "type", "never", "never-ngram"],
+)
+def test_what_the_server_would_not_take_is_passed_on_and_told(
+    spectui: Spectui, words: str, told: str
+) -> None:
+    assert spectui("export", "--from", f"llama-server {words}") == 0
+    assert spectui.out == f"llama-server {words}\n"
+    assert re.search(f"mind that .*{told}", spectui.err)
+
+
+def test_a_draft_that_would_be_too_short_to_count_is_told(spectui: Spectui) -> None:
+    command = "llama-server -m t --spec-type ngram-simple --draft-max 5"
+    reason = "ngram-simple drops drafts shorter than the 12 tokens that it looks up"
+    assert spectui("export", "--from", command) == 0
+    assert spectui.err == f"mind that {reason}: it is written for 5\n"
+    assert spectui("lint", "--no-models", "--json", "-", command) == 3
+    assert reason in spectui.out
+
+
+def test_variables_of_before_become_arguments_without_a_word(spectui: Spectui) -> None:
+    command = "LLAMA_ARG_NO_MMAP=1 LLAMA_ARG_CTX_SIZE=5 llama-server -m t"
+    assert spectui("export", "--from", command) == 0
+    assert spectui.out == "llama-server --load-mode none --ctx-size 5 -m t\n"
+    assert spectui.err == ""
+
+
+def test_what_older_builds_cannot_draft_with_is_refused(spectui: Spectui) -> None:
+    command = "llama-server -m t --spec-type mtp:n_max=3"
+    assert spectui("export", "--from", command, "--dialect", "llama.cpp-legacy") == 3
+    assert "llama.cpp-legacy has no flags for draft-mtp" in spectui.err
+    assert spectui("export", "--from", command, "--dialect", "ik") == 0
+    assert spectui.out == "llama-server -m t --spec-type mtp:n_max=3\n"
+
+
 def test_a_file_is_written_and_not_overwritten(spectui: Spectui, tmp_path: Path) -> None:
     out = tmp_path / "run.sh"
     assert spectui("export", "--from", COMMAND, "--out", out) == 0
@@ -294,7 +342,6 @@ def test_a_model_is_never_overwritten(spectui: Spectui, tmp_path: Path) -> None:
         (["--from", COMMAND, "--force"], "--force is for --out FILE"),
         (["--from", COMMAND, "--format", "xml"], "--format"),
         (["--from", COMMAND, "--dialect", "new"], "--dialect"),
-        (["--from", "llama-server -m a -md d --draft-max many"], "many"),
     ],
 )
 def test_wrong_usage(spectui: Spectui, arguments: list[str], message: str) -> None:

@@ -1,12 +1,21 @@
 """``--from`` on commands that measure: what the user's command asks for, and what it gets back."""
 
 import json
+import os
 import shlex
 from pathlib import Path
+from typing import Any
 
+import optuna
 import pytest
+import yaml
 
+from spectui.export.starting import Start
 from spectui.export.unmeasured import unmeasured
+from spectui.tune.stored import to_plain
+from spectui.tune.studies.storage import own_storage
+from spectui.tune.studies.study import OUTCOME
+from tests.support.binaries import CURRENT, write_binary
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
@@ -45,6 +54,98 @@ def test_tune_gives_a_command_back_with_another_way_to_draft(
     assert found["present"]["speedup"] > 0
     assert spectui("export", "mine", "--format", "args") == 0
     assert spectui.out.splitlines()[-len(OWN) :] == list(OWN)
+
+
+AROUND = "LLAMA_API_KEY='a b' GGML_CUDA_NO_PINNED=1"
+WRAPPED = "nice -n 1 /opt/own/llama-server"
+
+
+@pytest.fixture
+def wrapped(
+    spectui: Spectui, line: str, prompts: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
+    """What ``tune`` printed for a command with variables and a wrapper; the study is ``mine``."""
+    # Set, so that it is as it was afterwards.
+    monkeypatch.setenv("GGML_CUDA_NO_PINNED", "0")
+    command = f"{AROUND} {line}".replace("llama-server", WRAPPED).replace(
+        "--newfangled 3", "--slots"
+    )
+    options = ["--from", command, "--prompts", prompts, "--study", "mine", "--min-gain", 0]
+    assert spectui("tune", *options, *TUNED) == 0, spectui.err
+    assert "measured without what starts the command: nice -n 1\n" in spectui.err
+    return dict(json.loads(spectui.out))
+
+
+def test_a_study_keeps_what_starts_the_command(spectui: Spectui, wrapped: dict[str, Any]) -> None:
+    start = f"{AROUND} {WRAPPED}"
+    assert wrapped["command"].startswith(f"{start} -m ")
+    assert spectui("export", "mine") == 0
+    assert spectui.out.splitlines()[-1] == wrapped["command"]
+    assert spectui("export", "mine", "--format", "json") == 0
+    document = json.loads(spectui.out)
+    variables = {"LLAMA_API_KEY": "a b", "GGML_CUDA_NO_PINNED": "1"}
+    assert document["environment"] == variables
+    assert document["program"] == WRAPPED.split()
+    assert spectui("export", "mine", "--format", "args") == 0
+    assert f"left out, since args holds arguments alone: {start}" in spectui.err
+    assert spectui("export", "mine", "--format", "compose") == 0
+    (service,) = yaml.safe_load(spectui.out)["services"].values()
+    assert service["environment"] == variables
+    assert "a container starts its own program: nice -n 1" in spectui.out
+    assert spectui("export", "mine", "--format", "llama-swap") == 0
+    (model,) = yaml.safe_load(spectui.out)["models"].values()
+    assert model["cmd"].startswith(f"{WRAPPED} --port ${{PORT}}")
+    assert model["env"] == [f"{name}={value}" for name, value in variables.items()]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        ("env", "LLAMA_API_KEY='a b'\nGGML_CUDA_NO_PINNED=1\n"),
+        ("ini", f"start it with: {AROUND} {WRAPPED} --models-preset FILE"),
+    ],
+    ids=["env", "ini"],
+)
+def test_files_of_a_study_hold_what_starts_the_command(
+    spectui: Spectui, prompts: Path, pair: list[object], written: tuple[str, str], tmp_path: Path
+) -> None:
+    format_, held = written
+    options = [*pair, "--prompts", prompts, "--study", "mine", *TUNED]
+    assert spectui("tune", *options) == 0, spectui.err
+    url = own_storage()
+    study = optuna.load_study(study_name="mine", storage=url)
+    outcome = study.user_attrs[OUTCOME]
+    # As it was kept before there was such a field, and with it.
+    without = {name: value for name, value in outcome.items() if name != "start"}
+    study.set_user_attr(OUTCOME, without)
+    assert spectui("export", "mine") == 0
+    assert spectui.out.splitlines()[-1].startswith("llama-server -m ")
+    start = Start(
+        environment=(("LLAMA_API_KEY", "a b"), ("GGML_CUDA_NO_PINNED", "1")),
+        program=tuple(WRAPPED.split()),
+    )
+    study.set_user_attr(OUTCOME, {**without, "start": to_plain(start)})
+    assert spectui("export", "mine", "--format", format_) == 0, spectui.err
+    assert held in spectui.out
+    other = write_binary(tmp_path / "other", CURRENT)
+    assert spectui("export", "mine", "--server-bin", other) == 0, spectui.err
+    assert spectui.out.splitlines()[-1].startswith(f"{AROUND} nice -n 1 {other} -m ")
+
+
+@pytest.mark.server
+def test_a_study_is_verified_with_the_variables_of_its_command(
+    spectui: Spectui,
+    wrapped: dict[str, Any],
+    llama_server_binary: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert wrapped["study"] == "mine"
+    monkeypatch.setenv("GGML_CUDA_NO_PINNED", "0")
+    assert spectui("verify", "mine", "--server-bin", llama_server_binary) == 0, spectui.err
+    assert os.environ["GGML_CUDA_NO_PINNED"] == "1"
+    assert "LLAMA_API_KEY" not in os.environ
+    assert "as the command of the study sets them: GGML_CUDA_NO_PINNED\n" in spectui.err
+    assert "measured without what starts the command: nice -n 1\n" in spectui.err
 
 
 @pytest.mark.server
@@ -107,6 +208,42 @@ def test_bench_measures_the_command_and_what_is_typed_wins(
     assert document["notes"] == ["the command is measured without -np 4, --newfangled"]
     config = document["config"]
     assert (config["draft_max"], config["draft_p_min"], config["temp"]) == (5, 0.33, 0.5)
+
+
+LEFT = (
+    "the command is measured with -c 4096, which it leaves to the server (there it is what the "
+    "model was trained for, if that fits; -c changes it)"
+)
+
+
+@pytest.mark.parametrize("said", ["", "-c 0"], ids=["silent", "in words"])
+@pytest.mark.parametrize("command", ["bench", "tune", "sweep"])
+def test_a_context_that_is_left_to_the_server_is_told(
+    spectui: Spectui, tiny: TinyPath, prompts: Path, command: str, said: str
+) -> None:
+    line = f"llama-server -m {tiny(TARGET)} -md {tiny(CLOSE_DRAFT)} -t 1 {said}"
+    options = ["--from", line, "--prompts", prompts, "-n", 6, "--quiet", "--json", "-"]
+    more = {"tune": ("--trials", 1), "bench": (), "sweep": ("--spec-type", "draft-simple")}
+    assert spectui(command, *options, *more[command]) == 0, spectui.err
+    assert f"mind that {LEFT}\n" in spectui.err
+    assert json.loads(spectui.out)["notes"] == [LEFT]
+    assert spectui(command, *options, *more[command], "-c", 256) == 0, spectui.err
+    assert json.loads(spectui.out)["notes"] == []
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("command", ["verify", "bench"])
+def test_so_it_is_where_a_server_is_started(
+    spectui: Spectui, tiny: TinyPath, prompts: Path, command: str, llama_server_binary: Path
+) -> None:
+    line = f"llama-server -m {tiny(TARGET)} -md {tiny(CLOSE_DRAFT)} -t 1 --repeat-penalty 1.1"
+    options = ["--from", line, "--prompts", prompts, "-n", 6, "--quiet", "--json", "-"]
+    more = {"verify": ("--no-counts",), "bench": ("--backend", "server")}[command]
+    assert spectui(command, *options, *more, "--server-bin", llama_server_binary) == 0, spectui.err
+    (note, *_others) = json.loads(spectui.out)["notes"]
+    # A server that is started in its place gets what only the command knows.
+    without = {"verify": "without --repeat-penalty 1.1; ", "bench": ""}[command]
+    assert note == LEFT.replace("measured ", f"measured {without}")
 
 
 def test_trace_records_the_draft_of_a_command(

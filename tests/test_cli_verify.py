@@ -1,55 +1,41 @@
 """``spectui verify``: against the real llama-server on tiny models, and against scripted ones."""
 
 import json
-import os
 import signal
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from tests.support.binaries import write_script
-from tests.support.cli import Spectui
+from tests.support.cli import Run, Spectui, assert_failed
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
-from tests.support.scripted_server import LAST_WORDS, write_server
+from tests.support.program import end, said_until, servers_of, spawn
+from tests.support.scripted_server import MISSTARTED, write_server
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+pytestmark = pytest.mark.usefixtures("no_process_is_left")
 
-_SOON_S = 20.0
 N_PROMPTS = 6
 
 
-@pytest.fixture(autouse=True)
-def _no_process_is_left() -> Iterator[None]:
-    before = psutil.Process().children(recursive=True)
-    yield
-    assert [p for p in psutil.Process().children(recursive=True) if p not in before] == []
-
-
 @pytest.fixture
-def verify(spectui: Spectui, prompts: Path, pair: list[object]) -> "Verify":
-    return Verify(spectui, [*pair, "--prompts", prompts])
+def verify(run: Run) -> "Verify":
+    return Verify(run)
 
 
 class Verify:
     """Verifies a tiny pair."""
 
-    def __init__(self, spectui: Spectui, options: list[object]) -> None:
-        self._spectui = spectui
-        self._options = options
+    def __init__(self, run: Run) -> None:
+        self._run = run
 
     def __call__(self, binary: Path, *more: object) -> int:
-        command = ["verify", *self._options, "--server-bin", binary, *more]
-        return self._spectui(*command)
+        return self._run("verify", "--server-bin", binary, *more)
 
-    def document(self, binary: Path, *more: object) -> "dict[str, object]":
-        assert self(binary, "--json", "-", *more) == 0, self._spectui.err
-        document: dict[str, object] = json.loads(self._spectui.out)
-        return document
+    def document(self, binary: Path, *more: object) -> dict[str, Any]:
+        return self._run.document("verify", "--server-bin", binary, *more)
 
 
 ALONE = ("--no-promise", "--no-counts")
@@ -86,7 +72,7 @@ def test_a_setting_is_promised_and_delivered(
     assert delivered["speculative"]["n_drafted"] > delivered["speculative"]["n_accepted"] > 0
     assert delivered["speedup_ci95"][0] < delivered["speedup"] < delivered["speedup_ci95"][1]
     assert found["agreement"] in {"holds", "less", "more", "open"}
-    assert found["drift"]["same"] is True  # type: ignore[index]
+    assert found["drift"]["same"] is True
     n_starts = spectui.err.count("starting llama-server")
     assert "two llama-servers" in spectui.err or f"at a time: {n_starts} starts" in spectui.err
 
@@ -184,18 +170,22 @@ def test_exact_numbers(
     )
 
 
-@pytest.mark.parametrize(
-    ("manner", "warning"),
-    [
-        ("drafts always", "the server without the exported flags drafts as well"),
-        ("drafts nothing", "llama-server drafted nothing with the exported flags"),
-    ],
-)
 def test_what_speaks_against_the_numbers_is_said(
-    verify: Verify, spectui: Spectui, tmp_path: Path, manner: str, warning: str
+    verify: Verify, spectui: Spectui, tmp_path: Path
 ) -> None:
-    assert verify(write_server(tmp_path / "llama-server", manner), *ALONE) == 0, spectui.err
-    assert f"WARNING: {warning}" in " ".join(spectui.out.split())
+    assert verify(write_server(tmp_path / "llama-server", "drafts nothing"), *ALONE) == 0
+    told = " ".join(spectui.out.split())
+    assert "WARNING: llama-server drafted nothing with the exported flags" in told
+    assert "no token was accepted that could give a gain" in told
+
+
+@pytest.mark.parametrize("manner", list(MISSTARTED))
+def test_a_server_that_does_not_run_as_it_was_started_verifies_nothing(
+    verify: Verify, spectui: Spectui, tmp_path: Path, manner: str
+) -> None:
+    assert verify(write_server(tmp_path / "llama-server", manner), *ALONE) == 5
+    assert MISSTARTED[manner] in spectui.err
+    assert spectui.out == ""
 
 
 def test_other_counts_and_output_are_named(
@@ -237,14 +227,7 @@ def test_a_server_that_fails_is_an_error_with_its_last_words(
     patience = ("--timeout", "4s") if manner in {"never ready", "hangs"} else ()
     options = (*ALONE, "--keep-both", *patience, "--json", out)
     assert verify(binary, *options) == 5, spectui.err
-    assert message in spectui.err
-    assert LAST_WORDS in spectui.err
-    assert out.exists() is (shown > 0)
-    if shown:
-        document = json.loads(out.read_text())
-        assert document["interrupted"] is False
-        assert message in document["error"]
-        assert [one["id"] for one in document["prompts"]] == ["a", "b"][:shown]
+    assert_failed(spectui, out, message=message, shown=shown)
 
 
 @pytest.mark.parametrize(
@@ -315,24 +298,12 @@ def test_an_interrupt_shows_what_was_measured_and_leaves_no_server(
 ) -> None:
     binary = write_server(tmp_path / "llama-server", "hangs", n_good=3)
     options = [*pair, "--prompts", prompts, *ALONE, "--keep-both", "--server-bin", binary]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "spectui", "verify", *map(str, options)],
-        env={**os.environ, "SPECTUI_HOME": str(home), "PYTHONUNBUFFERED": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
-    said = [process.stderr.readline()]
-    while said[-1] and not said[-1].startswith("b: "):
-        said.append(process.stderr.readline())
+    process = spawn(home, "verify", *options)
+    said = said_until(process, "b: ")
     assert said[-1].startswith("b: off 100.0, on 125.0 tokens/s"), said
-    servers = psutil.Process(process.pid).children(recursive=True)
-    assert len(servers) == 4, "two servers and their keepers"
-    process.send_signal(number)
-    out, err = process.communicate(timeout=_SOON_S)
+    assert len(servers_of(process)) == 4, "two servers and their keepers"
+    out, err = end(process, number)
     assert process.returncode == code
-    assert psutil.wait_procs(servers, timeout=_SOON_S)[1] == []
     if number != signal.SIGKILL:
         assert out.startswith("delivered: +25 %")
         assert "interrupted after 2 prompts of llama-server's" in err
@@ -356,6 +327,24 @@ def test_tune_prefers_the_ranking_of_the_server(
     assert found["served"][0]["delivered"]["speedup"] == pytest.approx(1.25)
     assert spectui("export", "mine") == 0
     assert "--spec-type" in spectui.out
+
+
+def test_noise_of_the_server_overturns_nothing(
+    spectui: Spectui, pair: list[object], prompts: Path, tmp_path: Path
+) -> None:
+    binary, path = write_server(tmp_path / "llama-server", "drafts nothing"), tmp_path / "t.json"
+    options = ["--prompts", prompts, "--study", "mine", "--server-bin", binary]
+    assert spectui("tune", *pair, *options, *TUNED[:-1], path) == 0, spectui.err
+    found = json.loads(path.read_text())
+    assert found["verdict"]["use_speculation"] is False
+    delivered = found["served"][0]["delivered"]
+    assert delivered["speedup"] == pytest.approx(1.25)
+    assert (delivered["speedup_at_most"], delivered["speedup_is_noise"]) == (1, True)
+    assert found["served"][0]["agreement"] == "open"
+    told = " ".join(spectui.out.split())
+    assert "no token was accepted that could give a gain" in told
+    assert "NOTE: such a number ranks nothing" in told
+    assert "--spec-type" not in found["flags"]
 
 
 def test_tune_reports_what_it_found_when_the_server_fails(

@@ -138,13 +138,13 @@ def test_home_is_where_no_quotes_are(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("llama-server -m $(ls *.gguf)", r"'\$\(', which the shell would replace"),
-        ("llama-server -m `ls`", "'`', which the shell would replace"),
+        ("llama-server -m $(ls *.gguf)", r"'\$\(ls \*.gguf\)', which the shell would replace"),
+        ("llama-server -m `ls`", "'`ls`', which the shell would replace"),
         ("llama-server -m $SPECTUI_NOBODY_SETS_THIS", "which is not set"),
         ("llama-server -m m || llama-server -m n", "there are 2 commands"),
         ("llama-server -m <(cat x)", r"'<\(cat', which is for the shell"),
         ("llama-server -m m > >(tee x)", r"'>\(tee', which is for the shell"),
-        ("llama-server -m m <<X", "'<<X', which is for the shell"),
+        ("llama-server -m m <<X", "the text that '<<X' begins has no end"),
         ("A=(-m m\nllama-server", r"the list A=\( has no end"),
         ("if x; then M=a; fi\nllama-server -m $M", "only running it would tell"),
         ("if x; then A+=(-c 5); fi\nllama-server -m m ${A[@]}", "only running it would tell"),
@@ -186,14 +186,22 @@ LONG_MACROS = (
     ("name", "content", "choose", "reason"),
     [
         ("a.service", "[Service]\nType=simple\n", "", "has no ExecStart"),
-        ("a.service", "[Service]\nExecStart=a -m x\nExecStart=b\n", "", "has 2 ExecStart"),
+        ("a.service", "[Service]\nExecStart=a -m x\nExecStart=b\n", "", "2 ExecStarts .*with 1, 2"),
         ("a.service", "[Service]\nExecStart=llama-server -m %i\n", "", "uses %i, which only"),
         ("a.service", '[Service]\nExecStart=llama-server -m "x\n', "", "no closing quotation"),
-        ("a.service", "[Service]\nExecStart=llama-server -m x\n", ":b", "holds one command"),
+        (
+            "a.service",
+            "[Service]\nExecStart=llama-server -m x\n",
+            ":b",
+            "no ExecStart b .*it has 1",
+        ),
         ("a.yaml", "services:\n  web:\n    image: nginx\n", "", "has no service that runs"),
         ("a.yaml", "services: {a: {image: llama.cpp}, b: {image: llama.cpp}}", "", "2 services"),
         ("a.yaml", "services: {a: {image: llama.cpp}}", ":c", "no service c .*it has a"),
-        ("a.yaml", "services: {a: [}", "", "is no valid YAML"),
+        ("a.yaml", "services:\n  a: [}", "", "is no valid YAML .line 2"),
+        ("a.yaml", "services:\n  a:\n    command: b: c", "", "YAML .line 3: mapping values"),
+        ("a.yaml", "services: {a: {image: 'x/nginx:1'}}", ":a", "a runs x/nginx:1, which is no"),
+        ("a.yaml", "services: {a: {image: vllm/vllm-openai}}", ":a", "which is no llama-server"),
         ("a.yaml", "services:\n  a: &a\n    image: llama.cpp\n    b: *a\n", "", "holds itself"),
         ("a.yaml", "services: {a: {image: llama.cpp, volumes: 5}}", "", "names no model"),
         ("a.yaml", "services: {a: {image: llama.cpp, env_file: [5]}}", "", "5 cannot be read"),
@@ -284,6 +292,54 @@ def test_without_substitution_and_with_another_name(tmp_path: Path) -> None:
     assert words_of(in_file(tmp_path, "x", text)) == ("-m", "${X}")
 
 
+def test_a_unit_that_files_beside_it_change(tmp_path: Path) -> None:
+    unit = in_file(
+        tmp_path,
+        "a-b@c.service",
+        "[Service]\nEnvironment=A=1 LLAMA_ARG_CTX_SIZE=1 B=2\nExecStart=llama-server -m a\n",
+    )
+    environment = in_file(tmp_path, "env", "A=3\nB=2\n")
+    for folder, name, text in (
+        ("a-b@c.service.d", "20.conf", "ExecStart=\nExecStart=/opt/llama-server -m b.gguf"),
+        ("a-b@.service.d", "10.conf", f"ExecStart=wrong\nEnvironmentFile={environment}"),
+        ("a-.service.d", "20.conf", "ExecStart=the name is that of another that counts more"),
+        ("service.d", "30.conf", "Environment=A=4\nUnsetEnvironment=B=2 LLAMA_ARG_CTX_SIZE"),
+    ):
+        (tmp_path / folder).mkdir()
+        in_file(tmp_path / folder, name, f"[Service]\n{text}\n")
+    source = read_source(unit)
+    assert source.start == ("A=3", "/opt/llama-server")
+    assert source.variables == ()
+    assert source.words == ("-m", "b.gguf")
+
+
+def test_one_of_several_commands_of_a_unit(tmp_path: Path) -> None:
+    unit = in_file(
+        tmp_path,
+        "a.service",
+        "[Service]\nExecStart=/bin/true\nExecStart=llama-server -m a\nExecStart=llama-server -m b",
+    )
+    assert words_of(f"{unit}:3") == ("-m", "b")
+    with pytest.raises(BadInputError, match=r"has 2 ExecStarts .*:NAME, with 2, 3"):
+        read_source(unit)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.service", "[Unit]\nA=b\n[Service]\nExecStart=llama-server -m a \\\n# c\n  -c 5\n"),
+        ("a.sh", "M=a\nif x; then\n  llama-server -m $M \\\n    -c 5\nfi\n"),
+        ("a.ini", "[x]\nm = a\nc = 5\n"),
+        ("a.yaml", "models:\n  x:\n    cmd: |\n      llama-server\n      -m a -c 5\n"),
+        ("a.args", "-m\na\n-c\n5\n"),
+    ],
+)
+def test_lines_may_end_as_those_of_windows(tmp_path: Path, name: str, content: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content.replace("\n", "\r\n").encode())
+    assert words_of(str(path)) == ("-m", "a", "-c", "5")
+
+
 def test_a_compose_file_beside_its_variables(tmp_path: Path) -> None:
     in_file(tmp_path, ".env", "MODEL=qwen\n")
     in_file(tmp_path, "more.env", "LLAMA_ARG_THREADS=5\n")
@@ -329,6 +385,39 @@ def test_a_server_that_something_else_starts(
     tmp_path: Path, name: str, content: str, choose: str, words: str
 ) -> None:
     assert shlex.join(words_of(in_file(tmp_path, name, content) + choose)) == words
+
+
+def test_models_are_listed_whatever_their_macros(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECTUI_TEST_FOLDER", "/m m")
+    text = """
+macros: {server: "llama-server --port ${PORT}", deep: "${server} --jinja"}
+models:
+  a:
+    cmd: |
+      # of the first
+      ${deep}
+      -m "${env.SPECTUI_TEST_FOLDER}/a.gguf"
+  b:
+    macros: {own: "${deep} -v"}
+    cmd: "# of the second\\n${own} -m ${unknown}"
+  c: {cmd: "vllm serve x"}
+"""
+    path = in_file(tmp_path, "a.yaml", text)
+    with pytest.raises(BadInputError, match=r"has 2 models .*, with a, b$"):
+        read_source(path)
+    assert words_of(f"{path}:a") == ("--jinja", "-m", "/m m/a.gguf")
+
+
+def test_words_that_only_old_yaml_takes_for_switches(tmp_path: Path) -> None:
+    text = (
+        "services: {a: {image: llama.cpp, command: [-m, a, --flash-attn, on, --ui, true], "
+        "environment: {LLAMA_ARG_FIT: off, LLAMA_ARG_CONT_BATCHING: False}}}"
+    )
+    source = read_source(in_file(tmp_path, "a.yaml", text))
+    assert source.words == ("-m", "a", "--flash-attn", "on", "--ui", "true")
+    assert dict(source.variables) == {"LLAMA_ARG_FIT": "off", "LLAMA_ARG_CONT_BATCHING": "false"}
 
 
 def test_what_stands_before_a_shell_stays() -> None:

@@ -20,7 +20,8 @@ from spectui.monitor import bandwidth
 from spectui.monitor.bandwidth import gpu_bytes_per_s
 from spectui.presets import find_preset
 from tests.support.cli import Spectui
-from tests.support.models import CLOSE_DRAFT, MOE, N_CTX_TRAIN, TARGET, Tiny, TinyPath
+from tests.support.layers import N_CTX_TRAIN
+from tests.support.models import CLOSE_DRAFT, MOE, TARGET, Tiny, TinyPath
 from tests.support.mtp import write_glm4moe, write_qwen35
 from tests.support.nvml import StandIn
 from tests.support.recurrent import write_mamba

@@ -18,7 +18,8 @@ from spectui.llama.memory import WeightTraffic
 from spectui.tune.experts import BATCHES, BatchUnion, ExpertUse, expert_use
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, small_context
-from tests.support.models import MOE, N_LAYERS, TARGET, TinyPath
+from tests.support.layers import N_LAYERS
+from tests.support.models import MOE, TARGET, TinyPath
 
 pytest_plugins = ("tests.support.fixtures", "tests.support.cli_fixtures")
 

@@ -259,8 +259,13 @@ def test_where_nothing_can_help_it_says_so() -> None:
             0.3,
             "V(5)/V(1) is 1.20, and of what its parts promise the setting has reached 15 %.",
         ),
+        (
+            {"verify_s": 4.0},
+            0.6,
+            "V(5)/V(1) is 8.00, and of what its parts promise the setting has reached 148 %.",
+        ),
     ],
-    ids=["verifying", "the rest", "less than its parts"],
+    ids=["verifying", "the rest", "less than its parts", "more than its parts"],
 )
 def test_the_reason_of_the_limit_is_what_bounds_it(
     changes: dict[str, float], speedup: float, reason: str

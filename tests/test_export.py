@@ -15,7 +15,7 @@ from spectui.config import (
     TensorOverride,
 )
 from spectui.errors import BadInputError
-from spectui.export import NGRAM_DIALECTS, Dialect, server_arguments, server_command
+from spectui.export import Dialect, server_arguments, server_command
 
 TARGET = ModelOptions(path=Path("/models/target.gguf"))
 DRAFT = ModelOptions(path=Path("/models/draft.gguf"))
@@ -295,10 +295,45 @@ def test_drafters_in_a_row_are_one_list_with_the_options_of_each() -> None:
         arguments(speculation=SPECULATION.after([NGRAM]), dialect=Dialect.LEGACY)
 
 
-@pytest.mark.parametrize("dialect", sorted(set(Dialect) - NGRAM_DIALECTS))
-def test_an_ngram_drafter_without_flags_is_an_error(dialect: Dialect) -> None:
-    with pytest.raises(BadInputError, match=f"{dialect} has no flags for ngram-simple"):
-        arguments(speculation=NGRAM, dialect=dialect)
+def test_an_ngram_drafter_without_flags_is_an_error() -> None:
+    with pytest.raises(BadInputError, match="legacy has no flags for ngram-simple"):
+        arguments(speculation=NGRAM, dialect=Dialect.LEGACY)
+
+
+@pytest.mark.parametrize(
+    ("speculation", "stages"),
+    [
+        (NGRAM, ["ngram-simple:n_max=48,ngram_size_n=12,ngram_size_m=48"]),
+        (
+            SPECULATION.after([NGRAM]),
+            [
+                "ngram-simple:n_max=48,ngram_size_n=12,ngram_size_m=48",
+                "draft:n_max=8,n_min=1,p_min=0.75",
+            ],
+        ),
+        (
+            SpeculationConfig(draft_max=2, mtp=True).after(
+                [SpeculationConfig(draft_max=64, ngram=NgramConfig(kind=NgramKind.MOD))]
+            ),
+            ["ngram-mod:ngram_size_n=24,n_min=48,n_max=64", "mtp:n_max=2,n_min=0,p_min=0.0"],
+        ),
+        (SpeculationConfig(ngram=NgramConfig(kind=NgramKind.CACHE)), ["ngram-cache"]),
+    ],
+    ids=["ngram", "ahead-of-a-draft", "ahead-of-mtp", "cache"],
+)
+def test_ik_llama_cpp_has_a_stage_per_drafter(
+    speculation: SpeculationConfig, stages: list[str]
+) -> None:
+    found = arguments(speculation=speculation, dialect=Dialect.IK)
+    assert found[-2 * len(stages) :: 2] == ["--spec-type"] * len(stages)
+    assert found[-2 * len(stages) + 1 :: 2] == stages
+
+
+def test_ik_llama_cpp_takes_two_stages_of_which_the_second_is_no_ngram_drafter() -> None:
+    mod = SpeculationConfig(ngram=NgramConfig(kind=NgramKind.MOD))
+    for speculation in (mod.after([NGRAM]), SPECULATION.after([NGRAM, mod])):
+        with pytest.raises(BadInputError, match="it takes one drafter, and one n-gram drafter"):
+            arguments(speculation=speculation, dialect=Dialect.IK)
 
 
 def test_speculation_without_a_draft_is_a_defect_of_the_caller() -> None:

@@ -88,7 +88,7 @@ def read_as(setup: ExportSetup, wanted: Format, folder: Path) -> tuple[Format, s
         lines = [line for line in text.splitlines() if line.startswith("# set -a;")]
         return wanted, lines[0].removeprefix("# ")
     if wanted is Format.ARGS:
-        start = f'exec {shlex.quote(setup.program)} "${{arguments[@]}}"'
+        start = f'exec {shlex.join(setup.start.running(setup.program).program)} "${{arguments[@]}}"'
         return wanted, f"mapfile -t arguments < FILE; {start}"
     return wanted, ". ./FILE"
 

@@ -415,6 +415,10 @@ def test_who_starts_the_server_chooses_where_it_listens(format: Format) -> None:
         ((), "127.0.0.1:8080:8080", "8080"),
         (("--port", "9000"), "127.0.0.1:9000:9000", "9000"),
         (("--host", "0.0.0.0"), "8080:8080", "8080"),  # noqa: S104 - the user's own choice
+        (("--host", "::1,::"), "8080:8080", "8080"),
+        (("--host", "::1"), "[::1]:8080:8080", "8080"),
+        (("--host", "192.168.1.5"), "192.168.1.5:8080:8080", "8080"),
+        (("--host", "localhost", "--port", "0"), "127.0.0.1:8080:8080", "8080"),
     ],
 )
 def test_compose_publishes_what_the_user_opened(
@@ -423,6 +427,11 @@ def test_compose_publishes_what_the_user_opened(
     [service] = yaml.safe_load(current(changed(extra=extra), Format.COMPOSE))["services"].values()
     assert service["ports"] == [ports]
     assert service["command"][:4] == ["--host", "0.0.0.0", "--port", command]  # noqa: S104 - the container's
+
+
+def test_compose_publishes_no_socket() -> None:
+    with pytest.raises(BadInputError, match="is a socket, and Compose publishes ports"):
+        current(changed(extra=("--host", "/run/llama.sock")), Format.COMPOSE)
 
 
 @pytest.mark.parametrize(
@@ -550,7 +559,7 @@ def test_every_name_is_one_that_the_real_server_has(llama_server_binary: Path) -
     words = set(re.findall(r"[\w-]+", done.stdout.decode()))
     # Removed from this build, or of ik_llama.cpp and older builds.
     old = {"--draft-max", "--draft", "--draft-n", "--draft-min", "--draft-n-min", "--no-mmap"}
-    old |= {"--mmap", "-no-fa", "--no-flash-attn", "-okv"}
+    old |= {"--mmap", "-no-fa", "--no-flash-attn", "-okv", "--spec-stage"}
     ours = {name for option in OPTIONS for name in (*option.flags, option.variable) if name}
     assert ours - words <= old
 

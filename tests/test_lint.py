@@ -80,7 +80,18 @@ def test_the_example_of_the_documentation() -> None:
         ("-dio", ERROR, "-dio", "--load-mode dio"),
         ("-cd 4096", ERROR, "-cd", ""),
         ("--draft-min 1", ERROR, "--draft-min", "--spec-draft-n-min 1"),
-        ("--webui-config-file x --gan 2", WARNING, "--gan", None),
+        ("--webui-config-file x --warp 2", WARNING, "--warp", None),
+        # Misspelled.
+        ("-c4096", ERROR, "-c4096", "-c 4096"),
+        ("-no-mmap", ERROR, "-no-mmap", "--no-mmap"),
+        ("--N-GPU-LAYERS 9", ERROR, "--N-GPU-LAYERS", "--n-gpu-layers 9"),
+        ("--gan 2", ERROR, "--gan", "-gan 2"),
+        ("--", ERROR, "--", ""),
+        ("-", ERROR, "-", ""),
+        ("--no-metrics", ERROR, "--no-metrics", ""),
+        ("\N{EN DASH}ctx-size 9", ERROR, "\N{EN DASH}ctx-size", "--ctx-size 9"),
+        ("--host ''", ERROR, "--host", None),
+        (f"-ts {','.join(['1'] * 16)}", ERROR, "-ts", None),
         ("-gan 2", ERROR, "-gan", ""),
         ("-dt 0.1", NOTE, "-dt", ""),
         ("--top-k=5", ERROR, "--top-k", "--top-k 5"),
@@ -157,14 +168,24 @@ def test_one_thing_beside_a_good_pair(
         ("-m t --draft-p-min 0.5", CURRENT, (WARNING, "--draft-p-min", "")),
         # Lengths of n-gram drafters.
         (
-            "-m t --spec-type ngram-simple --spec-draft-n-max 9",
+            "-m t --spec-type ngram-simple --spec-draft-n-max 19",
             CURRENT,
-            (WARNING, "--spec-draft-n-max", "--spec-ngram-simple-size-m 9"),
+            (WARNING, "--spec-draft-n-max", "--spec-ngram-simple-size-m 19"),
+        ),
+        (
+            "-m t --spec-type ngram-simple --draft-max 9",
+            CURRENT,
+            (ERROR, "--draft-max", "--spec-ngram-simple-size-m 12"),
+        ),
+        (
+            "-m t --spec-type ngram-simple --spec-ngram-simple-size-m 9",
+            CURRENT,
+            (ERROR, "--spec-ngram-simple-size-m", "--spec-ngram-simple-size-m 12"),
         ),
         (
             "-m t --spec-type ngram-mod --draft-max 9",
             CURRENT,
-            (ERROR, "--draft-max", "--spec-ngram-mod-n-max 9"),
+            (ERROR, "--draft-max", "--spec-ngram-mod-n-max 9 --spec-ngram-mod-n-min 0"),
         ),
         (
             "-m t --spec-type ngram-mod --spec-ngram-mod-n-match 8",
@@ -216,6 +237,24 @@ def test_one_thing_beside_a_good_pair(
         ("-m t -cmoe", LEGACY, (WARNING, "-ngl", "-ngl 99")),
         ("-m t -md d --spec-draft-n-max 4", LEGACY, (ERROR, "--spec-draft-n-max", "--draft-max 4")),
         ("-m t -md d -cd 64 -c 128", LEGACY, (WARNING, "-cd", "")),
+        (
+            "-m t -md d --spec-type draft:n_max=4,p_min=0.5",
+            LEGACY,
+            (ERROR, "--spec-type", "--draft-max 4 --draft-p-min 0.5"),
+        ),
+        (
+            "-m t --spec-type ngram-mod:n_max=9,ngram_size_n=5",
+            LEGACY,
+            (ERROR, "--spec-type", "--spec-type ngram-mod --draft-max 9 --spec-ngram-size-n 5"),
+        ),
+        ("-m t -md d --spec-type draft", LEGACY, (ERROR, "--spec-type", "")),
+        ("-m t --spec-type mtp:n_max=3,p_min=0.0", LEGACY, (ERROR, "--spec-type", None)),
+        ("-m t --spec-type draft-mtp", LEGACY, (ERROR, "--spec-type", None)),
+        ("-m t --webui llamacpp", LEGACY, (ERROR, "--webui", "--webui")),
+        ("-m t --webui none", LEGACY, (ERROR, "--webui", "--no-webui")),
+        ("-m t --context-shift off", LEGACY, (ERROR, "--context-shift", "--no-context-shift")),
+        ("-m t -ctk q6_0", LEGACY, (ERROR, "-ctk", "-ctk q8_0")),
+        ("-m t -sm graph", LEGACY, (ERROR, "-sm", "-sm layer")),
         # ik_llama.cpp.
         ("-m t -md d -ctk q8_0", IK, (WARNING, "-ctk", "-ctkd f16")),
         (
@@ -229,6 +268,24 @@ def test_one_thing_beside_a_good_pair(
             (ERROR, "--spec-type", ""),
         ),
         ("-m t -fa -mla 3", IK, (ERROR, "-fa", "-fa on")),
+        ("-m t -mtp", IK, (ERROR, "-mtp", "--spec-type mtp")),
+        ("-m t -no-mtp", IK, (ERROR, "-no-mtp", "")),
+        (
+            "-m t -md d --spec-stage draft:n_max=4",
+            IK,
+            (ERROR, "--spec-stage", "--spec-type draft:n_max=4"),
+        ),
+        (
+            "-m t -md d --spec-stage draft:n_max=4",
+            CURRENT,
+            (ERROR, "--spec-stage", "--spec-type draft:n_max=4"),
+        ),
+        ("-m t --spec-type warp", IK, (ERROR, "--spec-type", None)),
+        (
+            "-m t --spec-type suffix --suffix-max-depth 9",
+            IK,
+            (ERROR, "--suffix-max-depth", "--spec-type suffix:suffix_max_depth=9"),
+        ),
         (
             "-m t -md d --spec-type draft-simple:n_max=4",
             IK,
@@ -281,6 +338,22 @@ def test_a_command_and_what_is_said_of_it(
             "-m t -md d --spec-type draft:p_min=0.5,n_max=4",
         ),
         ("-m t --draft-max 4 -fa", IK, "-m t -fa on"),
+        ("-m t -mtp --draft-max 2", IK, "-m t --spec-type mtp:n_max=2"),
+        (
+            "-m t --spec-type ngram-simple --spec-ngram-size-n 8 -c 5",
+            IK,
+            "-m t --spec-type ngram-simple:ngram_size_n=8 -c 5",
+        ),
+        (
+            "-m t -md d --spec-type ngram-mod,draft --spec-ngram-mod-n-match 9 --draft-max 4",
+            IK,
+            "-m t -md d --spec-type ngram-mod:ngram_size_n=9 --spec-type draft:n_max=4",
+        ),
+        ("-m t -np4 -no-mmap --No-Jinja --", CURRENT, "-m t -np 4 --load-mode none --no-jinja"),
+        ("-m t -c 32k -b 4_096", CURRENT, "-m t -c 32768 -b 4096"),
+        ("-m t --cache-ram 8g -fitt 1G", CURRENT, "-m t --cache-ram 8192 -fitt 1024"),
+        # What is no size is left to its author.
+        ("-m t -to 10m --rope-scale 4k", CURRENT, "-m t -to 10m --rope-scale 4k"),
         ("-m t --ctx_size=5 -fa -v", CURRENT, "-m t --ctx_size 5 -fa on -v"),
         ("-m t --warp 9 -c 5 -c 6", CURRENT, "-m t --warp 9 -c 6"),
         (

@@ -40,8 +40,8 @@ from spectui.speculative.decoder import Stop
 from spectui.tune.background import BackgroundTuning, TuningRequest
 from spectui.tune.measurement import Measurer
 from spectui.tune.progress import Phase, TuningState
-from spectui.tune.studies import list_studies
-from spectui.tune.study import own_storage_file
+from spectui.tune.studies.listing import list_studies
+from spectui.tune.studies.storage import own_storage_file
 from spectui.tune.trials import TrialState
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath

@@ -16,7 +16,8 @@ from spectui.llama.library import native_log
 from spectui.llama.memory import WeightTraffic
 from spectui.llama.model import Model
 from spectui.llama.weights import mtp_traffic, weight_traffic
-from tests.support.models import MOE, N_LAYERS, TARGET, TinyPath, vocabulary, write_empty
+from tests.support.layers import N_LAYERS
+from tests.support.models import MOE, TARGET, TinyPath, vocabulary, write_empty
 
 pytest_plugins = ("tests.support.fixtures",)
 

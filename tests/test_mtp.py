@@ -419,8 +419,10 @@ def test_its_flags_are_those_of_llama_server(tmp_path: Path) -> None:
     flags = server_arguments(target, None, context, mtp(2, 0.5), dialect=Dialect.LLAMA_CPP)
     wanted = "--spec-type draft-mtp --spec-draft-n-max 2 --spec-draft-n-min 0 --spec-draft-p-min"
     assert " ".join(flags).endswith(f"{wanted} 0.5")
+    of_ik = server_arguments(target, None, context, mtp(2, 0.5), dialect=Dialect.IK)
+    assert " ".join(of_ik).endswith("--spec-type mtp:n_max=2,n_min=0,p_min=0.5")
     with pytest.raises(BadInputError, match="no flags for draft-mtp"):
-        server_arguments(target, None, context, mtp(2), dialect=Dialect.IK)
+        server_arguments(target, None, context, mtp(2), dialect=Dialect.LEGACY)
 
 
 def test_the_screen_keeps_it(tmp_path: Path) -> None:

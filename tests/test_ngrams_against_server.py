@@ -79,7 +79,7 @@ def test_ngram_drafts_and_output_equal_the_servers(
 ) -> None:
     with start(config) as server:
         n_drafted = [
-            n_drafted_alike(served_engine, server, prompt, config) for prompt in prompts[:3]
+            n_drafted_alike(served_engine, server, prompt, config) for prompt in prompts[:2]
         ]
     assert sum(n_drafted) > 0
 
@@ -121,9 +121,7 @@ MODEL = SpeculationConfig(draft_max=3, draft_p_min=0.3)
 @pytest.mark.parametrize(
     "config",
     [
-        MODEL.after([SIMPLE]),
         MODEL.after([MAP_K, CACHE]),
-        MODEL.after([MOD]),
         MOD.after([SIMPLE, MAP_K]),
         MODEL.after([SIMPLE, MAP_K, MOD, CACHE]),
     ],

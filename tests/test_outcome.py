@@ -24,11 +24,12 @@ from spectui.export import Dialect
 from spectui.tune.candidates import Candidate
 from spectui.tune.outcome import Gain, Outcome, advised, outcome_of
 from spectui.tune.pace import Spent
-from spectui.tune.search import TuneResult
+from spectui.tune.result import TuneResult
 from spectui.tune.statistics import Speedup
 from spectui.tune.stored import from_plain, to_plain
-from spectui.tune.studies import StudyEntry, find_study, list_studies
-from spectui.tune.study import OUTCOME, own_storage
+from spectui.tune.studies.listing import StudyEntry, find_study, list_studies
+from spectui.tune.studies.storage import own_storage
+from spectui.tune.studies.study import OUTCOME
 from spectui.tune.trials import OFF, Arm
 from spectui.tune.verdict import Verdict
 

@@ -33,10 +33,13 @@ from spectui.tune.loading import Loader, MovableTarget
 from spectui.tune.measurement import Measurer, measurements
 from spectui.tune.placements import Placements, misfits, place_experts, why_idle
 from spectui.tune.race import LOOK_EVERY, Race
-from spectui.tune.search import Limits, Search, TuneResult
+from spectui.tune.result import TuneResult
+from spectui.tune.search import Search
+from spectui.tune.setup import Limits
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.statistics import paired_speedup
-from spectui.tune.study import Sampler, TuningStudy
+from spectui.tune.studies.samplers import Sampler
+from spectui.tune.studies.study import TuningStudy
 from spectui.tune.trials import OFF, Arm, best_trial, levelled, speedup_estimate
 from spectui.tune.workload import WorkItem, Workload
 from tests.support.plans import BAD, GOOD, HUGE, ODD, REQUEST, Script, room

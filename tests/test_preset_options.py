@@ -74,3 +74,10 @@ def test_a_wrong_value_is_said_in_one_sentence(
     path.write_text(f"[options]\n{line}\n")
     assert spectui("bench", "--preset", path) == 3
     assert spectui.err == f"error: {path}: {message}\n"
+
+
+def test_one_of_what_may_be_several_needs_no_list(spectui: Spectui, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("[options]\nmodel = '/t.gguf'\nmodel-draft = '/d.gguf'\n")
+    assert spectui("bench", "--preset", path) == 3
+    assert spectui.err.startswith("error: /t.gguf: no such file")

@@ -1,6 +1,7 @@
 """Servers in the place of the engine: who is alive, in which order, what answers tell."""
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -191,6 +192,23 @@ def test_a_server_that_fails_is_started_anew_when_it_is_asked_again(fleets: Flee
         assert servers.generate(command).n_decoded == 3
         assert fleets.started == [ONE, ONE]
         assert servers.move_s > 0
+
+
+def test_the_log_of_a_server_that_failed_is_kept_under_its_name(
+    fleets: Fleets, tmp_path: Path
+) -> None:
+    kept = {}
+    with fleets.open(keeps_off=True, manner="is killed", n_good=0) as fleet:
+        for setup in (ONE, OTHER, ONE):
+            with pytest.raises(ServerError, match=LAST_WORDS) as caught:
+                fleet.of(setup).complete((1, 2), n_predict=4)
+            fleet.end(setup)
+            named = re.search(r"all of it in (.*)\)$", str(caught.value))
+            assert named is not None
+            kept[setup] = Path(named[1])
+    assert all(LAST_WORDS in path.read_text() for path in kept.values())
+    assert sorted(tmp_path.glob("*.log")) == sorted(kept.values())
+    assert all(path.name.startswith("llama-server-failed-d-max-") for path in kept.values())
 
 
 def test_an_ngram_drafter_is_not_asked_twice_what_it_remembers(fleets: Fleets) -> None:

@@ -15,6 +15,7 @@ from spectui.errors import ServerError
 from spectui.server import ChatMessage, LlamaServer, process
 
 pytest_plugins = ["tests.support.fixtures"]
+pytestmark = pytest.mark.usefixtures("no_process_is_left")
 
 PROMPT = "The capital of France is"
 # One thread: where cores are shared, two spend their time waiting for each other.
@@ -105,14 +106,6 @@ def stand_in(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture(autouse=True)
-def _no_process_is_left() -> Iterator[None]:
-    before = psutil.Process().children(recursive=True)
-    yield
-    left = psutil.Process().children(recursive=True)
-    assert [process for process in left if process not in before] == []
-
-
 @pytest.fixture(scope="module")
 def plain_server(
     llama_server_binary: Path, smollm2: Path, tmp_path_factory: pytest.TempPathFactory
@@ -201,6 +194,14 @@ def test_a_server_that_does_not_start_is_noticed_at_once(
 ) -> None:
     with pytest.raises(ServerError, match=message):
         LlamaServer(stand_in, ["--manner", manner], log_path=tmp_path / "log", ready_timeout_s=1e6)
+
+
+def test_a_script_that_leaves_its_server_alone_is_told_to_stay(tmp_path: Path) -> None:
+    script = tmp_path / "llama-server"
+    script.write_text("#!/bin/sh\nsleep 600 &\nexit 0\n")
+    script.chmod(0o755)
+    with pytest.raises(ServerError, match=r"ended with exit code 0 \(a script that .* has to stay"):
+        LlamaServer(script, [], log_path=tmp_path / "log")
 
 
 @pytest.mark.parametrize("manner", ["silent", "loading"])

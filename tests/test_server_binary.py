@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -18,19 +17,12 @@ from spectui.server.help_text import read_help, read_version
 from tests.support.binaries import BETWEEN, CURRENT, IK, LEGACY, OLDEST, write_binary, write_script
 
 pytest_plugins = ["tests.support.fixtures"]
+pytestmark = pytest.mark.usefixtures("no_process_is_left")
 
 
 @pytest.fixture(autouse=True)
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECTUI_HOME", str(tmp_path / "home"))
-
-
-@pytest.fixture(autouse=True)
-def _no_process_is_left() -> Iterator[None]:
-    before = psutil.Process().children(recursive=True)
-    yield
-    left = psutil.Process().children(recursive=True)
-    assert [process for process in left if process not in before] == []
 
 
 @pytest.mark.server

@@ -43,6 +43,22 @@ subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
 print("ready", flush=True)
 signal.pause()
 """
+# Has a child in a session of its own, which has another one in yet another.
+LEAVING = """
+import signal, subprocess, sys
+code = (
+    "import os, signal, subprocess, sys; print(os.getpid(), flush=True);"
+    "again = [sys.executable, '-c', *sys.argv[1:]];"
+    "len(again) > 2 and subprocess.Popen(again, start_new_session=True);"
+    "signal.pause()"
+)
+child = subprocess.Popen(
+    [sys.executable, "-c", code, code], stdout=subprocess.PIPE, start_new_session=True
+)
+for _ in range(2):
+    sys.stdout.buffer.write(child.stdout.readline())
+sys.stdout.flush()
+"""
 
 
 def owner(script: str, *arguments: object) -> "tuple[subprocess.Popen[str], list[psutil.Process]]":
@@ -94,6 +110,19 @@ def test_who_does_not_go_is_killed_with_all_that_it_started() -> None:
     assert len(started) == 1
     end(process, signal.SIGKILL)
     all_end([*kept, *started])
+
+
+@pytest.mark.parametrize("then", ["signal.pause()", ""], ids=["beside it", "a daemon"])
+def test_who_has_left_for_a_session_of_its_own_ends_as_well(then: str) -> None:
+    mine, theirs = os.pipe()
+    command = [sys.executable, "-c", LEAVING + then]
+    with os.fdopen(mine) as said, KeptProcess(command, output=theirs, grace_s=5) as kept:
+        os.close(theirs)
+        left = [int(said.readline()) for _ in range(2)]
+        if not then:
+            kept.wait(_SOON_S)
+    assert kept.returncode == (-signal.SIGTERM if then else 0)
+    assert not any(map(psutil.pid_exists, left))
 
 
 def test_a_program_ends_with_its_keeper() -> None:

@@ -4,15 +4,15 @@ import csv
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spectui.llama.gguf_file import weights_bytes
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, ROUGH_DRAFT, TARGET, Tiny, TinyPath
+from tests.support.program import end, said_until, spawn
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = pytest.mark.usefixtures("home")
@@ -47,6 +47,11 @@ def test_a_sweep_measures_every_cell_beside_off(
     )
     assert document["schema"] == "spectui.sweep/1"
     assert document["n_cells_left"] == 0
+    draft = tiny(CLOSE_DRAFT)
+    sized = [(document["target"], tiny(TARGET)), (document["drafts"][draft.stem], draft)]
+    for model, path in sized:
+        assert model["size_bytes"] == weights_bytes(path)
+        assert model["file_bytes"] == path.stat().st_size > model["size_bytes"]
     drafters = [cell["config"]["drafter"] for cell in document["cells"]]
     assert {name: drafters.count(name) for name in drafters} == {
         "off": 2,
@@ -102,7 +107,7 @@ def test_beginning_anew_keeps_the_old(spectui: Spectui, sweep: Arguments, home: 
     files = sorted(path.name for path in (home / "data" / "sweeps" / "mine").iterdir())
     assert files == ["cells.1.jsonl", "cells.jsonl"]
     assert spectui(*sweep, "--draft-max", 2, "--name", "mine", "--n-prompts", 3) == 3
-    assert "another prompts" in spectui.err
+    assert "with other prompts" in spectui.err
 
 
 def test_a_dry_run_measures_nothing(spectui: Spectui, sweep: Arguments, home: Path) -> None:
@@ -273,17 +278,6 @@ def test_wrong_usage_is_told_in_a_sentence(
     assert "Traceback" not in spectui.err
 
 
-def spawn(arguments: Arguments, home: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "spectui", *map(str, arguments)],
-        env={**os.environ, "SPECTUI_HOME": str(home)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
 @pytest.mark.parametrize(
     "stop", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda stop: stop.name
 )
@@ -291,13 +285,9 @@ def test_whatever_ends_it_costs_one_cell(
     spectui: Spectui, sweep: Arguments, home: Path, stop: signal.Signals
 ) -> None:
     arguments = [*sweep, "--draft-max", "2,3,4,6,8", "-n", 40]
-    child = spawn(arguments, home)
-    assert child.stderr is not None
-    for line in child.stderr:
-        if line.startswith("cell 4 of 11"):
-            break
-    child.send_signal(stop)
-    out, err = child.communicate()
+    child = spawn(home, *arguments)
+    said_until(child, "cell 4 of 11")
+    out, err = end(child, stop)
     if stop is signal.SIGKILL:
         assert child.returncode == -stop
     else:

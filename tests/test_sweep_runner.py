@@ -5,8 +5,7 @@ from itertools import count
 
 import pytest
 
-from spectui.errors import BadInputError, DoesNotFitError
-from spectui.sweep.backend import HopelessError
+from spectui.errors import BadInputError, DoesNotFitError, HopelessError
 from spectui.sweep.cells import Cell
 from spectui.sweep.order import Visit, ordered
 from spectui.sweep.pace import Pace

@@ -1,10 +1,7 @@
 """``spectui sweep --backend server``: the real llama-server, and what is none."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +11,7 @@ import pytest
 from tests.support.cli import Spectui
 from tests.support.eagle3 import write_eagle3
 from tests.support.models import CLOSE_DRAFT, ROUGH_DRAFT, TARGET, TinyPath
+from tests.support.program import end, said_until, servers_of, spawn
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = [pytest.mark.server, pytest.mark.usefixtures("home")]
@@ -120,25 +118,11 @@ def test_a_draft_that_the_server_refuses_is_a_row(
 )
 def test_no_server_outlives_it(served: Arguments, home: Path, stop: signal.Signals) -> None:
     arguments = [*served, "-n", 200, "--draft-max", "2,4,8,12"]
-    child = subprocess.Popen(
-        [sys.executable, "-m", "spectui", *map(str, arguments)],
-        env={**os.environ, "SPECTUI_HOME": str(home)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert child.stderr is not None
-    for line in child.stderr:
-        if line.startswith("cell 3 of "):
-            break
-    servers = psutil.Process(child.pid).children(recursive=True)
-    assert servers
-    child.send_signal(stop)
-    child.communicate()
+    child = spawn(home, *arguments)
+    said_until(child, "cell 3 of ")
+    assert servers_of(child)
+    end(child, stop)
     assert child.returncode == (-stop if stop is signal.SIGKILL else 128 + stop)
-    _gone, alive = psutil.wait_procs(servers, timeout=20)
-    assert not alive
 
 
 def test_an_existing_command_says_what_is_swept(

@@ -11,6 +11,7 @@ from spectui.errors import BadInputError
 from spectui.sweep.order import Visit
 from spectui.sweep.record import VisitRecord, VisitState
 from spectui.sweep.store import SweepStore
+from tests.support.disk import no_file_above
 from tests.support.sweep import cell, failed, ngram_cell, off_cell, record
 
 pytest_plugins = ["tests.support.cli_fixtures"]
@@ -68,7 +69,7 @@ def test_a_damaged_line_is_passed_over_and_told() -> None:
 
 def test_what_does_not_compare_is_refused() -> None:
     written()
-    with pytest.raises(BadInputError, match="another prompts"):
+    with pytest.raises(BadInputError, match="was measured with other prompts, so that"):
         SweepStore("s", {**SPEC, "prompts": "others"})
     with SweepStore("s", SPEC) as store:
         assert store.records == RECORDS
@@ -139,3 +140,17 @@ def test_what_has_failed_stays_so_until_a_repetition_ends() -> None:
         assert store.record_of(visit) == one
         store.append(record(visit.cell))
         assert store.record_of(visit) == record(visit.cell)
+
+
+def test_what_has_no_room_is_told_once_and_leaves_no_half_line() -> None:
+    path = written()
+    before = path.read_bytes()
+    with SweepStore("s", SPEC) as store, no_file_above(len(before) + 20):
+        for _ in range(2):
+            with pytest.raises(BadInputError, match=r"cannot be stored in .* \(File too large\)"):
+                store.append(record(cell(16)))
+    assert path.read_bytes() == before
+    with SweepStore("s", SPEC) as store:
+        store.append(record(cell(16)))
+    with SweepStore("s", SPEC) as store:
+        assert store.records == (*RECORDS, record(cell(16)))

@@ -68,6 +68,18 @@ def test_what_is_not_told_apart_from_off_is_named() -> None:
     assert "Slower than off: draft: max 8" in told
 
 
+def test_what_is_faster_than_its_accepted_tokens_can_make_it_is_no_best() -> None:
+    found = summaries(record(cell(2), 1.2), record(cell(4), 9.0))
+    assert [row[-1] for row in sheets(found)[0].rows] == ["", "noise"]
+    assert [one.cell for one in best_per_drafter(found).values()] == [cell(2)]
+    assert {one.summary.cell for one in best_per_category(found)} == {cell(2)}
+    told = " ".join(remarks(found))
+    assert (
+        "Faster than the accepted tokens can make it, which is the machine's noise: draft" in told
+    )
+    assert "Faster than off: draft: max 2" in told
+
+
 def test_a_failed_cell_is_a_row_with_its_reason() -> None:
     found = summaries(record(cell(2)), failed(cell(4), "no room"))
     assert [row[-1] for row in sheets(found)[0].rows] == ["", "failed"]

@@ -342,5 +342,5 @@ def test_what_surrounds_the_program_is_kept(
     text: str, environment: dict[str, str], wrappers: str | tuple[str, ...]
 ) -> None:
     found = read_command(text.replace("; ", "\n"))
-    assert dict(found.environment) == environment
-    assert shlex.join(found.wrappers) == (wrappers or "")
+    assert dict(found.start.environment) == environment
+    assert shlex.join(found.start.wrappers) == (wrappers or "")

@@ -126,10 +126,11 @@ def test_tuning_on_files(tmp_path: Path) -> None:
 
 
 def test_the_form_keeps_what_was_filled_in_and_the_search_names_its_prompts(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cockpit = Cockpit()
-    path = tmp_path / "p.txt"
+    path = Path("p.txt")
+    monkeypatch.chdir(tmp_path)
     path.write_text("Say something.")
 
     async def scenario(pilot: Pilot[None]) -> None:

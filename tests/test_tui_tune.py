@@ -35,7 +35,7 @@ from spectui.tune.lossless import Divergence, LosslessCheck
 from spectui.tune.measurement import Pair
 from spectui.tune.pace import Spent
 from spectui.tune.progress import Phase, TuningState
-from spectui.tune.search import TuneResult
+from spectui.tune.result import TuneResult
 from spectui.tune.statistics import Speedup
 from spectui.tune.trials import (
     OFF,

@@ -37,7 +37,9 @@ from spectui.tune.events import (
 from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
 from spectui.tune.loading import Loader
 from spectui.tune.measurement import Measurer, Pair
-from spectui.tune.search import Limits, Search, TuneResult
+from spectui.tune.result import TuneResult
+from spectui.tune.search import Search
+from spectui.tune.setup import Limits
 from spectui.tune.space import (
     AHEAD,
     FIRST_NGRAM,
@@ -46,7 +48,8 @@ from spectui.tune.space import (
     Parameter,
     SearchSpace,
 )
-from spectui.tune.study import Proposal, Sampler, TuningStudy
+from spectui.tune.studies.samplers import Sampler
+from spectui.tune.studies.study import Proposal, TuningStudy
 from spectui.tune.tracing import DraftRecorded, TracingEvent
 from spectui.tune.trials import (
     OFF,
@@ -724,7 +727,7 @@ def test_a_study_that_another_process_works_on_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = {"host": os.uname().nodename, "pid": 1}
-    monkeypatch.setattr("spectui.tune.study._this_process", lambda: other)
+    monkeypatch.setattr("spectui.tune.studies.ownership._this_process", lambda: other)
     with open_study(tmp_path) as study:
         study.ask()
     with pytest.raises(UsageError, match=r"process 1 on .* is working on the study"):
@@ -739,7 +742,7 @@ def test_a_trial_that_nobody_signed_is_given_up_after_a_while(
         study._study.ask()
     with pytest.raises(UsageError, match="is working on the study"):
         open_study(tmp_path)
-    monkeypatch.setattr("spectui.tune.study._UNSIGNED", timedelta(0))
+    monkeypatch.setattr("spectui.tune.studies.ownership._UNSIGNED", timedelta(0))
     with open_study(tmp_path) as resumed:
         assert resumed.completed() == ()
         assert resumed.ask().number == 0

@@ -38,7 +38,7 @@ EVENTS: tuple[TuneEvent, ...] = (
     StudyResumed(records=(record(0),)),
     TraceProgress(step=None, n_steps=4),
     ForecastMade(forecasts=(FORECAST,), costs={}),
-    TrialStarted(number=1, arm=ARM),
+    TrialStarted(number=1, arm=ARM, n_prompts=8),
     TrialFinished(record=record(1)),
     measured(3.0),
     ConfirmationStarted(arm=ARM, n_prompts=8),
@@ -87,12 +87,12 @@ def test_a_recording_counts_its_steps_and_ends_with_the_forecasts() -> None:
 
 
 def test_the_first_trial_begins_the_search() -> None:
-    state = advance(STARTING, TrialStarted(number=0, arm=ARM))
+    state = advance(STARTING, TrialStarted(number=0, arm=ARM, n_prompts=8))
     assert state == replace(STARTING, phase=Phase.SEARCHING, current=ARM)
 
 
 def test_a_finished_trial_is_added_and_nothing_is_measured() -> None:
-    searching = advance(STARTING, TrialStarted(number=0, arm=ARM))
+    searching = advance(STARTING, TrialStarted(number=0, arm=ARM, n_prompts=8))
     state = advance(searching, TrialFinished(record=record(0)))
     assert state == replace(searching, records=(record(0),), current=None)
 

@@ -10,7 +10,7 @@ from spectui.errors import CancelledError, ServerError
 from spectui.tune.measurement import Pair
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
-from spectui.tune.search import TuneResult
+from spectui.tune.result import TuneResult
 from spectui.tune.statistics import Speedup
 from spectui.tune.trials import OFF, Arm
 from spectui.tune.verdict import Verdict

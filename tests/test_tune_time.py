@@ -46,7 +46,7 @@ def test_what_is_measured_fits_in_what_is_left(
         (1000.0, 2, 24, None),
         (80.0, 2, 13, "llama-server was given 13 of 24 prompts"),
         (40.0, 1, 13, "llama-server was given 13 of 24 prompts"),
-        (24.0, 0, 0, "of the time budget 24 s are left, and 6 prompts take about 24 s; give"),
+        (24.0, 0, 0, "of the time budget 24 s are left, and 6 prompts take about 25 s; give"),
         (-3.0, 0, 0, "of the time budget 0 s are left"),
     ],
 )

@@ -8,13 +8,16 @@ import sys
 from spectui.cli.app import app
 from spectui.cli.failure import report_failure
 from spectui.cli.interrupts import interrupts
+from spectui.cli.reader import reader
 
 
 def main() -> None:
     """Run the command line and exit with the contract's code."""
     interrupts.install()
+    reader.begin()
     try:
         code = app.main(prog_name="spectui", standalone_mode=False)
     except BaseException as error:  # noqa: BLE001 - every way out has its exit code
         code = report_failure(error)
-    sys.exit(interrupts.exit_code(code) if isinstance(code, int) else 0)
+    code = interrupts.exit_code(code) if isinstance(code, int) else 0
+    sys.exit(reader.exit_code(code))

@@ -1,19 +1,37 @@
 """What an existing command sets around its program, for what is measured in its place."""
 
 import os
+import shlex
 from collections.abc import Iterable
 
+from spectui.cli.output import complain
 from spectui.export.sources.source import OF_LLAMA
+from spectui.export.starting import Start
 
 _SECRETS = frozenset({"LLAMA_API_KEY", "HF_TOKEN"})
 """Of who may use the server or its models; nothing that is measured needs them."""
 
 
-def adopt_environment(environment: Iterable[tuple[str, str]]) -> None:
+def adopt(start: Start) -> tuple[str, ...]:
+    """Set a command's variables, and say what else starts it, which nothing measured has.
+
+    Returns the names of the variables.
+    """
+    names = adopt_environment(start.environment)
+    if start.wrappers:
+        complain(f"measured without what starts the command: {shlex.join(start.wrappers)}")
+    return names
+
+
+def adopt_environment(environment: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Set what the engine, its libraries and the servers that are started read as well.
 
-    It has to be done before llama.cpp is loaded, which reads it once.
+    It has to be done before llama.cpp is loaded, which reads it once. Returns the names.
     """
-    for name, value in environment:
-        if name.startswith(OF_LLAMA) and name not in _SECRETS:
-            os.environ[name] = value
+    read = {
+        name: value
+        for name, value in environment
+        if name.startswith(OF_LLAMA) and name not in _SECRETS
+    }
+    os.environ.update(read)
+    return tuple(read)

@@ -1,10 +1,12 @@
 """The command group. Commands are imported when they are named."""
 
 from importlib import import_module
+from typing import Any
 
 import click
 
 from spectui import __version__
+from spectui.cli.reader import reader
 
 _COMMANDS = (
     "cockpit",
@@ -34,6 +36,20 @@ class _Commands(click.Group):
         if not args or (args[0].startswith("-") and args[0] not in _OF_THE_GROUP):
             args = ["cockpit", *args]
         return super().parse_args(ctx, args)
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        with reader.awaited():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> object:
+        with reader.awaited():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(_COMMANDS)

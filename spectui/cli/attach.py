@@ -2,6 +2,8 @@
 
 import click
 
+from spectui.cli.options import add_options
+from spectui.cli.options_output import LOOK, json_option
 from spectui.cli.values import Fraction
 
 _SCREEN_S = 0.5
@@ -22,16 +24,9 @@ _SHORTEST_S = 0.1
         f"from which rates follow (default: {_ONCE_S:g}), 0 for a single look."
     ),
 )
-@click.option(
-    "--json",
-    "json_path",
-    type=click.Path(allow_dash=True),
-    metavar="FILE",
-    help="With --once: write what the server tells as JSON; - for stdout.",
-)
+@json_option("With --once: write what the server tells as JSON; - for stdout.")
 @click.option("--model", metavar="NAME", help="Of a router: which of its models to watch.")
-@click.option("--theme", metavar="NAME", help="Look; the command palette lists them.")
-@click.option("--ascii", is_flag=True, help="Draw with ASCII characters only.")
+@add_options(*LOOK)
 def command(
     *,
     address: str,

@@ -7,17 +7,37 @@ from statistics import median
 from rich.table import Table
 
 from spectui.cli.drawing import drawn, wrapped
+from spectui.models.sizes import counted
+from spectui.speculative.counters import Counters
 from spectui.tune.bench import BenchResult
+from spectui.tune.gains import factor
 from spectui.tune.lossless import UNTOLD
 from spectui.tune.statistics import Speedup
+from spectui.tune.verdict import NOISE, doubt
 from spectui.tune.workload import Workload
 
-_NOTHING_DRAFTED = (
-    "nothing was drafted, so that every round was the target's own, and the speedup is the "
-    "machine's noise"
-)
+
+def _nothing_drafted(cause: str) -> str:
+    return (
+        f"nothing was drafted, so that every round was the target's own: a gain is {cause}, and a "
+        "loss as well, but for what asking the drafter costs"
+    )
+
 
 _LOSSLESS = {True: "yes", False: "NO", None: "–"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telling:
+    """What stands behind numbers that tell nothing, or too much."""
+
+    cause: str = NOISE
+    """Of a speedup that speculation cannot have given."""
+    untold: str | None = None
+    """Why it is not known what was drafted; None where it is."""
+
+
+_PLAIN = Telling()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +48,7 @@ class Benched:
     result: BenchResult
 
 
-def table(found: Sequence[Benched]) -> str:
+def table(found: Sequence[Benched], telling: Telling = _PLAIN) -> str:
     """One row per temperature and length of prompt."""
     columns = Table(box=None, header_style="bold")
     for heading in (
@@ -48,14 +68,19 @@ def table(found: Sequence[Benched]) -> str:
     return f"{drawn(columns)}\n\n" + wrapped(
         "prompt: tokens, the median. off, on: tokens/s. rate: accepted of drafted tokens. per "
         "round: tokens. lossless: whether the output is the target's own, but for rounding; "
-        "compared for complete runs of greedy output only." + _of_noise(found)
+        "compared for complete runs of greedy output only." + _of_noise(found, telling)
     )
 
 
-def _of_noise(found: Sequence[Benched]) -> str:
-    if all(one.result.counters.n_drafted for one in found):
-        return ""
-    return f" Where rate is –, {_NOTHING_DRAFTED}."
+def _of_noise(found: Sequence[Benched], telling: Telling) -> str:
+    if telling.untold is not None:
+        return f" rate –: {telling.untold}."
+    told, cause = [], telling.cause
+    if not all(one.result.counters.n_drafted for one in found):
+        told.append(f" Where rate is –, {_nothing_drafted(cause)}.")
+    if any(one.result.speedup.is_noise for one in found):
+        told.append(f" !: more than the tokens that were accepted can give; this is {cause}.")
+    return "".join(told)
 
 
 def _row(one: Benched) -> tuple[str, ...]:
@@ -66,7 +91,7 @@ def _row(one: Benched) -> tuple[str, ...]:
         f"{median(len(item.tokens) for item in one.workload.items):.0f}",
         f"{result.baseline_tokens_per_s or 0:.2f}",
         f"{result.speculative_tokens_per_s or 0:.2f}",
-        f"{result.speedup.estimate:.3f}",
+        f"{factor(result.speedup.estimate, 3)}{' !' if result.speedup.is_noise else ''}",
         _bounds(result.speedup),
         "–" if rate is None else f"{rate:.1%}",
         "–" if length is None else f"{length:.2f}",
@@ -77,36 +102,48 @@ def _row(one: Benched) -> tuple[str, ...]:
 def _bounds(speedup: Speedup) -> str:
     if speedup.low is None or speedup.high is None:
         return "–"
-    return f"{speedup.low:.3f} to {speedup.high:.3f}"
+    return f"{factor(speedup.low, 3)} to {factor(speedup.high, 3)}"
 
 
-def summary(result: BenchResult, alteration: str | None) -> str:
+def summary(result: BenchResult, alteration: str | None, telling: Telling = _PLAIN) -> str:
     """One setting on one workload; ``alteration`` says what its output is not that of."""
-    counters, speedup = result.counters, result.speedup
-    rate, length = counters.acceptance_rate, counters.tokens_per_round
-    acceptance = (
-        f"{'–' if rate is None else f'{rate:.1%}'} "
-        f"({counters.n_accepted} of {counters.n_drafted}), "
-        f"{'–' if length is None else f'{length:.2f}'} tokens per round"
-    )
+    speedup = result.speedup
     lines = [
         f"off         {result.baseline_tokens_per_s or 0:.2f} tokens/s",
         f"on          {result.speculative_tokens_per_s or 0:.2f} tokens/s",
-        f"speedup     {speedup.estimate:.3f}× {_interval(speedup)}",
-        f"acceptance  {acceptance}",
+        f"speedup     {factor(speedup.estimate, 3)}× {_interval(speedup)}",
+        f"acceptance  {telling.untold or _acceptance(result.counters)}",
         f"lossless    {_lossless(result)}",
     ]
-    if not counters.n_drafted:
-        lines.append(f"NOTE: {_NOTHING_DRAFTED}.")
+    because = _doubt(result, telling)
+    if because is not None:
+        lines.append(f"NOTE: {because}.")
     if alteration is not None:
         lines.append(f"NOTE: {alteration}.")
     return "\n".join(lines)
 
 
+def _acceptance(counters: Counters) -> str:
+    rate, length = counters.acceptance_rate, counters.tokens_per_round
+    return (
+        f"{'–' if rate is None else f'{rate:.1%}'} "
+        f"({counters.n_accepted} of {counters.n_drafted}), "
+        f"{'–' if length is None else f'{length:.2f}'} tokens per round"
+    )
+
+
+def _doubt(result: BenchResult, telling: Telling) -> str | None:
+    if telling.untold is not None:
+        return None
+    if not result.counters.n_drafted:
+        return _nothing_drafted(telling.cause)
+    return doubt(result.speedup, telling.cause)
+
+
 def _interval(speedup: Speedup) -> str:
     if speedup.low is None or speedup.high is None:
         return f"({speedup.interval_reason})"
-    return f"(95 % interval {speedup.low:.3f} to {speedup.high:.3f}, {speedup.n_prompts} prompts)"
+    return f"(95 % interval {_bounds(speedup)}, {speedup.n_prompts} prompts)"
 
 
 def _lossless(result: BenchResult) -> str:
@@ -116,8 +153,12 @@ def _lossless(result: BenchResult) -> str:
     if check.divergence is None:
         return "yes, every output equals the target's own"
     d = check.divergence
-    where = f"prompt {d.prompt_id}, token {d.position}"
+    where, others = f"prompt {d.prompt_id}, token {d.position}", _others(check.n_different - 1)
     if d.margin is None or d.noise is None:
-        return f"the outputs part ({where}); {UNTOLD}"
-    where += f": margin {d.margin:.2g}, noise {d.noise:.2g}"
+        return f"the outputs part ({where}{others}); {UNTOLD}"
+    where += f": margin {d.margin:.2g}, noise {d.noise:.2g}{others}"
     return f"yes, but for rounding ({where})" if check.lossless else f"NO ({where})"
+
+
+def _others(n: int) -> str:
+    return f"; {counted(n, 'prompt')} more" if n > 0 else ""

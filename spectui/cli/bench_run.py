@@ -4,26 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from spectui.cli.bench_report import Benched, summary, table
+from spectui.cli.bench_report import Benched, Telling, summary, table
 from spectui.cli.documents.base import Json
-from spectui.cli.documents.bench import bench_document, benches_document
+from spectui.cli.documents.bench import bench_document, benches_document, without_counts
 from spectui.cli.output import write_result
 from spectui.cli.progress import Progress
 from spectui.config import Schedule, SpeculationConfig
-from spectui.errors import CancelledError, SpectuiError, UsageError
+from spectui.errors import CancelledError, HopelessError, SpectuiError, UsageError
 from spectui.monitor.machine import Machine, this_machine
 from spectui.tune.bench import run_bench
 from spectui.tune.decoding import Decoding
 from spectui.tune.measurement import Measurer
 from spectui.tune.workload import Workload, with_length
-
-SUITE_PROMPTS = 8
-"""Of the built-in suite: one per category. The user's own prompts are all taken."""
-
-DRAFTS_ALONE = (
-    "the server without speculation drafts as well, so that nothing is compared with the target "
-    "alone; look into its environment and arguments"
-)
 
 REMEMBERS = (
     "llama-server's n-gram drafters remember earlier requests, so that later prompts may draft "
@@ -80,6 +72,7 @@ class BenchRun:
     """Whether several temperatures or lengths were asked for."""
     notes: tuple[str, ...] = ()
     """What else should be known."""
+    telling: Telling = field(default_factory=Telling)
 
 
 def _varied(
@@ -118,7 +111,7 @@ def measure(
                 on_pair=progress.on_pair,
             )
         except (KeyboardInterrupt, SpectuiError) as error:
-            if not found:
+            if not found or isinstance(error, HopelessError):
                 raise
             return found, error
         found.append(Benched(workload=workload, result=result))
@@ -132,18 +125,12 @@ def report(run: BenchRun, json_path: str | None) -> None:
     machine = this_machine()
     documents = [_document(run, one, machine) for one in run.found]
     if run.is_sweep:
-        document, text = benches_document(documents, machine), table(run.found)
+        document, text = benches_document(documents, machine), table(run.found, run.telling)
     else:
-        document, text = documents[0], summary(run.found[0].result, run.alteration)
-    text = "\n".join((text, *(f"NOTE: {note}." for note in _notes(run))))
+        text = summary(run.found[0].result, run.alteration, run.telling)
+        document = documents[0]
+    text = "\n".join((text, *(f"NOTE: {note}." for note in run.notes)))
     write_result(document, text, json_path)
-
-
-def _notes(run: BenchRun) -> tuple[str, ...]:
-    drafted = any(
-        pair.baseline.counters.n_drafted for one in run.found for pair in one.result.pairs
-    )
-    return (*run.notes, *((DRAFTS_ALONE,) if drafted else ()))
 
 
 def _document(run: BenchRun, one: Benched, machine: Machine) -> Json:
@@ -156,8 +143,10 @@ def _document(run: BenchRun, one: Benched, machine: Machine) -> Json:
         speculation=run.speculation,
         schedule=run.schedule,
     )
+    if run.telling.untold is not None:
+        found = without_counts(found, run.telling.untold)
     config = {**found["config"], **run.config}
-    return {**found, "config": config, **run.backend, "notes": list(_notes(run))}
+    return {**found, "config": config, **run.backend, "notes": list(run.notes)}
 
 
 def raise_ended(found: Sequence[Benched], ended: BaseException | None) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from spectui.cli.api_key import api_key_from_environment
+from spectui.cli.bench_report import Telling
 from spectui.cli.bench_request import BenchOptions
-from spectui.cli.bench_run import SUITE_PROMPTS, BenchRun, Kinds, measure, raise_ended, report
-from spectui.cli.bench_running_checks import ComparedDecoding, check_servers, check_typed
+from spectui.cli.bench_run import BenchRun, Kinds, measure, raise_ended, report
+from spectui.cli.bench_running_checks import check_servers, check_typed
 from spectui.cli.bench_running_report import AloneRun, report_alone
 from spectui.cli.documents.running import (
     UNKNOWN_SETTING,
@@ -24,7 +25,7 @@ from spectui.cli.progress import Progress, open_progress, words
 from spectui.cli.request import SharedOptions
 from spectui.cli.run_attach import questioned
 from spectui.cli.served_session import served_workload
-from spectui.cli.session import read_prompts
+from spectui.cli.session import SUITE_PROMPTS, read_prompts
 from spectui.config import ContextOptions, ModelOptions, Schedule, SpeculationConfig
 from spectui.errors import CancelledError, ServerError
 from spectui.models.sizes import counted
@@ -35,6 +36,7 @@ from spectui.server import LlamaClient
 from spectui.server.attached.address import parse_address
 from spectui.server.attached.poller import Attachment
 from spectui.server.attached.sample import ServerFacts
+from spectui.speculative.counters import Counters
 from spectui.tune.alone import AloneResult, Done, run_alone
 from spectui.tune.measurement import Measurer
 from spectui.tune.workload import Workload
@@ -59,9 +61,7 @@ def bench_running(
     _speculation, rest = take_drafting(parsed)
     options = SharedOptions(**rest, temp=kinds.temps[0])
     check_writable(options.json_path, options.input_files())
-    prompts = read_prompts(options)
-    if options.prompts is None:
-        prompts = prompts[:SUITE_PROMPTS]
+    prompts = read_prompts(options, of_suite=SUITE_PROMPTS)
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
     try:
         client, facts = _connected(str(backend.server_url), backend.timeout)
@@ -100,6 +100,7 @@ class _Running:
     def __init__(
         self, servers: RunningServers, facts: ServerFacts, progress: Progress, kinds: Kinds
     ) -> None:
+        self._servers = servers
         self._facts = facts
         self._progress = progress
         self._kinds = kinds
@@ -110,8 +111,7 @@ class _Running:
             context=ContextOptions(),
             speculation=None,
         )
-        kind = ComparedDecoding if servers.has_baseline else ServerDecoding
-        self._decoding = kind(servers, nothing, {}, keeps_off=True, redoes_rounds=True)
+        self._decoding = ServerDecoding(servers, nothing, {}, keeps_off=True, redoes_rounds=True)
 
     def compared(
         self, workloads: Sequence[Workload], backend: BenchOptions
@@ -136,6 +136,10 @@ class _Running:
             alteration=None,
             found=found,
             is_sweep=self._kinds.n > 1,
+            telling=Telling(
+                cause="the machine's noise, or what else the servers differ in",
+                untold=self._untold([one.result.counters for one in found]),
+            ),
         )
         return run, ended
 
@@ -163,7 +167,11 @@ class _Running:
             backend=running_by(str(backend.server_url), None, self._facts),
             found=tuple(found),
             is_sweep=self._kinds.n > 1,
+            untold=self._untold([result.counters for _, result in found]),
         )
+
+    def _untold(self, found: Sequence[Counters]) -> str | None:
+        return self._servers.untold(sum(one.n_drafted for one in found))
 
     def _tell(self, done: Done) -> None:
         rate = done.result.counters.acceptance_rate

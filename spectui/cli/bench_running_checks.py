@@ -5,10 +5,7 @@ from click.core import ParameterSource
 
 from spectui.cli.bench_request import BenchOptions
 from spectui.cli.options_backend import BackendKind
-from spectui.engine.commands import Generate
-from spectui.engine.events import GenerationResult
 from spectui.errors import UsageError
-from spectui.served.decoding import ServerDecoding
 from spectui.server.attached.address import parse_address
 
 _TAKEN = frozenset(
@@ -20,25 +17,6 @@ _TAKEN = frozenset(
     }
 )
 """Parameters that are about prompts, which is all that a running server is sent."""
-
-
-class ComparedDecoding(ServerDecoding):
-    """Whoever takes turns with what speculates must not do so itself."""
-
-    def generate(self, command: Generate) -> GenerationResult:
-        """As ``ServerDecoding``.
-
-        Raises:
-            UsageError: the other server drafts as well.
-        """
-        result = super().generate(command)
-        if command.speculation is None and result.counters.n_drafted:
-            raise UsageError(
-                f"the server of --baseline-url drafts as well ({result.counters.n_drafted} tokens "
-                "on one prompt), so that nothing is compared; give the address of one that was "
-                "started without speculation"
-            )
-        return result
 
 
 def check_typed(ctx: click.Context) -> None:

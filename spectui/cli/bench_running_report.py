@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spectui.cli.documents.base import Json
-from spectui.cli.documents.bench import benches_document
+from spectui.cli.documents.bench import benches_document, without_counts
 from spectui.cli.documents.running import NO_BASELINE, alone_document
 from spectui.cli.drawing import wrapped
 from spectui.cli.output import write_result
@@ -23,6 +23,8 @@ class AloneRun:
     found: Sequence[tuple[Workload, AloneResult]]
     is_sweep: bool
     """Whether several temperatures or lengths were asked for."""
+    untold: str | None
+    """Why it is not known what was drafted; None where it is."""
 
     @property
     def ended(self) -> BaseException | None:
@@ -37,11 +39,13 @@ def report_alone(run: AloneRun, json_path: str | None) -> None:
         alone_document(result, workload, run.facts, run.backend, machine)
         for workload, result in run.found
     ]
+    if run.untold is not None:
+        documents = [without_counts(one, run.untold) for one in documents]
     lines: list[str] = []
     for workload, result in run.found:
         if run.is_sweep:
             lines.append(_heading(workload))
-        lines += _summary(result)
+        lines += _summary(result, run.untold)
     lines += ["", wrapped(f"No speedup: {NO_BASELINE}.")]
     document = benches_document(documents, machine) if run.is_sweep else documents[0]
     write_result(document, "\n".join(lines), json_path)
@@ -53,7 +57,7 @@ def _heading(workload: Workload) -> str:
     return f"temp {workload.sampling.temp:g}{prompts}"
 
 
-def _summary(result: AloneResult) -> list[str]:
+def _summary(result: AloneResult, untold: str | None) -> list[str]:
     counters = result.counters
     rate = counters.acceptance_rate
     drafted = (
@@ -64,5 +68,5 @@ def _summary(result: AloneResult) -> list[str]:
     speed = result.tokens_per_s
     return [
         f"speed       {'–' if speed is None else f'{speed:.2f}'} tokens/s",
-        f"acceptance  {drafted}",
+        f"acceptance  {untold or drafted}",
     ]

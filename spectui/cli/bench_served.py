@@ -1,7 +1,9 @@
 """``spectui bench --backend server``: the user's llama-server without and with the draft."""
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from spectui.cli.bench_report import Benched
 from spectui.cli.bench_request import BenchOptions, Wanted
 from spectui.cli.bench_run import REMEMBERS, BenchRun, Kinds, measure
 from spectui.cli.documents.bench import draft_document
@@ -17,10 +19,29 @@ from spectui.cli.served_session import (
 from spectui.config import MODEL_KIND, Schedule, SpeculationConfig
 from spectui.errors import BadInputError
 from spectui.models.sizes import counted
-from spectui.served import Setup
+from spectui.served import Fleet, Setup
 from spectui.served.decoding import ServerDecoding
 from spectui.served.memory import remembers
 from spectui.served.models import ServedModel, look_at
+from spectui.server.binary import ServerBinary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ground:
+    """What a measurement through servers stands on."""
+
+    binary: ServerBinary
+    target: ServedModel
+    draft: ServedModel | None
+    speculation: SpeculationConfig
+    setup: Setup
+    keeps_both: bool
+    """Whether the server without speculation stays alive beside the one with it."""
+
+    @property
+    def n_ctx(self) -> int:
+        """Tokens that there is room for."""
+        return self.setup.context.ctx_size
 
 
 def bench_served(
@@ -35,8 +56,52 @@ def bench_served(
         ServerError: the binary is no llama-server, or failed before anything was measured.
         UsageError: options that contradict each other.
     """
-    options, kinds = wanted.shared, wanted.kinds
-    check_schedule(options)
+    check_schedule(wanted.shared)
+    ground = _ground(wanted, backend)
+    kinds, setup, speculation = wanted.kinds, ground.setup, ground.speculation
+    # What the binary has no words for is said before anything is started.
+    arguments = {
+        "off": setup.off.arguments(ground.binary),
+        "on": setup.arguments(ground.binary),
+    }
+    progress.say(_plan(len(wanted.prompts), kinds, keeps_both=ground.keeps_both))
+    with open_fleet(
+        ground.binary,
+        progress,
+        keeps_off=ground.keeps_both,
+        timeout_s=backend.timeout,
+        name=lambda _setup: "the draft" if speculation.has_model else speculation.kind,
+    ) as fleet:
+        found, ended = _measured(wanted, ground, fleet, progress)
+    return _run(ground, arguments, found, kinds, fleet.n_starts), ended
+
+
+def _run(
+    ground: _Ground,
+    arguments: Mapping[str, Sequence[str]],
+    found: list[Benched],
+    kinds: Kinds,
+    n_starts: int,
+) -> BenchRun:
+    """What was measured, and of what."""
+    draft = None if ground.draft is None else served_model(ground.draft, ground.n_ctx)
+    return BenchRun(
+        speculation=ground.speculation,
+        schedule=Schedule.SERVER,
+        target=served_model(ground.target, ground.n_ctx),
+        draft=draft_document(draft, ground.speculation),
+        backend=served_by(
+            ground.binary, arguments, keeps_both=ground.keeps_both, n_starts=n_starts
+        ),
+        alteration=ground.target.alteration,
+        found=found,
+        is_sweep=kinds.n > 1,
+        notes=(REMEMBERS,) if remembers(ground.speculation) else (),
+    )
+
+
+def _ground(wanted: Wanted, backend: BenchOptions) -> _Ground:
+    options = wanted.shared
     binary = wanted_binary(backend.server_bin)
     target = look_at(options.target_options(wanted.models.target))
     draft = _draft(wanted)
@@ -48,44 +113,38 @@ def bench_served(
         speculation=speculation,
         extra=wanted.extra,
     )
-    # What the binary has no words for is said before anything is started.
-    arguments = {"off": setup.off.arguments(binary), "on": setup.arguments(binary)}
-    keeps_both = keeps_off(setup.target, (setup.draft,), wanted=backend.keeps_both)
-    progress.say(_plan(len(wanted.prompts), kinds, keeps_both=keeps_both))
-    with open_fleet(
-        binary,
-        progress,
-        keeps_off=keeps_both,
-        timeout_s=backend.timeout,
-        name=lambda _setup: "the draft" if speculation.has_model else speculation.kind,
-    ) as fleet:
-        n_ctx = setup.context.ctx_size
-        workload = served_workload(
-            fleet.of(setup.off), wanted.prompts, options, progress, n_ctx=n_ctx
-        )
-        decoding = ServerDecoding(
-            fleet, setup, {}, keeps_off=keeps_both, redoes_rounds=target.redoes_rounds
-        )
-        found, ended = measure(
-            decoding,
-            kinds.of(workload, n_ctx),
-            speculation,
-            Schedule.SERVER,
-            progress,
-            repeats=kinds.repeats,
-        )
-    run = BenchRun(
+    return _Ground(
+        binary=binary,
+        target=target,
+        draft=draft,
         speculation=speculation,
-        schedule=Schedule.SERVER,
-        target=served_model(target, n_ctx),
-        draft=draft_document(None if draft is None else served_model(draft, n_ctx), speculation),
-        backend=served_by(binary, arguments, keeps_both=keeps_both, n_starts=fleet.n_starts),
-        alteration=target.alteration,
-        found=found,
-        is_sweep=kinds.n > 1,
-        notes=(REMEMBERS,) if remembers(speculation) else (),
+        setup=setup,
+        keeps_both=keeps_off(setup.target, (setup.draft,), wanted=backend.keeps_both),
     )
-    return run, ended
+
+
+def _measured(
+    wanted: Wanted, ground: _Ground, fleet: Fleet, progress: Progress
+) -> tuple[list[Benched], BaseException | None]:
+    """As ``measure``, through the servers of a fleet."""
+    workload = served_workload(
+        fleet.of(ground.setup.off), wanted.prompts, wanted.shared, progress, n_ctx=ground.n_ctx
+    )
+    decoding = ServerDecoding(
+        fleet,
+        ground.setup,
+        {},
+        keeps_off=ground.keeps_both,
+        redoes_rounds=ground.target.redoes_rounds,
+    )
+    return measure(
+        decoding,
+        wanted.kinds.of(workload, ground.n_ctx),
+        ground.speculation,
+        Schedule.SERVER,
+        progress,
+        repeats=wanted.kinds.repeats,
+    )
 
 
 def with_reader(

@@ -1,11 +1,9 @@
 """Where the defaults of a command come from: a preset, the demo, an existing command."""
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from spectui.cli.output import complain
 from spectui.config import SERVER_KINDS
 from spectui.errors import BadInputError, UsageError
 from spectui.presets import Options, Preset, find_preset
@@ -76,6 +74,9 @@ def _checked(ctx: click.Context, param: click.Parameter, value: object, where: s
     Raises:
         BadInputError: it takes none such.
     """
+    if param.multiple and isinstance(value, str):
+        # Of an option that may be repeated, one is a list of one.
+        value = [value]
     try:
         param.type_cast_value(ctx, value)
     except click.BadParameter as error:
@@ -116,7 +117,7 @@ def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -
     if text is None:
         return None
     _check_alone(ctx, "--from")
-    from spectui.cli.adopted import adopt_environment
+    from spectui.cli.adopted import adopt
     from spectui.export.takeover import read_command
 
     known = {param.name: param for param in ctx.command.params}
@@ -127,9 +128,7 @@ def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -
         other_drafts="spec_type" in known.keys() - ours.keys(),
         through_server=_takes(ctx, ours.get("spec_type"), SERVER_KINDS[0]),
     )
-    adopt_environment(taken.environment)
-    if taken.wrappers:
-        complain(f"measured without what starts the command: {shlex.join(taken.wrappers)}")
+    adopt(taken.start)
     defaults = {
         name: _checked(ctx, ours[name], value, f"--from: --{name.replace('_', '-')}")
         for name, value in taken.settled.default_map().items()

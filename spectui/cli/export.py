@@ -77,4 +77,4 @@ def command(
         setup, usual = from_study(study, storage)
         export(setup, usual, reader, out, force=force)
     else:
-        export(from_command(command_line), Dialect.LLAMA_CPP, reader, out, force=force)
+        export(from_command(command_line, format_), Dialect.LLAMA_CPP, reader, out, force=force)

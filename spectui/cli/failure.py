@@ -1,7 +1,9 @@
 """How a command fails: one sentence on stderr and an exit code."""
 
-import logging
 import traceback
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
 
 import click
 
@@ -25,7 +27,8 @@ def report_failure(error: BaseException) -> int:
         case click.exceptions.Exit():
             return error.exit_code
         case click.ClickException():
-            error.show()
+            with suppress(OSError):
+                error.show()
             return _USAGE
         case SpectuiError() if not getattr(error, "__notes__", None):
             complain(f"error: {error}")
@@ -37,19 +40,24 @@ def report_failure(error: BaseException) -> int:
 def _report_defect(error: BaseException) -> int:
     text = "".join(traceback.format_exception(error))
     path = data_dir() / "logs" / "spectui.log"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handler = logging.FileHandler(path, encoding="utf-8")
-    except OSError:
+    if _is_logged(text, path):
+        complain(
+            f"error: {type(error).__name__}: {error}; this is a defect of spectui's, "
+            f"please report it with the traceback in {path}"
+        )
+    else:
         complain(text)
         complain("error: this is a defect of spectui's; please report the text above")
-        return _DEFECT
-    record = logging.LogRecord("spectui", logging.ERROR, path.name, 0, text, None, None)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    handler.emit(record)
-    handler.close()
-    complain(
-        f"error: {type(error).__name__}: {error}; this is a defect of spectui's, "
-        f"please report it with the traceback in {path}"
-    )
     return _DEFECT
+
+
+def _is_logged(text: str, path: Path) -> bool:
+    """Add ``text`` to the log; False where the whole of it has no room."""
+    now = datetime.now(UTC).astimezone().isoformat(sep=" ", timespec="milliseconds")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(f"{now} {text}\n")
+    except OSError:
+        return False
+    return True

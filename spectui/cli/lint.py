@@ -5,6 +5,8 @@ from pathlib import PurePath
 
 import click
 
+from spectui.cli.options_output import QUIET, json_option
+
 
 class _Quoted(click.Command):
     """Takes a word with blanks for the command to check, though it may start with a dash."""
@@ -41,14 +43,8 @@ class _Quoted(click.Command):
 @click.option(
     "--no-models", is_flag=True, help="Look at the arguments alone, though the models are here."
 )
-@click.option(
-    "--json",
-    "json_path",
-    type=click.Path(allow_dash=True),
-    metavar="FILE",
-    help="Write the findings as JSON; - for stdout.",
-)
-@click.option("--quiet", is_flag=True, help="Show no progress.")
+@json_option("Write the findings as JSON; - for stdout.")
+@QUIET
 @click.pass_context
 def command(
     ctx: click.Context,

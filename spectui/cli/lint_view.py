@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "bold"}
 _CONTAINED = (
     "The command was read out of a container: what is written here is llama-server's own part of "
-    "it, with paths as they are on this machine."
+    "it, with paths as they are on this machine where the container mounts a folder of it, and its "
+    "own elsewhere."
 )
 _INDENT = "    "
 

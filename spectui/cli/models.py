@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from spectui.cli.options_output import QUIET, json_option
 from spectui.cli.values import INT_MAX, FileGlob, WholeNumber
 
 
@@ -28,14 +29,8 @@ def command() -> None:
     metavar="N",
     help="Tokens of context that memory is given for.",
 )
-@click.option(
-    "--json",
-    "json_path",
-    type=click.Path(allow_dash=True),
-    metavar="FILE",
-    help="Write the result as JSON; - for stdout.",
-)
-@click.option("--quiet", is_flag=True, help="Show no progress.")
+@json_option()
+@QUIET
 def scan(
     *,
     folders: tuple[Path, ...],
@@ -56,7 +51,7 @@ def scan(
 
 @command.command(name="demo")
 @click.option("--seed", type=WholeNumber(min=0), default=0, show_default=True)
-@click.option("--quiet", is_flag=True, help="Show no progress.")
+@QUIET
 def demo(*, seed: int, quiet: bool) -> None:
     """Build the demo models and print their paths.
 
@@ -90,14 +85,8 @@ def demo(*, seed: int, quiet: bool) -> None:
     help="Just files with such a name. May be repeated.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be fetched, and fetch nothing.")
-@click.option(
-    "--json",
-    "json_path",
-    type=click.Path(allow_dash=True),
-    metavar="FILE",
-    help="Write the result as JSON; - for stdout.",
-)
-@click.option("--quiet", is_flag=True, help="Show no progress.")
+@json_option()
+@QUIET
 def pull(
     *,
     preset: str,

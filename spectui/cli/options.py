@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
+from spectui.cli.options_output import LOOK, QUIET, json_option
 from spectui.cli.options_placement import CONTEXT, CONTEXT_OF_GRID, PLACEMENT, Decorator
 from spectui.cli.values import INT_MAX, DrafterKind, Fraction, ListOf, WholeNumber
 from spectui.config import MODEL_KIND, MTP_KIND, SERVER_KINDS, Schedule
@@ -159,14 +160,8 @@ _RUN: tuple[Decorator, ...] = (
         type=click.Path(path_type=Path),
         help="Your prompts: a .jsonl, a .txt, or a folder of them (default: a built-in suite).",
     ),
-    click.option(
-        "--json",
-        "json_path",
-        type=click.Path(allow_dash=True),
-        metavar="FILE",
-        help="Write the result as JSON; - for stdout.",
-    ),
-    click.option("--quiet", is_flag=True, help="Show no progress."),
+    json_option(),
+    QUIET,
     click.option("--verbose", is_flag=True, help="Show llama.cpp's log on stderr."),
 )
 
@@ -188,8 +183,7 @@ COCKPIT: tuple[Decorator, ...] = (
         metavar="FILE",
         help="Show recorded readings of a machine instead of this one's.",
     ),
-    click.option("--theme", metavar="NAME", help="Look; the command palette lists them."),
-    click.option("--ascii", is_flag=True, help="Draw with ASCII characters only."),
+    *LOOK,
 )
 
 

@@ -17,6 +17,15 @@ class BackendKind(StrEnum):
     """The user's own llama-server."""
 
 
+TIMEOUT: Decorator = click.option(
+    "--timeout",
+    type=DURATION,
+    default="10m",
+    show_default=True,
+    metavar="TIME",
+    help="How long a server may take to load its models, or to answer.",
+)
+
 BACKEND: tuple[Decorator, ...] = (
     click.option(
         "--backend",
@@ -37,14 +46,7 @@ BACKEND: tuple[Decorator, ...] = (
             "end one before the other starts (default: both, where memory has room)."
         ),
     ),
-    click.option(
-        "--timeout",
-        type=DURATION,
-        default="10m",
-        show_default=True,
-        metavar="TIME",
-        help="How long a server may take to load its models, or to answer.",
-    ),
+    TIMEOUT,
 )
 
 SERVER_BIN: Decorator = click.option(

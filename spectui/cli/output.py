@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -11,7 +11,9 @@ from typing import Any
 
 import click
 
+from spectui.cli.reader import discard, reader
 from spectui.errors import BadInputError
+from spectui.writing import write_file
 
 _MAGIC = b"GGUF"
 _PLAIN = str.maketrans(
@@ -30,16 +32,34 @@ def write_result(document: dict[str, Any], text: str, json_path: str | None) -> 
     if json_path == "-":
         say(_encode(document))
         return
-    try:
-        say(text)
-    finally:
-        # A terminal that is gone must not cost the file.
-        if json_path is not None:
-            _write_file(document, json_path)
+    writers: list[Callable[[], None]] = [lambda: say(text)]
+    if json_path is not None:
+        writers.append(lambda: _write_file(document, json_path))
+    # A terminal that is gone must not cost the file.
+    write_all(writers)
+
+
+def write_all(writers: Sequence[Callable[[], None]]) -> None:
+    """Call every one of ``writers``, whatever comes of the others.
+
+    Raises:
+        BadInputError: what they could not write, each in its words.
+    """
+    failed: list[BaseException] = []
+    for write in writers:
+        try:
+            write()
+        except BaseException as error:  # noqa: BLE001 - raised below
+            failed.append(error)
+    for one in failed:
+        if not isinstance(one, BadInputError):
+            raise one
+    if failed:
+        raise BadInputError("; and ".join(map(str, failed))) from failed[0]
 
 
 def say(text: str) -> None:
-    """Print on stdout, in characters that it can write.
+    """Print on stdout, in characters that it can write; a reader may leave before the end.
 
     Raises:
         BadInputError: stdout was closed, or has no room.
@@ -49,10 +69,10 @@ def say(text: str) -> None:
     try:
         # Unless told, it takes colours out of what goes to a file, and so parts of a file's name.
         click.echo(_encodable(text), color=True)
+    except BrokenPipeError:
+        reader.leave()
     except OSError as error:
-        # What is still buffered would be tried again at exit, and complain there.
-        with Path(os.devnull).open("w") as nowhere:
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        discard(sys.stdout)
         raise BadInputError(
             f"stdout cannot be written ({error.strerror}); let it go to a file or a program that "
             "reads all of it"
@@ -67,7 +87,7 @@ def complain(text: str) -> None:
 
 def _write_file(document: dict[str, Any], json_path: str) -> None:
     try:
-        Path(json_path).write_text(_encode(document) + "\n", encoding="utf-8")
+        write_file(Path(json_path), f"{_encode(document)}\n".encode())
     except OSError as error:
         raise BadInputError(
             f"{json_path} cannot be written ({error.strerror}); the result is printed above; "

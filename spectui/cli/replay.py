@@ -7,6 +7,7 @@ import click
 
 from spectui.cli.drafting import REPLAYED_NGRAMS, replayed_ahead, replayed_ngrams
 from spectui.cli.options import add_options
+from spectui.cli.options_output import json_option
 from spectui.cli.values import INT_MAX, Fraction, ListOf, WholeNumber
 
 
@@ -46,13 +47,7 @@ from spectui.cli.values import INT_MAX, Fraction, ListOf, WholeNumber
     is_flag=True,
     help="Also show what rounds cost, and the throughput that follows over draft_max.",
 )
-@click.option(
-    "--json",
-    "json_path",
-    type=click.Path(allow_dash=True),
-    metavar="FILE",
-    help="Write the result as JSON; - for stdout.",
-)
+@json_option()
 def command(
     *,
     trace: Path,

@@ -10,10 +10,11 @@ from spectui.cli.api_key import api_key_from_environment, ask_for_api_key, can_a
 from spectui.cli.attach_view import told
 from spectui.cli.documents.attach import attach_document
 from spectui.cli.output import check_writable, write_result
-from spectui.errors import ServerError
+from spectui.errors import ServerError, UsageError
 from spectui.monitor.readings import Snapshot
 from spectui.server.attached.address import parse_address
 from spectui.server.attached.poller import Attachment, ask_once, ask_twice
+from spectui.server.attached.routing import unchosen
 from spectui.server.attached.sample import FailedSample, Failure, Sample, ServerSample, Trouble
 from spectui.server.attached.tracker import Tracker
 from spectui.server.attached.trouble_text import sentence_of
@@ -43,7 +44,8 @@ def attach(wanted: Wanted) -> None:
     """Watch a server, or print what it tells now.
 
     Raises:
-        UsageError: the address is none, or there is no terminal for the screen.
+        UsageError: the address is none, is that of a router of which no model was chosen, or there
+            is no terminal for the screen.
         ServerError: with ``--once``, the server tells nothing.
     """
     attachment = Attachment(
@@ -68,6 +70,7 @@ def look(attachment: Attachment, interval_s: float) -> "AttachState":
 
     Raises:
         ServerError: the server tells nothing.
+        UsageError: it is a router, and no model of it was chosen.
     """
 
     def ask(with_key: Attachment) -> tuple[Sample, ...]:
@@ -80,6 +83,7 @@ def look(attachment: Attachment, interval_s: float) -> "AttachState":
     for sample in samples:
         if isinstance(sample, FailedSample):
             raise ServerError(sentence_of(sample.failure))
+        _check_chosen(attachment, sample)
         tracker.add(sample)
     return tracker.state()
 
@@ -108,12 +112,30 @@ def unlocked(attachment: Attachment) -> Attachment:
     """Return the same with the key that the server wants, if somebody can be asked for it.
 
     A server that does not answer within two seconds is left to the screen.
+
+    Raises:
+        UsageError: it is a router, and no model of it was chosen.
     """
 
     def ask(with_key: Attachment) -> tuple[Sample, ...]:
         return (asyncio.run(ask_once(replace(with_key, timeout_s=_PROBE_S))),)
 
-    return _asked(attachment, ask)[0]
+    with_key, samples = _asked(attachment, ask)
+    for sample in samples:
+        if isinstance(sample, ServerSample):
+            _check_chosen(with_key, sample)
+    return with_key
+
+
+def _check_chosen(attachment: Attachment, sample: ServerSample) -> None:
+    """Refuse a router as such: it has nothing to show but names.
+
+    Raises:
+        UsageError: it is one.
+    """
+    facts = sample.facts.value
+    if facts is not None and facts.is_router and attachment.model is None:
+        raise UsageError(unchosen(attachment.address.url, facts))
 
 
 def _asked(

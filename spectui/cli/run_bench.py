@@ -7,7 +7,7 @@ import click
 from click.core import ParameterSource
 
 from spectui.cli.bench_request import BenchOptions, Wanted
-from spectui.cli.bench_run import SUITE_PROMPTS, BenchRun, Kinds, measure, raise_ended, report
+from spectui.cli.bench_run import BenchRun, Kinds, measure, raise_ended, report
 from spectui.cli.documents.bench import draft_document
 from spectui.cli.documents.common import model
 from spectui.cli.documents.served import ENGINE
@@ -20,7 +20,7 @@ from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.served_extra import served_extra
-from spectui.cli.session import open_engine, read_prompts
+from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts, tokenized
 from spectui.cli.taken import mind_unmeasured
 from spectui.config import MODEL_KIND, ONLY_BY_SERVER, Schedule, SpeculationConfig
 from spectui.engine.driver import Engine
@@ -28,7 +28,6 @@ from spectui.engine.events import ModelLoaded
 from spectui.errors import UsageError
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
 from spectui.speculative.rollback import unserved
-from spectui.tune.workload import tokenize
 
 
 def bench(ctx: click.Context, parsed: dict[str, Any], kinds: Kinds) -> None:
@@ -41,10 +40,7 @@ def bench(ctx: click.Context, parsed: dict[str, Any], kinds: Kinds) -> None:
         ServerError: a llama-server that measures failed; what was measured has been printed.
         UsageError: options that contradict each other.
     """
-    own = {field.name for field in fields(BenchOptions)}
-    backend = BenchOptions(**{name: value for name, value in parsed.items() if name in own})
-    backend.check()
-    rest = {name: value for name, value in parsed.items() if name not in own}
+    backend, rest = _backend(parsed)
     if backend.server_url is not None:
         from spectui.cli.bench_running import bench_running
 
@@ -54,39 +50,47 @@ def bench(ctx: click.Context, parsed: dict[str, Any], kinds: Kinds) -> None:
     speculation, shared = take_drafting(rest)
     given = SharedOptions(**shared, temp=kinds.temps[0])
     check_drafting(given, speculation)
-    minded: tuple[str, ...] = ()
     if not backend.is_server:
         _check_engine(speculation)
-        minded = mind_unmeasured(rest)
+    minded = mind_unmeasured(rest, through_server=backend.is_server)
     options = with_preset_models(given, most_drafts=int(speculation.has_model))
     check_writable(options.json_path, options.input_files())
-    prompts = read_prompts(options)
-    if options.prompts is None:
-        prompts = prompts[:SUITE_PROMPTS]
+    prompts = read_prompts(options, of_suite=SUITE_PROMPTS)
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
     try:
-        models = find_models(options, progress, needs_draft=speculation.has_model)
-        _check_drafts(options, models, speculation)
         wanted = Wanted(
             shared=options,
-            models=models,
+            models=_models(options, speculation, progress),
             speculation=speculation,
             names_kind=ctx.get_parameter_source("spec_type") is ParameterSource.COMMANDLINE,
             prompts=prompts,
             kinds=kinds,
             extra=served_extra(),
         )
-        if backend.is_server:
-            from spectui.cli.bench_served import bench_served
-
-            run, ended = bench_served(wanted, backend, progress)
-        else:
-            run, ended = _bench_here(wanted, progress)
+        run, ended = _measured(wanted, backend, progress)
         interrupts.hold()
     finally:
         progress.close()
     report(replace(run, notes=(*minded, *run.notes)), options.json_path)
     raise_ended(run.found, ended)
+
+
+def _backend(parsed: dict[str, Any]) -> tuple[BenchOptions, dict[str, Any]]:
+    """What measures, and all other options."""
+    own = {field.name for field in fields(BenchOptions)}
+    backend = BenchOptions(**{name: value for name, value in parsed.items() if name in own})
+    backend.check()
+    return backend, {name: value for name, value in parsed.items() if name not in own}
+
+
+def _measured(
+    wanted: Wanted, backend: BenchOptions, progress: Progress
+) -> tuple[BenchRun, BaseException | None]:
+    if not backend.is_server:
+        return _bench_here(wanted, progress)
+    from spectui.cli.bench_served import bench_served
+
+    return bench_served(wanted, backend, progress)
 
 
 def _bench_here(wanted: Wanted, progress: Progress) -> tuple[BenchRun, BaseException | None]:
@@ -96,13 +100,7 @@ def _bench_here(wanted: Wanted, progress: Progress) -> tuple[BenchRun, BaseExcep
         if draft is not None and (why := unserved(target.rollback, draft.rollback)):
             progress.say(f"mind that llama-server cannot run {draft.info.path.name} here: {why}")
         schedule = _schedule(options, target, progress)
-        workload = tokenize(
-            engine,
-            wanted.prompts,
-            n_predict=options.n_predict,
-            sampling=options.sampling_config(),
-            n_ctx=target.n_ctx,
-        )
+        workload = tokenized(engine, wanted.prompts, options, target)
         workloads = kinds.of(workload, target.n_ctx)
         found, ended = measure(
             engine, workloads, speculation, schedule, progress, repeats=kinds.repeats
@@ -128,13 +126,20 @@ def _check_engine(speculation: SpeculationConfig) -> None:
         )
 
 
-def _check_drafts(options: SharedOptions, models: Models, speculation: SpeculationConfig) -> None:
+def _models(options: SharedOptions, speculation: SpeculationConfig, progress: Progress) -> Models:
+    """The target, and the one draft.
+
+    Raises:
+        UsageError: there are several drafts, or one that nobody asks.
+    """
+    models = find_models(options, progress, needs_draft=speculation.has_model)
     if not speculation.has_model and options.model_draft:
         raise UsageError(
             f"-md names a draft, and --spec-type does not: add {MODEL_KIND} to it, or leave out -md"
         )
     if len(models.drafts) > 1 and not options.demo:
         raise UsageError("bench measures one draft; give one -md, or use spectui tune")
+    return models
 
 
 def _load(

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,12 +11,20 @@ from spectui.cli.taken_command import TakenCommand
 from spectui.config import Schedule
 from spectui.errors import BadInputError
 from spectui.export import Dialect, ExportSetup, Format, render
+from spectui.export.entry import COMPOSE, INI, LLAMA_SWAP
 from spectui.export.hub import check_serves
 from spectui.export.launch import printable
 from spectui.export.rewriting.items import Command
 from spectui.export.sources import read_source
+from spectui.writing import write_file, write_new_file
 
 _AUTO = "auto"
+_READERS = {
+    INI: "a models preset file",
+    LLAMA_SWAP: "llama-swap",
+    COMPOSE: "a container",
+}
+"""Of what a command's own file says of it."""
 
 Exported = ExportSetup | TakenCommand
 
@@ -38,7 +46,7 @@ def from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dial
         UsageError: there is no such study, or more than one.
     """
     # It loads Optuna.
-    from spectui.tune.studies import find_study, list_studies
+    from spectui.tune.studies.listing import find_study, list_studies
 
     study = find_study(list_studies(storage), name)
     outcome = study.outcome
@@ -61,6 +69,7 @@ def from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dial
         speculation=outcome.speculation,
         extra=outcome.extra,
         given=outcome.given,
+        start=outcome.start,
         name=outcome.target.path.stem,
     )
     for options in setup.pair():
@@ -69,15 +78,20 @@ def from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dial
     return setup, outcome.dialect
 
 
-def from_command(text: str) -> TakenCommand:
+def from_command(text: str, format_: str) -> TakenCommand:
     """An existing command.
+
+    Args:
+        text: the command, or where it is.
+        format_: it will be written in.
 
     Raises:
         BadInputError: spectui cannot read it, or it does not say what to serve.
     """
     source = read_source(text)
     command = Command.of(source)
-    check_serves([item.given for item in command.items])
+    if not (command.is_section and format_ == Format.INI):
+        check_serves([item.given for item in command.items])
     return TakenCommand(source=source, command=command)
 
 
@@ -133,7 +147,7 @@ def _check_shown(text: str) -> None:
 def _tell(setup: Exported, dialect: Dialect, format_: Format) -> None:
     """Say on stderr what the text does not hold."""
     if isinstance(setup, TakenCommand):
-        for line in setup.told_of(dialect):
+        for line in (*setup.told_of(dialect), *_left_behind(setup, format_)):
             complain(line)
     if format_ is Format.ARGS:
         launch = setup.launch(dialect)
@@ -144,6 +158,14 @@ def _tell(setup: Exported, dialect: Dialect, format_: Format) -> None:
             complain(f"left out, since {format_} holds arguments alone: {printable(around)}")
 
 
+def _left_behind(setup: TakenCommand, format_: Format) -> Iterator[str]:
+    """What the command's own file says of it, and a file of this kind cannot."""
+    for entry in setup.source.entries:
+        if entry.settings and entry.format != format_:
+            settings = printable(", ".join(map(str, entry.settings)))
+            yield f"left out, since it is for {_READERS[entry.format]} alone: {settings}"
+
+
 def _read_by(setup: Exported, usual: Dialect, reader: Reader) -> tuple[Exported, Dialect]:
     """The setup with what its reader takes, and the reader's dialect."""
     if reader.format == Format.COMPOSE:
@@ -151,6 +173,7 @@ def _read_by(setup: Exported, usual: Dialect, reader: Reader) -> tuple[Exported,
         from spectui.llama.library import has_gpu
 
         setup = replace(setup, has_gpu=has_gpu())
+        setup = setup.contained if isinstance(setup, TakenCommand) else setup
     if reader.server_bin is None:
         return setup, usual if reader.dialect == _AUTO else Dialect(reader.dialect)
     from spectui.server.binary import examine
@@ -176,8 +199,7 @@ def _taken(out: Path) -> BadInputError:
 
 def _write(text: str, out: Path, *, force: bool) -> None:
     try:
-        with out.open("w" if force else "x", encoding="utf-8") as file:
-            file.write(text)
+        (write_file if force else write_new_file)(out, text.encode())
     except FileExistsError:
         raise _taken(out) from None
     except OSError as error:

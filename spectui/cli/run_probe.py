@@ -12,7 +12,7 @@ from spectui.cli.output import check_writable, write_result
 from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.session import open_engine, read_prompts
+from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts, tokenized
 from spectui.cli.taken import is_taken, mind_unmeasured
 from spectui.engine.commands import Generate, ProbeExperts
 from spectui.engine.driver import Engine
@@ -21,9 +21,7 @@ from spectui.errors import BadInputError, UsageError
 from spectui.models.sizes import bytes_text, counted
 from spectui.monitor.machine import this_machine
 from spectui.tune.experts import ExpertUse, Routing, expert_use
-from spectui.tune.workload import WorkItem, Workload, tokenize
-
-_SUITE_PROMPTS = 8
+from spectui.tune.workload import WorkItem, Workload
 
 
 def probe_experts(shared: dict[str, Any]) -> None:
@@ -39,9 +37,7 @@ def probe_experts(shared: dict[str, Any]) -> None:
         raise UsageError("probe experts runs the target alone; leave out -md")
     options = with_preset_models(given, most_drafts=0)
     check_writable(options.json_path, options.input_files())
-    prompts = read_prompts(options)
-    if options.prompts is None:
-        prompts = prompts[:_SUITE_PROMPTS]
+    prompts = read_prompts(options, of_suite=SUITE_PROMPTS)
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
     try:
         models = find_models(options, progress, needs_draft=False)
@@ -55,13 +51,7 @@ def probe_experts(shared: dict[str, Any]) -> None:
                     f"{models.target} ({target.info.arch}) has no experts to count; give a mixture "
                     "of experts"
                 )
-            workload = tokenize(
-                engine,
-                prompts,
-                n_predict=options.n_predict,
-                sampling=options.sampling_config(),
-                n_ctx=target.n_ctx,
-            )
+            workload = tokenized(engine, prompts, options, target)
             texts = []
             for item in workload.items:
                 progress.say(f"counting experts on {item.id}")

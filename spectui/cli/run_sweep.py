@@ -1,11 +1,11 @@
 """What ``spectui sweep`` does once its options are parsed."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from spectui.cli.documents.sweep import grids_document, plan_document, sweep_document
 from spectui.cli.interrupts import interrupts
-from spectui.cli.output import check_writable, write_result
+from spectui.cli.output import check_writable, write_all, write_result
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.sweep_backend import backend_document, open_backend
 from spectui.cli.sweep_files import check_folder, write_folder
@@ -19,11 +19,18 @@ from spectui.cli.sweep_report import (
     summary,
     whole_plan,
 )
-from spectui.cli.sweep_request import read_request
+from spectui.cli.sweep_request import SweepRequest, read_request
 from spectui.cli.sweep_run import SweepRun, prepare
 from spectui.cli.taken import mind_unmeasured
-from spectui.errors import BadInputError, CancelledError, ServerError, SpectuiError
-from spectui.sweep.backend import HopelessError
+from spectui.config import ModelOptions
+from spectui.errors import (
+    BadInputError,
+    CancelledError,
+    HopelessError,
+    ServerError,
+    SpectuiError,
+)
+from spectui.llama.gguf_file import weights_bytes
 from spectui.sweep.grid_file import shipped_grids
 from spectui.sweep.order import Visit
 from spectui.sweep.pace import Pace
@@ -50,8 +57,7 @@ def sweep(
         UsageError: options that contradict each other.
     """
     request = read_request(parsed, typed=typed, set_by_preset=set_by_preset)
-    if not request.is_server:
-        mind_unmeasured(parsed)
+    minded = mind_unmeasured(parsed, through_server=request.is_server)
     shared = request.shared
     check_writable(shared.json_path, shared.input_files())
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
@@ -75,13 +81,20 @@ def sweep(
         machine=run.machine,
         backend=backend_document(run),
         spec=run.spec,
+        weights_bytes=_weights_bytes(run),
         cells=run.expansion.cells,
         summaries=summarise(run.expansion.cells, records),
         records=records,
         n_prompts=len(run.prompts),
         left_out=run.left_out,
+        notes=minded,
     )
     _report(run, result, end)
+
+
+def _weights_bytes(run: SweepRun) -> dict[str | None, int | None]:
+    models: list[tuple[str | None, ModelOptions]] = [(None, run.target), *run.drafts.items()]
+    return {name: weights_bytes(options.path) for name, options in models}
 
 
 def _show_plan(run: SweepRun) -> None:
@@ -142,11 +155,7 @@ def _measure(run: SweepRun, store: SweepStore, progress: Progress) -> SweepEnd:
 def _report(run: SweepRun, result: SweepResult, end: SweepEnd) -> None:
     document = sweep_document(result, interrupted=end.interrupted)
     if result.summaries:
-        try:
-            write_result(document, summary(result), run.request.shared.json_path)
-        finally:
-            if run.request.out is not None:
-                write_folder(run.request.out, result, document, png=run.request.png)
+        _write(run.request, result, document)
     if end.error is not None:
         raise end.error
     if end.interrupted:
@@ -157,6 +166,15 @@ def _report(run: SweepRun, result: SweepResult, end: SweepEnd) -> None:
         )
     if not any(one.is_measured for one in result.summaries):
         raise _nothing_measured(result)
+
+
+def _write(request: SweepRequest, result: SweepResult, document: dict[str, Any]) -> None:
+    writers: list[Callable[[], None]] = [
+        lambda: write_result(document, summary(result), request.shared.json_path)
+    ]
+    if (out := request.out) is not None:
+        writers.append(lambda: write_folder(out, result, document, png=request.png))
+    write_all(writers)
 
 
 def _nothing_measured(result: SweepResult) -> SpectuiError:

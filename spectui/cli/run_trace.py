@@ -10,28 +10,30 @@ from spectui.cli.documents.explanation import costs_document
 from spectui.cli.drawing import drawn
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
-from spectui.cli.progress import open_progress, words
+from spectui.cli.progress import Progress, open_progress, words
 from spectui.cli.request import SharedOptions
 from spectui.cli.session import (
     find_candidates,
     load_models,
     open_engine,
     read_prompts,
+    tokenized,
     with_candidates,
 )
 from spectui.cli.taken import mind_unmeasured
 from spectui.engine.commands import LoadTarget
+from spectui.engine.events import ModelLoaded
 from spectui.errors import CancelledError, UsageError
 from spectui.models.sizes import counted
 from spectui.monitor.machine import this_machine
 from spectui.paths import data_dir
+from spectui.prompts import Prompt
 from spectui.replay.file import SUFFIX, write_beside, write_trace
 from spectui.replay.ngrams import NGRAM_COSTS
 from spectui.replay.tokens import bare
 from spectui.replay.trace import Trace
 from spectui.tune.loading import Loader
 from spectui.tune.tracing import Tracer, Tracing, trace_of
-from spectui.tune.workload import tokenize
 
 
 def trace(
@@ -44,44 +46,61 @@ def trace(
     """
     options = with_candidates(SharedOptions(**shared))
     mind_unmeasured(shared)
+    _check_files(options, out)
+    _check_depth(depth, options)
+    prompts = read_prompts(options)
+    progress = open_progress(quiet=options.quiet, verbose=options.verbose)
+    try:
+        tracing, recorded, target = _recorded(options, prompts, progress, depth=depth, costs=costs)
+    finally:
+        progress.close()
+    altered = target.info.alteration
+    notes = tuple(_without_costs(recorded)) if costs else ()
+    if altered is not None:
+        notes = (*notes, f"NOTE: {altered}.")
+    path = out or _new_file(recorded)
+    _write(recorded, tracing, path, notes, keep_text=keep_text, options=options)
+
+
+def _check_files(options: SharedOptions, out: Path | None) -> None:
+    """Refuse files that cannot be written, before anything is loaded."""
     check_writable(options.json_path, options.input_files())
     if out is not None:
         json_file = None if options.json_path is None else Path(options.json_path)
         taken = (*options.input_files(), json_file)
         check_writable(str(out), taken, option="--out", must_be_file=True)
-    _check_depth(depth, options)
-    prompts = read_prompts(options)
-    progress = open_progress(quiet=options.quiet, verbose=options.verbose)
-    try:
-        models = find_candidates(options, progress)
-        with open_engine(options, progress) as engine:
-            command = LoadTarget(
-                options=options.target_options(models.target),
-                context=options.context_options(),
-                max_draft=depth,
-            )
-            target, found = load_models(engine, options, models, progress, command)
-            candidates = tuple(c for c in found if c.error is None)
-            workload = tokenize(
-                engine,
-                prompts,
-                n_predict=options.n_predict,
-                sampling=options.sampling_config(),
-                n_ctx=target.n_ctx,
-            )
-            tracing = Tracer(
-                engine,
-                workload,
-                Loader(engine, candidates),
-                depth=depth,
-                n_ctx=target.n_ctx,
-                rollback=target.rollback,
-                schedule=options.schedule_kind() if costs else None,
-                on_event=lambda event: progress.say(words.traced(event)),
-            ).run()
-            interrupts.hold()
-    finally:
-        progress.close()
+
+
+def _recorded(
+    options: SharedOptions,
+    prompts: Sequence[Prompt],
+    progress: Progress,
+    *,
+    depth: int,
+    costs: bool,
+) -> tuple[Tracing, Trace, ModelLoaded]:
+    """What was recorded, as it is and as it is kept, and the target that wrote it."""
+    models = find_candidates(options, progress)
+    with open_engine(options, progress) as engine:
+        command = LoadTarget(
+            options=options.target_options(models.target),
+            context=options.context_options(),
+            max_draft=depth,
+        )
+        target, found = load_models(engine, options, models, progress, command)
+        candidates = tuple(c for c in found if c.error is None)
+        workload = tokenized(engine, prompts, options, target)
+        tracing = Tracer(
+            engine,
+            workload,
+            Loader(engine, candidates),
+            depth=depth,
+            n_ctx=target.n_ctx,
+            rollback=target.rollback,
+            schedule=options.schedule_kind() if costs else None,
+            on_event=lambda event: progress.say(words.traced(event)),
+        ).run()
+        interrupts.hold()
     recorded = trace_of(
         tracing,
         machine=this_machine(),
@@ -90,12 +109,7 @@ def trace(
         workload=workload,
         schedule=options.schedule_kind(),
     )
-    altered = target.info.alteration
-    notes = tuple(_without_costs(recorded)) if costs else ()
-    if altered is not None:
-        notes = (*notes, f"NOTE: {altered}.")
-    path = out or _new_file(recorded)
-    _write(recorded, tracing, path, notes, keep_text=keep_text, options=options)
+    return tracing, recorded, target
 
 
 def _check_depth(depth: int, options: SharedOptions) -> None:

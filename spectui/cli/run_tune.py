@@ -1,5 +1,6 @@
 """What ``spectui tune`` does once its options are parsed."""
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -23,7 +24,9 @@ from spectui.cli.tune_time import with_reserve, with_time
 from spectui.config import ONLY_BY_SERVER
 from spectui.errors import BadInputError, CancelledError, UsageError
 from spectui.models.sizes import counted
-from spectui.tune.search import TuneResult
+from spectui.prompts import Prompt
+from spectui.server.binary import ServerBinary
+from spectui.tune.result import TuneResult
 from spectui.tune.statistics import MIN_PROMPTS
 from spectui.tune.trials import n_measured
 
@@ -34,11 +37,7 @@ def tune(parsed: dict[str, Any]) -> None:
     Raises:
         CancelledError: it was interrupted; what was measured has been printed and kept.
     """
-    own = {field.name for field in fields(TuneOptions)}
-    options = TuneOptions(**{key: value for key, value in parsed.items() if key in own})
-    shared = with_candidates(
-        SharedOptions(**{key: value for key, value in parsed.items() if key not in own})
-    )
+    shared, options = _options(parsed)
     options.check()
     options.parameters()
     measuring = verifying = None
@@ -46,8 +45,8 @@ def tune(parsed: dict[str, Any]) -> None:
         measuring, options = measuring_binary(options)
     else:
         _check_engine(shared)
-        mind_unmeasured(parsed)
         verifying = binary_of(options)
+    minded = mind_unmeasured(parsed, through_server=options.is_server)
     budget_s = options.time_budget
     if verifying is not None:
         options = with_reserve(options)
@@ -55,11 +54,7 @@ def tune(parsed: dict[str, Any]) -> None:
     check_writable(shared.json_path, shared.input_files())
     prompts = read_prompts(shared)
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
-    if len(prompts) < MIN_PROMPTS:
-        progress.say(
-            f"{counted(len(prompts), 'prompt')} will not do for a verdict, which needs "
-            f"{MIN_PROMPTS} at least"
-        )
+    _mind_few(prompts, progress)
     try:
         if measuring is not None:
             run, result, met = run_served(shared, options, prompts, measuring, progress)
@@ -67,22 +62,61 @@ def tune(parsed: dict[str, Any]) -> None:
             run, result, met = run_here(shared, options, prompts, progress)
         served = None
         if verifying is not None and result.error is None and not result.interrupted:
-            # What was found is kept by now: this may be interrupted as well.
-            interrupts.install()
-            serving = Serving(
-                binary=verifying,
-                shared=shared,
-                progress=progress,
-                counts=False,
-                timeout_s=options.timeout,
-            )
-            served = serve(run, result, serving, prompts, budget_s=budget_s)
-            interrupts.hold()
+            served = _served(run, result, verifying, prompts, progress, budget_s=budget_s)
             result = _preferred(run, result, served, progress)
             result = with_time(result, budget_s, 0.0 if served is None else served.took_s)
     finally:
         progress.close()
-    report(result, run, met, served)
+    report(result, run, met, served, minded)
+    _raise_ended(result, run, served)
+
+
+def _options(parsed: dict[str, Any]) -> tuple[SharedOptions, TuneOptions]:
+    own = {field.name for field in fields(TuneOptions)}
+    options = TuneOptions(**{key: value for key, value in parsed.items() if key in own})
+    shared = SharedOptions(**{key: value for key, value in parsed.items() if key not in own})
+    return with_candidates(shared), options
+
+
+def _mind_few(prompts: Sequence[Prompt], progress: Progress) -> None:
+    """Say so where there are too few for a verdict."""
+    if len(prompts) < MIN_PROMPTS:
+        progress.say(
+            f"{counted(len(prompts), 'prompt')} will not do for a verdict, which needs "
+            f"{MIN_PROMPTS} at least"
+        )
+
+
+def _served(
+    run: TuneRun,
+    result: TuneResult,
+    binary: ServerBinary,
+    prompts: Sequence[Prompt],
+    progress: Progress,
+    *,
+    budget_s: float | None,
+) -> Served | None:
+    """What llama-server makes of the result."""
+    # What was found is kept by now: this may be interrupted as well.
+    interrupts.install()
+    serving = Serving(
+        binary=binary,
+        shared=run.shared,
+        progress=progress,
+        counts=False,
+        timeout_s=run.options.timeout,
+    )
+    served = serve(run, result, serving, prompts, budget_s=budget_s)
+    interrupts.hold()
+    return served
+
+
+def _raise_ended(result: TuneResult, run: TuneRun, served: Served | None) -> None:
+    """Say how it ended, once what was found is printed.
+
+    Raises:
+        CancelledError: it was interrupted.
+    """
     if served is not None and served.ended is not None:
         raise failure_of(served.ended)
     if result.error is not None:

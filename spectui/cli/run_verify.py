@@ -11,7 +11,7 @@ from spectui.cli.output import check_writable
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.serving import Serving, Wanted
-from spectui.cli.session import open_engine, read_prompts
+from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts
 from spectui.cli.taken import mind_unmeasured
 from spectui.cli.verify_report import report
 from spectui.cli.verify_request import VerifyOptions, is_direct, of_options, of_study, split
@@ -30,8 +30,6 @@ from spectui.verify.engine_side import Results
 from spectui.verify.result import Verified
 from spectui.verify.served import Delivered
 
-_SUITE_PROMPTS = 8
-"""Of the built-in suite, as ``bench`` takes them: one per category."""
 _MIN_GAIN = 0.02
 """As ``tune`` has it by default."""
 
@@ -46,7 +44,7 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
     """
     options, shared, speculation = split(parsed)
     direct = is_direct(ctx, study)
-    mind_unmeasured(parsed)
+    minded = mind_unmeasured(parsed)
     check_writable(shared.json_path, (*shared.input_files(), Path(options.server_bin)))
     binary = examine(options.server_bin)
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
@@ -61,9 +59,7 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
     )
     try:
         if direct:
-            prompts = read_prompts(shared)
-            if shared.prompts is None:
-                prompts = prompts[:_SUITE_PROMPTS]
+            prompts = read_prompts(shared, of_suite=SUITE_PROMPTS)
             wanted = of_options(shared, speculation, prompts, progress)
             found = _verify_setting(serving, options, wanted)
         else:
@@ -71,7 +67,7 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
         interrupts.hold()
     finally:
         progress.close()
-    report(found, shared.json_path)
+    report(found, shared.json_path, minded)
     _raise_ended(found.delivered)
 
 

@@ -22,6 +22,11 @@ from spectui.prompts import Prompt, builtin_suite, load_prompts
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
 from spectui.speculative.rollback import unserved
 from spectui.tune.candidates import Candidate
+from spectui.tune.workload import Workload, tokenize
+
+SUITE_PROMPTS = 8
+"""Of the built-in suite, where a command takes few: one per category. The user's own prompts are
+all taken."""
 
 
 @contextmanager
@@ -36,9 +41,32 @@ def open_engine(options: SharedOptions, progress: Progress) -> Iterator[Engine]:
             native_log.listen(None)
 
 
-def read_prompts(options: SharedOptions) -> tuple[Prompt, ...]:
-    """The user's prompts, or the built-in suite. A malformed one stops everything."""
-    return builtin_suite() if options.prompts is None else load_prompts(options.prompts)
+def read_prompts(options: SharedOptions, *, of_suite: int | None = None) -> tuple[Prompt, ...]:
+    """The user's prompts, or the first of the built-in suite: all of it without ``of_suite``.
+
+    Raises:
+        BadInputError: one is malformed, or the file cannot be read.
+    """
+    if options.prompts is None:
+        return builtin_suite()[:of_suite]
+    return load_prompts(options.prompts)
+
+
+def tokenized(
+    engine: Engine, prompts: Sequence[Prompt], options: SharedOptions, target: ModelLoaded
+) -> Workload:
+    """The prompts as this run decodes them.
+
+    Raises:
+        BadInputError: one does not fit in the context.
+    """
+    return tokenize(
+        engine,
+        prompts,
+        n_predict=options.n_predict,
+        sampling=options.sampling_config(),
+        n_ctx=target.n_ctx,
+    )
 
 
 def with_candidates(options: SharedOptions) -> SharedOptions:

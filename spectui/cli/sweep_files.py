@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, Literal
@@ -15,6 +15,9 @@ from spectui.sweep.csv_files import results_csv, summary_csv
 from spectui.sweep.markdown import report
 from spectui.sweep.plots.charts import Chart, charts
 from spectui.sweep.tables import sheets
+from spectui.writing import write_file
+
+_Kind = Literal["svg", "png"]
 
 
 def check_folder(folder: Path | None) -> None:
@@ -38,35 +41,45 @@ def check_folder(folder: Path | None) -> None:
 def write_folder(
     folder: Path, result: SweepResult, document: Mapping[str, Any], *, png: bool
 ) -> None:
-    """Write ``--out``.
+    """Write ``--out``: first what the plots are drawn from, then the plots.
 
     Raises:
-        BadInputError: a file cannot be written.
+        BadInputError: files cannot be written; all others have been.
     """
-    draw = _drawing()
     found = charts(result.summaries)
-    images = {chart.title: f"{chart.slug}.svg" for chart in found}
-    files: dict[str, bytes] = {f"{chart.slug}.svg": draw(chart, "svg") for chart in found}
-    if png:
-        files |= {f"{chart.slug}.png": draw(chart, "png") for chart in found}
-    texts = {
-        "results.json": json.dumps(document, indent=2, allow_nan=False) + "\n",
-        "results.csv": results_csv(result.cells, result.records),
-        "summary.csv": summary_csv(result.summaries),
-        "report.md": _markdown(result, images),
-    }
-    files |= {name: text.encode() for name, text in texts.items()}
-    for name, content in files.items():
+    failed: dict[str, OSError] = {}
+    for name, content in (*_texts(result, document, found), *_plots(found, png=png)):
         try:
-            (folder / name).write_bytes(content)
+            write_file(folder / name, content)
         except OSError as error:
-            raise BadInputError(
-                f"{folder / name} cannot be written ({error.strerror}); the sweep {result.name} "
-                "keeps all that was measured: run the command again with another --out"
-            ) from error
+            failed[name] = error
+    if failed:
+        reasons = sorted({str(error.strerror) for error in failed.values()})
+        raise BadInputError(
+            f"in --out {folder} {', '.join(failed)} cannot be written ({', '.join(reasons)}); the "
+            f"sweep {result.name} keeps all that was measured: run the command again with another "
+            "--out"
+        ) from next(iter(failed.values()))
 
 
-def _drawing() -> Callable[[Chart, Literal["svg", "png"]], bytes]:
+def _texts(
+    result: SweepResult, document: Mapping[str, Any], found: Sequence[Chart]
+) -> Iterator[tuple[str, bytes]]:
+    """Yield names and contents, the most useful first."""
+    yield "results.csv", results_csv(result.cells, result.records).encode()
+    yield "summary.csv", summary_csv(result.summaries).encode()
+    yield "report.md", _markdown(result, {one.title: f"{one.slug}.svg" for one in found}).encode()
+    yield "results.json", f"{json.dumps(document, indent=2, allow_nan=False)}\n".encode()
+
+
+def _plots(found: Sequence[Chart], *, png: bool) -> Iterator[tuple[str, bytes]]:
+    draw = _drawing()
+    kinds: tuple[_Kind, ...] = ("svg", "png") if png else ("svg",)
+    for kind in kinds:
+        yield from ((f"{chart.slug}.{kind}", draw(chart, kind)) for chart in found)
+
+
+def _drawing() -> Callable[[Chart, _Kind], bytes]:
     """Load what draws, which takes half a second, and keeps its list of fonts in our cache."""
     os.environ.setdefault("MPLCONFIGDIR", str(cache_dir() / "matplotlib"))
     # A backend that the user has chosen for a screen must not be looked for.

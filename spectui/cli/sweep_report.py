@@ -58,6 +58,10 @@ class SweepResult:
     backend: Mapping[str, Any]
     """What decoded, as documents say it."""
     spec: Mapping[str, Any]
+    weights_bytes: Mapping[str | None, int | None]
+    """Of the tensors of each draft by name, of the target under None; None where nobody knows."""
+    notes: tuple[str, ...]
+    """What of the command of ``--from`` is not measured."""
     cells: tuple[NamedCell, ...]
     summaries: tuple[CellSummary, ...]
     records: tuple[VisitRecord, ...]

@@ -11,6 +11,7 @@ from spectui.cli.drafting import defaults_of
 from spectui.cli.options_backend import BackendKind
 from spectui.cli.request import SharedOptions
 from spectui.cli.served_extra import served_extra
+from spectui.cli.session import SUITE_PROMPTS
 from spectui.cli.sweep_grid import given_grid
 from spectui.config import ONLY_BY_SERVER, SERVER_KINDS, NgramKind, SpeculationConfig
 from spectui.errors import UsageError
@@ -19,7 +20,6 @@ from spectui.sweep.cells import Place, Task
 from spectui.sweep.expand import Defaults
 from spectui.sweep.grid_file import Grid
 
-_SUITE_PROMPTS = 8
 _PLACEMENT_AXES = ("cache_type_k", "cache_type_v")
 _COURSE = (
     "grid",
@@ -126,7 +126,7 @@ def read_request(
     if grid.n_predict is not None and not {"n_predict"} & {*typed, *set_by_preset}:
         n_predict = grid.n_predict
     shared = _shared(parsed, axes, n_predict)
-    of_suite = None if shared.prompts is not None else grid.n_prompts or _SUITE_PROMPTS
+    of_suite = None if shared.prompts is not None else grid.n_prompts or SUITE_PROMPTS
     n_prompts = own.pop("n_prompts") or of_suite
     repeats = own.pop("repeats") or grid.repeats or 1
     del own["grid"]

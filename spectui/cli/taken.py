@@ -19,7 +19,8 @@ from spectui.export.unmeasured import unmeasured
 _UNUSED: Mapping[str, Any] = {"prompts": None, "json_path": None, "quiet": True, "verbose": False}
 """Shared options that a command for a server does not have."""
 _NGRAM_OPTIONS = frozenset(flag.lstrip("-") for kind in NgramKind for flag in ngram_flags(kind))
-_SIZES = {"ctx-size": "-c"}
+_SIZES = {"ctx-size": ("-c", "there it is what the model was trained for, if that fits")}
+"""The flag, and what llama-server takes by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +93,9 @@ def mind_defaults(speculation: SpeculationConfig, given: Mapping[str, object]) -
             complain(f"mind that the command gives no --{name}: today's default is {value}")
 
 
-def mind_unmeasured(parsed: Mapping[str, Any], *, done: str = "measured") -> tuple[str, ...]:
+def mind_unmeasured(
+    parsed: Mapping[str, Any], *, done: str = "measured", through_server: bool = False
+) -> tuple[str, ...]:
     """Say once what the command of ``--from`` asks for and does not get here.
 
     Returns what was said, for the document.
@@ -100,12 +103,14 @@ def mind_unmeasured(parsed: Mapping[str, Any], *, done: str = "measured") -> tup
     Args:
         parsed: options as click parsed them.
         done: to the command.
+        through_server: whether a llama-server gets the command's own arguments.
     """
     found = taken()
     if found is None:
         return ()
     takeover = found.takeover
-    without = (*unmeasured((*takeover.elsewhere, *takeover.extra)),)
+    own = () if through_server else (*takeover.elsewhere, *takeover.extra)
+    without = tuple(unmeasured(own))
     parts = [f"without {', '.join(without)}"] if without else []
     parts += _chosen(found, parsed)
     if not parts:
@@ -116,8 +121,10 @@ def mind_unmeasured(parsed: Mapping[str, Any], *, done: str = "measured") -> tup
 
 
 def _chosen(found: Taken, parsed: Mapping[str, Any]) -> Iterator[str]:
-    """Sizes that the command leaves to the server, as they are here."""
-    for name in found.takeover.left:
-        if name in _SIZES and name not in found.typed:
+    """Sizes that the command leaves to the server, by silence or in words, as they are here."""
+    takeover = found.takeover
+    for name, (flag, own) in _SIZES.items():
+        is_left = name in takeover.left or name not in takeover.options
+        if is_left and name not in found.typed:
             size = parsed[name.replace("-", "_")]
-            yield f"with {_SIZES[name]} {size}, which it leaves to the server"
+            yield f"with {flag} {size}, which it leaves to the server ({own}; {flag} changes it)"

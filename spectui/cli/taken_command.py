@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectui.cli.taken_drafting import Drafting, drafting_of
@@ -14,6 +14,8 @@ from spectui.export.rewriting.reader import Reader
 from spectui.export.rewriting.rewrite import rewritten
 from spectui.export.setup import told
 from spectui.export.sources import Source
+from spectui.lint import lint
+from spectui.severity import Severity
 
 _NAMES = ("model", "hf-repo", "model-url", "docker-repo", "models-preset", "models-dir")
 """Options that say what is served, the most telling first."""
@@ -33,8 +35,20 @@ class TakenCommand:
     has_gpu: bool = True
 
     @property
+    def contained(self) -> "TakenCommand":
+        """The same as its container has it, if it was taken out of one."""
+        inside = self.source.inside
+        if inside is None:
+            return self
+        source = replace(inside, entries=self.source.entries)
+        return replace(self, source=source, command=Command.of(source))
+
+    @property
     def name(self) -> str:
         """What it serves, for formats that hold several models."""
+        named = next((entry.name for entry in self.source.entries if entry.name), None)
+        if named is not None:
+            return named
         value = next((v for name in _NAMES if (v := self.command.value(name))), "model")
         path = Path(value.partition(":")[0])
         return path.stem if path.suffix in {".gguf", ".ini"} else path.name
@@ -49,7 +63,6 @@ class TakenCommand:
 
         Raises:
             BadInputError: the dialect has no words for who drafts.
-            UsageError: a setting would never draft.
         """
         return drafting_of(self.command, self._reader(dialect))
 
@@ -71,15 +84,16 @@ class TakenCommand:
         arguments = rewritten(drafting.command, self._reader(dialect)).command.arguments
         if self.accepted is not None:
             arguments = tuple(self.accepted.spelled(arguments))
-        environment, program = self.source.started
+        start = self.source.started.running(self.program)
         return Launch(
             name=self.name,
-            program=program if self.program is None else (*self.source.wrappers, self.program),
-            environment=environment,
+            program=start.program,
+            environment=start.environment,
             arguments=arguments,
             dialect=dialect,
             accepted=self.accepted,
             has_gpu=self.has_gpu,
+            entries=self.source.entries,
             document=self._document(drafting),
         )
 
@@ -90,12 +104,26 @@ class TakenCommand:
             BadInputError: the dialect has no words for who drafts.
         """
         yield from self.drafting(dialect).notes
+        yield from self._refused(dialect)
         dropped = self.dropped(dialect)
         if dropped:
             words = shlex.join(word for item in dropped for word in item.given.words)
             yield f"left out, since {self._reader(dialect).name} has no such option: " + printable(
                 words
             )
+
+    def _refused(self, dialect: Dialect) -> Iterator[str]:
+        """What its reader would not take or never use."""
+        reader = self._reader(dialect)
+        command = rewritten(self.drafting(dialect).command, reader).command
+        # Variables are written as arguments.
+        written = replace(
+            command, items=tuple(replace(item, variable=None) for item in command.items)
+        )
+        for finding in lint(written, reader):
+            if finding.severity is Severity.ERROR:
+                instead = f" (write: {finding.replacement})" if finding.replacement else ""
+                yield printable(f"mind that {finding.what}: {finding.why}{instead}")
 
     def _reader(self, dialect: Dialect) -> Reader:
         flags = None if self.accepted is None else self.accepted.flags

@@ -1,6 +1,6 @@
 """How an existing command drafts, settled for who will read it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import click
@@ -10,19 +10,18 @@ from spectui.config import MTP_KIND, NgramKind, SpeculationConfig, ngram_flags
 from spectui.errors import BadInputError, UsageError
 from spectui.export import Dialect
 from spectui.export.dialects import speculation_arguments
-from spectui.export.old_ngrams import SHARED
+from spectui.export.old_ngrams import SHARED, told_of_length
 from spectui.export.rewriting.edits import Edit
-from spectui.export.rewriting.items import BY_LAYERS, Command, Item
+from spectui.export.rewriting.ik_stages import KNOWN_TO_IK
+from spectui.export.rewriting.items import BY_LAYERS, BY_SWITCH, Command, Item
 from spectui.export.rewriting.lengths import NEW_LENGTHS, OLD_LENGTHS, assumed_lengths
 from spectui.export.rewriting.reader import Reader
 from spectui.export.takeover import Takeover, taken_over
 from spectui.export.words import Given, divide
 
-_OF_LAYERS = "multi-token-prediction"
-"""ik_llama.cpp's switch."""
 _SETTINGS = frozenset(
     {
-        *("spec-type", "spec-default", _OF_LAYERS),
+        *("spec-type", "spec-default", BY_SWITCH),
         *("draft-max", "draft-min", "draft-p-min", *SHARED),
         *(flag.lstrip("-") for kind in NgramKind for flag in ngram_flags(kind)),
     }
@@ -52,7 +51,6 @@ def drafting_of(command: Command, reader: Reader) -> Drafting:
 
     Raises:
         BadInputError: the reader has no words for who drafts.
-        UsageError: a setting would never draft.
     """
     kinds = {kind.partition(":")[0] for kind in command.kinds}
     if not kinds and command.has("spec-type"):
@@ -66,11 +64,17 @@ def drafting_of(command: Command, reader: Reader) -> Drafting:
     taken = _options(command)
     assumed = {n: v for n, v in assumed_lengths(command, reader).items() if n not in taken}
     options = {**{name: (value,) for name, value in assumed.items()}, **taken}
-    speculation = _speculation(options)
+    try:
+        speculation = _speculation(options)
+    except UsageError as error:
+        # What spectui would not measure its server may take all the same.
+        return Drafting(command=command, reason=f"spectui cannot draft so: {error}")
     written = divide(speculation_arguments(speculation, reader.dialect))
     words = [w for given in written if _is_wanted(given, options) for w in given.words]
     return Drafting(
-        command=_settled(command, words), speculation=speculation, notes=_notes(assumed)
+        command=_settled(command, words),
+        speculation=speculation,
+        notes=(*_notes(assumed), *_longer(command, taken)),
     )
 
 
@@ -109,8 +113,13 @@ def _is_recognised(command: Command) -> bool:
 def _is_readers_own(command: Command, kinds: set[str], reader: Reader) -> bool:
     """Whether an older reader takes all of it as it stands, and not only drafts of a model."""
     settings = [item for item in command.items if item.name in _SETTINGS]
+    is_ik = reader.dialect is Dialect.IK
+    # Numbers behind a kind are ik_llama.cpp's form, and so are kinds beyond n-gram drafters.
+    is_form = is_ik or not any(":" in item.value for item in settings)
     return (
         not reader.is_current
+        and is_form
+        and kinds.issubset(KNOWN_TO_IK if is_ik else NgramKind)
         and bool(kinds - {"draft", "draft-simple", MTP_KIND})
         and all(reader.takes(item.given.flag) for item in settings)
     )
@@ -118,7 +127,7 @@ def _is_readers_own(command: Command, kinds: set[str], reader: Reader) -> bool:
 
 def _options(command: Command) -> dict[str, tuple[str, ...]]:
     """The settings by spectui's names."""
-    settings = (item.given for item in command.items if item.name in _SETTINGS - {_OF_LAYERS})
+    settings = (item.given for item in command.items if item.name in _SETTINGS - {BY_SWITCH})
     options = dict(taken_over(list(settings)).options)
     if not BY_LAYERS.isdisjoint(command.kinds):
         named = (MTP_KIND if kind in BY_LAYERS else kind for kind in command.kinds)
@@ -140,7 +149,7 @@ def _speculation(options: dict[str, tuple[str, ...]]) -> SpeculationConfig:
         with cockpit.make_context("export", [], default_map=given) as context:
             return take_drafting(dict(context.params))[0]
     except click.UsageError as error:
-        raise UsageError(f"--from: {error.format_message()}") from error
+        raise UsageError(error.format_message()) from error
 
 
 def _settled(command: Command, words: list[str]) -> Command:
@@ -155,6 +164,16 @@ def _settled(command: Command, words: list[str]) -> Command:
 
 def _is_draft(item: Item) -> bool:
     return item.name in {"model-draft", "spec-draft-hf"}
+
+
+def _longer(command: Command, taken: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    """Why another length is written than the one that was given."""
+    longest, size_m = command.value("draft-max"), taken.get(f"spec-{NgramKind.SIMPLE}-size-m")
+    is_own = command.has("spec-ngram-size-m", f"spec-{NgramKind.SIMPLE}-size-m")
+    if longest is not None and size_m is not None and not is_own:
+        told = told_of_length(longest, size_m[-1])
+        if told is not None:
+            yield f"mind that {told}: it is written for {longest}"
 
 
 def _notes(assumed: Mapping[str, str]) -> tuple[str, ...]:

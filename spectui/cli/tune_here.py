@@ -1,7 +1,7 @@
 """Searches in this process: what ``spectui tune`` does with the engine."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from spectui.cli.defaults import given_extra
@@ -10,13 +10,9 @@ from spectui.cli.given import Models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.session import (
-    find_candidates,
-    load_models,
-    open_engine,
-)
+from spectui.cli.session import find_candidates, load_models, open_engine, tokenized
 from spectui.cli.taken import taken
-from spectui.cli.tune_present import arm_of, present_of
+from spectui.cli.tune_present import Present, PresentArm, arm_of, present_of
 from spectui.cli.tune_request import TuneOptions, TuneRun
 from spectui.cli.tune_study import keep_outcome, open_study, space_of, takes_mtp
 from spectui.engine.commands import LoadTarget
@@ -27,77 +23,51 @@ from spectui.monitor.machine import this_machine
 from spectui.monitor.thermal import hottest_c
 from spectui.prompts import Prompt
 from spectui.replay.trace import Trace
+from spectui.tune.candidates import Candidate
 from spectui.tune.conditions import Conditions, conditions
 from spectui.tune.forecast import Forecaster
 from spectui.tune.kept import KeptTrace, identities, study_trace
 from spectui.tune.loading import Loader
 from spectui.tune.measurement import Measurer
-from spectui.tune.search import Limits, Search, TuneResult
-from spectui.tune.space import Parameter, longest_draft
+from spectui.tune.result import TuneResult
+from spectui.tune.search import Search
+from spectui.tune.setup import Limits
+from spectui.tune.space import Parameter, SearchSpace, longest_draft
 from spectui.tune.spec import study_name, study_spec
 from spectui.tune.tracing import Tracing, identity, trace_of
-from spectui.tune.workload import tokenize
+from spectui.tune.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ground:
+    """What a search with the engine stands on."""
+
+    shared: SharedOptions
+    options: TuneOptions
+    models: Models
+    experts: ExpertPlan | None
+    """None where their place is not searched."""
+    longest: int
+    """Draft that may be tried."""
+    asked: Present | None
+    """What the command of ``--from`` asks for."""
+    command: LoadTarget
+    """Loads the target."""
 
 
 def run_here(
     shared: SharedOptions, options: TuneOptions, prompts: Sequence[Prompt], progress: Progress
 ) -> tuple[TuneRun, TuneResult, Conditions]:
     """Load and search; what was searched, what was found, and how warm the machine was."""
-    models = find_candidates(shared, progress)
-    longest, asked = longest_draft(shared.context_options()), present_of()
-    deepest = max(longest, 0 if asked is None else asked.longest)
-    experts = None
-    if Parameter.N_CPU_MOE in options.parameters():
-        models, experts = plan_experts(shared, models, progress, max_draft=longest)
-    command = _first_load(shared, models, experts, max_draft=deepest)
+    ground = _ground(shared, options, progress)
+    experts = ground.experts
     with_mtp = takes_mtp(shared, options) and experts is None
     with open_engine(shared, progress) as engine:
         target, candidates = load_models(
-            engine, shared, models, progress, command, takes_mtp=with_mtp
+            engine, shared, ground.models, progress, ground.command, takes_mtp=with_mtp
         )
-        workload = tokenize(
-            engine,
-            prompts,
-            n_predict=shared.n_predict,
-            sampling=shared.sampling_config(),
-            n_ctx=target.n_ctx,
-        )
-        machine = this_machine()
-        spec = study_spec(
-            machine=machine,
-            options=command.options,
-            target=target,
-            candidates=candidates,
-            context=command.context,
-            schedule=shared.schedule_kind(),
-            workload=workload,
-            searches_experts=experts is not None,
-        )
-        space = space_of(
-            options,
-            target.mtp_layers,
-            candidates,
-            max_draft=longest,
-            placements=None if experts is None else experts.placements,
-        )
-        present = None if asked is None else arm_of(asked, candidates, shared, space)
-        if present is not None:
-            space = replace(space, present=present.arm)
-        name = options.study or study_name(target.info.path, spec)
-        run = TuneRun(
-            shared=shared,
-            options=options,
-            models=models,
-            machine=machine,
-            target=target,
-            candidates=candidates,
-            workload=workload,
-            study=open_study(options, name, spec, space, seed=shared.seed),
-            loaded=command,
-            extra=given_extra(),
-            taken=taken(),
-            present=present,
-        )
+        workload = tokenized(engine, prompts, shared, target)
+        run = _run(ground, target, candidates, workload)
         before = hottest_c()
         with run.study:
             if experts is not None and run.space.placements is not None:
@@ -108,6 +78,24 @@ def run_here(
         return run, result, conditions(result.trials, before, hottest_c())
 
 
+def _ground(shared: SharedOptions, options: TuneOptions, progress: Progress) -> _Ground:
+    models = find_candidates(shared, progress)
+    longest, asked = longest_draft(shared.context_options()), present_of()
+    deepest = max(longest, 0 if asked is None else asked.longest)
+    experts = None
+    if Parameter.N_CPU_MOE in options.parameters():
+        models, experts = plan_experts(shared, models, progress, max_draft=longest)
+    return _Ground(
+        shared=shared,
+        options=options,
+        models=models,
+        experts=experts,
+        longest=longest,
+        asked=asked,
+        command=_first_load(shared, models, experts, max_draft=deepest),
+    )
+
+
 def _first_load(
     shared: SharedOptions, models: Models, experts: ExpertPlan | None, *, max_draft: int
 ) -> LoadTarget:
@@ -116,6 +104,60 @@ def _first_load(
     if experts is not None:
         options = with_n_cpu_moe(options, experts.placements.most)
     return LoadTarget(options=options, context=shared.context_options(), max_draft=max_draft)
+
+
+def _run(
+    ground: _Ground,
+    target: ModelLoaded,
+    candidates: tuple[Candidate, ...],
+    workload: Workload,
+) -> TuneRun:
+    """What is searched, with the study that keeps it."""
+    shared, options, command = ground.shared, ground.options, ground.command
+    machine = this_machine()
+    spec = study_spec(
+        machine=machine,
+        options=command.options,
+        target=target,
+        candidates=candidates,
+        context=command.context,
+        schedule=shared.schedule_kind(),
+        workload=workload,
+        searches_experts=ground.experts is not None,
+    )
+    space, present = _space(ground, target, candidates)
+    name = options.study or study_name(target.info.path, spec)
+    return TuneRun(
+        shared=shared,
+        options=options,
+        models=ground.models,
+        machine=machine,
+        target=target,
+        candidates=candidates,
+        workload=workload,
+        study=open_study(options, name, spec, space, seed=shared.seed),
+        loaded=command,
+        extra=given_extra(),
+        taken=taken(),
+        present=present,
+    )
+
+
+def _space(
+    ground: _Ground, target: ModelLoaded, candidates: Sequence[Candidate]
+) -> tuple[SearchSpace, PresentArm | None]:
+    """What to search, and the present setting in it."""
+    space = space_of(
+        ground.options,
+        target.mtp_layers,
+        candidates,
+        max_draft=ground.longest,
+        placements=None if ground.experts is None else ground.experts.placements,
+    )
+    if ground.asked is None:
+        return space, None
+    present = arm_of(ground.asked, candidates, ground.shared, space)
+    return replace(space, present=present.arm), present
 
 
 def _search(engine: Engine, run: TuneRun, target: ModelLoaded, progress: Progress) -> TuneResult:

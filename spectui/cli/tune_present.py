@@ -10,11 +10,11 @@ from spectui.cli.request import SharedOptions
 from spectui.cli.taken import mind_defaults, read_options, taken
 from spectui.config import MODEL_KIND, MTP_KIND, SpeculationConfig
 from spectui.tune.candidates import Candidate
-from spectui.tune.search import TuneResult
+from spectui.tune.gains import gain_percent
+from spectui.tune.result import TuneResult
 from spectui.tune.space import SearchSpace
 from spectui.tune.statistics import Speedup
 from spectui.tune.trials import Arm, speedup_estimate
-from spectui.tune.verdict import gain_percent
 from spectui.verify.comparison import gain_text
 
 NO_COMMAND = "no command was given with --from"

@@ -6,7 +6,7 @@ from spectui.cli.tune_request import TuneRun
 from spectui.tune.promise import Promise
 from spectui.tune.promising import Terms
 from spectui.tune.promising import promise_of as promise_by
-from spectui.tune.search import TuneResult
+from spectui.tune.result import TuneResult
 from spectui.tune.stored import to_plain
 
 

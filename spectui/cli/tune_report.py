@@ -1,13 +1,12 @@
 """What ``spectui tune`` says in the end, to people and to scripts."""
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
 from rich.table import Table
 from rich.text import Text
 
-from spectui.cli.bench_run import DRAFTS_ALONE, REMEMBERS
+from spectui.cli.bench_run import REMEMBERS
 from spectui.cli.documents.base import Json
 from spectui.cli.documents.common import model
 from spectui.cli.documents.served import ENGINE, served_by, served_model
@@ -32,15 +31,29 @@ from spectui.tune.measurement import measurements
 from spectui.tune.outcome import advised
 from spectui.tune.pace import Spent
 from spectui.tune.race import LOOK_EVERY
-from spectui.tune.search import TuneResult
+from spectui.tune.result import TuneResult
 from spectui.tune.trials import Arm, speedup_estimate
 
 _OVER = 1.1
 """Of the time budget, from which on it is said that more was taken."""
 
 
-def report(result: TuneResult, run: TuneRun, met: Conditions, served: Served | None = None) -> None:
-    """Print what was found and how to use it."""
+def report(
+    result: TuneResult,
+    run: TuneRun,
+    met: Conditions,
+    served: Served | None = None,
+    minded: tuple[str, ...] = (),
+) -> None:
+    """Print what was found and how to use it.
+
+    Args:
+        result: of the search.
+        run: what was searched.
+        met: how steady the machine was.
+        served: what llama-server made of it.
+        minded: what of the command of ``--from`` is not measured, as it was said already.
+    """
     flags, command = _command(run, advised(result))
     best_command = None if result.best is None else _command(run, result.best)[1]
     findings = _findings(result, run, met)
@@ -60,7 +73,7 @@ def report(result: TuneResult, run: TuneRun, met: Conditions, served: Served | N
         command=command,
         best_command=best_command,
     )
-    document |= _backend(run, result)
+    document |= {"notes": list(minded), **_backend(run, result)}
     lines = _summary(result, findings, _schedule(run, result.best), run)
     if served is not None:
         lines += [*map(wrapped, served.lines()), ""]
@@ -107,9 +120,8 @@ def _backend(run: TuneRun, result: TuneResult) -> Json:
 
 def _command(run: TuneRun, arm: Arm) -> tuple[list[str], str]:
     """Flags and command line of an arm."""
-    setup = run.setup_of(arm)
-    arguments = setup.arguments(Dialect(run.options.dialect))
-    return arguments, shlex.join([setup.program, *arguments])
+    launch = run.setup_of(arm).launch(Dialect(run.options.dialect))
+    return list(launch.arguments), launch.command
 
 
 def _schedule(run: TuneRun, arm: Arm | None) -> Schedule:
@@ -145,9 +157,6 @@ def _summary(result: TuneResult, findings: Findings, schedule: Schedule, run: Tu
             "NOTE: measured on the fast schedule, which llama-server does not have: this is what "
             "would be possible, not what the command gives."
         )
-    off = [one for one in result.trials if one.arm.is_off]
-    if any(score.n_drafted for one in off for score in one.prompts):
-        lines.append(f"NOTE: {DRAFTS_ALONE}.")
     if is_served and result.best is not None and remembers(result.best.speculation):
         lines.append(f"NOTE: {REMEMBERS}.")
     notes = (*findings.conditions.notes, *_time_notes(result.spent, interrupted=result.interrupted))

@@ -13,13 +13,14 @@ from spectui.engine.events import ModelLoaded
 from spectui.engine.fitting import with_n_cpu_moe
 from spectui.errors import UsageError
 from spectui.export import ExportSetup
+from spectui.export.starting import Start
 from spectui.monitor.machine import Machine
 from spectui.served.models import ServedModel
 from spectui.server.binary import ServerBinary
 from spectui.tune.candidates import Candidate
 from spectui.tune.loading import MovableTarget
 from spectui.tune.space import Parameter, SearchSpace
-from spectui.tune.study import TuningStudy
+from spectui.tune.studies.study import TuningStudy
 from spectui.tune.trials import Arm
 from spectui.tune.workload import Workload
 
@@ -166,6 +167,11 @@ class TuneRun:
             return None
         return self.taken.given | (_PLACING if self.space.placements is not None else frozenset())
 
+    @property
+    def start(self) -> Start:
+        """What stands before the arguments of the user's command."""
+        return Start() if self.taken is None else self.taken.takeover.start
+
     def setup_of(self, arm: Arm) -> ExportSetup:
         """What is exported of an arm."""
         drafts = {candidate.name: candidate.options for candidate in self.candidates}
@@ -176,5 +182,6 @@ class TuneRun:
             speculation=arm.speculation,
             extra=self.exported_extra,
             given=self.given,
+            start=self.start,
             name=self.models.target.stem,
         )

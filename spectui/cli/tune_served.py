@@ -15,8 +15,10 @@ from spectui.errors import CancelledError, SpectuiError, UsageError
 from spectui.prompts import Prompt
 from spectui.served.room import size_bytes
 from spectui.server.binary import ServerBinary, examine
-from spectui.tune.search import TuneResult
+from spectui.tune.result import TuneResult
+from spectui.tune.statistics import Speedup
 from spectui.tune.trials import Arm
+from spectui.tune.verdict import doubt
 from spectui.verify import order
 from spectui.verify.comparison import verdict
 from spectui.verify.order import Side
@@ -49,6 +51,7 @@ class Served:
             if promised is not None and summary is not None:
                 told = verdict(promised.speedup, summary.speedup, one.ratio)
                 yield f"On llama-server {arm.label} gave {told.removeprefix('delivered: ')}."
+                yield from _doubt(summary.speedup)
             yield from (f"WARNING: {warning}" for warning in warnings(one))
 
     def document(self, run: TuneRun) -> Json:
@@ -61,6 +64,14 @@ class Served:
             **or_reason("served_limited", self.limited, "there was time for all of it"),
             "served_s": self.took_s,
         }
+
+
+def _doubt(speedup: Speedup) -> Iterator[str]:
+    because = doubt(speedup)
+    if speedup.is_noise:
+        yield "NOTE: such a number ranks nothing: the verdict is that of the others."
+    elif because is not None:
+        yield f"NOTE: {because}."
 
 
 def binary_of(options: TuneOptions) -> ServerBinary | None:

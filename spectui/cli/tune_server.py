@@ -25,7 +25,7 @@ from spectui.cli.tune_request import ServedBackend, TuneOptions, TuneRun
 from spectui.cli.tune_study import keep_outcome, open_study, space_of, takes_mtp
 from spectui.config import MODEL_KIND, MTP_KIND, NgramKind, Schedule
 from spectui.engine.commands import LoadTarget
-from spectui.errors import BadInputError
+from spectui.errors import BadInputError, HopelessError
 from spectui.export import Dialect
 from spectui.models.sizes import bytes_text
 from spectui.monitor.machine import this_machine
@@ -38,7 +38,9 @@ from spectui.server.binary import ServerBinary
 from spectui.tune.candidates import Candidate
 from spectui.tune.conditions import Conditions, conditions
 from spectui.tune.measurement import Measurer
-from spectui.tune.search import Limits, Search, TuneResult
+from spectui.tune.result import TuneResult
+from spectui.tune.search import Search
+from spectui.tune.setup import Limits
 from spectui.tune.space import SearchSpace, longest_draft
 from spectui.tune.spec import served_spec, study_name
 from spectui.tune.trials import Arm, n_measured
@@ -126,9 +128,10 @@ def run_served(
         before = hottest_c()
         with run.study:
             result = _search(run, _decoding(ground, fleet), progress)
-            if result.error is not None and not n_measured(result.trials):
+            error = result.error
+            if error and (isinstance(error, HopelessError) or not n_measured(result.trials)):
                 # Nothing is known, so that nothing can be advised.
-                raise result.error
+                raise error
             interrupts.hold()
             keep_outcome(run, result, progress)
     run = replace(run, served=replace(backend, n_starts=fleet.n_starts))
@@ -197,7 +200,7 @@ def _space(ground: _Ground) -> SearchSpace:
 
 def _plan(ground: _Ground) -> str:
     """What the search costs."""
-    size = bytes_text(ground.target.size_bytes)
+    size = bytes_text(ground.target.file_bytes)
     begun = (
         f"up to {ground.options.trials} trials through llama-server; nothing is replayed, and "
         "each new setting starts a server"
@@ -227,7 +230,7 @@ def _run(ground: _Ground, space: SearchSpace, workload: Workload) -> TuneRun:
         },
         target=ground.target.options,
         drafts=drafts,
-        sizes_bytes={one.path: one.size_bytes for one in (ground.target, *ground.drafts.values())},
+        sizes_bytes={one.path: one.file_bytes for one in (ground.target, *ground.drafts.values())},
         context=ground.base.context,
         workload=workload,
         extra=ground.base.extra,

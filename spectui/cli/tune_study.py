@@ -13,10 +13,12 @@ from spectui.export import NGRAM_DIALECTS, Dialect
 from spectui.tune.candidates import Candidate
 from spectui.tune.outcome import advised, outcome_of
 from spectui.tune.placements import Placements
-from spectui.tune.search import TuneResult
+from spectui.tune.result import TuneResult
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.stored import to_plain
-from spectui.tune.study import Sampler, TuningStudy, own_storage
+from spectui.tune.studies.samplers import Sampler
+from spectui.tune.studies.storage import own_storage
+from spectui.tune.studies.study import TuningStudy
 
 
 def takes_mtp(shared: SharedOptions, options: TuneOptions) -> bool:
@@ -100,6 +102,7 @@ def keep_outcome(run: TuneRun, result: TuneResult, progress: Progress) -> None:
         dialect=Dialect(run.options.dialect),
         extra=run.exported_extra,
         given=run.given,
+        start=run.start,
     )
     try:
         run.study.keep(to_plain(outcome))

@@ -1,5 +1,6 @@
 """How much of ``--time-budget`` the measurement on llama-server has, and what it does with that."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -9,7 +10,7 @@ from spectui.cli.tune_request import TuneOptions
 from spectui.engine.events import GenerationResult
 from spectui.prompts import Prompt
 from spectui.tune.measurement import Pair
-from spectui.tune.search import TuneResult
+from spectui.tune.result import TuneResult
 from spectui.tune.statistics import MIN_PROMPTS
 
 _SHARE = 0.25
@@ -96,13 +97,16 @@ def room_of(left_s: float | None, cost: Cost, *, n_settings: int, n_prompts: int
             return Room(
                 n_settings=n, n_prompts=found, reason=_fewer(n, found, n_settings, n_prompts)
             )
+    # In whole seconds, what does not fit must not look as if it did.
+    has_s = math.floor(max(left_s, 0))
+    needs_s = max(has_s + 1, math.ceil(cost.seconds(fewest)))
     return Room(
         n_settings=0,
         n_prompts=0,
         reason=(
-            f"llama-server was not measured: of the time budget {words.duration(max(left_s, 0))} "
-            f"are left, and {fewest} prompts take about {words.duration(cost.seconds(fewest))}; "
-            "give more --time-budget, or run spectui verify"
+            f"llama-server was not measured: of the time budget {words.duration(has_s)} are left, "
+            f"and {fewest} prompts take about {words.duration(needs_s)}; give more --time-budget, "
+            "or run spectui verify"
         ),
     )
 

@@ -5,8 +5,8 @@ from typing import Any
 import click
 
 from spectui.cli.drafting import DRAFTING
-from spectui.cli.duration import DURATION
 from spectui.cli.options import add_options, shared_options
+from spectui.cli.options_backend import TIMEOUT
 from spectui.cli.values import WholeNumber
 
 _VERIFY = (
@@ -51,14 +51,7 @@ _VERIFY = (
             "before the other starts (default: both, where memory has room)."
         ),
     ),
-    click.option(
-        "--timeout",
-        type=DURATION,
-        default="10m",
-        show_default=True,
-        metavar="TIME",
-        help="How long a server may take to load its models, or to answer.",
-    ),
+    TIMEOUT,
 )
 
 

@@ -15,9 +15,17 @@ from spectui.verify.subject import subject
 _NONE = "–"
 
 
-def report(found: Verified, json_path: str | None) -> None:
-    """Print promised against delivered."""
-    write_result(verify_document(found, this_machine()), text_of(found), json_path)
+def report(found: Verified, json_path: str | None, minded: tuple[str, ...] = ()) -> None:
+    """Print promised against delivered.
+
+    Args:
+        found: both.
+        json_path: of ``--json``.
+        minded: what of the command of ``--from`` is not measured, as it was said already.
+    """
+    document = verify_document(found, this_machine())
+    document["notes"] = [*minded, *document["notes"]]
+    write_result(document, text_of(found), json_path)
 
 
 def text_of(found: Verified) -> str:

@@ -8,9 +8,11 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from spectui.cli.adopted import adopt
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting
 from spectui.cli.given import find_models
+from spectui.cli.output import complain
 from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
@@ -20,7 +22,7 @@ from spectui.config import MODEL_KIND, SpeculationConfig
 from spectui.errors import BadInputError, UsageError
 from spectui.prompts import Prompt, builtin_suite, load_prompts
 from spectui.tune.promise import Case, Promise
-from spectui.tune.studies import StudyEntry, find_study, list_studies
+from spectui.tune.studies.listing import StudyEntry, find_study, list_studies
 from spectui.verify.subject import Origin, advice_of
 
 _MODELS = ("model", "model_draft", "preset", "demo", "command_line")
@@ -87,7 +89,7 @@ def is_direct(ctx: click.Context, study: str | None) -> bool:
 
 
 def of_study(name: str | None, options: VerifyOptions, given: Path | None) -> Wanted:
-    """The promise of a study and its prompts.
+    """The promise of a study and its prompts; variables of the command that it took are set.
 
     Args:
         name: of the study; None for the latest.
@@ -100,6 +102,9 @@ def of_study(name: str | None, options: VerifyOptions, given: Path | None) -> Wa
     """
     entry = find_study(list_studies(options.storage), name)
     promise = _promise_of(entry)
+    names = () if entry.outcome is None else adopt(entry.outcome.start)
+    if names:
+        complain(f"as the command of the study sets them: {', '.join(names)}")
     prompts = _prompts(promise, given)
     for model in (promise.case.target, promise.case.draft):
         if model is not None and not model.path.exists():

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,18 @@ import yaml
 
 from spectui.errors import BadInputError
 from spectui.export.dialects import Dialect
+from spectui.export.entry import COMPOSE, LLAMA_SWAP, Entry
 from spectui.export.launch import Launch, commented
 from spectui.export.preset_file import slug
 from spectui.export.words import divide, value_of, without
 
 _IMAGE = "ghcr.io/ggml-org/llama.cpp:server"
 _PORT = "8080"
+_ANY = "0"
+"""A port that llama-server chooses."""
+_LOOPBACK = "127.0.0.1"
+_SOCKET = ".sock"
+_IPV6 = 6
 _FOLDERS = ("/models", "/models-draft")
 """Where a container finds the models: one folder, or the draft's in another."""
 _MODELS = frozenset({"model", "model-draft"})
@@ -64,7 +71,9 @@ def llama_swap(launch: Launch) -> str:
     model: dict[str, Any] = {"cmd": _Block("\n".join(lines) + "\n")}
     if own.environment:
         model["env"] = [_swap_variable(f"{name}={value}") for name, value in own.environment]
-    return _document(own, {"models": {slug(own.name): model}})
+    entry = launch.entry(LLAMA_SWAP) or Entry(format=LLAMA_SWAP, name=None)
+    models = {launch.known_as or slug(own.name): {**model, **entry.settings}}
+    return _document(own, {**entry.around, "models": models}, entry.notes)
 
 
 def _swap_variable(text: str) -> str:
@@ -93,19 +102,21 @@ def compose(launch: Launch) -> str:
     Raises:
         BadInputError: the dialect has no published image.
     """
+    entry = launch.entry(COMPOSE)
+    if entry is not None:
+        return _own_service(launch, entry)
     if launch.dialect is not Dialect.LLAMA_CPP:
         raise BadInputError(
             f"the published images hold current llama.cpp; export compose for {Dialect.LLAMA_CPP}"
         )
     words = without(launch.arguments, "--host", "--port")
     arguments, mounts = _mounted(words)
-    host = value_of(launch.arguments, "--host")
-    port = value_of(launch.arguments, "--port") or _PORT
-    published = f"{port}:{port}" if host in _EVERYWHERE else f"127.0.0.1:{port}:{port}"
+    asked = value_of(launch.arguments, "--port") or _PORT
+    port = _PORT if asked == _ANY else asked
     service: dict[str, Any] = {
         "image": _IMAGE,
         "command": ["--host", "0.0.0.0", "--port", port, *arguments],  # noqa: S104 - the container's
-        "ports": [published],
+        "ports": list(_published(value_of(launch.arguments, "--host") or _LOOPBACK, port)),
         "volumes": mounts,
     }
     if launch.environment:
@@ -115,7 +126,48 @@ def compose(launch: Launch) -> str:
         device = {"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}
         service["deploy"] = {"resources": {"reservations": {"devices": [device]}}}
     document = {"services": {slug(launch.name): _escaped(service)}}
-    return _document(launch, document, tuple(_notes(launch, words)))
+    chosen = (f"--port {_ANY} leaves it to llama-server, so {_PORT} is written",)
+    notes = (*(chosen if asked == _ANY else ()), *_notes(launch, words))
+    return _document(launch, document, notes)
+
+
+def _published(host: str, port: str) -> Iterator[str]:
+    """Where the host's own addresses lead to a container's port.
+
+    Raises:
+        BadInputError: one is a Unix socket, which a container would keep to itself.
+    """
+    addresses = [address.strip() for address in host.split(",")]
+    if not _EVERYWHERE.isdisjoint(addresses):
+        yield f"{port}:{port}"
+        return
+    for address in addresses:
+        if address.endswith(_SOCKET):
+            raise BadInputError(
+                f"--host {address} is a socket, and Compose publishes ports; give an address, or "
+                "choose another format"
+            )
+        yield f"{_bracketed(address)}:{port}:{port}"
+
+
+def _bracketed(address: str) -> str:
+    """An address as ``ports`` takes it; the loopback for a name, which it does not take."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return _LOOPBACK
+    return f"[{found}]" if found.version == _IPV6 else str(found)
+
+
+def _own_service(launch: Launch, entry: Entry) -> str:
+    """The service that the command was taken from, with other arguments."""
+    service = {**entry.settings, "command": [*entry.ahead, *launch.arguments]}
+    others = {name: value for name, value in launch.environment if name not in entry.variables}
+    if others:
+        own = entry.settings.get("environment")
+        service["environment"] = {**(own if isinstance(own, dict) else {}), **others}
+    document = {"services": {slug(launch.name): service}, **entry.around}
+    return _document(launch, _escaped(document), entry.notes)
 
 
 def _uses_gpu(launch: Launch) -> bool:
@@ -128,6 +180,11 @@ def _notes(launch: Launch, words: Sequence[str]) -> Iterator[str]:
     others = (w for given in divide(words) if given.name not in _MODELS for w in given.words)
     if any(word.startswith("/") for word in others):
         yield "files in your own arguments have to be mounted too"
+    if not launch.has_gpu and launch.value("gpu-layers") not in {None, "0"}:
+        yield (
+            f"this machine has no GPU for the layers of -ngl, so the image has none either; where "
+            f"there is one, write {_IMAGE}-cuda and reserve it"
+        )
     wrappers = launch.program[:-1]
     if wrappers:
         yield f"left out, since a container starts its own program: {shlex.join(wrappers)}"

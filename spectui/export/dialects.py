@@ -21,8 +21,16 @@ class Dialect(StrEnum):
 
 
 NGRAM_DIALECTS = frozenset({Dialect.LLAMA_CPP})
-"""Those whose flags for n-gram drafters and MTP are known: a search for others must leave these
-out."""
+"""Those that take n-gram drafters and MTP in any row: a search for others must leave these out."""
+
+
+_IK_KEYS = {
+    "size_n": "ngram_size_n",
+    "size_m": "ngram_size_m",
+    "min_hits": "ngram_min_hits",
+    "n_match": "ngram_size_n",
+}
+"""What ik_llama.cpp calls the numbers of n-gram drafters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +139,8 @@ def speculation_arguments(config: SpeculationConfig, dialect: Dialect) -> list[s
     if dialect is Dialect.LLAMA_CPP:
         flags = [word for one in config.chain for word in _options(one)]
         return ["--spec-type", ",".join(map(_kind, config.chain)), *flags]
+    if dialect is Dialect.IK:
+        return _ik_stages(config)
     for one in config.chain:
         if one.ngram is not None or one.mtp or one.reader is not None:
             # Older builds spell it in several ways, if they know it at all.
@@ -139,10 +149,39 @@ def speculation_arguments(config: SpeculationConfig, dialect: Dialect) -> list[s
                 f"{Dialect.LLAMA_CPP}, or choose a setting with a draft model"
             )
     n_max, n_min, p_min = _model_values(config)
-    if dialect is Dialect.IK:
-        return ["--spec-type", f"draft:n_max={n_max},n_min={n_min},p_min={p_min}"]
     # A draft model is reason enough for these builds to draft.
     return ["--draft-max", n_max, "--draft-min", n_min, "--draft-p-min", p_min]
+
+
+def _ik_stages(config: SpeculationConfig) -> list[str]:
+    """A ``--spec-type`` per drafter, its numbers behind it.
+
+    Raises:
+        BadInputError: there are more of them than it takes, or it lacks one.
+    """
+    *ahead, own = config.chain
+    is_lacking = any(one.reader is not None for one in config.chain)
+    if is_lacking or len(ahead) > 1 or (ahead and own.ngram is not None):
+        kinds = ", ".join(one.kind for one in config.chain)
+        raise BadInputError(
+            f"{Dialect.IK} cannot draft with {kinds}: it takes one drafter, and one n-gram drafter "
+            f"ahead of a draft model or of MTP layers; export for {Dialect.LLAMA_CPP}, or choose "
+            "another setting"
+        )
+    return [word for one in config.chain for word in ("--spec-type", _ik_stage(one))]
+
+
+def _ik_stage(config: SpeculationConfig) -> str:
+    if config.ngram is None:
+        n_max, n_min, p_min = _model_values(config)
+        return f"{'mtp' if config.mtp else 'draft'}:n_max={n_max},n_min={n_min},p_min={p_min}"
+    options = config.ngram.options(config.draft_max)
+    numbers = {_IK_KEYS.get(name, name): value for name, value in options.items()}
+    if "ngram_size_m" in numbers:
+        # It cuts drafts off there, too.
+        numbers = {"n_max": config.draft_max, **numbers}
+    settings = ",".join(f"{key}={value}" for key, value in numbers.items())
+    return f"{config.ngram.kind}:{settings}" if settings else str(config.ngram.kind)
 
 
 def _kind(config: SpeculationConfig) -> str:

@@ -8,6 +8,7 @@ from typing import Protocol
 from spectui.errors import BadInputError
 from spectui.export.accepted import Accepted
 from spectui.export.dialects import Dialect
+from spectui.export.entry import Entry
 from spectui.export.words import canonical, divide
 
 _LISTENING = ("--host", "--port")
@@ -31,6 +32,8 @@ class Launch:
     """What that program takes; None for all that its dialect has."""
     has_gpu: bool = True
     """llama.cpp has a GPU to use on this machine."""
+    entries: tuple[Entry, ...] = ()
+    """The parts of files that the command stood in."""
     document: Mapping[str, object] = field(default_factory=dict)
     """What the JSON says of it besides."""
 
@@ -66,6 +69,15 @@ class Launch:
         kept = (w for one in divide(self.arguments) if one not in given for w in one.words)
         told = f"left out, since {who} chooses it: {printable(shlex.join(words))}"
         return replace(self, arguments=tuple(kept), comments=(*self.comments, told))
+
+    @property
+    def known_as(self) -> str | None:
+        """What clients of the command's own file call it; None where it stood in none."""
+        return next((entry.name for entry in self.entries if entry.name), None)
+
+    def entry(self, format_: str) -> Entry | None:
+        """What the command's own file of that kind says of it; None where it stood in none."""
+        return next((entry for entry in self.entries if entry.format == format_), None)
 
     def value(self, name: str) -> str | None:
         """The last value of an option, by its name without dashes; None if it is not given."""

@@ -109,7 +109,7 @@ OPTIONS: tuple[Option, ...] = (
     _option("--draft-max --draft --draft-n --spec-draft-n-max", "SPEC_DRAFT_N_MAX", "DRAFT_MAX"),
     _option("--draft-min --draft-n-min --spec-draft-n-min", "SPEC_DRAFT_N_MIN", "DRAFT_MIN"),
     _option("--draft-p-min --spec-draft-p-min", "SPEC_DRAFT_P_MIN", "DRAFT_P_MIN"),
-    _option("--spec-type", "SPEC_TYPE"),
+    _option("--spec-type --spec-stage", "SPEC_TYPE"),
     _option("--spec-default", switch=True, ours=False),
     *(_option(f"--{name}", ours=False) for name in SHARED),
     *(_option(flag) for kind in NgramKind for flag in ngram_flags(kind)),

@@ -1,8 +1,8 @@
 """Options that all n-gram drafters shared before each had its own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from spectui.config import NgramKind
+from spectui.config import NgramConfig, NgramKind
 
 _MAP = {
     "spec-ngram-size-n": "size-n",
@@ -25,12 +25,57 @@ _OWN: dict[str, dict[str, str]] = {
 SHARED = ("spec-ngram-size-n", "spec-ngram-size-m", "spec-ngram-min-hits")
 """Options of n-gram drafters alone. Lengths of drafts were those of models, too."""
 LENGTHS = ("draft-max", "draft-min")
+_SHORTEST = ("draft-min", "spec-ngram-mod-n-min")
 
 
 def own_option(kind: str, name: str) -> str | None:
     """Name of the option of ``kind`` that took the place of ``name``; None where none did."""
     own = _OWN.get(kind, {}).get(name)
     return None if own is None else f"spec-{kind}-{own}"
+
+
+def own_options(
+    kind: str, name: str, values: tuple[str, ...], given: Callable[[str], str | None]
+) -> dict[str, tuple[str, ...]]:
+    """Options of ``kind`` that do what ``name`` did; none where none does.
+
+    Args:
+        kind: who drafts.
+        name: of an option that drafters shared.
+        values: of that option.
+        given: the value of any other option of the command; None where it is not given.
+    """
+    own = own_option(kind, name)
+    if own is None:
+        return {}
+    if (kind, name) == (NgramKind.SIMPLE, "draft-max"):
+        return {own: (_as_long_as_looked_up(values[-1], given),)}
+    if (kind, name) == (NgramKind.MOD, "draft-max") and not any(map(given, _SHORTEST)):
+        # Its shortest draft was 0 unless told, and is 48 today.
+        return {own: values, _SHORTEST[1]: ("0",)}
+    return {own: values}
+
+
+def told_of_length(longest: str, size_m: str) -> str | None:
+    """Why ``ngram-simple`` drafts more than was asked for; None if it does not."""
+    if longest == size_m:
+        return None
+    return f"ngram-simple drops drafts shorter than the {size_m} tokens that it looks up"
+
+
+def _as_long_as_looked_up(longest: str, given: Callable[[str], str | None]) -> str:
+    """A longest draft that is not shorter than what ``ngram-simple`` looks up.
+
+    It cut drafts off there, and today drops all that are shorter (``common_ngram_simple_draft``).
+    """
+    looked_up = given("spec-ngram-simple-size-n") or given("spec-ngram-size-n")
+    size_n = NgramConfig().size_n if looked_up is None else _whole(looked_up)
+    n_max = _whole(longest)
+    return str(size_n) if n_max is not None and size_n is not None and n_max < size_n else longest
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() else None
 
 
 def told_apart(
@@ -50,7 +95,7 @@ def told_apart(
     found = {name: values for name, values in options.items() if name not in shared}
     for name in shared:
         for kind in ngrams:
-            own = own_option(kind, name)
-            if own is not None and name in options:
-                found.setdefault(own, options[name])
+            if name in options:
+                own = own_options(kind, name, options[name], lambda n: options.get(n, (None,))[-1])
+                found = {**own, **found}
     return found

@@ -27,6 +27,7 @@ _NUMBERS = {
     "exact": ("a number", _DECIMAL),
 }
 _MOST_CPUS = 512
+_MOST = re.compile(r"x(\d+)")
 _RANGE = re.compile(r"(-?\d*)\.\.(-?\d*)")
 _SEPARATORS = re.compile(r"[,/]+")
 
@@ -45,6 +46,8 @@ class Values:
     high: float = math.inf
     refused: float | None = None
     is_list: bool = False
+    most: float = math.inf
+    """Of a list's numbers."""
     form: str | None = None
     """Its name, where they are neither words nor numbers."""
 
@@ -62,6 +65,8 @@ class Values:
         if self.number is None:
             return None
         parts = _SEPARATORS.split(value) if self.is_list else [value]
+        if len(parts) > self.most:
+            return None
         read = [self._number(part) for part in parts]
         if None in read:
             return None
@@ -118,10 +123,13 @@ def _values(line: list[str]) -> Values | None:
     number = kind.removesuffix("s") if is_list else kind
     low, high = next((m.groups() for word in rest if (m := _RANGE.fullmatch(word))), ("", ""))
     refused = next((word[1:] for word in rest if word.startswith("!")), None)
-    words = tuple(word for word in rest if not word.startswith("!") and ".." not in word)
+    most = next((match[1] for word in rest if (match := _MOST.fullmatch(word))), "")
+    marks = {f"!{refused}", f"x{most}"}
+    words = tuple(word for word in rest if word not in marks and ".." not in word)
     what = f"{_NUMBERS[number][0]}{_limits(low, high, refused)}"
     if is_list:
         what = f"{what.split(' ', 1)[1]}s with commas between them"
+        what = f"at most {most} {what}" if most else what
     return Values(
         what=", or ".join((what, *words)),
         words=words,
@@ -130,6 +138,7 @@ def _values(line: list[str]) -> Values | None:
         high=float(high or math.inf),
         refused=None if refused is None else float(refused),
         is_list=is_list,
+        most=float(most or math.inf),
     )
 
 
@@ -150,6 +159,10 @@ def _value(number: str, text: str) -> float | None:
         return value
     is_held = value == 0 or _SMALLEST <= abs(value) <= _LARGEST or number == "exact"
     return value if is_held and math.isfinite(value) else None
+
+
+def _is_addresses(value: str) -> bool:
+    return any(part.strip() for part in _row(value))
 
 
 def _is_mask(value: str) -> bool:
@@ -212,6 +225,7 @@ def _finite(text: str) -> float:
 
 
 _FORMS: dict[str, tuple[str, Callable[[str], bool]]] = {
+    "addresses": ("an address, or several with commas", _is_addresses),
     "mask": ("a hexadecimal mask", _is_mask),
     "range": ("a range of CPUs such as 0-7", _is_range),
     "bias": ("TOKEN+BIAS or TOKEN-BIAS, with numbers", _is_bias),

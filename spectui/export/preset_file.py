@@ -10,11 +10,13 @@ import shlex
 from spectui.errors import BadInputError
 from spectui.export.accepted import Accepted
 from spectui.export.dialects import Dialect
+from spectui.export.entry import INI
 from spectui.export.launch import Launch, commented, printable
 from spectui.export.variables import check_placing
 from spectui.export.words import Given, divide
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_SECTION = re.compile(r"[^\]\s]([^\]]*[^\]\s])?")
 _READS_IT = "--models-preset"
 _CUTS = re.compile(r"[;#\r\n]|^[ \t]|[ \t]$")
 
@@ -37,11 +39,19 @@ def preset_file(launch: Launch) -> str:
         )
     own = launch.elsewhere("the router that reads the file")
     check_placing(own, "a models preset file")
-    lines = "".join(f"{key} = {value}\n" for key, value in _entries(own).items())
+    entry = launch.entry(INI)
+    entries = {**_entries(own), **({} if entry is None else entry.settings)}
+    lines = "".join(f"{key} = {value}\n" for key, value in entries.items())
     program = printable(f"{launch.assignments}{shlex.join(launch.program)}")
     start = (f"start it with: {program} {_READS_IT} FILE",)
     comments = commented((*own.comments, *start), ";")
-    return f"{comments}version = 1\n\n[{slug(launch.name)}]\n{lines}"
+    return f"{comments}version = 1\n\n[{_section(launch)}]\n{lines}"
+
+
+def _section(launch: Launch) -> str:
+    """What clients call it, where the syntax can hold that."""
+    name = launch.known_as or ""
+    return name if _SECTION.fullmatch(name) and name.isprintable() else slug(launch.name)
 
 
 def _entries(launch: Launch) -> dict[str, str]:

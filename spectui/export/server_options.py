@@ -50,6 +50,11 @@ class ServerOption:
         """The long spelling that switches it off; None where there is none."""
         return next((flag for flag in self.negations if flag.startswith("--")), None)
 
+    def negation_of(self, flag: str) -> str | None:
+        """What switches it off, in the words of ``flag`` where there is such a spelling."""
+        alike = f"--no-{canonical(flag).lstrip('-')}"
+        return alike if alike in self.negations else self.negation
+
     def arity_of(self, flag: str) -> Arity:
         """How many words ``flag``, one of its spellings, takes."""
         return Arity.NONE if flag in self.negations else self.arity

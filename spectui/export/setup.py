@@ -1,7 +1,6 @@
 """What is exported: a pair, how it drafts, and what the user wants besides."""
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from spectui.config import ContextOptions, ModelOptions, SpeculationConfig
@@ -12,6 +11,7 @@ from spectui.export.launch import Launch, printable
 from spectui.export.rewriting.items import Command, Item
 from spectui.export.rewriting.reader import Reader
 from spectui.export.rewriting.rewrite import Rewritten, rewritten
+from spectui.export.starting import Start
 from spectui.export.words import Given, divide
 
 _ALWAYS = frozenset(
@@ -45,8 +45,10 @@ class ExportSetup:
     """What formats that hold several models call this one."""
     has_gpu: bool = True
     """llama.cpp has a GPU to use on this machine."""
-    program: str = "llama-server"
-    """What is started, as a shell shall read it."""
+    start: Start = field(default_factory=Start)
+    """What stands before the arguments."""
+    program: str | None = None
+    """What is started instead of the program of ``start``."""
     accepted: Accepted | None = None
     """What that program takes; None for all that its dialect has."""
     given: frozenset[str] | None = None
@@ -58,9 +60,11 @@ class ExportSetup:
         Raises:
             BadInputError: the dialect or the program has no words for it.
         """
+        start = self.start.running(self.program)
         return Launch(
             name=self.name,
-            program=(self.program,),
+            program=start.program,
+            environment=start.environment,
             arguments=tuple(self.arguments(dialect)),
             comments=(*self.comments(), *self._missing(dialect)),
             dialect=dialect,
@@ -132,10 +136,6 @@ class ExportSetup:
     def models(self) -> tuple[Path, ...]:
         """Files that it reads."""
         return tuple(options.path for options in self.pair() if options is not None)
-
-    def with_extra(self, extra: tuple[str, ...]) -> "ExportSetup":
-        """The same with other arguments of the user's."""
-        return dataclasses.replace(self, extra=extra)
 
     def _dropped(self) -> tuple[Given, ...]:
         if self.speculation is not None:

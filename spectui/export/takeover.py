@@ -1,7 +1,7 @@
 """Reads the llama-server command that a user already has."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spectui.config import MODEL_KIND, SERVER_KINDS
@@ -13,6 +13,7 @@ from spectui.export.rewriting.lengths import old_lengths
 from spectui.export.server_options import canonical
 from spectui.export.sources import read_source
 from spectui.export.stages import SPEC_DEFAULT, drafting, joined
+from spectui.export.starting import Start
 from spectui.export.words import FLASH_ATTENTION, Given, divide
 
 _REPEATABLE = frozenset({"override-tensor", "override-kv"})
@@ -53,10 +54,8 @@ class Takeover:
     elsewhere: tuple[str, ...] = ()
     """How the command drafts, as it stands, where only llama-server can draft so; it is in neither
     of the others."""
-    environment: tuple[tuple[str, str], ...] = ()
-    """Variables that the command sets, other than those that stand for options."""
-    wrappers: tuple[str, ...] = ()
-    """What starts the program, as ``numactl`` does."""
+    start: Start = field(default_factory=Start)
+    """What stands before its arguments."""
 
     @property
     def left(self) -> Mapping[str, tuple[str, ...]]:
@@ -114,13 +113,11 @@ def read_command(
     # What is set aside leaves no draft whose lengths would matter.
     lengths = {} if elsewhere else old_lengths(Command.of(source))
     written = {name: (value,) for name, value in lengths.items()}
-    environment, _program = source.started
     return replace(
         taken,
         options={**written, **taken.options},
         elsewhere=tuple(word for given in elsewhere for word in given.words),
-        environment=environment,
-        wrappers=source.wrappers,
+        start=source.started,
     )
 
 

@@ -7,7 +7,7 @@ A line holds what an option takes and, after ``|``, long flags of options that t
   it looks like one and forgets the rest, but the whole of an ``exact`` one. ``low..high`` are the
   values that it does not stop at, both inclusive, and either may be missing; ``!0`` is one that it
   stops at.
-- ``unsigneds``, ``decimals``, ``exacts``: several with commas between them.
+- ``unsigneds``, ``decimals``, ``exacts``: several with commas between them; ``x15`` for 15 at most.
 - ``one``: one of the words that follow. Behind a number, words that stand for one.
 - ``form NAME``: what ``option_values`` has a pattern for, under that name.
 
@@ -19,7 +19,7 @@ VALUES = """
 text | --lookup-cache-static --lookup-cache-dynamic --reverse-prompt --samplers --sampler-seq
 text | --dry-sequence-breaker --grammar --grammar-file --json-schema-file --mmproj --mmproj-url
 text | --mmproj-device --video-ffmpeg-dir --rpc --device --override-tensor --lora --control-vector
-text | --alias --tags --model --model-url --docker-repo --hf-repo --hf-file --hf-token --host --path
+text | --alias --tags --model --model-url --docker-repo --hf-repo --hf-file --hf-token --path
 text | --cors-origins --cors-methods --cors-headers --api-prefix --ui-config --ui-config-file
 text | --tools --tools-runtime --mcp-servers-config --mcp-servers-json --api-key --api-key-file
 text | --ssl-key-file --ssl-cert-file --slot-save-path --media-path --models-dir --models-preset
@@ -57,7 +57,7 @@ decimal | --rope-freq-scale --yarn-ext-factor --yarn-attn-factor --yarn-beta-slo
 decimal | --video-fps --slot-prompt-similarity --spec-draft-p-split --spec-draft-p-min
 finite | --presence-penalty --frequency-penalty
 finite 0.. !0 | --repeat-penalty
-decimals | --tensor-split
+decimals x15 | --tensor-split
 exact !-1 | --spec-synth-len
 exacts | --spec-synth-rates
 one on off auto enabled disabled true false 1 0 -1 | --flash-attn --reasoning --log-colors
@@ -71,6 +71,7 @@ one distribute isolate numactl | --numa
 one none auto deepseek deepseek-legacy | --reasoning-format
 one f32 f16 bf16 q8_0 q4_0 q4_1 iq4_nl q5_0 q5_1 | --cache-type-k --cache-type-v
 one f32 f16 bf16 q8_0 q4_0 q4_1 iq4_nl q5_0 q5_1 | --spec-draft-type-k --spec-draft-type-v
+form addresses | --host
 form mask | --cpu-mask --cpu-mask-batch --spec-draft-cpu-mask --spec-draft-cpu-mask-batch
 form range | --cpu-range --cpu-range-batch --spec-draft-cpu-range
 form bias | --logit-bias

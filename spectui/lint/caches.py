@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from spectui.export.rewriting.items import Command
 from spectui.export.rewriting.reader import Reader
 from spectui.lint.drafters import is_inherited
-from spectui.lint.finding import Finding, added, quoted, replaced
+from spectui.lint.finding import Finding, added, left_out, quoted, replaced
 from spectui.severity import Severity
 
 _FULL_PRECISION = frozenset({"f32", "f16", "bf16"})
@@ -63,16 +63,11 @@ def _draft_context(command: Command, reader: Reader) -> Iterator[Finding]:
         return
     if not own or (whole is not None and 0 < whole <= own):
         return
-    at, item = found
-    yield Finding(
-        flag=item.shown,
-        severity=Severity.WARNING,
+    yield left_out(
+        *found,
         what=f"the draft remembers {own:.0f} tokens, and the target "
         f"{'more' if not whole else f'{whole:.0f}'}",
         why="once a text is longer, the draft drafts nothing or without what came before",
-        replacement="",
-        edits=replaced(at),
-        at=at,
     )
 
 

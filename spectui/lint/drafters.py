@@ -7,7 +7,7 @@ from spectui.config import MODEL_KIND, MTP_KIND
 from spectui.export.dialects import Dialect
 from spectui.export.rewriting.items import BY_LAYERS, Command, Item
 from spectui.export.rewriting.reader import Reader
-from spectui.lint.finding import Finding, added, quoted, replaced
+from spectui.lint.finding import Finding, added, left_out, quoted
 from spectui.severity import Severity
 
 _FOUND_OUT = (MTP_KIND, "draft-dflash", "draft-dspark")
@@ -117,7 +117,7 @@ def _other_kind(command: Command) -> Iterator[Finding]:
 
 
 def _without_model(command: Command) -> Iterator[Finding]:
-    if command.has(*_MODELS):
+    if command.has(*_MODELS) or command.is_section:
         return
     found = command.last("model-draft", "spec-draft-hf")
     if found is not None:
@@ -146,17 +146,10 @@ def _without_draft(command: Command) -> Iterator[Finding]:
             )
     if any(kind in (*BY_LAYERS, *_NEED_DRAFT) for kind in kinds):
         return
-    idle = _OF_THE_DRAFT if kinds else (*_OF_THE_DRAFT, *_OF_DRAFTING)
-    for at, item in command.all(*idle):
-        yield Finding(
-            flag=item.shown,
-            severity=Severity.WARNING,
-            what=f"{item.shown} is about a draft, and there is none",
-            why="it does nothing",
-            replacement="",
-            edits=replaced(at),
-            at=at,
-        )
+    unread = _OF_THE_DRAFT if kinds else (*_OF_THE_DRAFT, *_OF_DRAFTING)
+    for at, item in command.all(*unread):
+        what = f"{item.shown} is about a draft, and there is none"
+        yield left_out(at, item, what=what, why="it does nothing")
 
 
 def is_inherited(reader: Reader) -> bool:

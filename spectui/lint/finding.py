@@ -4,6 +4,7 @@ import shlex
 from dataclasses import dataclass
 
 from spectui.export.rewriting.edits import Edit
+from spectui.export.rewriting.items import Item
 from spectui.severity import Severity
 
 
@@ -38,3 +39,18 @@ def added(*words: str) -> tuple[Edit, ...]:
 def quoted(*words: str) -> str:
     """Words as a replacement tells them."""
     return shlex.join(words)
+
+
+def left_out(
+    at: int, item: Item, *, what: str, why: str, severity: Severity = Severity.WARNING
+) -> Finding:
+    """An option that is best left out."""
+    return Finding(
+        flag=item.shown,
+        severity=severity,
+        what=what,
+        why=why,
+        replacement="",
+        edits=replaced(at),
+        at=at,
+    )

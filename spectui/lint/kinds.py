@@ -6,10 +6,11 @@ from difflib import get_close_matches
 from spectui.config import MODEL_KIND, MTP_KIND, NgramKind
 from spectui.errors import BadInputError
 from spectui.export.dialects import Dialect
+from spectui.export.rewriting.ik_stages import IK_KINDS, KNOWN_TO_IK, in_stages
 from spectui.export.rewriting.items import Command, Item
 from spectui.export.rewriting.reader import Reader
 from spectui.export.stages import drafting
-from spectui.lint.finding import Finding, quoted, replaced
+from spectui.lint.finding import Finding, left_out, quoted, replaced
 from spectui.lint.values import meant_by
 from spectui.severity import Severity
 
@@ -19,7 +20,16 @@ KINDS = (
 )
 """All that llama-server knows."""
 _OLD_KINDS = {"draft": MODEL_KIND}
-_IK_KINDS = {MODEL_KIND: "draft", MTP_KIND: "mtp"}
+_OF_MODELS = ("draft", MODEL_KIND)
+_SHARED_NAMES = {
+    "size-n": "spec-ngram-size-n",
+    "size-m": "spec-ngram-size-m",
+    "min-hits": "spec-ngram-min-hits",
+    "n-match": "spec-ngram-size-n",
+    "n-max": "draft-max",
+    "n-min": "draft-min",
+}
+"""What n-gram drafters' own options were called before each kind had them."""
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:
@@ -29,10 +39,10 @@ def rule(command: Command, reader: Reader) -> Iterator[Finding]:
             case Dialect.LLAMA_CPP:
                 yield from _current(at, item)
             case Dialect.IK:
-                yield from _of_ik(at, item)
+                yield from _of_ik(at, item, command)
                 yield from _again(at, item, command)
-            case Dialect.LEGACY if item.value == MODEL_KIND:
-                yield _needless(at, item, reader)
+            case Dialect.LEGACY:
+                yield from _before_spring(at, item, reader)
 
 
 def _current(at: int, item: Item) -> Iterator[Finding]:
@@ -92,31 +102,68 @@ def _flag(name: str) -> str:
     return f"--spec-draft-{lengths[name]}" if name in lengths else f"--{name}"
 
 
+def _before_spring(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
+    """Kinds of n-gram drafters are all that these builds know."""
+    kind, colon, _settings = item.value.partition(":")
+    if kind in _OF_MODELS and not colon:
+        yield _needless(at, item, reader)
+    elif colon or item.value not in {"none", *NgramKind}:
+        words = _shared_words(item.value)
+        yield Finding(
+            flag=item.shown,
+            severity=Severity.ERROR,
+            what=f"{reader.name} knows no {item.given.flag} {item.value}",
+            why=f"it takes one of {', '.join(NgramKind)}, and lengths as options of their own",
+            replacement=None if words is None else quoted(*words),
+            edits=() if words is None else replaced(at, *words),
+            at=at,
+        )
+
+
+def _shared_words(value: str) -> tuple[str, ...] | None:
+    """ik_llama.cpp's form in the words of those builds; None where they have none."""
+    kind = value.partition(":")[0]
+    if kind not in {*_OF_MODELS, *NgramKind} or "," in kind:
+        return None
+    try:
+        options = drafting(value)
+    except BadInputError:
+        return None
+    named = () if kind in _OF_MODELS else ("--spec-type", kind)
+    options = {name: values for name, values in options.items() if name != "spec-type"}
+    return (*named, *(w for n, values in options.items() for w in (_shared(n, kind), *values)))
+
+
+def _shared(name: str, kind: str) -> str:
+    own = name.removeprefix(f"spec-{kind}-")
+    return f"--{_SHARED_NAMES.get(own, name)}"
+
+
 def _needless(at: int, item: Item, reader: Reader) -> Finding:
-    return Finding(
-        flag=item.shown,
+    return left_out(
+        at,
+        item,
         severity=Severity.ERROR,
         what=f"{reader.name} knows no {item.given.flag} {item.value}",
         why="a draft model is reason enough for it to draft",
-        replacement="",
-        edits=replaced(at),
-        at=at,
     )
 
 
-def _of_ik(at: int, item: Item) -> Iterator[Finding]:
-    kind, colon, settings = item.value.partition(":")
-    instead = _IK_KINDS.get(kind)
-    if instead is None:
+def _of_ik(at: int, item: Item, command: Command) -> Iterator[Finding]:
+    named = item.value.partition(":")[0]
+    kinds = named.split(",")
+    if len(kinds) == 1 and named in KNOWN_TO_IK:
         return
-    words = (item.given.flag, f"{instead}{colon}{settings}")
+    edits = in_stages(command)
+    words = next((edit.words for edit in edits if edit.words), ())
+    is_known = all(IK_KINDS.get(kind, kind) in KNOWN_TO_IK for kind in kinds)
     yield Finding(
         flag=item.shown,
         severity=Severity.ERROR,
-        what=f"ik_llama.cpp's llama-server knows no {item.given.flag} {kind}",
-        why=f"it calls it {instead}, and stops at anything else",
-        replacement=quoted(*words),
-        edits=replaced(at, *words),
+        what=f"ik_llama.cpp's llama-server knows no {item.given.flag} {named}",
+        why=f"it takes one of {', '.join(KNOWN_TO_IK)}, and the option again for another",
+        replacement=quoted(*words) if is_known else None,
+        edits=edits if is_known else (),
         at=at,
     )
 

@@ -1,10 +1,10 @@
 """How long drafts are, and what ends them: changed defaults, values that defeat each other."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from spectui.export.dialects import Dialect
 from spectui.export.rewriting.items import Command
+from spectui.export.rewriting.lengths import NEW_LENGTHS, OLD_LENGTHS, assumed_lengths
 from spectui.export.rewriting.reader import Reader
 from spectui.lint.finding import Finding, added, quoted, replaced
 from spectui.severity import Severity
@@ -15,29 +15,8 @@ _LONG = 8
 """Tokens from which on drafting to the end regardless of probability is said."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Default:
-    """One that changed in spring 2026."""
-
-    name: str
-    flag: str
-    old_flag: str
-    old: str
-    new: str
-
-
-_DEFAULTS = (
-    _Default(
-        name="draft-max", flag="--spec-draft-n-max", old_flag="--draft-max", old="16", new="3"
-    ),
-    _Default(
-        name="draft-p-min",
-        flag="--spec-draft-p-min",
-        old_flag="--draft-p-min",
-        old="0.75",
-        new="0.0",
-    ),
-)
+_FLAGS = {"draft-max": "--spec-draft-n-max", "draft-p-min": "--spec-draft-p-min"}
+"""What the options whose defaults changed are called since then; before, after their names."""
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:
@@ -54,14 +33,8 @@ def rule(command: Command, reader: Reader) -> Iterator[Finding]:
 
 def _changed(command: Command, reader: Reader) -> Iterator[Finding]:
     is_old = command.is_old
-    if any(":" in item.value for _at, item in command.all("spec-type")):
-        # Its numbers stand there, in ik_llama.cpp's form.
-        return
-    for default in _DEFAULTS:
-        if command.has(default.name):
-            continue
-        flag = default.flag if reader.is_current else default.old_flag
-        value = default.old if is_old or not reader.is_current else default.new
+    for name, value in assumed_lengths(command, reader).items():
+        flag = _FLAGS[name] if reader.is_current else f"--{name}"
         meant = (
             "the command's other names are of before, so its author had the old value"
             if is_old and reader.is_current
@@ -71,8 +44,8 @@ def _changed(command: Command, reader: Reader) -> Iterator[Finding]:
             flag=flag,
             severity=Severity.WARNING if is_old and reader.is_current else Severity.NOTE,
             what=f"{flag} is not given",
-            why=f"its default was {default.old} until spring 2026 and is {default.new} since; "
-            f"{meant}",
+            why=f"its default was {OLD_LENGTHS[name]} until spring 2026 and is "
+            f"{NEW_LENGTHS[name]} since; {meant}",
             replacement=quoted(flag, value),
             edits=added(flag, value),
         )

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from spectui.config import NgramKind
 from spectui.export.rewriting.items import Command, Item
 from spectui.export.rewriting.reader import Reader
-from spectui.lint.finding import Finding, quoted, replaced
+from spectui.export.rewriting.renames import own_words
+from spectui.lint.finding import Finding, left_out, quoted, replaced
 from spectui.lint.kinds import KINDS
 from spectui.severity import Severity
 
@@ -18,10 +19,8 @@ _UNREAD = {
     # common_ngram_map_draft
     "spec-ngram-map-k-min-hits": "ngram-map-k drafts from a key alone, before it counts the hits",
 }
-_IN_ONE = {
-    **dict.fromkeys((NgramKind.SIMPLE, NgramKind.MAP_K, NgramKind.MAP_K4V), "size-m"),
-    NgramKind.MOD: "n-max",
-}
+_SIMPLE = (12, 48)
+"""Tokens that ``ngram-simple`` looks up, and drafts at most, unless told."""
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:
@@ -40,33 +39,21 @@ def rule(command: Command, reader: Reader) -> Iterator[Finding]:
             yield _idle(at, item, _UNREAD[item.name])
     if kinds and all(kind.startswith("ngram-") for kind in kinds):
         yield from _lengths(command, kinds, reader)
+    if NgramKind.SIMPLE in kinds:
+        yield from _of_simple(command)
     if NgramKind.MOD in kinds:
         yield from _of_mod(command)
 
 
 def _idle(at: int, item: Item, why: str) -> Finding:
-    return Finding(
-        flag=item.shown,
-        severity=Severity.WARNING,
-        what=f"nothing reads {item.shown}",
-        why=why,
-        replacement="",
-        edits=replaced(at),
-        at=at,
-    )
+    return left_out(at, item, what=f"nothing reads {item.shown}", why=why)
 
 
 def _lengths(command: Command, kinds: tuple[str, ...], reader: Reader) -> Iterator[Finding]:
     for at, item in command.all("draft-max", "draft-min", "draft-p-min"):
         if reader.takes(item.given.flag) is False:
             continue
-        if item.name == "draft-max":
-            flags = [f"--spec-{kind}-{_IN_ONE[NgramKind(kind)]}" for kind in kinds if _has(kind)]
-        elif item.name == "draft-min" and NgramKind.MOD in kinds:
-            flags = ["--spec-ngram-mod-n-min"]
-        else:
-            flags = []
-        words = [w for f in flags if not command.has(f[2:]) for w in (f, *item.given.values)]
+        words = own_words(item, command)
         yield Finding(
             flag=item.shown,
             severity=Severity.WARNING,
@@ -78,8 +65,24 @@ def _lengths(command: Command, kinds: tuple[str, ...], reader: Reader) -> Iterat
         )
 
 
-def _has(kind: str) -> bool:
-    return kind in {str(one) for one in _IN_ONE}
+def _of_simple(command: Command) -> Iterator[Finding]:
+    sizes = [command.number(f"spec-ngram-simple-{name}") for name in ("size-n", "size-m")]
+    size_n, size_m = (
+        own if own is not None else usual for own, usual in zip(sizes, _SIMPLE, strict=True)
+    )
+    found = command.last("spec-ngram-simple-size-m", "spec-ngram-simple-size-n")
+    if found is not None and size_n > size_m:
+        yield Finding(
+            flag=found[1].shown,
+            severity=Severity.ERROR,
+            what=f"ngram-simple drafts at most {size_m:.0f} tokens, and drops drafts below "
+            f"{size_n:.0f}, which is what it looks up",
+            why="no draft is long enough"
+            if sizes[0] is not None
+            else f"its size-n is {size_n:.0f} unless told",
+            replacement=quoted("--spec-ngram-simple-size-m", f"{size_n:.0f}"),
+            at=found[0],
+        )
 
 
 def _of_mod(command: Command) -> Iterator[Finding]:

@@ -1,12 +1,12 @@
 """Where weights go: placements that another one makes idle, and options of several GPUs."""
 
-import re
 from collections.abc import Iterator
 
 from spectui.export.dialects import Dialect
 from spectui.export.rewriting.items import Command, Item
 from spectui.export.rewriting.reader import Reader
-from spectui.lint.finding import Finding, quoted, replaced
+from spectui.lint.finding import Finding, left_out, quoted
+from spectui.lint.overrides import overrides
 from spectui.severity import Severity
 
 _PARTS = ("up", "down", "gate")
@@ -33,42 +33,38 @@ def _experts(command: Command) -> Iterator[Finding]:
     patterns = list(command.all("override-tensor"))
     sending = [(at, item) for at, item in patterns if _sends_all(item)]
     cause = sending[0] if sending else everything
-    if cause is None:
-        idle: list[tuple[int, Item]] = []
-    else:
-        idle = [*command.all("n-cpu-moe")]
-        idle += [everything] if everything is not None and everything[0] != cause[0] else []
-    for at, item in idle:
-        assert cause is not None  # noqa: S101 - said above
-        shown = " ".join(cause[1].given.words)
-        yield Finding(
-            flag=item.shown,
-            severity=Severity.WARNING,
-            what=f"{' '.join(item.given.words)} does nothing beside {shown}",
-            why="that keeps the experts of all layers in RAM already; take out the one that you "
-            "do not mean",
-            replacement="",
-            edits=replaced(at),
-            at=at,
-        )
+    if cause is not None:
+        yield from _sent_again(command, cause, everything)
     if everything is not None:
         yield from _too_late(everything, patterns)
 
 
+def _sent_again(
+    command: Command, cause: tuple[int, Item], everything: tuple[int, Item] | None
+) -> Iterator[Finding]:
+    others = list(command.all("n-cpu-moe"))
+    others += [everything] if everything is not None and everything[0] != cause[0] else []
+    shown = " ".join(cause[1].given.words)
+    for at, item in others:
+        yield left_out(
+            at,
+            item,
+            what=f"{' '.join(item.given.words)} does nothing beside {shown}",
+            why="that keeps the experts of all layers in RAM already; take out the one that you "
+            "do not mean",
+        )
+
+
 def _sends_all(item: Item) -> bool:
-    return any(
-        all(_matches(pattern, name) for name in _EXPERTS)
-        for pattern, _, buffer in _overrides(item)
-        if buffer == _CPU
-    )
+    return any(one.matches_all(_EXPERTS) for one in overrides(item) if one.buffer == _CPU)
 
 
 def _too_late(everything: tuple[int, Item], patterns: list[tuple[int, Item]]) -> Iterator[Finding]:
     for at, item in patterns:
         late = [
-            f"{pattern}={buffer}"
-            for pattern, _, buffer in _overrides(item)
-            if buffer != _CPU and any(_matches(pattern, name) for name in _EXPERTS)
+            f"{one.pattern}={one.buffer}"
+            for one in overrides(item)
+            if one.buffer != _CPU and one.matches_any(_EXPERTS)
         ]
         if at > everything[0] and late:
             first = everything[1].given.words
@@ -83,21 +79,9 @@ def _too_late(everything: tuple[int, Item], patterns: list[tuple[int, Item]]) ->
             )
 
 
-def _overrides(item: Item) -> Iterator[tuple[str, str, str]]:
-    return (part.partition("=") for value in item.given.values for part in value.split(","))
-
-
-def _matches(pattern: str, name: str) -> bool:
-    try:
-        return re.search(pattern, name) is not None
-    except re.error:
-        # llama-server's dialect of regular expressions is another one.
-        return False
-
-
 def _without_gpu(command: Command) -> Iterator[Finding]:
     for at, item in command.all(*_IN_RAM):
-        to_gpu = [part for part in _overrides(item) if part[2] != _CPU and item.given.values]
+        to_gpu = any(one.buffer != _CPU for one in overrides(item))
         if item.name == "override-tensor" and to_gpu:
             yield Finding(
                 flag=item.shown,
@@ -108,15 +92,12 @@ def _without_gpu(command: Command) -> Iterator[Finding]:
                 at=at,
             )
         else:
-            yield Finding(
-                flag=item.shown,
-                severity=Severity.WARNING,
+            yield left_out(
+                at,
+                item,
                 what=f"{' '.join(item.given.words)} does nothing beside -ngl 0",
                 why="all weights are in RAM anyway; -ngl 99 sends the others to the GPU, if that "
                 "was meant",
-                replacement="",
-                edits=replaced(at),
-                at=at,
             )
 
 
@@ -146,13 +127,4 @@ def _several_gpus(command: Command) -> Iterator[Finding]:
 
 
 def _idle_gpu(found: tuple[int, Item], why: str) -> Finding:
-    at, item = found
-    return Finding(
-        flag=item.shown,
-        severity=Severity.WARNING,
-        what=f"{' '.join(item.given.words)} does nothing",
-        why=why,
-        replacement="",
-        edits=replaced(at),
-        at=at,
-    )
+    return left_out(*found, what=f"{' '.join(found[1].given.words)} does nothing", why=why)

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
-from spectui.export.rewriting.edits import Edit
 from spectui.export.rewriting.items import Command, Item
 from spectui.export.rewriting.reader import Reader
-from spectui.lint.finding import Finding, quoted
+from spectui.lint.finding import Finding, left_out, quoted
 from spectui.severity import Severity
 
 _ADDING = frozenset(
@@ -54,12 +53,10 @@ def _overruled(at: int, item: Item, winner: Item, reader: Reader) -> Finding:
     shown = " ".join(winner.given.words)
     by = "an argument" if item.variable is not None else "the last of them"
     same = item.given.words == winner.given.words and item.variable is None
-    return Finding(
-        flag=item.shown,
+    return left_out(
+        at,
+        item,
         severity=Severity.NOTE if same or item.variable is not None else Severity.WARNING,
         what=f"{item.shown} is given again as {shown}",
         why=f"{reader.name} takes {by}, so that this one does nothing",
-        replacement="",
-        edits=(Edit(at=at, words=()),),
-        at=at,
     )

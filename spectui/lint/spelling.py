@@ -2,11 +2,16 @@
 
 from collections.abc import Iterator
 
+from spectui.config import NgramKind
 from spectui.export.dialects import Dialect
+from spectui.export.old_ngrams import told_of_length
+from spectui.export.rewriting.ik_stages import is_of_stage
 from spectui.export.rewriting.items import Command, Item
+from spectui.export.rewriting.misspelled import DASHES, meant_by
 from spectui.export.rewriting.reader import Reader
-from spectui.export.rewriting.renames import STAGE_KEYS, instead_of, together
+from spectui.export.rewriting.renames import instead_of, together
 from spectui.export.server_options import Arity, canonical, option_of_variable
+from spectui.export.words import value_of
 from spectui.lint.finding import Finding, quoted, replaced
 from spectui.severity import Severity
 
@@ -74,11 +79,27 @@ def _attached(at: int, item: Item, reader: Reader) -> Finding:
 
 
 def _stray(at: int, item: Item, reader: Reader) -> Finding:
+    words = meant_by(item.given) if item.given.flag[:1] in DASHES else None
     return Finding(
         flag=item.given.flag,
         severity=Severity.ERROR,
         what=f"{item.given.flag!r} belongs to no option",
         why=f"{reader.name} takes no words by themselves, and stops",
+        replacement=quoted(*words) if words else None,
+        edits=replaced(at, *words) if words else (),
+        at=at,
+    )
+
+
+def _unknown(at: int, item: Item) -> Finding:
+    words = meant_by(item.given)
+    return Finding(
+        flag=item.given.flag,
+        severity=Severity.WARNING if words is None else Severity.ERROR,
+        what=f"no llama-server that spectui knows takes {item.given.flag}",
+        why="a build that does not know it stops; see llama-server --help",
+        replacement=None if words is None else quoted(*words),
+        edits=() if words is None else replaced(at, *words),
         at=at,
     )
 
@@ -89,13 +110,7 @@ def _flag(at: int, item: Item, command: Command, reader: Reader) -> Iterator[Fin
         case True:
             yield from _deprecated(at, item, reader)
         case None:
-            yield Finding(
-                flag=flag,
-                severity=Severity.WARNING,
-                what=f"no llama-server that spectui knows takes {flag}",
-                why="a build that does not know it stops; see llama-server --help",
-                at=at,
-            )
+            yield _unknown(at, item)
         case False:
             words = instead_of(item, command, reader)
             shared = together(item, command, reader)
@@ -106,18 +121,26 @@ def _flag(at: int, item: Item, command: Command, reader: Reader) -> Iterator[Fin
                 flag=flag,
                 severity=Severity.ERROR,
                 what=f"{reader.name} does not take {flag}",
-                why=_why(item, reader),
+                why="; ".join((_why(item, reader), *_longer(item, words))),
                 replacement=None if words is None else quoted(*words),
                 edits=edits,
                 at=at,
             )
 
 
+def _longer(item: Item, words: tuple[str, ...] | None) -> Iterator[str]:
+    """Why another length is written than the one that was given."""
+    size_m = value_of(words or (), f"--spec-{NgramKind.SIMPLE}-size-m")
+    told = None if size_m is None else told_of_length(item.value, size_m)
+    if item.name == "draft-max" and told is not None:
+        yield told
+
+
 def _why(item: Item, reader: Reader) -> str:
     server = item.given.server
     if server is None or reader.accepted is not None:
         return "it stops at an option that it does not know"
-    if reader.dialect is Dialect.IK and item.name in STAGE_KEYS:
+    if reader.dialect is Dialect.IK and is_of_stage(item):
         return "its place is behind --spec-type by now, and it stops the server"
     if server.dialects == {Dialect.IK}:
         return "it is an option of ik_llama.cpp, and stops the server"

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from spectui.export.rewriting.items import Command, Item
 from spectui.export.rewriting.reader import Reader
-from spectui.lint.finding import Finding, replaced
+from spectui.lint.finding import Finding, left_out
+from spectui.lint.overrides import overrides
 from spectui.severity import Severity
 
 _EXPERTS = re.compile(r"blk\.(\d+)\.ffn_(up|down|gate|gate_up)_(ch|)exps")
@@ -29,7 +30,7 @@ def rule(command: Command, _reader: Reader) -> Iterator[Finding]:
             yield from _unmatched(at, item, model)
         for at, item in command.all(model.everything, model.first):
             if not layers:
-                yield _idle(at, item, model)
+                yield _without_experts(at, item, model)
         found, wanted = command.last(model.first), command.number(model.first)
         if found is not None and wanted is not None and layers and wanted > max(layers) + 1:
             yield _too_many(found, len(layers))
@@ -37,51 +38,38 @@ def rule(command: Command, _reader: Reader) -> Iterator[Finding]:
 
 def _models(command: Command) -> Iterator[_Model]:
     known = command.known
-    if known.target_tensors is not None:
-        yield _Model(
-            who="the model",
-            tensors=known.target_tensors,
-            override="override-tensor",
-            everything="cpu-moe",
-            first="n-cpu-moe",
-        )
-    if known.draft_tensors is not None:
-        yield _Model(
-            who="the draft",
-            tensors=known.draft_tensors,
-            override="override-tensor-draft",
-            everything="cpu-moe-draft",
-            first="n-cpu-moe-draft",
-        )
+    for who, tensors, of_draft in (
+        ("the model", known.target_tensors, ""),
+        ("the draft", known.draft_tensors, "-draft"),
+    ):
+        if tensors is not None:
+            yield _Model(
+                who=who,
+                tensors=tensors,
+                override=f"override-tensor{of_draft}",
+                everything=f"cpu-moe{of_draft}",
+                first=f"n-cpu-moe{of_draft}",
+            )
 
 
 def _unmatched(at: int, item: Item, model: _Model) -> Iterator[Finding]:
-    for part in (part for value in item.given.values for part in value.split(",")):
-        pattern = part.partition("=")[0]
-        try:
-            compiled = re.compile(pattern)
-        except re.error:
-            # llama-server's dialect of regular expressions is another one.
-            continue
-        if not any(map(compiled.search, model.tensors)):
+    for one in overrides(item):
+        if one.is_readable and not one.matches_any(model.tensors):
             yield Finding(
                 flag=item.shown,
                 severity=Severity.WARNING,
-                what=f"{item.given.flag} {part} matches no tensor of {model.who}",
+                what=f"{item.given.flag} {one.text} matches no tensor of {model.who}",
                 why="a pattern that is part of no name does nothing",
                 at=at,
             )
 
 
-def _idle(at: int, item: Item, model: _Model) -> Finding:
-    return Finding(
-        flag=item.shown,
-        severity=Severity.WARNING,
+def _without_experts(at: int, item: Item, model: _Model) -> Finding:
+    return left_out(
+        at,
+        item,
         what=f"{' '.join(item.given.words)} does nothing: {model.who} has no experts",
         why="it keeps experts in RAM; -ngl says how many layers of a dense model go to the GPU",
-        replacement="",
-        edits=replaced(at),
-        at=at,
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from difflib import get_close_matches
 
+from spectui.export.dialects import Dialect
 from spectui.export.option_values import Values, values_of
 from spectui.export.rewriting.items import Command, Item
 from spectui.export.rewriting.reader import Reader
@@ -16,7 +17,15 @@ _INSTEAD = {"split-mode": "layer", **dict.fromkeys(("cache-type-k", "cache-type-
 _MEANT = {"yes": "on", "y": "on", "no": "off", "n": "off"}
 _ALIKE = 0.8
 """Of two words, from 0 to 1, so that one may be meant by the other."""
-_FACTORS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_IN_TOKENS = (
+    *("ctx-size", "ctx-size-draft", "batch-size", "ubatch-size", "predict", "keep", "fit-ctx"),
+    *("cache-reuse", "yarn-orig-ctx", "kv-unified-per-slot"),
+)
+_FACTORS = {
+    **{key: {"k": 1 << 10, "m": 1 << 20} for key in _IN_TOKENS},
+    **{key: {"m": 1, "g": 1 << 10} for key in ("cache-ram", "fit-target")},
+}
+"""What letters behind a number stand for, by the option's unit: tokens, or MiB."""
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:
@@ -25,7 +34,7 @@ def rule(command: Command, reader: Reader) -> Iterator[Finding]:
         if not item.given.values or item.name == "spec-type":
             continue
         yield from _value(at, item, reader)
-        if reader.is_current:
+        if reader.dialect is not Dialect.IK:
             yield from _switched(at, item, reader)
         if item.name in {"override-tensor", "override-tensor-draft"}:
             yield from _placement(at, item, reader)
@@ -33,7 +42,7 @@ def rule(command: Command, reader: Reader) -> Iterator[Finding]:
 
 def _value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     values = values_of(item.given.flag)
-    if values is None or not (reader.is_current or values.is_everywhere):
+    if values is None or (reader.dialect is Dialect.IK and not values.is_everywhere):
         return
     for value in item.given.values:
         read = values.read(value)
@@ -75,22 +84,25 @@ def meant_by(value: str, words: tuple[str, ...]) -> str | None:
 
 
 def _misread(at: int, item: Item, value: str, read: str) -> Finding:
-    whole = _spelled_out(value, read)
+    whole = _spelled_out(item.name, value, read)
+    words = () if whole is None else (item.given.flag, whole)
     return Finding(
         flag=item.shown,
         severity=Severity.ERROR,
         what=f"{item.given.flag} {value} is read as {read}",
         why="the server takes the number that it begins with, and forgets the rest",
-        replacement=None if whole is None else quoted(item.given.flag, whole),
+        replacement=quoted(*words) if words else None,
+        edits=replaced(at, *words) if words else (),
         at=at,
     )
 
 
-def _spelled_out(value: str, read: str) -> str | None:
-    """The number that somebody may have meant."""
+def _spelled_out(name: str, value: str, read: str) -> str | None:
+    """The number that somebody meant."""
     rest = value.removeprefix(read)
-    if rest.casefold() in _FACTORS and read.isdigit():
-        return str(int(read) * _FACTORS[rest.casefold()])
+    factor = _FACTORS.get(name, {}).get(rest.casefold())
+    if factor is not None and read.isdigit():
+        return str(int(read) * factor)
     digits = rest[1:]
     if rest[:1] == "_" and digits.replace("_", "").isdigit():
         return f"{read}{digits.replace('_', '')}"
@@ -102,7 +114,8 @@ def _switched(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     server = item.given.server
     if server is None or server.arity is not Arity.MAYBE or not server.negations:
         return
-    flag = (server.negation or item.given.flag) if item.value in _OFF else item.given.flag
+    off = server.negation_of(item.given.flag)
+    flag = (off or item.given.flag) if item.value in _OFF else item.given.flag
     yield Finding(
         flag=item.shown,
         severity=Severity.ERROR,

@@ -38,7 +38,6 @@ class ThroughputState:
     """The target alone; None before it was measured."""
     baseline_age_min: int | None = None
     """Whole minutes since then: what it is compared with is of now."""
-    n_turn_tokens: int = 0
     prompt: PromptEvaluated | None = None
     history: tuple[float | None, ...] = ()
     """Tokens per second of each half second of decoding; None between turns."""
@@ -157,7 +156,6 @@ class ThroughputMeter:
             session_tokens_per_s=self._session.per_s,
             baseline_tokens_per_s=self.baseline_tokens_per_s,
             baseline_age_min=self._baseline_age_min(),
-            n_turn_tokens=self._turn.n_tokens,
             prompt=self.prompt,
             history=self._history.values(),
         )

@@ -38,6 +38,11 @@ class GgufFile:
     """Of the metadata that is lists, such as the vocabulary."""
     tensors: tuple[TensorInfo, ...]
 
+    @property
+    def weights_bytes(self) -> int:
+        """Of all tensors, which is what ``llama_model_size`` says once the model is loaded."""
+        return sum(tensor.size_bytes for tensor in self.tensors)
+
 
 def read_gguf(path: Path) -> GgufFile:
     """Read a model's headers, those of all shards of a split one.
@@ -61,6 +66,14 @@ def read_gguf(path: Path) -> GgufFile:
         array_lengths=MappingProxyType(array_lengths),
         tensors=tuple(tensors),
     )
+
+
+def weights_bytes(path: Path) -> int | None:
+    """Bytes of a model's tensors, from its headers alone; None where ggml cannot read them."""
+    try:
+        return read_gguf(path).weights_bytes
+    except BadInputError:
+        return None
 
 
 def check_tokens(path: Path) -> None:

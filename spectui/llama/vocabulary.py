@@ -1,7 +1,6 @@
 """A model's vocabulary: text to tokens and back."""
 
 import ctypes
-from collections.abc import Sequence
 from functools import cached_property
 from itertools import compress, repeat
 
@@ -86,7 +85,3 @@ class Vocabulary:
             buffer = ctypes.create_string_buffer(-n)
             n = C.llama_token_to_piece(self._vocab, token, buffer, len(buffer), 0, special)
         return buffer.raw[:n]
-
-    def detokenize(self, tokens: Sequence[int], *, special: bool = False) -> str:
-        """Text of ``tokens``; bytes that are no UTF-8 become U+FFFD."""
-        return b"".join(self.piece(t, special=special) for t in tokens).decode(errors="replace")

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -15,6 +14,7 @@ from spectui.paths import ensure_dir
 from spectui.replay.trace import ModelIdentity, Trace
 from spectui.replay.unpacking import unpacked
 from spectui.replay.validity import check_trace
+from spectui.writing import write_file, write_new_file
 
 SUFFIX = ".trace.json.gz"
 _SCHEMA: Literal["spectui.trace/4"] = "spectui.trace/4"
@@ -40,12 +40,13 @@ def write_trace(trace: Trace, path: Path) -> None:
     Raises:
         BadInputError: the folder or the file cannot be written, or is a device or a pipe.
     """
-    # What a link points to is written, not the link.
-    path = path.resolve()
     if path.exists() and not path.is_file():
         raise BadInputError(f"{path} is no regular file; a trace needs one of its own")
-    ensure_dir(path.parent)
-    _put(trace, path)
+    ensure_dir(path.resolve().parent)
+    try:
+        write_file(path, _packed(trace))
+    except OSError as error:
+        raise _cannot_write(path, error) from error
 
 
 def write_beside(trace: Trace, path: Path) -> Path:
@@ -59,12 +60,8 @@ def write_beside(trace: Trace, path: Path) -> Path:
     """
     real = path.resolve()
     ensure_dir(real.parent)
-    place = next(place for place in _places(real) if _reserve(place))
-    try:
-        _put(trace, place)
-    except BadInputError:
-        place.unlink(missing_ok=True)
-        raise
+    content = _packed(trace)
+    place = next(place for place in _places(real) if _is_written(place, content))
     return path if place == real else place
 
 
@@ -77,30 +74,28 @@ def _places(path: Path) -> Iterator[Path]:
     yield from (path.with_name(f"{stem}.interrupted-{n}{ending}") for n in count(2))
 
 
-def _reserve(place: Path) -> bool:
-    """Make an empty file of ``place``; False where there is something."""
+def _is_written(place: Path, content: bytes) -> bool:
+    """Write a file of its own; False where there is something."""
     try:
-        place.touch(exist_ok=False)
+        write_new_file(place, content)
     except FileExistsError:
         return False
     except OSError as error:
-        raise BadInputError(f"{place} cannot be written ({error.strerror})") from error
+        raise _cannot_write(place, error) from error
     return True
 
 
-def _put(trace: Trace, path: Path) -> None:
+def _cannot_write(path: Path, error: OSError) -> BadInputError:
+    return BadInputError(f"{path} cannot be written ({error.strerror})")
+
+
+def _packed(trace: Trace) -> bytes:
     payload = _encoder.encode(trace)
     envelope = _Envelope(
         schema=_SCHEMA, sha256=hashlib.sha256(payload).hexdigest(), trace=msgspec.Raw(payload)
     )
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        # No time stamp: the same trace gives the same bytes.
-        partial.write_bytes(gzip.compress(_encoder.encode(envelope), mtime=0))
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise BadInputError(f"{path} cannot be written ({error.strerror})") from error
+    # No time stamp: the same trace gives the same bytes.
+    return gzip.compress(_encoder.encode(envelope), mtime=0)
 
 
 def read_trace(path: Path) -> Trace:

@@ -13,7 +13,7 @@ from spectui.served.memory import Memory
 from spectui.served.prompts import continued
 from spectui.served.results import result_of
 from spectui.served.setup import Setup
-from spectui.server import LlamaClient
+from spectui.server import Completion, LlamaClient
 
 
 class Servers(Protocol):
@@ -26,6 +26,14 @@ class Servers(Protocol):
 
     def of(self, setup: Setup) -> LlamaClient:
         """The server of a setup."""
+        ...
+
+    def check(self, setup: Setup, done: Completion) -> None:
+        """Refuse an answer that cannot be of a server with that setup.
+
+        Raises:
+            HopelessError: it cannot.
+        """
         ...
 
     def end(self, setup: Setup) -> None:
@@ -88,6 +96,7 @@ class ServerDecoding:
         One whose drafters remember that they had the prompt before is started anew.
 
         Raises:
+            HopelessError: it does not run as it was started.
             ServerError: it does not start, or fails; it is ended then.
         """
         setup = self.setup(command.speculation)
@@ -97,6 +106,7 @@ class ServerDecoding:
             done = continued(
                 self._started(setup), command.prompt, command.sampling, command.n_predict
             )
+            self._servers.check(setup, done)
         except ServerError:
             self._servers.end(setup)
             raise

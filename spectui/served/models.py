@@ -18,8 +18,10 @@ class ServedModel:
     options: ModelOptions
     arch: str | None
     name: str | None
-    size_bytes: int
-    """Of its files."""
+    size_bytes: int | None
+    """Of its tensors, as of a model that is loaded here."""
+    file_bytes: int
+    """Of its files, headers included."""
     reader: str | None
     """Of ``SERVER_KINDS``, for a draft that reads the target's hidden states."""
     mtp_layers: int
@@ -42,7 +44,7 @@ class ServedModel:
 
 def look_at(options: ModelOptions) -> ServedModel:
     """Read what can be read: the server may run files that the engine does not understand."""
-    size = size_bytes(options.path)
+    file_bytes = size_bytes(options.path)
     try:
         gguf = read_gguf(options.path)
     except BadInputError:
@@ -50,7 +52,8 @@ def look_at(options: ModelOptions) -> ServedModel:
             options=options,
             arch=None,
             name=None,
-            size_bytes=size,
+            size_bytes=None,
+            file_bytes=file_bytes,
             reader=None,
             mtp_layers=0,
             redoes_rounds=True,
@@ -61,7 +64,8 @@ def look_at(options: ModelOptions) -> ServedModel:
         options=options,
         arch=arch,
         name=str(gguf.metadata.get("general.name", options.path.stem)),
-        size_bytes=size,
+        size_bytes=gguf.weights_bytes,
+        file_bytes=file_bytes,
         reader=reader_kind(gguf),
         mtp_layers=n_mtp_layers(gguf),
         redoes_rounds=known.has_state or not known.is_known,

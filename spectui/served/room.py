@@ -1,6 +1,5 @@
 """Whether two servers of the same models fit beside each other."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import psutil
@@ -8,15 +7,9 @@ import psutil
 from spectui.config import ModelOptions
 from spectui.gguf_names import series_of
 from spectui.monitor.machine import Machine
-from spectui.served.setup import Setup
 
 _SPARE = 1.2
 """For caches and compute buffers, relative to the weights."""
-
-
-def off_fits_beside(setups: Iterable[Setup], machine: Machine) -> bool:
-    """Whether the target alone fits beside each of them."""
-    return all(both_fit(one.target, one.draft, machine) for one in setups)
 
 
 def both_fit(target: ModelOptions, draft: ModelOptions | None, machine: Machine) -> bool:

@@ -3,17 +3,10 @@
 from dataclasses import dataclass, replace
 
 from spectui.config import ContextOptions, ModelOptions, SpeculationConfig
+from spectui.export.held_back import own_arguments
 from spectui.export.setup import ExportSetup
-from spectui.export.words import canonical, divide
 from spectui.server.binary import ServerBinary
 
-_OURS = frozenset(
-    {
-        *("--host", "--port", "--api-key", "--api-key-file", "--api-prefix"),
-        *("--ssl-key-file", "--ssl-cert-file"),
-    }
-)
-"""What spectui decides when it starts a server for itself."""
 _CACHE = "--cache-ram"
 
 
@@ -36,6 +29,15 @@ class Setup:
         return self.speculation is None
 
     @property
+    def label(self) -> str:
+        """What it is called: who drafts, and the last one's setting."""
+        if self.speculation is None:
+            return "off"
+        draft = "model" if self.draft is None else self.draft.path.stem
+        names = [draft if one.has_model else one.kind for one in self.speculation.chain]
+        return f"{', '.join(names)}: {self.speculation.summary}"
+
+    @property
     def off(self) -> "Setup":
         """The same without a draft."""
         return replace(self, draft=None, speculation=None)
@@ -51,19 +53,18 @@ class Setup:
         """For that binary, in its dialect.
 
         One slot, as one user has, and no prompt cache. The user's own arguments stay, but for those
-        that say who may reach the server.
+        that say who may reach the server, or that would write the user's files.
 
         Raises:
             BadInputError: the binary has no words for what is asked for.
         """
         accepted = binary.accepted
-        kept = (given for given in divide(self.extra) if canonical(given.flag) not in _OURS)
         written = ExportSetup(
             target=self.target,
             draft=self.draft,
             context=self.context,
             speculation=self.speculation,
-            extra=tuple(word for given in kept for word in given.words),
+            extra=own_arguments(self.extra),
             name="spectui",
             accepted=accepted,
         ).arguments(binary.dialect)

@@ -4,12 +4,12 @@ import hashlib
 import os
 from contextlib import suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TypeVar
 
 import msgspec
 
 from spectui.paths import cache_dir, text_of
+from spectui.writing import write_file
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 
@@ -63,14 +63,7 @@ def remember(identity: Identity, known: msgspec.Struct) -> None:
     with suppress(OSError, UnicodeEncodeError):
         kept = _Kept(identity=identity, known=msgspec.Raw(msgspec.json.encode(known)))
         path.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            try:
-                file.write(msgspec.json.encode(kept))
-                file.flush()
-                Path(file.name).replace(path)
-            except BaseException:
-                Path(file.name).unlink()
-                raise
+        write_file(path, msgspec.json.encode(kept))
 
 
 def _libraries(folder: Path) -> str:

@@ -3,14 +3,22 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, TypedDict, TypeVar
+from typing import TypedDict, TypeVar
 
 import httpx
 import msgspec
-from msgspec import Meta
 
 from spectui.closing import Closing
 from spectui.errors import ServerError
+from spectui.server.identity import Identity, PropsReply, identity_of
+from spectui.server.replies import (
+    CompletionReply,
+    ErrorReply,
+    HealthReply,
+    SlotReply,
+    TemplateReply,
+    TokenizeReply,
+)
 
 T = TypeVar("T")
 
@@ -38,60 +46,6 @@ class Completion:
     """Of evaluating what of the prompt was not cached."""
     stop: str
     """Why it ended: ``eos``, ``word``, ``limit`` or ``none``."""
-
-
-_MOST_MS = 7 * 24 * 3600 * 1000
-"""No answer takes a week: such a number is no time."""
-_Count = Annotated[int, Meta(ge=0)]
-_Milliseconds = Annotated[float, Meta(ge=0, le=_MOST_MS)]
-
-
-class _Timings(msgspec.Struct):
-    predicted_n: _Count
-    predicted_ms: _Milliseconds
-    prompt_ms: _Milliseconds
-    # Both are absent when nothing was drafted.
-    draft_n: _Count = 0
-    draft_n_accepted: _Count = 0
-
-    def __post_init__(self) -> None:
-        # The first token comes with the prompt, and takes no time of its own.
-        if self.predicted_n > 1 and not self.predicted_ms:
-            raise ValueError(f"predicted_n {self.predicted_n} in predicted_ms 0")
-        if self.draft_n_accepted > self.draft_n:
-            raise ValueError(f"draft_n_accepted {self.draft_n_accepted} of draft_n {self.draft_n}")
-
-
-class _CompletionReply(msgspec.Struct):
-    content: str
-    tokens: tuple[int, ...]
-    stop_type: str
-    timings: _Timings
-
-    def __post_init__(self) -> None:
-        # It may be more: what an answer ends within was decoded all the same.
-        if self.timings.predicted_n < len(self.tokens):
-            raise ValueError(f"predicted_n {self.timings.predicted_n}, tokens {len(self.tokens)}")
-
-
-class _TokenizeReply(msgspec.Struct):
-    tokens: tuple[int, ...]
-
-
-class _TemplateReply(msgspec.Struct):
-    prompt: str
-
-
-class _HealthReply(msgspec.Struct):
-    status: str
-
-
-class _Fault(msgspec.Struct):
-    message: str
-
-
-class _ErrorReply(msgspec.Struct):
-    error: _Fault
 
 
 class LlamaClient(Closing):
@@ -128,7 +82,24 @@ class LlamaClient(Closing):
             return False
         if response.status_code == httpx.codes.SERVICE_UNAVAILABLE:
             return False  # still loading
-        return self._decode(response, _HealthReply).status == "ok"
+        return self._decode(response, HealthReply).status == "ok"
+
+    def speculates(self) -> bool | None:
+        """Whether it was started to; None where it does not tell.
+
+        Raises:
+            ServerError: it does not answer.
+        """
+        slots = self._page("/slots", list[SlotReply])  # none with --no-slots
+        return None if slots is None else any(slot.speculative for slot in slots)
+
+    def identity(self) -> Identity:
+        """What tells it from another server on the same port.
+
+        Raises:
+            ServerError: it does not answer.
+        """
+        return identity_of(self._page("/props", PropsReply), speculates=self.speculates())
 
     def complete(
         self,
@@ -166,14 +137,14 @@ class LlamaClient(Closing):
             "return_tokens": True,
             **extra,
         }
-        reply = self._post("/completion", body, _CompletionReply)
+        reply = self._post("/completion", body, CompletionReply)
         return Completion(
             text=reply.content,
             tokens=reply.tokens,
             n_predicted=reply.timings.predicted_n,
             predicted_s=reply.timings.predicted_ms / 1000,
-            n_drafted=reply.timings.draft_n,
-            n_accepted=reply.timings.draft_n_accepted,
+            n_drafted=reply.timings.n_drafted,
+            n_accepted=reply.timings.n_accepted,
             prompt_s=reply.timings.prompt_ms / 1000,
             stop=reply.stop_type,
         )
@@ -181,11 +152,11 @@ class LlamaClient(Closing):
     def tokenize(self, text: str, *, add_special: bool = True) -> tuple[int, ...]:
         """Return the target's token ids of ``text``, special tokens in it parsed as such."""
         body = {"content": text, "add_special": add_special, "parse_special": True}
-        return self._post("/tokenize", body, _TokenizeReply).tokens
+        return self._post("/tokenize", body, TokenizeReply).tokens
 
     def apply_template(self, messages: Sequence[ChatMessage]) -> str:
         """Return the raw prompt that the model's chat template makes of ``messages``."""
-        return self._post("/apply-template", {"messages": list(messages)}, _TemplateReply).prompt
+        return self._post("/apply-template", {"messages": list(messages)}, TemplateReply).prompt
 
     def _post(self, path: str, body: object, kind: type[T]) -> T:
         try:
@@ -193,6 +164,17 @@ class LlamaClient(Closing):
         except httpx.RequestError as error:
             raise self._lost_connection(error) from error
         return self._decode(response, kind)
+
+    def _page(self, path: str, kind: type[T]) -> T | None:
+        """What a page tells; None where it is not there, or tells something else."""
+        try:
+            response = self._answer("GET", path, timeout_s=self._request_timeout_s)
+        except httpx.RequestError as error:
+            raise self._lost_connection(error) from error
+        try:
+            return msgspec.json.decode(response.content, type=kind)
+        except msgspec.MsgspecError:
+            return None
 
     def _answer(
         self, method: str, path: str, *, timeout_s: float, body: object = None
@@ -241,6 +223,6 @@ class LlamaClient(Closing):
 def _fault(response: httpx.Response) -> str:
     """Return the server's own words, as far as there are any."""
     try:
-        return msgspec.json.decode(response.content, type=_ErrorReply).error.message
+        return msgspec.json.decode(response.content, type=ErrorReply).error.message
     except msgspec.MsgspecError:
         return repr(response.text[:200])

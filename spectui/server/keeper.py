@@ -3,6 +3,8 @@
 ``keeper.py REPORT_FD GRACE_S PROGRAM ARGUMENT...`` starts the program, says so on ``REPORT_FD``,
 waits for it, and ends as it ended. Its standard input is a pipe that spectui holds open: when that
 closes, however spectui came to its end, the program is asked to end, and killed after ``GRACE_S``.
+With the program everything ends that it has started, and that those have started: also what has
+gone into a session of its own, as daemons do.
 
 It is run by its path, and imports nothing but the standard library: so it is there in an instant.
 """
@@ -15,12 +17,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from typing import NoReturn
 
-_SET_DEATH_SIGNAL = 1
-"""``PR_SET_PDEATHSIG`` of ``prctl``."""
+_SET_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
+"""``PR_SET_PDEATHSIG``, ``PR_SET_CHILD_SUBREAPER`` of ``prctl``."""
 
 
 def main() -> NoReturn:
@@ -38,11 +41,14 @@ def main() -> NoReturn:
     # Not reaped yet: its number stays its own until the group is gone.
     os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
     _signal_group(program.pid, signal.SIGKILL)
+    _end_orphans(program.pid)
     _end_as(program.wait())
 
 
 def _start(command: list[str]) -> "subprocess.Popen[bytes]":
     prctl = ctypes.CDLL(None).prctl
+    # What loses its parent becomes a child of the keeper, rather than of the system.
+    prctl(_SET_CHILD_SUBREAPER, 1)
     return subprocess.Popen(  # noqa: S603 - what spectui was told to start, without a shell
         command,
         stdin=subprocess.DEVNULL,
@@ -71,6 +77,33 @@ def _end_with_owner(program: int, grace_s: float) -> None:
 def _signal_group(leader: int, number: int) -> None:
     with suppress(ProcessLookupError):
         os.killpg(leader, number)
+
+
+def _end_orphans(program: int) -> None:
+    """Kill what ``program`` has left, and what that leaves in turn."""
+    while killed := [one for one in _children() if one != program and _is_killed(one)]:
+        for child in killed:
+            os.waitpid(child, 0)
+
+
+def _children() -> Iterator[int]:
+    # Pathlib takes longer to import than all the rest.
+    for process in os.listdir("/proc"):  # noqa: PTH208
+        if process.isdecimal():
+            with suppress(OSError), open(f"/proc/{process}/stat", "rb") as file:  # noqa: PTH123
+                # The name before it may hold anything.
+                _state, parent = file.read().rpartition(b")")[2].split()[:2]
+                if int(parent) == os.getpid():
+                    yield int(process)
+
+
+def _is_killed(child: int) -> bool:
+    """Kill it; False where another user has it."""
+    try:
+        os.kill(child, signal.SIGKILL)
+    except PermissionError:
+        return False
+    return True
 
 
 def _end_as(code: int) -> NoReturn:

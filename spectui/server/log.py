@@ -65,6 +65,12 @@ class ServerLog(Closing):
         """The end of what was printed so far."""
         return bytes(self._tail[-_LAST_BYTES:])
 
+    def keep(self, path: Path) -> None:
+        """Have the file at ``path`` from now on, if that can be."""
+        with suppress(OSError):
+            self.path.replace(path)
+            self.path = path
+
     def settle(self) -> None:
         """Read the rest; the process has ended."""
         if self._thread is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 
 from spectui.errors import ServerError
+from spectui.export.held_back import own_environment
 from spectui.server.client import LlamaClient, T
 from spectui.server.kept import KeptProcess, last_words, manner_of
 from spectui.server.log import ServerLog
@@ -21,6 +22,7 @@ _BROKEN_S = 1.0
 """A connection breaks a moment before the process is gone."""
 _UNREADY_BYTES = 1 << 26
 """A server that has printed so much and is not ready will not be."""
+_LEFT_IT = " (a script that starts the server has to stay as long as that runs)"
 _ENDS = b": cleaning up before exit...\n"
 """What llama-server prints when it is told to end. It does so, once it has nothing to do."""
 
@@ -34,6 +36,8 @@ class LlamaServer(LlamaClient):
             API key travels in the environment, where other users cannot read it.
         log_path: file for the server's stdout and stderr; where another process writes it, one
             beside it (``log_path`` tells which).
+        failed_log_path: where that file is moved once an error refers to it, so that the next
+            server does not write over it; None to leave it.
         name: what errors call it.
         ready_timeout_s: how long loading the model may take.
         request_timeout_s: how long one answer may take.
@@ -48,10 +52,12 @@ class LlamaServer(LlamaClient):
         arguments: Sequence[str],
         *,
         log_path: Path,
+        failed_log_path: Path | None = None,
         name: str = "llama-server",
         ready_timeout_s: float = 120.0,
         request_timeout_s: float = 600.0,
     ) -> None:
+        self._failed_log_path = failed_log_path
         port = _free_port()
         api_key = secrets.token_urlsafe(24)
         command = [str(binary), *arguments, "--host", "127.0.0.1", "--port", str(port)]
@@ -60,7 +66,7 @@ class LlamaServer(LlamaClient):
         self._log = ServerLog(log_path)
         self.log_path = self._log.path
         try:
-            environment = {**os.environ, "LLAMA_API_KEY": api_key}
+            environment = {**own_environment(os.environ), "LLAMA_API_KEY": api_key}
             self._process = KeptProcess(
                 command, output=self._log.output, grace_s=GRACE_S, environment=environment
             )
@@ -114,17 +120,18 @@ class LlamaServer(LlamaClient):
                 )
             if self.is_ready(timeout_s=min(HEALTH_TIMEOUT_S, remaining_s)):
                 return
-        raise self._exited()
+        raise self._exited(_LEFT_IT if self._process.returncode == 0 else "")
 
     def _has_exited(self, within_s: float) -> bool:
         # Waiting for the exit is the pause between two polls, so that a death ends it at once.
         return self._process.wait(within_s) is not None
 
-    def _exited(self) -> ServerError:
+    def _exited(self, advice: str = "") -> ServerError:
         self._log.settle()
         code = self._process.returncode
         told = "was told to end by somebody else, and " if self._was_told_to_end else ""
-        return ServerError(f"{self.name} {told}ended with {manner_of(code or 0)}; {self._told()}")
+        manner = f"{manner_of(code or 0)}{advice}"
+        return ServerError(f"{self.name} {told}ended with {manner}; {self._told()}")
 
     def _decode(self, response: httpx.Response, kind: type[T]) -> T:
         try:
@@ -139,6 +146,9 @@ class LlamaServer(LlamaClient):
         return ServerError(f"{super()._lost_connection(error)}; {self._told()}")
 
     def _told(self) -> str:
+        if self._failed_log_path is not None:
+            self._log.keep(self._failed_log_path)
+            self.log_path = self._log.path
         return f"{last_words(self._log.last())} (all of it in {self.log_path})"
 
 

@@ -3,14 +3,9 @@
 from collections.abc import Iterator
 from typing import Protocol
 
-from spectui.errors import ServerError
 from spectui.sweep.cells import Cell
 from spectui.sweep.record import PromptRun
 from spectui.tune.lossless import LosslessCheck
-
-
-class HopelessError(ServerError):
-    """Nothing can be measured at all, whatever the cell."""
 
 
 class Backend(Protocol):

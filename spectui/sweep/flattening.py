@@ -45,7 +45,9 @@ def flattenings(summaries: Sequence[CellSummary]) -> tuple[Flattening, ...]:
         cell, speculation = summary.cell, summary.cell.speculation
         for category, runs in (None, summary.runs), *summary.categories.items():
             speedup = speedup_of(runs)
-            if speculation is None or speculation.ngram is not None or speedup is None:
+            if speculation is None or speculation.ngram is not None:
+                continue
+            if speedup is None or speedup.is_noise:
                 continue
             key = (cell.arm.drafter, cell.place, cell.task, category)
             lengths, longest = found.setdefault(key, {}), speculation.draft_max

@@ -51,6 +51,7 @@ class PromptRun:
             baseline_tokens=self.off.n_tokens,
             speculative_s=self.on.decode_s,
             speculative_tokens=self.on.n_tokens,
+            n_accepted=self.on.n_accepted,
         )
 
 

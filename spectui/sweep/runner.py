@@ -8,11 +8,12 @@ from spectui.errors import (
     BadInputError,
     CancelledError,
     DoesNotFitError,
+    HopelessError,
     ServerError,
     SpectuiError,
     UsageError,
 )
-from spectui.sweep.backend import Backend, HopelessError
+from spectui.sweep.backend import Backend
 from spectui.sweep.order import Visit
 from spectui.sweep.pace import Pace
 from spectui.sweep.record import VisitRecord, VisitState
@@ -127,8 +128,8 @@ class Runner:
     def _visit(self, visit: Visit, left: Sequence[Visit]) -> None:
         try:
             self._attempt(visit, left)
-        except (KeyboardInterrupt, CancelledError):
-            # Wherever it was stopped, also as its beginning was written down.
+        except (KeyboardInterrupt, CancelledError, HopelessError):
+            # Wherever it was stopped, also as its beginning was written down: it is tried again.
             self._store.append(VisitRecord(visit=visit, state=VisitState.INTERRUPTED))
             raise
 

@@ -4,12 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from spectui.config import ContextOptions, ModelOptions, SamplingConfig, Schedule
-from spectui.errors import BadInputError, ServerError
+from spectui.errors import BadInputError, HopelessError, ServerError
 from spectui.prompts import Prompt
 from spectui.served import Setup
 from spectui.served.decoding import ServerDecoding, Servers
 from spectui.served.prompts import as_tokens, distinct
-from spectui.sweep.backend import HopelessError
 from spectui.sweep.cells import Cell, Place, Task
 from spectui.sweep.in_process import check_length, check_room
 from spectui.sweep.measuring import Measuring, Prepared
@@ -102,7 +101,7 @@ class Served(Measuring):
         try:
             server = self._servers.of(base)
         except ServerError as error:
-            if self._has_served:
+            if self._has_served or isinstance(error, HopelessError):
                 raise
             # Without the target alone there is nothing to compare with.
             raise HopelessError(str(error)) from error

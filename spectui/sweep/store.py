@@ -3,8 +3,10 @@
 import fcntl
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -13,6 +15,7 @@ from spectui.errors import BadInputError
 from spectui.paths import data_dir, ensure_dir
 from spectui.sweep.order import Visit
 from spectui.sweep.record import VisitRecord, VisitState
+from spectui.tune.differences import differences
 
 _MOST_ATTEMPTS = 2
 """A visit in which the process has ended so often is not tried again."""
@@ -109,9 +112,10 @@ class SweepStore(Closing):
         """Let others have it."""
         self._file.close()
 
-    def _open(self) -> BinaryIO:
+    def _open(self) -> FileIO:
         try:
-            file = self.path.open("a+b")
+            # Without a buffer, of which closing would write again what has no room.
+            file = self.path.open("a+b", buffering=0)
         except OSError as error:
             raise self._cannot_write(error) from error
         try:
@@ -160,14 +164,11 @@ class SweepStore(Closing):
                 f"{self.path} is no sweep that this spectui reads; give another --name, or "
                 "--restart to begin it anew"
             )
-        differing = sorted(
-            key for key in {*header.spec, *spec} if header.spec.get(key) != spec.get(key)
-        )
-        if differing:
+        differing = differences(header.spec, spec)
+        if differing is not None:
             raise BadInputError(
-                f"the sweep {self.name} was measured with another {' and '.join(differing)}, so "
-                "that the numbers do not compare; give another --name, or --restart to begin it "
-                "anew"
+                f"the sweep {self.name} was measured {differing}, so that the numbers do not "
+                "compare; give another --name, or --restart to begin it anew"
             )
 
     def _decoded(self, lines: list[bytes]) -> Iterator[VisitRecord]:
@@ -193,11 +194,16 @@ class SweepStore(Closing):
             self._attempts[visit] = 0
 
     def _write(self, line: _Header | _Line) -> None:
+        size_bytes = self._file.seek(0, os.SEEK_END)
+        left = memoryview(_encoder.encode(line) + b"\n")
         try:
-            self._file.write(_encoder.encode(line) + b"\n")
-            self._file.flush()
+            while left:
+                left = left[self._file.write(left) :]
             os.fsync(self._file.fileno())
         except OSError as error:
+            # Half a line would spoil the next one.
+            with suppress(OSError):
+                self._file.truncate(size_bytes)
             raise self._cannot_write(error) from error
 
     def _cannot_write(self, error: OSError) -> BadInputError:

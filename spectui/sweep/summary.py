@@ -16,6 +16,8 @@ class Against(StrEnum):
     FASTER = "faster"
     SLOWER = "slower"
     NOT_TOLD_APART = "not told apart"
+    NOISE = "noise"
+    """Faster than the accepted tokens can make it."""
     UNKNOWN = "no interval"
 
 
@@ -82,6 +84,11 @@ class CellSummary:
     def is_idle(self) -> bool:
         """Whether n-gram drafters found nothing to propose: then its speedup is noise."""
         return self.is_measured and is_idle(self.cell, self.runs)
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether its speedup is more than the accepted tokens can give."""
+        return self.speedup is not None and self.speedup.is_noise
 
     @property
     def categories(self) -> dict[str, tuple[PromptRun, ...]]:
@@ -160,6 +167,8 @@ def _throughput(runs: Sequence[Decoded]) -> float | None:
 
 def against_off(speedup: Speedup | None) -> Against:
     """Say what the interval says."""
+    if speedup is not None and speedup.is_noise:
+        return Against.NOISE
     if speedup is None or speedup.low is None or speedup.high is None:
         return Against.UNKNOWN
     if speedup.low > 1:
@@ -168,20 +177,21 @@ def against_off(speedup: Speedup | None) -> Against:
 
 
 def ranked(summaries: Iterable[CellSummary]) -> list[CellSummary]:
-    """Those that speculate and were measured, the fastest first.
+    """Those that speculate and were measured, the fastest first; noise ranks last.
 
     What drafted nothing at no cost is the target alone.
     """
     measured = (one for one in summaries if one.is_measured and not one.is_idle)
     speculating = [one for one in measured if not one.cell.arm.is_off]
-    return sorted(speculating, key=_estimate, reverse=True)
+    return sorted(speculating, key=lambda one: (not one.is_noise, _estimate(one)), reverse=True)
 
 
 def best_per_drafter(summaries: Iterable[CellSummary]) -> dict[str, CellSummary]:
     """The fastest cell of each drafter, the fastest drafter first."""
     found: dict[str, CellSummary] = {}
     for one in ranked(summaries):
-        found.setdefault(one.cell.arm.drafter, one)
+        if not one.is_noise:
+            found.setdefault(one.cell.arm.drafter, one)
     return found
 
 
@@ -202,7 +212,9 @@ def best_per_category(summaries: Sequence[CellSummary]) -> tuple[CategoryBest, .
         for category, runs in summary.categories.items():
             speedup = None if is_idle(summary.cell, runs) else speedup_of(runs)
             best = found.get(category)
-            if speedup and (best is None or speedup.estimate > best.speedup.estimate):
+            if speedup is None or speedup.is_noise:
+                continue
+            if best is None or speedup.estimate > best.speedup.estimate:
                 found[category] = CategoryBest(
                     category=category, summary=summary, speedup=speedup, totals=totals(runs)
                 )

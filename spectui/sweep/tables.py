@@ -14,6 +14,7 @@ from spectui.sweep.summary import (
     best_per_drafter,
     ranked,
 )
+from spectui.tune.gains import factor
 from spectui.tune.statistics import Speedup
 from spectui.tune.trials import OFF
 
@@ -75,6 +76,8 @@ def _notes(one: CellSummary) -> Iterable[str]:
         yield "failed"
     if one.n_noisy:
         yield "noisy"
+    if one.is_noise and not one.is_idle and not one.cell.arm.is_off:
+        yield "noise"
     if one.divergence is not None and one.divergence.explained is not True:
         yield "LOSSY" if one.divergence.explained is False else "differs"
 
@@ -199,6 +202,7 @@ _TOLD = {
     Against.FASTER: "Faster than off",
     Against.NOT_TOLD_APART: "Not told apart from off (the interval holds 1)",
     Against.SLOWER: "Slower than off",
+    Against.NOISE: "Faster than the accepted tokens can make it, which is the machine's noise",
 }
 
 
@@ -206,8 +210,8 @@ def _speedup(speedup: Speedup | None) -> tuple[str, str]:
     if speedup is None:
         return _NONE, _NONE
     if speedup.low is None or speedup.high is None:
-        return _decimal(speedup.estimate), _NONE
-    return _decimal(speedup.estimate), f"{speedup.low:.2f}–{speedup.high:.2f}"
+        return factor(speedup.estimate), _NONE
+    return factor(speedup.estimate), f"{factor(speedup.low)}–{factor(speedup.high)}"
 
 
 def _rate(value: float | None) -> str:

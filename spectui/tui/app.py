@@ -16,10 +16,10 @@ from spectui.live.setup import LiveSetup
 from spectui.sessions import earlier_prompts
 from spectui.tui import commands
 from spectui.tui.backstage import Backstage
-from spectui.tui.base_app import BaseApp
+from spectui.tui.base_app import REPAINT_S, BaseApp
 from spectui.tui.director import Director
-from spectui.tui.mailbox import Mailbox, Pace
-from spectui.tui.messages import EngineStarted, EventsArrived, SessionsRead
+from spectui.tui.mailbox import Mailbox
+from spectui.tui.messages import EngineStarted, SessionsRead
 from spectui.tui.picking import Picking
 from spectui.tui.screens.help import HelpScreen
 from spectui.tui.screens.live import Activity, LiveScreen
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from spectui.tui.tune.messages import Applied, Started
     from spectui.tui.widgets.picker_messages import Chosen, FolderOpened, InspectionWanted
 
-_REPAINT_S = 0.1
 _QUIET_S = 1.0
 """While a trial is measured: what is measured under the screen is what a headless run gives."""
 _IDLE_SAMPLE_S = 1.0
@@ -117,8 +116,6 @@ class SpectuiApp(BaseApp):
         """
         super().__init__(launch.settings, theme=launch.theme, ascii=launch.ascii)
         self.launch = launch
-        self._mailbox: Mailbox[object] = Mailbox(lambda: self.post_message(EventsArrived()))
-        self._pace = Pace(_REPAINT_S)
         self.backstage = make_backstage(self._mailbox)
         self.live = LiveScreen()
         self._director: Director | None = None
@@ -160,14 +157,6 @@ class SpectuiApp(BaseApp):
             self.live.recorded = True
         self.backstage.read_sessions()
         self.backstage.start(self.launch.monitor_replay, 1 / self.launch.settings.monitor_hz)
-
-    def on_events_arrived(self) -> None:
-        """Collect events now, or when the last repaint is long enough ago."""
-        delay_s = self._pace.delay_s()
-        if delay_s > 0:
-            self.set_timer(delay_s, self._collect)
-        else:
-            self._collect()
 
     def _collect(self) -> None:
         if not self.is_running:
@@ -212,7 +201,7 @@ class SpectuiApp(BaseApp):
     def _set_pace(self) -> None:
         activity = self.live.activity
         quiet = activity is Activity.READY and self.tuning.is_measuring
-        self._pace.interval_s = _QUIET_S if quiet else _REPAINT_S
+        self._pace.interval_s = _QUIET_S if quiet else REPAINT_S
         busy = activity in {Activity.ANSWERING, Activity.LOADING}
         sample_s = 1 / self.launch.settings.monitor_hz
         self.backstage.sample_every(sample_s if busy else max(sample_s, _IDLE_SAMPLE_S))

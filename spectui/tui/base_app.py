@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -15,7 +16,12 @@ from spectui.settings import Settings
 from spectui.tui.ascii import AsciiFilter, AsciiPalette, AsciiScrollBars
 from spectui.tui.glyphs import ASCII, UNICODE
 from spectui.tui.key_order import OrderedApp
+from spectui.tui.mailbox import Mailbox, Pace
+from spectui.tui.messages import EventsArrived
 from spectui.tui.theme import ASCII_CSS, THEMES
+
+REPAINT_S = 0.1
+"""Between two repaints, at least."""
 
 
 class BaseApp(OrderedApp[None]):
@@ -51,6 +57,20 @@ class BaseApp(OrderedApp[None]):
         self._unknown_theme = None if wanted in self.available_themes else wanted
         self.theme = THEMES[0].name if self._unknown_theme else wanted
         self.set_keymap(settings.keys)
+        self._mailbox: Mailbox[object] = Mailbox(lambda: self.post_message(EventsArrived()))
+        self._pace = Pace(REPAINT_S)
+
+    def on_events_arrived(self) -> None:
+        """Collect events now, or when the last repaint is long enough ago."""
+        delay_s = self._pace.delay_s()
+        if delay_s > 0:
+            self.set_timer(delay_s, self._collect)
+        else:
+            self._collect()
+
+    @abstractmethod
+    def _collect(self) -> None:
+        """Take what is in the mailbox to the screen."""
 
     @property
     def crash(self) -> Exception | None:

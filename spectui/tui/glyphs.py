@@ -30,8 +30,6 @@ class Glyphs:
     bullet: str
     ellipsis: str
     times: str
-    plus_minus: str
-    """±"""
 
 
 UNICODE = Glyphs(
@@ -50,7 +48,6 @@ UNICODE = Glyphs(
     bullet="•",
     ellipsis="…",
     times="×",
-    plus_minus="±",
 )
 ASCII = Glyphs(
     spark=" .:-=+*#@",
@@ -68,7 +65,6 @@ ASCII = Glyphs(
     bullet="*",
     ellipsis="...",
     times="x",
-    plus_minus="+-",
 )
 
 

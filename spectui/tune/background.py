@@ -27,11 +27,15 @@ from spectui.tune.measurement import Measurer
 from spectui.tune.outcome import outcome_of
 from spectui.tune.progress import Phase, TuningState, advance
 from spectui.tune.promising import Terms, promise_of
-from spectui.tune.search import Limits, Search, TuneResult
+from spectui.tune.result import TuneResult
+from spectui.tune.search import Search
+from spectui.tune.setup import Limits
 from spectui.tune.space import SearchSpace, longest_draft
 from spectui.tune.spec import study_name, study_spec
 from spectui.tune.stored import to_plain
-from spectui.tune.study import Sampler, TuningStudy, own_storage
+from spectui.tune.studies.samplers import Sampler
+from spectui.tune.studies.storage import own_storage
+from spectui.tune.studies.study import TuningStudy
 from spectui.tune.tracing import Tracing, identity, trace_of
 from spectui.tune.workload import Workload, tokenize
 

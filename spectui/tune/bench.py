@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from spectui.config import SpeculationConfig
-from spectui.errors import BadInputError, CancelledError, ServerError
+from spectui.errors import BadInputError, CancelledError, HopelessError, ServerError
 from spectui.speculative.counters import Counters
 from spectui.tune.decoding import Decoding
 from spectui.tune.lossless import LosslessCheck, check_lossless
@@ -66,6 +66,7 @@ def run_bench(
 
     Raises:
         BadInputError: no prompt made the target decode anything.
+        HopelessError: a server does not run as it was started.
     """
     measurer.warm_up(None)
     measurer.warm_up(speculation)
@@ -79,7 +80,7 @@ def run_bench(
         if workload.sampling.temp <= 0:
             lossless = check_lossless(engine, pairs)
     except (KeyboardInterrupt, CancelledError, ServerError) as error:
-        if not measurements(pairs):
+        if not measurements(pairs) or isinstance(error, HopelessError):
             raise
         ended = error
     measured = measurements(pairs)

@@ -9,6 +9,7 @@ by the others, and the two are compared on it.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from spectui.tune.gains import gain_percent
 from spectui.tune.statistics import PairedMeasurement, paired_speedup
 from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState, levelled
 
@@ -246,6 +247,4 @@ def _unknown(because: str, apparent: float | None = None) -> Profiles:
 
 
 def _percent(share: float) -> str:
-    rounded = round(100 * share, 1)
-    sign = "+" if rounded > 0 else "\N{MINUS SIGN}" if rounded < 0 else ""
-    return f"{sign}{abs(rounded):.1f} %"
+    return gain_percent(100 * share, 1)

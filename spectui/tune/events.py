@@ -16,6 +16,7 @@ class TrialStarted:
 
     number: int
     arm: Arm
+    n_prompts: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

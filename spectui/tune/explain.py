@@ -10,9 +10,10 @@ from spectui.replay.ngrams import ngram_costs
 from spectui.replay.totals import Total
 from spectui.speculative.counters import Counters, Detail
 from spectui.tune.measurement import Pair, measurements, throughput, total_counters
-from spectui.tune.search import TuneResult
+from spectui.tune.result import TuneResult
 from spectui.tune.statistics import paired_speedup
 from spectui.tune.trials import Arm
+from spectui.tune.verdict import doubt
 
 _WHOLE_MS = 10
 """Milliseconds from which on no digit stands after the point."""
@@ -58,6 +59,8 @@ def explain_result(result: TuneResult) -> Explanation:
     arm, speedup = result.best, result.speedup
     if arm is None or speedup is None:
         return Explanation(text="Not explained: no setting was confirmed.", findings=None)
+    if speedup.is_noise:
+        return Explanation(text=f"Not explained: {doubt(speedup)}.", findings=None)
     costs = ngram_costs(result.costs) if arm.draft is None else result.costs.get(arm.draft)
     if not result.in_place:
         return explain_measured(
@@ -231,14 +234,18 @@ def _bound(found: Findings) -> str:
     """What keeps the limit from being higher."""
     n = found.limit_drafted + 1
     why = f"V({n:.3g})/V(1) is {found.limit_verify_ratio:.2f}"
-    enough = max(1.0, _FOLLOWS * found.limit)
-    if n / found.limit_verify_ratio <= enough:
+    if _follows(found.limit, n / found.limit_verify_ratio):
         return why
-    if found.limit_of_parts <= enough:
+    if _follows(found.limit, found.limit_of_parts):
         rest = _ms(found.limit_rest_s)
         return f"{why}, and sampling {n:.3g} tokens and {REST} of the round take {rest}"
     share = _percent(found.limit / found.limit_of_parts)
     return f"{why}, and of what its parts promise the setting has reached {share}"
+
+
+def _follows(limit: float, reason: float) -> bool:
+    """Whether a reader who works a reason out comes to the limit, or to what is no gain either."""
+    return limit / _FOLLOWS <= reason <= max(1.0, _FOLLOWS * limit)
 
 
 def _ms(seconds: float) -> str:

@@ -38,6 +38,8 @@ class LosslessCheck:
     """The worst divergence of a measurement, None if all outputs were equal."""
 
     divergence: Divergence | None
+    n_different: int = 0
+    """Prompts whose outputs are not equal."""
 
     @property
     def lossless(self) -> bool | None:
@@ -57,11 +59,13 @@ def check_lossless(engine: Decoding, pairs: Sequence[Pair]) -> LosslessCheck:
     differing = [pair for pair in pairs if differs(pair)]
     found = [_probe(engine, pair) for pair in _first_of_each(differing)]
     unexplained = [divergence for divergence in found if not divergence.explained]
-    return LosslessCheck(divergence=next(iter(unexplained or found), None))
+    return LosslessCheck(divergence=next(iter(unexplained or found), None), n_different=len(found))
 
 
 def _first_of_each(pairs: Sequence[Pair]) -> list[Pair]:
-    by_prompt = {pair.item.id: pair for pair in reversed(pairs)}
+    by_prompt: dict[str, Pair] = {}
+    for pair in pairs:
+        by_prompt.setdefault(pair.item.id, pair)
     return list(by_prompt.values())
 
 

@@ -38,6 +38,7 @@ class Pair:
             baseline_tokens=self.baseline.n_decoded,
             speculative_s=self.speculative.decode_s,
             speculative_tokens=self.speculative.n_decoded,
+            n_accepted=self.speculative.counters.n_accepted,
         )
 
 

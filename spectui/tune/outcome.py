@@ -1,14 +1,15 @@
 """What a search advised in its end, kept with its study: enough to write the command again."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from spectui.config import ContextOptions, ModelOptions, Schedule, SpeculationConfig
 from spectui.export.dialects import Dialect
+from spectui.export.starting import Start
 from spectui.speculative.mtp import effective_schedule
 from spectui.tune.candidates import Candidate
-from spectui.tune.search import TuneResult
+from spectui.tune.result import TuneResult
 from spectui.tune.stored import absolute
 from spectui.tune.trials import OFF, Arm
 from spectui.tune.verdict import Verdict
@@ -27,7 +28,11 @@ class Gain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A verdict, and the setting that follows from it."""
+    """A verdict, and the setting that follows from it.
+
+    Fields are only ever added, each with a default: a study that an older spectui made opens with
+    those, and an older spectui passes over what it does not know.
+    """
 
     ended: datetime
     verdict: Verdict
@@ -48,6 +53,8 @@ class Outcome:
     None where there was no command."""
     dialect: Dialect = Dialect.LLAMA_CPP
     """In which it was printed."""
+    start: Start = field(default_factory=Start)
+    """What stands before the arguments of the user's command."""
 
     @property
     def is_confirmed(self) -> bool:
@@ -71,6 +78,7 @@ def outcome_of(
     dialect: Dialect = Dialect.LLAMA_CPP,
     extra: tuple[str, ...] = (),
     given: frozenset[str] | None = None,
+    start: Start | None = None,
 ) -> Outcome:
     """What is kept of a result. Paths are made absolute: who reads it may stand elsewhere.
 
@@ -84,6 +92,7 @@ def outcome_of(
         dialect: in which it is printed.
         extra: the user's own arguments.
         given: names of the options of the user's command, None without one.
+        start: what stands before the arguments of that, None without one.
     """
     arm, speedup = advised(result), result.speedup
     draft = next((one.options for one in candidates if one.name == arm.draft), None)
@@ -108,4 +117,5 @@ def outcome_of(
         extra=extra,
         given=given,
         dialect=dialect,
+        start=start or Start(),
     )

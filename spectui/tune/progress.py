@@ -17,7 +17,7 @@ from spectui.tune.events import (
     TuneEvent,
 )
 from spectui.tune.forecast import Forecast
-from spectui.tune.search import TuneResult
+from spectui.tune.result import TuneResult
 from spectui.tune.trials import Arm, TrialRecord
 
 

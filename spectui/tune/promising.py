@@ -9,7 +9,7 @@ from spectui.llama.library import llama_cpp_commit, llama_cpp_version
 from spectui.speculative.mtp import effective_schedule
 from spectui.tune.candidates import Candidate
 from spectui.tune.promise import Case, Promise, lasting, observed_of
-from spectui.tune.search import TuneResult
+from spectui.tune.result import TuneResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from spectui.tune.measurement import Measurer, Pair, measurements
 from spectui.tune.race_apart import ApartRuns
+from spectui.tune.race_legs import RaceLegs
 from spectui.tune.race_runs import RaceRuns
 from spectui.tune.sequential import ERROR, Looks
 from spectui.tune.statistics import PairedMeasurement, Speedup, paired_speedup
@@ -77,7 +78,7 @@ class Race:
             n_resamples: of the bootstrap.
         """
         runs = ApartRuns if measurer.n_beside_off == 0 else RaceRuns
-        self._runs: ApartRuns | RaceRuns = runs(measurer, arms, off=off, load=load, on_pair=on_pair)
+        self._runs: RaceLegs = runs(measurer, arms, off=off, load=load, on_pair=on_pair)
         self._arms = tuple(arms)
         self._items = items
         self._min_gain = min_gain
@@ -189,6 +190,8 @@ class Race:
         (*rivals, last) = speedups
         if rivals or last.low is None or last.high is None or last.low <= bound:
             return False
+        if last.is_noise:
+            return False
         return (last.high - last.low) / 2 <= _PRECISE * last.estimate
 
 
@@ -205,6 +208,7 @@ def _over(pairs: Sequence[Pair], others: Sequence[Pair]) -> list[PairedMeasureme
                     one,
                     baseline_s=two.speculative_s * drift,
                     baseline_tokens=two.speculative_tokens,
+                    n_accepted=None,
                 )
             )
     return found

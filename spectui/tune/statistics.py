@@ -19,13 +19,18 @@ their Application", section 3.8).
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from spectui.tune.ceiling import least_seconds
+
 MIN_PROMPTS = 6
 """Fewer prompts give no interval: resamples of one and the same prompt become too frequent."""
+
+_DIGITS = 9
+"""Of a ceiling: sums in another order may not make noise of what is equal."""
 
 _Array = npt.NDArray[np.float64]
 
@@ -48,12 +53,28 @@ class PairedMeasurement:
     baseline_tokens: int
     speculative_s: float
     speculative_tokens: int
+    n_accepted: int | None = None
+    """Drafted tokens that the target confirmed; None where that is not known, or where the baseline
+    is not the target alone."""
 
     def __post_init__(self) -> None:
         seconds = (self.baseline_s, self.speculative_s)
         tokens = (self.baseline_tokens, self.speculative_tokens)
         if not all(0 < value < math.inf for value in (*seconds, *tokens)):
             raise ValueError(f"prompt {self.prompt_id}: seconds {seconds} and tokens {tokens}")
+
+    @property
+    def fastest(self) -> "PairedMeasurement | None":
+        """As ``least_seconds`` has it; None where it is not known what was accepted."""
+        if self.n_accepted is None:
+            return None
+        least_s = least_seconds(
+            n_tokens=self.speculative_tokens,
+            n_accepted=self.n_accepted,
+            baseline_s=self.baseline_s,
+            baseline_tokens=self.baseline_tokens,
+        )
+        return replace(self, speculative_s=least_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +95,23 @@ class Speedup:
     n_looks: int = 1
     """At growing data, this one included: the interval allows for them."""
     interval_reason: str | None = None
+    ceiling: float | None = None
+    """The most that the accepted tokens can give, as ``ceiling.py`` derives it. None where that is
+    not known."""
+
+    @property
+    def is_above_ceiling(self) -> bool:
+        """Whether the estimate is more than can be: noise is part of it."""
+        return self.ceiling is not None and round(self.estimate, _DIGITS) > self.ceiling
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether all of the interval, or the estimate where there is none, is more than can be.
+
+        No gain follows from such a measurement.
+        """
+        low = self.estimate if self.low is None else self.low
+        return self.ceiling is not None and round(low, _DIGITS) > self.ceiling
 
 
 def paired_speedup(
@@ -93,13 +131,14 @@ def paired_speedup(
     """
     if not measurements:
         raise ValueError("no pair was measured, so there is no speedup to speak of")
-    return _estimate(
+    found = _estimate(
         _per_prompt(measurements),
         n_pairs=len(measurements),
         level=level,
         n_resamples=n_resamples,
         seed=seed,
     )
+    return replace(found, ceiling=_ceiling(measurements))
 
 
 def paired_ratio(
@@ -158,6 +197,15 @@ def _estimate(
         n_prompts=n_prompts,
         interval_reason=reason,
     )
+
+
+def _ceiling(measurements: Sequence[PairedMeasurement]) -> float | None:
+    """The same estimate with every prompt as fast as it can be; 1 if that is no gain."""
+    fastest = [found for one in measurements if (found := one.fastest) is not None]
+    if len(fastest) < len(measurements):
+        return None
+    ceiling = math.exp(_log_ratio(_per_prompt(fastest).mean(axis=0)).item())
+    return max(1.0, round(ceiling, _DIGITS))
 
 
 def _per_prompt(measurements: Sequence[PairedMeasurement]) -> _Array:

@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spectui.engine.events import GenerationResult
-from spectui.errors import CancelledError, ServerError, SpectuiError
+from spectui.errors import CancelledError, HopelessError, ServerError, SpectuiError
 from spectui.tune.decoding import Decoding, Loading
 from spectui.tune.events import TrialFinished, TrialStarted, TuneEvent
 from spectui.tune.measurement import Measurer
 from spectui.tune.statistics import drift
-from spectui.tune.study import Proposal, TuningStudy
+from spectui.tune.studies.study import Proposal, TuningStudy
 from spectui.tune.trials import Arm, TrialRecord, TrialState, n_measured, score
 from spectui.tune.workload import WorkItem
 
@@ -92,7 +92,9 @@ class TrialRunner:
                 fails is a failed trial.
         """
         proposal = self._study.ask()
-        self._on_event(TrialStarted(number=proposal.number, arm=proposal.arm))
+        self._on_event(
+            TrialStarted(number=proposal.number, arm=proposal.arm, n_prompts=len(self._items))
+        )
         try:
             self._loader.load(proposal.arm.draft)
             record = self._measure(proposal)
@@ -120,7 +122,12 @@ class TrialRunner:
             raise self._server_error
 
     def _is_hopeless(self, error: SpectuiError) -> bool:
-        """Whether a server has never run with speculation, so that more trials say the same."""
+        """Whether more trials say the same.
+
+        A server does not run as it was started, or never has with speculation.
+        """
+        if isinstance(error, HopelessError):
+            return True
         tried = [one for one in self._by_number.values() if not one.arm.is_off]
         failed = [one for one in tried if one.state is TrialState.FAIL]
         measured = any(one.state is TrialState.COMPLETE for one in tried)

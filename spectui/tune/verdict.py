@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from spectui.tune.gains import gain_percent, is_large
 from spectui.tune.statistics import Speedup
 
-_MINUS = "\N{MINUS SIGN}"
 _MAX_DECIMALS = 3
 _EVEN = 1.5
 """Sides of an interval that differ by no more than this factor are told as one ±."""
@@ -42,8 +42,10 @@ def judge(
     if speedup is None:
         because = failure or "no candidate could run"
         return _off(f"Leave it off: no setting was confirmed ({because}).")
+    if speedup.is_noise:
+        return _off(_undecided(speedup, what, doubt(speedup)))
     if speedup.low is None or speedup.high is None:
-        return _off(_undecided(speedup, what))
+        return _off(_undecided(speedup, what, speedup.interval_reason))
     use = speedup.low > 1 + min_gain
     reason = _decided(speedup, speedup.low, speedup.high, min_gain=min_gain, what=what)
     return Verdict(use_speculation=use, reason=reason)
@@ -53,12 +55,36 @@ def _off(reason: str) -> Verdict:
     return Verdict(use_speculation=False, reason=reason)
 
 
-def _undecided(speedup: Speedup, what: str) -> str:
+def _undecided(speedup: Speedup, what: str, because: str | None) -> str:
     gain = gain_percent(_gain(speedup.estimate), _decimals([_gain(speedup.estimate)], [0.0]))
-    because = speedup.interval_reason or "the interval is not known"
     return (
-        f"Not decided, so leave it off: {what} measured {gain} on {_prompts(speedup)}; {because}."
+        f"Not decided, so leave it off: {what} measured {gain} on {_prompts(speedup)}; "
+        f"{because or 'the interval is not known'}."
     )
+
+
+NOISE = "the machine's noise"
+
+
+def doubt(speedup: Speedup, cause: str = NOISE) -> str | None:
+    """Why a speedup cannot be what speculation gave, in a clause; None where it can be.
+
+    Args:
+        speedup: that was measured.
+        cause: what else makes it.
+    """
+    if speedup.ceiling is None or not speedup.is_above_ceiling:
+        return None
+    most = (
+        f"the tokens that were accepted can give {gain_percent(_gain(speedup.ceiling), 1)} at most"
+        if speedup.ceiling > 1
+        else "no token was accepted that could give a gain"
+    )
+    if not speedup.is_noise:
+        return f"{most}: {cause} is part of it"
+    if speedup.low is None:
+        return f"{most}: this is {cause}"
+    return f"{most}, and all of the interval is above that: this is {cause}"
 
 
 def _decided(speedup: Speedup, low: float, high: float, *, min_gain: float, what: str) -> str:
@@ -72,7 +98,7 @@ def _decided(speedup: Speedup, low: float, high: float, *, min_gain: float, what
     if low > 1 + min_gain:
         below, above = gain - gain_low, gain_high - gain
         # A single ± would misstate an interval that reaches much further up than down.
-        even = max(below, above) <= _EVEN * min(below, above)
+        even = not is_large(gain_high) and max(below, above) <= _EVEN * min(below, above)
         spread = f" ± {(gain_high - gain_low) / 2:.{decimals}f}" if even else ""
         return f"Use it: {what} is worth {value}{spread} ({interval})."
     if high < 1:
@@ -101,13 +127,6 @@ def _decimals(values: Sequence[float], limits: Sequence[float]) -> int:
         ):
             return decimals
     return _MAX_DECIMALS
-
-
-def gain_percent(gain: float, decimals: int) -> str:
-    """A gain with its sign, such as ``+27 %``."""
-    rounded = round(gain, decimals)
-    sign = "+" if rounded > 0 else _MINUS if rounded < 0 else ""
-    return f"{sign}{abs(rounded):.{decimals}f} %"
 
 
 def _prompts(speedup: Speedup) -> str:

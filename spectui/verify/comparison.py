@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from spectui.tune.gains import factor, gain_percent, is_large
 from spectui.tune.promise import Observed
 from spectui.tune.statistics import Speedup, paired_ratio, paired_speedup
-from spectui.tune.verdict import gain_percent
+from spectui.tune.verdict import doubt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,7 @@ class Agreement(StrEnum):
     MORE = "more"
     """The opposite."""
     OPEN = "open"
-    """One of them is not known, or the interval of their ratio leaves it open."""
+    """One of them is not known, or is noise, or the interval of their ratio leaves it open."""
 
 
 CLOSE = 1.05
@@ -104,7 +105,7 @@ def agreement(promised: Speedup, delivered: Speedup, ratio: Speedup | None) -> A
             apart; None where the prompts are others.
     """
     theirs, own = _spread(promised), _spread(delivered)
-    if theirs is None or own is None:
+    if theirs is None or own is None or promised.is_noise or delivered.is_noise:
         return Agreement.OPEN
     low, high = (ratio and _spread(ratio)) or _of_both(promised, theirs, delivered, own)
     if high < 1 / CLOSE or low > CLOSE:
@@ -161,12 +162,13 @@ def verdict(promised: Speedup | None, delivered: Speedup, ratio: Speedup | None 
     """One sentence."""
     said = f"delivered: {gain_text(delivered)}"
     if promised is None:
-        reason = f" ({delivered.interval_reason})" if delivered.low is None else ""
-        return f"{said}{reason}; nothing was promised"
+        because = doubt(delivered) or (delivered.interval_reason if delivered.low is None else None)
+        return f"{said}{f' ({because})' if because else ''}; nothing was promised"
     said += f" where {gain_text(promised)} was promised"
     found = agreement(promised, delivered, ratio)
     if found is Agreement.OPEN:
-        reason = delivered.interval_reason or promised.interval_reason or _TOO_WIDE
+        noise = next((doubt(one) for one in (delivered, promised) if one.is_noise), None)
+        reason = noise or delivered.interval_reason or promised.interval_reason or _TOO_WIDE
         return f"{said}; whether the promise holds is open: {reason}"
     return f"{said}: {_SAID[found]}"
 
@@ -179,19 +181,23 @@ def gain_text(speedup: Speedup) -> str:
 
 def gain(speedup: Speedup) -> str:
     """Such as ``+27 %``."""
-    return gain_percent(100 * (speedup.estimate - 1), _decimals(speedup))
+    return _written(speedup.estimate, speedup)
 
 
 def interval_text(speedup: Speedup) -> str:
     """Such as ``+20 to +34``; empty where it is not known."""
     if speedup.low is None or speedup.high is None:
         return ""
-    decimals = _decimals(speedup)
-    low, high = (
-        gain_percent(100 * (end - 1), decimals).removesuffix(" %")
-        for end in (speedup.low, speedup.high)
-    )
+    low, high = (_written(end, speedup).removesuffix(" %") for end in (speedup.low, speedup.high))
     return f"{low} to {high}"
+
+
+def _written(value: float, speedup: Speedup) -> str:
+    """The estimate or an end; all in the manner of the largest, so that they can be compared."""
+    ends = (speedup.estimate, speedup.high)
+    if any(end is not None and is_large(100 * (end - 1)) for end in ends):
+        return f"{factor(value)}×"
+    return gain_percent(100 * (value - 1), _decimals(speedup))
 
 
 _SMALL = 0.0995

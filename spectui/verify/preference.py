@@ -32,6 +32,8 @@ def preferred(
 ) -> Preference:
     """Rank off and the settings by what the server delivered.
 
+    What cannot be is the machine's noise, and ranks nothing.
+
     Args:
         verdict: of the measurements in-process.
         best: the setting that it is about.
@@ -41,9 +43,10 @@ def preferred(
     stays = Preference(
         arm=best if verdict.use_speculation else OFF, verdict=verdict, is_other=False
     )
-    if not deliveries:
+    possible = [one for one in deliveries if not one.speedup.is_noise]
+    if not possible:
         return stays
-    fastest = max(deliveries, key=lambda one: one.speedup.estimate)
+    fastest = max(possible, key=lambda one: one.speedup.estimate)
     own = judge(fastest.speedup, min_gain=min_gain, what=fastest.arm.label)
     if not verdict.use_speculation:
         return _instead(fastest.arm, own, "to leave it off") if own.use_speculation else stays

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from spectui.config import Schedule
+from spectui.export.held_back import own_environment
 from spectui.models.sizes import counted
 from spectui.tune.promise import Case, Promise
 from spectui.tune.statistics import Speedup
-from spectui.tune.verdict import judge
+from spectui.tune.verdict import doubt, judge
 from spectui.verify.builds import Builds
 from spectui.verify.causes import Differing, differing
 from spectui.verify.comparison import Summary, ratio_of, summarise
@@ -75,12 +76,7 @@ class Verified:
 
 def warnings(found: Verified) -> Iterator[str]:
     """What speaks against the numbers, or against using the setting."""
-    delivered, summary = found.delivered, found.summary
-    if delivered.n_drafted_off:
-        yield (
-            "the server without the exported flags drafts as well, so that nothing is compared "
-            "with the target alone; look into its environment and arguments."
-        )
+    summary = found.summary
     if summary is not None and not summary.n_drafted:
         yield "llama-server drafted nothing with the exported flags; its log may say why."
     if found.counts is not None and found.counts.differences:
@@ -102,6 +98,7 @@ def notes(found: Verified, environment: Mapping[str, str] = os.environ) -> Itera
             f"what was promised was measured with {counted(threads, 'compute thread')}, beside a "
             "screen that keeps a core; the server has its own number."
         )
+    yield from _doubts(found)
     if found.other_prompts:
         yield (
             f"{_named(found.other_prompts)}: other tokens for llama-server than when the promise "
@@ -111,15 +108,26 @@ def notes(found: Verified, environment: Mapping[str, str] = os.environ) -> Itera
         yield "none of these prompts is one that the promise was made on."
     if found.delivered.repeated:
         yield f"{_named(found.delivered.repeated)}: left out, the same text as another prompt."
-    inherited = sorted(name for name in environment if name.startswith("LLAMA_ARG_"))
+    inherited = sorted(n for n in own_environment(environment) if n.startswith("LLAMA_ARG_"))
     if inherited:
         yield f"{_named(tuple(inherited))}: set in the environment, which both servers read."
+
+
+def _doubts(found: Verified) -> Iterator[str]:
+    """What noise has added; a speedup that is nothing else is told with the verdict."""
+    for what, one in (("promised", found.promised), ("delivered", found.summary)):
+        if one is not None and not one.speedup.is_noise:
+            because = doubt(one.speedup)
+            if because is not None:
+                yield f"of the speedup that was {what}: {because}."
 
 
 def _decision(found: Verified) -> Iterator[str]:
     """Say where the server's own numbers lead to another decision than the promise."""
     summary, promise = found.summary, found.promise
     if summary is None or promise is None or summary.speedup.low is None:
+        return
+    if summary.speedup.is_noise:
         return
     wanted = judge(promise.speedup, min_gain=promise.min_gain).use_speculation
     now = judge(summary.speedup, min_gain=promise.min_gain)

@@ -31,6 +31,7 @@ class ServedPair:
                 baseline_tokens=decoded[0],
                 speculative_s=self.on.predicted_s,
                 speculative_tokens=decoded[1],
+                n_accepted=self.on.n_accepted,
             ),
             n_drafted=self.on.n_drafted,
             n_accepted=self.on.n_accepted,
@@ -53,8 +54,3 @@ class Delivered:
     def observed(self) -> tuple[Observed, ...]:
         """Of the pairs that decoded something."""
         return tuple(one for pair in self.pairs if (one := pair.observed) is not None)
-
-    @property
-    def n_drafted_off(self) -> int:
-        """By the server that should not draft."""
-        return sum(pair.off.n_drafted for pair in self.pairs)

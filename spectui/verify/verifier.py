@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from spectui.errors import BadInputError, SpectuiError
+from spectui.errors import BadInputError, HopelessError, SpectuiError
 from spectui.paths import data_dir, ensure_dir
 from spectui.prompts import Prompt
 from spectui.served import Fleet, Setup
@@ -66,6 +66,7 @@ class Verifier:
         Raises:
             BadInputError: no prompt made the servers decode anything, or the binary has no words
                 for what is asked for.
+            HopelessError: a server does not run as it was started.
             ServerError: a server failed before anything was measured.
         """
 
@@ -86,7 +87,7 @@ class Verifier:
             try:
                 self._measure(servers)
             except (KeyboardInterrupt, SpectuiError) as error:
-                if not self._pairs:
+                if not self._pairs or isinstance(error, HopelessError):
                     raise
                 ended = error
         found = Delivered(
@@ -128,6 +129,7 @@ class Verifier:
         if self._memory.holds(setup, item.tokens):
             servers.end(setup)
         done = self._send(servers.of(setup), item, self._case.n_predict)
+        servers.check(setup, done)
         self._memory.add(setup, item.tokens)
         return done
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import Spectui
+from tests.support.cli import Run, Spectui
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
 PROMPTS = [
@@ -46,3 +46,9 @@ def spectui(
 def pair(tiny: TinyPath) -> list[object]:
     """Options of a run on tiny models that takes a second."""
     return ["-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT), "-c", 256, "-t", 1, "-n", 12]
+
+
+@pytest.fixture
+def run(spectui: Spectui, pair: list[object], prompts: Path) -> Run:
+    """Commands on that pair and these prompts."""
+    return Run(spectui, [*pair, "--prompts", prompts])

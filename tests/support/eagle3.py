@@ -2,19 +2,17 @@
 
 from pathlib import Path
 
-import gguf
-
-from tests.support.models import (
+from tests.support.layers import (
+    FEED_FORWARD,
     HEAD_DIM,
-    N_CTX_TRAIN,
     N_EMBD,
-    N_FF,
-    N_HEADS,
     N_HEADS_KV,
-    Tiny,
-    vocabulary,
-    write_weights,
+    Shapes,
+    attention,
+    begin,
+    of_layers,
 )
+from tests.support.models import Tiny, vocabulary, write_weights
 
 _READ_LAYERS = (0, 1, 1)
 """Of the target, whose inputs it reads: llama.cpp asks for three."""
@@ -22,13 +20,7 @@ _READ_LAYERS = (0, 1, 1)
 
 def write_eagle3(recipe: Tiny, path: Path) -> None:
     """Write it for the target of the same recipe."""
-    writer = gguf.GGUFWriter(path, "eagle3")
-    writer.add_name("Tiny EAGLE-3")
-    writer.add_block_count(1)
-    writer.add_context_length(N_CTX_TRAIN)
-    writer.add_embedding_length(N_EMBD)
-    writer.add_feed_forward_length(N_FF)
-    writer.add_head_count(N_HEADS)
+    writer = begin("eagle3", path, name="Tiny EAGLE-3", n_layers=1)
     writer.add_head_count_kv(N_HEADS_KV)
     writer.add_rope_dimension_count(HEAD_DIM)
     writer.add_layer_norm_rms_eps(1e-5)
@@ -38,18 +30,13 @@ def write_eagle3(recipe: Tiny, path: Path) -> None:
     block = {
         "attn_norm": (N_EMBD,),
         "attn_norm_2": (N_EMBD,),
-        "attn_q": (N_HEADS * HEAD_DIM, 2 * N_EMBD),
-        "attn_k": (N_HEADS_KV * HEAD_DIM, 2 * N_EMBD),
-        "attn_v": (N_HEADS_KV * HEAD_DIM, 2 * N_EMBD),
-        "attn_output": (N_EMBD, N_HEADS * HEAD_DIM),
+        **attention(n_embd=2 * N_EMBD),
         "ffn_norm": (N_EMBD,),
-        "ffn_gate": (N_FF, N_EMBD),
-        "ffn_up": (N_FF, N_EMBD),
-        "ffn_down": (N_EMBD, N_FF),
+        **FEED_FORWARD,
     }
-    shapes: dict[str, tuple[int, ...]] = {
+    shapes: Shapes = {
         "fc.weight": (N_EMBD, len(_READ_LAYERS) * N_EMBD),
         "output_norm.weight": (N_EMBD,),
-        **{f"blk.0.{name}.weight": shape for name, shape in block.items()},
+        **of_layers(block),
     }
     write_weights(writer, recipe, shapes)

@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from spectui.demo.source import smollm2_path
@@ -23,6 +25,15 @@ def llama_server_binary() -> Path:
         pytest.skip("llama-server is not built yet: run `python tools/build_llama_server.py`")
     assert found.returncode == 0, found.stderr
     return Path(found.stdout.strip())
+
+
+@pytest.fixture
+def no_process_is_left() -> Iterator[None]:
+    """Check that a test ends all that it has started."""
+    before = psutil.Process().children(recursive=True)
+    yield
+    left = psutil.Process().children(recursive=True)
+    assert [process for process in left if process not in before] == []
 
 
 @pytest.fixture(scope="session")

@@ -9,15 +9,20 @@ import gguf
 import numpy as np
 import numpy.typing as npt
 
+from tests.support.layers import (
+    FEED_FORWARD,
+    HEAD_DIM,
+    N_EMBD,
+    N_HEADS_KV,
+    N_LAYERS,
+    Shapes,
+    attention,
+    begin,
+    of_layers,
+)
+
 Weights = npt.NDArray[np.float32]
 
-N_LAYERS = 2
-N_EMBD = 64
-N_FF = 96
-N_HEADS = 2
-N_HEADS_KV = 1
-HEAD_DIM = 32  # quantised KV caches come in blocks of 32
-N_CTX_TRAIN = 32_768
 TIED_SCALE = 0.1
 """Of embeddings that are the output matrix, too: if they were any larger, what they add up to
 would always be most like the last token, and the model would say that for ever."""
@@ -84,13 +89,7 @@ def vocabulary(recipe: Tiny) -> list[str]:
 
 
 def write_tiny(recipe: Tiny, path: Path) -> None:
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_name(f"Tiny {recipe.seed}")
-    writer.add_block_count(N_LAYERS)
-    writer.add_context_length(N_CTX_TRAIN)
-    writer.add_embedding_length(N_EMBD)
-    writer.add_feed_forward_length(N_FF)
-    writer.add_head_count(N_HEADS)
+    writer = begin("llama", path, name=f"Tiny {recipe.seed}", n_layers=N_LAYERS)
     writer.add_head_count_kv(N_HEADS_KV)
     writer.add_rope_dimension_count(HEAD_DIM)
     writer.add_layer_norm_rms_eps(1e-5)
@@ -154,28 +153,21 @@ def add_tokenizer(writer: gguf.GGUFWriter, recipe: Tiny) -> None:
         writer.add_chat_template(recipe.chat_template)
 
 
-def _shapes(recipe: Tiny) -> dict[str, tuple[int, ...]]:
+def _shapes(recipe: Tiny) -> Shapes:
     """Shapes of all tensors, rows first."""
-    shapes: dict[str, tuple[int, ...]] = {"output_norm.weight": (N_EMBD,)}
-    for layer in range(N_LAYERS):
-        block = {
-            "attn_norm": (N_EMBD,),
-            "attn_q": (N_HEADS * HEAD_DIM, N_EMBD),
-            "attn_k": (N_HEADS_KV * HEAD_DIM, N_EMBD),
-            "attn_v": (N_HEADS_KV * HEAD_DIM, N_EMBD),
-            "attn_output": (N_EMBD, N_HEADS * HEAD_DIM),
-            "ffn_norm": (N_EMBD,),
-            **_feed_forward(recipe.n_experts),
-        }
-        shapes |= {f"blk.{layer}.{name}.weight": shape for name, shape in block.items()}
-    return shapes
+    block = {
+        "attn_norm": (N_EMBD,),
+        **attention(),
+        "ffn_norm": (N_EMBD,),
+        **_feed_forward(recipe.n_experts),
+    }
+    return {"output_norm.weight": (N_EMBD,), **of_layers(*[block] * N_LAYERS)}
 
 
-def _feed_forward(n_experts: int) -> dict[str, tuple[int, ...]]:
-    parts = {"ffn_gate": (N_FF, N_EMBD), "ffn_up": (N_FF, N_EMBD), "ffn_down": (N_EMBD, N_FF)}
+def _feed_forward(n_experts: int) -> Shapes:
     if not n_experts:
-        return dict(parts)
-    experts = {f"{name}_exps": (n_experts, *shape) for name, shape in parts.items()}
+        return FEED_FORWARD
+    experts = {f"{name}_exps": (n_experts, *shape) for name, shape in FEED_FORWARD.items()}
     return {"ffn_gate_inp": (n_experts, N_EMBD), **experts}
 
 

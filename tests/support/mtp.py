@@ -12,22 +12,19 @@ from pathlib import Path
 import gguf
 import numpy as np
 
-from tests.support.models import (
+from tests.support.layers import (
+    FEED_FORWARD,
     HEAD_DIM,
-    N_CTX_TRAIN,
     N_EMBD,
     N_FF,
     N_HEADS,
     N_HEADS_KV,
-    Tiny,
-    Weights,
-    add_tokenizer,
-    vocabulary,
-    weights_of,
-    write_file,
+    Shapes,
+    attention,
+    begin,
 )
+from tests.support.models import Tiny, Weights, add_tokenizer, vocabulary, weights_of, write_file
 
-Shapes = dict[str, tuple[int, ...]]
 WriteMtp = Callable[..., None]
 
 _N_TRUNK = 2
@@ -56,12 +53,12 @@ def write_qwen35(recipe: Tiny, path: Path, *, n_mtp: int = 1, echoes: bool = Fal
     writer.add_ssm_group_count(1)
     gated = {
         **_NORMS,
-        **_attention(2 * N_HEADS),
+        **attention(n_queries=2 * N_HEADS),
         "attn_q_norm": (HEAD_DIM,),
         "attn_k_norm": (HEAD_DIM,),
     }
-    blocks = [{**_NORMS, **_RECURRENT, **_DENSE}, {**gated, **_DENSE}]
-    mtp = {**gated, **_DENSE, **_MTP}
+    blocks = [{**_NORMS, **_RECURRENT, **FEED_FORWARD}, {**gated, **FEED_FORWARD}]
+    mtp = {**gated, **FEED_FORWARD, **_MTP}
     _finish(writer, recipe, [*blocks, *([mtp] * n_mtp)], echoes=echoes)
 
 
@@ -74,8 +71,8 @@ def write_glm4moe(recipe: Tiny, path: Path, *, echoes: bool = False) -> None:
     writer.add_expert_shared_count(1)
     writer.add_expert_feed_forward_length(N_FF)
     writer.add_expert_weights_scale(1.0)
-    block = {**_NORMS, **_attention(N_HEADS), **_DENSE}
-    mtp = {**_NORMS, **_attention(N_HEADS), **_EXPERTS, **_MTP}
+    block = {**_NORMS, **attention(), **FEED_FORWARD}
+    mtp = {**_NORMS, **attention(), **_EXPERTS, **_MTP}
     _finish(writer, recipe, [*([block] * _N_TRUNK), mtp], echoes=echoes)
 
 
@@ -90,7 +87,7 @@ def write_mimo2(recipe: Tiny, path: Path, *, n_mtp: int = 3, echoes: bool = Fals
         **norms,
         "attn_qkv": ((N_HEADS + 2 * N_HEADS_KV) * HEAD_DIM, N_EMBD),
         "attn_output": (N_EMBD, N_HEADS * HEAD_DIM),
-        **_DENSE,
+        **FEED_FORWARD,
     }
     _finish(writer, recipe, [block] * _N_TRUNK + [{**block, **_MTP}] * n_mtp, echoes=echoes)
 
@@ -115,16 +112,11 @@ _RECURRENT: Shapes = {
     "ssm_norm": (_STATE,),
     "ssm_out": (N_EMBD, _STATE * _N_STATES),
 }
-_DENSE: Shapes = {
-    "ffn_gate": (N_FF, N_EMBD),
-    "ffn_up": (N_FF, N_EMBD),
-    "ffn_down": (N_EMBD, N_FF),
-}
 _EXPERTS: Shapes = {
     "ffn_gate_inp": (2, N_EMBD),
     "exp_probs_b.bias": (2,),
-    **{f"{name}_exps": (2, *shape) for name, shape in _DENSE.items()},
-    **{f"{name}_shexp": shape for name, shape in _DENSE.items()},
+    **{f"{name}_exps": (2, *shape) for name, shape in FEED_FORWARD.items()},
+    **{f"{name}_shexp": shape for name, shape in FEED_FORWARD.items()},
 }
 _MTP: Shapes = {
     "nextn.eh_proj": (N_EMBD, 2 * N_EMBD),
@@ -133,23 +125,9 @@ _MTP: Shapes = {
 }
 
 
-def _attention(n_queries: int) -> Shapes:
-    return {
-        "attn_q": (n_queries * HEAD_DIM, N_EMBD),
-        "attn_k": (N_HEADS_KV * HEAD_DIM, N_EMBD),
-        "attn_v": (N_HEADS_KV * HEAD_DIM, N_EMBD),
-        "attn_output": (N_EMBD, N_HEADS * HEAD_DIM),
-    }
-
-
 def _begin(arch: str, path: Path, n_mtp: int) -> gguf.GGUFWriter:
-    writer = gguf.GGUFWriter(path, arch)
-    writer.add_block_count(_N_TRUNK + n_mtp)
+    writer = begin(arch, path, n_layers=_N_TRUNK + n_mtp)
     writer.add_nextn_predict_layers(n_mtp)
-    writer.add_context_length(N_CTX_TRAIN)
-    writer.add_embedding_length(N_EMBD)
-    writer.add_feed_forward_length(N_FF)
-    writer.add_head_count(N_HEADS)
     writer.add_head_count_kv(N_HEADS_KV)
     writer.add_key_length(HEAD_DIM)
     writer.add_value_length(HEAD_DIM)

@@ -9,6 +9,11 @@ from tests.support.binaries import CURRENT, write_script
 OFF_MS, ON_MS = 10.0, 8.0
 """Per decoded token: speculation is worth 25 %."""
 N_DRAFTED, N_ACCEPTED = 10, 7
+MISSTARTED = {
+    "drafts always": "the llama-server without speculation drafts as well",
+    "drafts longer": "so that another setting is measured",
+}
+"""Manners of a server that does not run as it was started, and what is said of it."""
 LAST_WORDS = "llama_decode: the card fell off the bus"
 
 _PROGRAM = """#!{python} -S
@@ -46,7 +51,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def do_GET(self):
-        self.answer({{"status": "ok"}})
+        if self.path == "/slots" and manner == "speculates always":
+            self.answer([{{"id": 0, "speculative": True}}])
+        elif self.path == "/props" and manner == "is swapped":
+            self.answer({{"media_marker": str(n_answers > {n_good})}})
+        else:
+            self.answer({{"status": "ok"}})
 
     def do_POST(self):
         global n_answers
@@ -85,7 +95,9 @@ def completion(n_predict):
     timings = {{"predicted_n": n, "predicted_ms": ({on_ms} if is_on else {off_ms}) * (n - 1)}}
     timings["prompt_ms"] = 1.0
     if is_on and manner != "drafts nothing" or manner == "drafts always":
-        timings |= {{"draft_n": {n_drafted}, "draft_n_accepted": {n_accepted}}}
+        n_accepted = min({n_accepted}, max(2 * n // 3 - 1, 0))
+        n_drafted = 400 if manner == "drafts longer" else {n_drafted} * n_accepted // {n_accepted}
+        timings |= {{"draft_n": n_drafted, "draft_n_accepted": n_accepted}} if n_drafted else {{}}
     tokens = list(range(n))
     return {{"content": "x", "tokens": tokens, "stop_type": "limit", "timings": timings}}
 

@@ -67,7 +67,7 @@ class ScriptedMeasurer:
         speed = OFF_TOKENS_PER_S * self._machine()
         if speculation is None:
             return result(speed)
-        return result(speed * self.speedup(speculation) * _spread(item), drafted=8)
+        return result(speed * self.speedup(speculation) * _spread(item), drafted=48)
 
     def block(
         self, item: WorkItem, settings: Sequence[SpeculationConfig | None], _turn: int

@@ -27,7 +27,11 @@ def header_with(kind: str, machine: Machine, *, llama_cpp_python: str, llama_cpp
 
 
 def model_with(info: ModelInfo, *, rollback: Rollback, n_ctx: int) -> Json:
-    """A model, loaded or planned."""
+    """A model, loaded or planned.
+
+    ``size_bytes`` is that of its tensors, whoever measures: what ``llama_model_size`` says of a
+    model that is loaded, which a llama-server tells as well, and what the headers of the files say.
+    """
     return {
         "path": str(info.path),
         "arch": info.arch,

@@ -129,3 +129,26 @@ def _times(times: RoundTimes) -> Json:
         "rollback": times.rollback_s,
         "other": times.other_s,
     }
+
+
+_COUNTS = ("n_drafted", "n_accepted", "n_rounds")
+_RATIOS = ("acceptance_rate", "mean_accepted_length", "accepted_per_position", "alpha")
+
+
+def without_counts(document: Json, reason: str) -> Json:
+    """A ``bench`` of a server that does not tell what it drafted; ``reason`` says so."""
+    ratios = [name for name in _RATIOS if name in document["speculative"]]
+    bound = _unknown(("speedup_at_most",), reason) | {"speedup_is_noise": False}
+    return {
+        **document,
+        "speculative": {**document["speculative"], **_unknown((*_COUNTS, *ratios), reason)},
+        **(bound if "speedup_at_most" in document else {}),
+        "prompts": [{**one, **_unknown(_COUNTS, reason)} for one in document["prompts"]],
+    }
+
+
+def _unknown(names: Sequence[str], reason: str) -> Json:
+    fields: Json = {}
+    for name in names:
+        fields |= or_reason(name, None, reason)
+    return fields

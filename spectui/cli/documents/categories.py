@@ -7,7 +7,7 @@ from spectui.cli.documents.common import NOTHING_DRAFTED, arm_document
 from spectui.speculative.counters import Counters
 from spectui.tune.categories import CategoryResult, Profiles
 from spectui.tune.measurement import Pair, throughput
-from spectui.tune.search import TuneResult
+from spectui.tune.result import TuneResult
 
 _NOT_TRIED = "no trial measured a prompt of it"
 _NOT_CONFIRMED = "no prompt of it was confirmed"

@@ -95,10 +95,15 @@ def arm_document(arm: Arm) -> Json:
 
 
 def speedup_of(speedup: Speedup) -> Json:
-    """A speedup with its interval."""
+    """A speedup with its interval, and what the accepted tokens can give at most."""
     interval = None if speedup.low is None else [speedup.low, speedup.high]
     reason = speedup.interval_reason or "the interval is not known"
-    return {"speedup": speedup.estimate, **or_reason("speedup_ci95", interval, reason)}
+    return {
+        "speedup": speedup.estimate,
+        **or_reason("speedup_ci95", interval, reason),
+        **or_reason("speedup_at_most", speedup.ceiling, "it is not known what was accepted"),
+        "speedup_is_noise": speedup.is_noise,
+    }
 
 
 def lossless(check: LosslessCheck | None) -> Json:
@@ -116,6 +121,7 @@ def lossless(check: LosslessCheck | None) -> Json:
             "position": divergence.position,
             **or_reason("margin", divergence.margin, UNTOLD),
             **or_reason("noise", divergence.noise, UNTOLD),
+            "n_prompts": check.n_different,
         },
     }
 

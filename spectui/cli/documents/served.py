@@ -8,7 +8,7 @@ from spectui.server.binary import ServerBinary
 from spectui.server.help_text import Version
 
 _UNTOLD = "the binary does not tell"
-_UNREAD = "spectui's llama.cpp cannot read the file's header"
+UNREAD = "spectui's llama.cpp cannot read the file's header"
 NOT_LOADED = "llama-server has loaded it, which does not tell"
 
 ENGINE: Json = {"backend": "engine"}
@@ -41,13 +41,13 @@ def version_fields(version: Version | None) -> Json:
 
 
 def served_model(model: ServedModel, n_ctx: int) -> Json:
-    """A model, as far as it is known without loading it."""
+    """A model, as far as it is known without loading it; sizes as in ``base.model_with``."""
     return {
         "path": str(model.path),
-        **or_reason("arch", model.arch, _UNREAD),
-        **or_reason("name", model.name, _UNREAD),
+        **or_reason("arch", model.arch, UNREAD),
+        **or_reason("name", model.name, UNREAD),
         **or_reason("n_params", None, NOT_LOADED),
-        "size_bytes": model.size_bytes,
+        **or_reason("size_bytes", model.size_bytes, UNREAD),
         "override_kv": [one.text for one in model.options.override_kv],
         **or_reason("rollback", None, NOT_LOADED),
         "n_ctx": n_ctx,

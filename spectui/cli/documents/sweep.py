@@ -2,9 +2,12 @@
 
 ``spectui.sweep/1`` has, beside what every document starts with, ``name``, ``grid``, ``backend``,
 ``target``, ``drafts``, the number of prompts, ``interrupted``, ``n_cells_left``, ``left_out`` (what
-of the grid cannot be, a sentence each), and ``cells``: for each its ``name``, ``config``,
-``state``, sums, ``speedup`` with its interval, what that says ``against_off``, and ``runs``, a row
-per prompt and repeat. ``best_per_drafter`` and ``best_per_category`` name cells by their index.
+of the grid cannot be, a sentence each), ``notes`` (what of the command of ``--from`` is not
+measured), and ``cells``: for each its ``name``, ``config``, ``state``, sums, ``speedup`` with its
+interval, what that says ``against_off``, and ``runs``, a row per prompt and repeat. ``size_bytes``
+of a model is that of its tensors, as wherever something is measured, and ``file_bytes`` that of its
+files, by which a sweep is found again.
+``best_per_drafter`` and ``best_per_category`` name cells by their index.
 ``flattening`` holds speedup by ``draft_max``, and from where on longer drafts add less than 2 %.
 
 ``spectui.sweep-plan/1`` (``--dry-run``) and ``spectui.sweep-grids/1`` (``--list``) say what would
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING
 from spectui import __version__
 from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.documents.common import NOTHING_DRAFTED, arm_document, header, speedup_of
+from spectui.cli.documents.served import UNREAD
 from spectui.sweep.axes import Axes
 from spectui.sweep.cells import Cell, Place, Task
 from spectui.sweep.flattening import Flattening, flattenings
@@ -50,12 +54,16 @@ def sweep_document(result: "SweepResult", *, interrupted: bool) -> Json:
         "name": result.name,
         "grid": {"name": result.grid.name or None, "source": result.grid.source or None},
         **result.backend,
-        "target": result.spec["target"],
-        "drafts": result.spec["drafts"],
+        "target": _model(result.spec["target"], result.weights_bytes[None]),
+        "drafts": {
+            name: _model(spec, result.weights_bytes[name])
+            for name, spec in result.spec["drafts"].items()
+        },
         "n_prompts": result.n_prompts,
         "interrupted": interrupted,
         "n_cells_left": result.n_left,
         "left_out": list(result.left_out),
+        "notes": list(result.notes),
         "cells": [_cell(one, records[one.cell]) for one in result.summaries],
         "best_per_drafter": [
             {"drafter": drafter, "cell": places[one.cell], "name": one.named.name}
@@ -66,6 +74,17 @@ def sweep_document(result: "SweepResult", *, interrupted: bool) -> Json:
             for one in best_per_category(result.summaries)
         ],
         "flattening": [_flattening(one) for one in flattenings(result.summaries)],
+    }
+
+
+def _model(spec: Json, weights_bytes: int | None) -> Json:
+    """A model of the sweep, which knows it by its files' size."""
+    others = {key: value for key, value in spec.items() if key not in {"file", "size_bytes"}}
+    return {
+        "file": spec["file"],
+        **or_reason("size_bytes", weights_bytes, UNREAD),
+        "file_bytes": spec["size_bytes"],
+        **others,
     }
 
 

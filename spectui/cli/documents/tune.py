@@ -29,7 +29,7 @@ from spectui.tune.measurement import throughput
 from spectui.tune.pace import Spent
 from spectui.tune.placements import Placements
 from spectui.tune.race import Standing
-from spectui.tune.search import TuneResult
+from spectui.tune.result import TuneResult
 from spectui.tune.trials import TrialRecord, speedup_estimate
 from spectui.tune.workload import Workload
 

@@ -1,30 +1,43 @@
 """Progress as plain lines, for logs and pipes."""
 
+import time
+from collections.abc import Callable
+
 from rich.console import Console
 
 from spectui.cli.progress import words
 from spectui.cli.progress.base import Silent
 from spectui.demo import DemoProgress
+from spectui.engine.events import Event, LoadProgress
 from spectui.presets.plan import PullEvent, PullProgress, Step
 from spectui.tune.events import (
     ConfirmationStarted,
     ForecastMade,
+    PromptMeasured,
     SearchDecided,
     StudyResumed,
     TraceProgress,
     TrialFinished,
+    TrialStarted,
     TuneEvent,
 )
 from spectui.tune.measurement import Pair
 from spectui.tune.trials import TrialRecord
 
+_SILENT_S = 15.0
+"""After so long without a line, the next small step is told as well."""
+
 
 class Lines(Silent):
-    """Plain lines, for logs and pipes."""
+    """Plain lines, for logs and pipes: one for each thing that is done, more where that is slow."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         """Write to ``console``."""
         self._console = console
+        self._clock = clock
+        self._said_s = clock()
+        self._task = ""
+        """What prompts are measured for."""
         self._records: list[TrialRecord] = []
         self._building: str | None = None
         self._pulled: tuple[str, Step, int] | None = None
@@ -46,9 +59,18 @@ class Lines(Silent):
             self._pulled = told
         self.say(words.pulling(event))
 
+    def on_engine(self, event: Event) -> None:
+        """How far a load is, where it takes long."""
+        if isinstance(event, LoadProgress):
+            self._murmur(f"loading the {event.role} {event.path.name}: {event.fraction:.0%}")
+
     def on_tune(self, event: TuneEvent) -> None:
-        """One line per trial."""
+        """One line per trial, and what it has done so far where it takes long."""
         match event:
+            case TrialStarted():
+                self._task = f"trial {event.number}"
+                if event.arm.is_off:
+                    self.say(words.measuring_off(event))
             case StudyResumed(records=records):
                 self._records.extend(records)
                 self.say(words.resumed(event))
@@ -62,7 +84,18 @@ class Lines(Silent):
             case SearchDecided():
                 self.say(words.decided(event))
             case ConfirmationStarted():
+                self._task = "confirming"
                 self.say(words.confirming(event))
+            case _:
+                self._on_small_step(event)
+
+    def _on_small_step(self, event: TuneEvent) -> None:
+        match event:
+            case PromptMeasured(prompt_id=prompt, result=result):
+                rate = words.rate(result.tokens_per_s)
+                self._murmur(f"{prompt}: {rate} tokens/s ({self._task})")
+            case TraceProgress(step=step) if step is not None:
+                self._murmur(words.traced(step))
             case _:
                 pass
 
@@ -81,4 +114,9 @@ class Lines(Silent):
 
     def say(self, text: str) -> None:
         """One line."""
+        self._said_s = self._clock()
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _murmur(self, text: str) -> None:
+        if self._clock() - self._said_s >= _SILENT_S:
+            self.say(text)

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from spectui.models.sizes import bytes_text, counted
 from spectui.presets.plan import PullEvent, PullPaused, PullProgress
 from spectui.replay.costs import Costs
-from spectui.tune.events import ConfirmationStarted, SearchDecided, StudyResumed
+from spectui.tune.events import ConfirmationStarted, SearchDecided, StudyResumed, TrialStarted
 from spectui.tune.forecast import Forecast
+from spectui.tune.gains import factor
 from spectui.tune.tracing import (
     CostsMeasured,
     DraftRecorded,
@@ -52,6 +53,11 @@ def forecast(forecasts: tuple[Forecast, ...]) -> str:
 def resumed(event: StudyResumed) -> str:
     """Tell of trials that were taken up."""
     return f"resuming a study with {counted(n_measured(event.records), 'trial')}"
+
+
+def measuring_off(event: TrialStarted) -> str:
+    """Tell of the trial that all others are compared with."""
+    return f"measuring the target alone on {counted(event.n_prompts, 'prompt')}"
 
 
 def decided(event: SearchDecided) -> str:
@@ -107,7 +113,7 @@ def rate(value: float | None) -> str:
 
 def times(value: float | None) -> str:
     """Write a speedup."""
-    return "–" if value is None else f"{value:.2f}×"
+    return "–" if value is None else f"{factor(value)}×"
 
 
 def percent(value: float | None) -> str:

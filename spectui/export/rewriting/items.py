@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from spectui.config import MODEL_KIND, MTP_KIND, SERVER_KINDS
+from spectui.export.entry import INI
 from spectui.export.rewriting.edits import Edit
 from spectui.export.rewriting.known import Known
 from spectui.export.rewriting.reader import NEW
@@ -17,6 +18,8 @@ _DRAFTS = ("model-draft", "spec-draft-hf", "fim-qwen-7b-spec", "fim-qwen-14b-spe
 _NO_KIND = "none"
 BY_LAYERS = frozenset({MTP_KIND, "mtp"})
 """Kinds that draft with layers of the target's own."""
+BY_SWITCH = "multi-token-prediction"
+"""Name of ik_llama.cpp's switch for them."""
 _OLD_NAMES = frozenset(
     {"--draft", "--draft-n", "--draft-max", "--draft-min", "--draft-n-min", "--no-mmap", "--mlock"}
     | {"-cd", "--ctx-size-draft", "--spec-replace", "LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_DRAFT_MIN"}
@@ -56,9 +59,12 @@ class Command:
     prelude: tuple[str, ...] = ("llama-server",)
     items: tuple[Item, ...] = ()
     is_old: bool = False
-    """Its author wrote it for builds before spring 2026, as its names told from the start."""
+    """Its author had the defaults of builds before spring 2026, as its names told from the start:
+    those that were taken away, or ik_llama.cpp's."""
     is_contained: bool = False
     """It was started in a container, and stands here without it."""
+    is_section: bool = False
+    """It is of a models preset file, whose router may know the model by the section's name."""
     known: Known = field(default_factory=Known)
     """What its files say."""
 
@@ -81,6 +87,7 @@ class Command:
             items=items,
             is_old=_is_old(items),
             is_contained=source.is_contained,
+            is_section=any(entry.format == INI for entry in source.entries),
         )
 
     @property
@@ -136,11 +143,11 @@ class Command:
     def kinds(self) -> tuple[str, ...]:
         """Everything that ``--spec-type`` names, however often it is given; without ``none``."""
         named: list[str] = []
-        for _at, item in self.all("spec-type", "spec-default", "multi-token-prediction"):
+        for _at, item in self.all("spec-type", "spec-default", BY_SWITCH):
             if item.name == "spec-type":
                 kinds = item.value.partition(":")[0].split(",")
                 named += [] if _NO_KIND in kinds else kinds
-            elif not item.given.flag.startswith(("-no-", "--no-")):
+            elif not is_negation(item):
                 named.append("ngram-mod" if item.name == "spec-default" else MTP_KIND)
         return tuple(dict.fromkeys(named))
 
@@ -154,12 +161,26 @@ class Command:
         return self.has_draft and (is_asked or not self.has("spec-type", "spec-default"))
 
 
+def is_negation(item: Item) -> bool:
+    """Whether it switches something off."""
+    return item.given.flag.startswith(("-no-", "--no-"))
+
+
 def _is_old(items: Sequence[Item]) -> bool:
     """Whether there are names that were taken away, and none that came later."""
+    if any(_is_of_ik(item) for item in items):
+        return True
     shown = {canonical(item.shown) for item in items}
     kinds = {kind for item in items if item.name == "spec-type" for kind in item.value.split(",")}
     is_new = kinds & _NEW_KINDS or any(NEW.match(name) for name in shown)
     return bool(shown & _OLD_NAMES) and not is_new
+
+
+def _is_of_ik(item: Item) -> bool:
+    """Whether it drafts in ik_llama.cpp's form, whose defaults never changed."""
+    if item.name == "spec-type":
+        return ":" in item.value
+    return item.name == BY_SWITCH and not is_negation(item)
 
 
 def _items(words: Sequence[str]) -> list[Item]:

@@ -1,9 +1,12 @@
 """How long drafts are where a command leaves it to its server, whose defaults changed."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
+from spectui.errors import BadInputError
 from spectui.export.rewriting.items import Command
 from spectui.export.rewriting.reader import Reader, is_new
+from spectui.export.stages import drafting
 
 OLD_LENGTHS: Mapping[str, str] = {"draft-max": "16", "draft-p-min": "0.75"}
 """Until spring 2026, and in ik_llama.cpp."""
@@ -17,11 +20,20 @@ def assumed_lengths(command: Command, reader: Reader) -> dict[str, str]:
     """
     if not command.drafts_with_model:
         return {}
-    is_ik = any(":" in item.value for _at, item in command.all("spec-type"))
-    is_of_before = command.is_old or not reader.is_current
-    is_old = is_ik or (is_of_before and not _has_new_names(command))
+    is_old = command.is_old or (not reader.is_current and not _has_new_names(command))
     lengths = OLD_LENGTHS if is_old else NEW_LENGTHS
-    return {name: value for name, value in lengths.items() if not command.has(name)}
+    given = _behind_kinds(command)
+    return {n: value for n, value in lengths.items() if not command.has(n) and n not in given}
+
+
+def _behind_kinds(command: Command) -> frozenset[str]:
+    """What stands behind ``--spec-type``, in ik_llama.cpp's form."""
+    found: set[str] = set()
+    for _at, item in command.all("spec-type"):
+        # What cannot be read says nothing of lengths.
+        with suppress(BadInputError):
+            found |= drafting(item.value).keys()
+    return frozenset(found)
 
 
 def old_lengths(command: Command) -> dict[str, str]:

@@ -12,7 +12,10 @@ NEW = re.compile(
     r"|--(load-mode|lazy-mode|n-cpu-ffn)$|-(lm|lzm|ncffn)$|LLAMA_ARG_(SPEC_|LOAD_MODE)"
 )
 """Flags and variables that came with the names of spring 2026."""
-_GONE_IN_IK = re.compile(r"--(draft(-n|-max|-min|-n-min|-p-min)?|spec-ngram-.+)$|-ps$|--p-split$")
+_GONE_IN_IK = re.compile(
+    r"--(draft(-n|-max|-min|-n-min|-p-min)?|spec-(ngram-.+|stage)|suffix-(pattern-len|max-depth|corpus)"
+    r"|(no-)?multi-token-prediction)$|-(no-)?mtp$"
+)
 """What ik_llama.cpp refuses, and says to write behind ``--spec-type``."""
 _NAMES = {
     Dialect.LLAMA_CPP: "llama-server",

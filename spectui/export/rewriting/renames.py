@@ -1,10 +1,11 @@
 """What to write instead of a flag that the reader does not take."""
 
-from spectui.config import MODEL_KIND
 from spectui.export.dialects import Dialect
-from spectui.export.old_ngrams import own_option
+from spectui.export.old_ngrams import own_options
 from spectui.export.rewriting.edits import Edit
-from spectui.export.rewriting.items import Command, Item
+from spectui.export.rewriting.ik_stages import in_stages, is_of_stage
+from spectui.export.rewriting.items import Command, Item, is_negation
+from spectui.export.rewriting.misspelled import meant_by
 from spectui.export.rewriting.reader import Reader
 from spectui.export.server_options import canonical
 
@@ -16,8 +17,6 @@ _MODES = {
     "dio": ("--direct-io",),
 }
 """What ``--load-mode`` was in separate switches."""
-STAGE_KEYS = {"draft-max": "n_max", "draft-min": "n_min", "draft-p-min": "p_min"}
-_MODEL_KINDS = ("draft", MODEL_KIND)
 _LOADING = ("no-mmap", "mmap", "mlock")
 """Switches that ``--load-mode`` took the place of together."""
 
@@ -29,14 +28,14 @@ def instead_of(item: Item, command: Command, reader: Reader) -> tuple[str, ...] 
     if other is not None:
         return (other, *item.given.values)
     if item.given.server is None and item.given.option is None:
-        return None
+        return meant_by(item.given)
     match reader.dialect:
         case Dialect.LLAMA_CPP:
             return _current(item, command)
         case Dialect.LEGACY:
             return _modes(item, reader)
         case Dialect.IK:
-            return _stage(item, command) if item.name in STAGE_KEYS else _modes(item, reader)
+            return () if is_of_stage(item) else _modes(item, reader)
 
 
 def together(item: Item, command: Command, reader: Reader) -> tuple[Edit, ...]:
@@ -44,10 +43,8 @@ def together(item: Item, command: Command, reader: Reader) -> tuple[Edit, ...]:
     if reader.is_current and item.name in _LOADING and command.has("mlock"):
         places = list(command.all(*_LOADING))
         return tuple(Edit(at=at, words=_load_mode(one, command)) for at, one in places)
-    if reader.dialect is Dialect.IK and item.name in STAGE_KEYS:
-        stage = _model_stage(command)
-        places = [*command.all(*STAGE_KEYS), *([] if stage is None else [stage])]
-        return tuple(Edit(at=at, words=_stage(one, command)) for at, one in places)
+    if reader.dialect is Dialect.IK and is_of_stage(item):
+        return in_stages(command)
     return ()
 
 
@@ -63,33 +60,36 @@ def _other_spelling(item: Item, reader: Reader) -> str | None:
 
 def _current(item: Item, command: Command) -> tuple[str, ...]:
     """In llama.cpp's words since spring 2026."""
-    values = item.given.values
     match item.name:
         case "draft-max" | "draft-min":
-            flags = _length_flags(item.name, command)
+            return _length(item, command)
         case "spec-ngram-size-n" | "spec-ngram-size-m" | "spec-ngram-min-hits":
-            flags = _own_flags(item.name, command)
+            return own_words(item, command)
         case "no-mmap" | "mmap" | "mlock" | "direct-io":
             return _load_mode(item, command)
         case "no-flash-attn":
             return ("-fa", "off")
-        case "multi-token-prediction" if not item.given.flag.startswith(("-no-", "--no-")):
+        case "multi-token-prediction" if not is_negation(item):
             return ("--spec-type", "draft-mtp")
         case _:
             return ()
-    return tuple(word for flag in flags for word in (flag, *values))
 
 
-def _length_flags(name: str, command: Command) -> list[str]:
-    """Lengths are those of the drafter that is used; of a model, if there is none."""
+def _length(item: Item, command: Command) -> tuple[str, ...]:
+    """Lengths are those of the drafter that is used; of a model, if there is one or no other."""
     is_ngrams = any(kind.startswith("ngram-") for kind in command.kinds)
-    of_model = [f"--spec-draft-{_LENGTHS[name]}"] * (command.drafts_with_model or not is_ngrams)
-    return [*of_model, *_own_flags(name, command)]
+    if command.drafts_with_model or not is_ngrams:
+        return (f"--spec-draft-{_LENGTHS[item.name]}", *item.given.values)
+    return own_words(item, command)
 
 
-def _own_flags(name: str, command: Command) -> list[str]:
-    own = (own_option(kind, name) for kind in command.kinds)
-    return [f"--{option}" for option in own if option is not None]
+def own_words(item: Item, command: Command) -> tuple[str, ...]:
+    """What every n-gram drafter of the command has in the place of an option that they shared."""
+    found: dict[str, tuple[str, ...]] = {}
+    for kind in command.kinds:
+        own = own_options(kind, item.name, item.given.values, command.value)
+        found |= {name: values for name, values in own.items() if not command.has(name)}
+    return tuple(word for name, values in found.items() for word in (f"--{name}", *values))
 
 
 def _load_mode(item: Item, command: Command) -> tuple[str, ...]:
@@ -107,28 +107,3 @@ def _load_mode(item: Item, command: Command) -> tuple[str, ...]:
 def _modes(item: Item, reader: Reader) -> tuple[str, ...]:
     switches = _MODES.get(item.value, ()) if item.name == "load-mode" else ()
     return tuple(switch for switch in switches if reader.takes(switch))
-
-
-def _stage(item: Item, command: Command) -> tuple[str, ...]:
-    """Drafting as ik_llama.cpp has it: all numbers where the stage or the first is, none elsewhere.
-
-    Every kind may be named once, so that a stage that is there takes the numbers.
-    """
-    stage = _model_stage(command)
-    places = sorted(found[0] for name in STAGE_KEYS if (found := command.last(name)) is not None)
-    place = places[0] if stage is None and places and command.has_draft else None
-    if stage is not None:
-        place = stage[0]
-    if place is None or command.items[place] is not item:
-        return ()
-    settings = "" if stage is None else stage[1].value.partition(":")[2]
-    numbers = dict(pair.partition("=")[::2] for pair in settings.split(",") if pair)
-    given = {key: command.value(name) for name, key in STAGE_KEYS.items()}
-    numbers |= {key: value for key, value in given.items() if value is not None}
-    return ("--spec-type", f"draft:{','.join(f'{key}={value}' for key, value in numbers.items())}")
-
-
-def _model_stage(command: Command) -> tuple[int, Item] | None:
-    """The ``--spec-type`` that names a draft model."""
-    stages = command.all("spec-type")
-    return next((s for s in stages if s[1].value.partition(":")[0] in _MODEL_KINDS), None)

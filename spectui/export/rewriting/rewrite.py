@@ -107,9 +107,9 @@ def _words(item: Item, reader: Reader) -> tuple[str, ...]:
             # It counts from the last layer, where llama.cpp counts from the first.
             override = first_experts(int(value))
             return ("-ot", f"{override.pattern}={override.buffer}")
-        case _, Dialect.LLAMA_CPP if value in _OFF | _ON and _is_switch(item):
+        case _, Dialect.LLAMA_CPP | Dialect.LEGACY if value in _OFF | _ON and _is_switch(item):
             # Some builds of ik_llama.cpp take a value there.
-            off = item.given.server.negation if item.given.server is not None else None
+            off = None if item.given.server is None else item.given.server.negation_of(flag)
             return (off if value in _OFF and off is not None else flag,)
     return item.given.words
 

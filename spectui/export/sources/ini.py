@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from spectui.export.entry import INI, Entry
 from spectui.export.server_options import (
     Arity,
     ServerOption,
@@ -22,9 +23,13 @@ _ENTRY = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=[ \t]*(.*?)[ \t]*(?:[;#].
 _REMARK = re.compile(r"[ \t]*(?:[;#].*)?")
 _GLOBAL = "*"
 """Section whose options every model has."""
-_OF_THE_ROUTER = frozenset({"version", "load-on-startup", "stop-timeout", "dedup-cache-models"})
+_VERSION = "version"
+_OF_THE_ROUTER = frozenset({_VERSION, "load-on-startup", "stop-timeout", "dedup-cache-models"})
 _FALSE = frozenset({"off", "disabled", "false", "0"})
 _TRUE = frozenset({"on", "enabled", "true", "1"})
+
+_SERVED = frozenset({"--model", "--model-url", "--hf-repo", "--docker-repo"})
+_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
 
 Sections = dict[str, dict[str, str]]
 
@@ -51,9 +56,22 @@ def ini_source(sections: Sections, path: Path, wanted: str | None) -> Source:
         BadInputError: there is no such section, or several and none was named.
     """
     name = chosen((n for n in sections if n != _GLOBAL), wanted, path, "section")
-    entries = {**sections.get(_GLOBAL, {}), **sections[name]}
-    words = (word for key, value in entries.items() for word in _words(key, value))
-    return Source(words=tuple(words))
+    given: dict[str, tuple[str, str]] = {}
+    for key, value in (*sections.get(_GLOBAL, {}).items(), *sections[name].items()):
+        # Whatever it is called, an option counts once, and the section's own wins.
+        given[_option_name(key)] = (key, value)
+    words = [word for key, value in given.values() for word in _words(key, value)]
+    if _SERVED.isdisjoint(given) and _REPOSITORY.fullmatch(name):
+        # The router knows what is in Hugging Face's cache by such names (``load_from_cache``).
+        words = ["-hf", name, *words]
+    own = {key: value for key, value in given.values() if key in _OF_THE_ROUTER - {_VERSION}}
+    entry = Entry(format=INI, name=name, settings=own)
+    return Source(words=tuple(words), entries=(entry,))
+
+
+def _option_name(key: str) -> str:
+    _flag, option = _known(key)
+    return key if option is None else option.long_flag
 
 
 def _words(key: str, value: str) -> Iterator[str]:

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from spectui.export.server_options import option_of_variable
+from spectui.export.sources.files import changed_variables, changed_words
 from spectui.export.sources.source import Source
-from spectui.export.words import Given, divide
 
 _SOURCE_AND_TARGET = 2
 
@@ -33,31 +32,18 @@ def _mount(volume: object) -> tuple[str, str]:
 
 def outside(source: Source, mounts: Mapping[PurePosixPath, Path]) -> Source:
     """The same with the host's paths for files that its folders hold."""
-    words = (word for given in divide(source.words) for word in _outside(given, mounts))
-    variables = (
-        (name, _path(value, mounts) if _is_file(name) else value)
-        for name, value in source.variables
-    )
+
+    def moved(path: str) -> str:
+        return _path(path, mounts)
+
     # The container's program is none of the host's.
     return dataclasses.replace(
         source,
         prelude=Source().prelude,
-        words=tuple(words),
-        variables=tuple(variables),
-        is_contained=True,
+        words=changed_words(source.words, moved),
+        variables=changed_variables(source.variables, moved),
+        inside=source,
     )
-
-
-def _is_file(variable: str) -> bool:
-    option = option_of_variable(variable)
-    return variable == "LLAMA_ARG_MODEL_DRAFT" or (option is not None and option.is_file)
-
-
-def _outside(given: Given, mounts: Mapping[PurePosixPath, Path]) -> tuple[str, ...]:
-    server = given.server
-    if server is None or not server.is_file or len(given.values) != 1:
-        return given.words
-    return (given.flag, _path(given.values[0], mounts))
 
 
 def _path(value: str, mounts: Mapping[PurePosixPath, Path]) -> str:

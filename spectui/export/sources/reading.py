@@ -19,6 +19,8 @@ _MOST_BYTES = 1 << 20
 _FILE = re.compile(r"\S+\.(sh|bash|service|ya?ml|ini|conf|cfg|env|args|txt|json)(:\S+)?")
 """What is meant as a file even if there is none."""
 
+_SCRIPT = "#!"
+
 
 def read_source(text: str) -> Source:
     """Read a command, ``pid:NUMBER``, a file, or ``FILE:NAME`` for one of several in it.
@@ -44,24 +46,26 @@ def read_source(text: str) -> Source:
 
 
 def _of_file(text: str, path: Path, wanted: str | None) -> Source:
-    tree = None if is_unit(text) else yaml_tree(text, path)
+    if is_unit(text):
+        return unit_source(text, path, wanted)
+    # A script may hold the text of another file.
+    is_script = text.startswith(_SCRIPT)
+    tree = None if is_script else yaml_tree(text, path)
     if tree is not None and isinstance(tree.get("services"), dict):
         return compose_source(tree, path, wanted)
     if tree is not None:
         return swap_source(tree, path, wanted)
-    sections = None if is_unit(text) else ini_sections(text)
+    sections = None if is_script else ini_sections(text)
     if sections is not None:
         return ini_source(sections, path, wanted)
     if wanted is not None:
         raise BadInputError(
             f"{path} holds one command, none of them called {wanted}; give {path} alone"
         )
-    if is_unit(text):
-        return unit_source(text, path)
     document = json_tree(text)
     if document is not None:
         return json_source(document, path)
-    return arguments_source(text) or shell_source(text)
+    return arguments_source(text) or shell_source(text, script=path)
 
 
 def _file_and_name(text: str) -> tuple[Path, str | None] | None:
@@ -119,4 +123,4 @@ def _content(path: Path) -> str:
         raise BadInputError(f"{path} is no text; give a file that holds a command") from error
     if "\0" in text:
         raise BadInputError(f"{path} is no text; give a file that holds a command")
-    return text
+    return text.replace("\r\n", "\n")

@@ -3,67 +3,147 @@
 import dataclasses
 import os.path
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from spectui.errors import BadInputError
 from spectui.export.server_options import PREFIX
+from spectui.export.sources.container import Container
 from spectui.export.sources.docker import docker_run
 from spectui.export.sources.mounts import outside
-from spectui.export.sources.shell_words import ShellCommand, shell_commands
+from spectui.export.sources.shell_command import ShellCommand
+from spectui.export.sources.shell_patterns import expanded
+from spectui.export.sources.shell_variables import ShellVariables
+from spectui.export.sources.shell_words import shell_commands
 from spectui.export.sources.source import ASSIGNMENT, CONTAINERS, Source, names_server, source_of
 
 _SETTING = frozenset({"export", "declare", "typeset", "local", "readonly"})
 _ASIDE = frozenset(
-    {"set", "cd", "pushd", "source", ".", "ulimit", "umask", "shopt", "trap", "echo", "printf"}
-    | {"module", "conda", "sleep", "mkdir", "unset", "alias", "exit", "wait", ":", "test", "["}
-    | {"[[", "if", "for", "while", "until", "case", "select", "fi", "done", "esac", "}"}
+    {"set", "source", ".", "ulimit", "umask", "shopt", "trap", "echo", "printf", "module", "conda"}
+    | {"sleep", "mkdir", "unset", "alias", "exit", "return", "wait", ":", "test", "[", "[[", "(("}
+    | {"case", "true", "false", "shift", "break", "continue", "popd", "chmod", "chown", "rm", "mv"}
+    | {"cp", "ln", "install", "cat", "tee", "ls", "which", "command", "type", "kill", "pkill"}
+    | {"killall", "pgrep", "grep", "tail", "systemctl", "service", "journalctl"}
 )
-"""Commands that scripts have beside the one that matters."""
+"""Commands that scripts have beside the one that matters, or that speak of a program."""
+_ASSUMING = frozenset({"sudo", "doas"})
+"""What stands before such a command."""
+_READING = frozenset({"for", "select", "read", "getopts", "mapfile", "readarray"})
+"""Commands that set variables to what only running them would tell."""
+_READ_BESIDES = ("OPTARG", "OPTIND", "REPLY")
+_MOVING = frozenset({"cd", "pushd"})
+_BACK = "-"
+_SEPARATING = re.compile(r"[\s'\"=;|&()]+")
+_REMARK = re.compile(r"(?m)^[ \t]*#.*$")
 _ALL = frozenset({"-a", "allexport"})
 """What makes a shell export all that it sets."""
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
 
 
-def shell_source(text: str, variables: Mapping[str, str] | None = None) -> Source:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """A command that may be the one, and what is known where it stands."""
+
+    command: ShellCommand
+    reaching: Mapping[str, str]
+    """Variables that it sees."""
+    folder: str | None
+
+
+def shell_source(
+    text: str, variables: Mapping[str, str] | None = None, *, script: Path | None = None
+) -> Source:
     """Read a shell command or a script of one command, with what it sets before.
 
     Args:
         text: typed, or out of a file.
         variables: what is set already, besides the environment.
+        script: the file that it stands in; None for what is typed.
 
     Raises:
         BadInputError: unbalanced quotes, more than one command, a container, a command within the
             command, or a variable that is not set.
     """
-    assigned: dict[str, str | None] = {**(variables or {})}
-    exported = set(variables or {})
+    known = ShellVariables(variables or {})
+    read = list(_found(text, known, script))
+    one = _only([found for found in read if found is not None])
+    if one is None and read and names_server(_SEPARATING.split(_REMARK.sub("", text))):
+        raise BadInputError(
+            "it names llama-server, but none of its commands starts one; give the command that does"
+        )
+    if one is None:
+        # A file of assignments alone is an environment.
+        return unwrapped((), known.values)
+    words = tuple(expanded(one.command.parts, one.folder))
+    return _in_folder(unwrapped(words, one.reaching, one.folder), one.folder)
+
+
+def _found(text: str, known: ShellVariables, script: Path | None) -> Iterator[_Found | None]:
+    """Yield the commands that may be meant, and None for others; keep what those set."""
+    exported = dict.fromkeys(known.values)
     exports_all = False
-    folder = None
-    found: list[ShellCommand] = []
-    for command in shell_commands(text, assigned):
+    for command in shell_commands(text, known, script=script):
         words = command.words
+        first = next((w for w in words if not ASSIGNMENT.fullmatch(w)), "")
         settings = _settings(words)
-        exports_all = exports_all or (words[0] == "set" and not _ALL.isdisjoint(words[1:]))
+        exports_all = exports_all or (first == "set" and not _ALL.isdisjoint(words[1:]))
         if settings is not None:
-            is_unknown = command.is_conditional or command.trouble is not None
-            assigned |= dict.fromkeys(settings, None) if is_unknown else settings
-            exported |= {*settings, *words[1:]} if exports_all or words[0] == "export" else set()
-        elif words[0] == "cd" and len(words) > 1:
-            folder = words[1]
-        elif words[0] not in _ASIDE:
-            found.append(command)
-    # A file of assignments alone is an environment.
-    reaching = {
-        name: value
-        for name, value in assigned.items()
-        if value is not None and (not found or name in exported or _is_read(name))
-    }
-    source = unwrapped(_only(found), reaching)
-    return source if folder is None else source.below(folder)
+            for name, value in settings.items():
+                known.assign(name, value if command.trouble is None else None)
+            is_export = exports_all or first == "export"
+            names = (*settings, *words[1:]) if is_export else filter(_is_read, settings)
+            exported |= dict.fromkeys(names)
+        elif first in _READING:
+            for name in (*words[1:], *_READ_BESIDES):
+                known.assign(name, None)
+        elif first in _MOVING:
+            known.move(_folder(command))
+        elif first == "popd":
+            known.move(None)
+        elif _is_aside(words):
+            yield None
+        else:
+            yield _Found(command=command, reaching=known.of(exported), folder=known.folder)
 
 
-def unwrapped(words: Sequence[str], variables: Mapping[str, str]) -> Source:
+def _folder(command: ShellCommand) -> str | None:
+    """Where a ``cd`` goes; None for what is not known."""
+    places = [word for word in command.words[1:] if not word.startswith("-") or word == _BACK]
+    if command.trouble is not None or len(places) > 1 or _BACK in places:
+        return None
+    return os.path.expanduser(places[0] if places else "~")  # noqa: PTH111 - as a shell does
+
+
+def _in_folder(source: Source, folder: str | None) -> Source:
+    """With paths from where the script has gone; a container has its own.
+
+    Raises:
+        BadInputError: nobody knows where, and a path depends on it.
+    """
+    if folder is not None:
+        return source.below(folder) if folder and not source.is_contained else source
+    if source.below("/") != source:
+        raise BadInputError(
+            "the script goes to a folder that only running it would tell; give its paths in full"
+        )
+    return source
+
+
+def _is_aside(words: Sequence[str]) -> bool:
+    at = int(words[0] in _ASSUMING)
+    return words[at : at + 1] == () or words[at] in _ASIDE
+
+
+def unwrapped(
+    words: Sequence[str], variables: Mapping[str, str], folder: str | None = None
+) -> Source:
     """A command that is no text any more, out of the shell or container that may run it.
+
+    Args:
+        words: of the command.
+        variables: what reaches it from around it.
+        folder: where a container's relative folders start; None for here.
 
     Raises:
         BadInputError: as ``shell_source``.
@@ -73,12 +153,22 @@ def unwrapped(words: Sequence[str], variables: Mapping[str, str]) -> Source:
         inner = shell_source(words[shell + 2], variables)
         outer = (*words[:shell], *inner.prelude, *inner.words)
         source = source_of(outer, dict((*inner.environment, *inner.variables)))
-        return dataclasses.replace(source, is_contained=inner.is_contained)
-    container = docker_run(words)
+        return dataclasses.replace(source, inside=inner.inside, entries=inner.entries)
+    container = docker_run(words, Path.cwd() / (folder or ""))
     if container is None:
         return source_of(words, variables)
     # What surrounds it stays outside.
-    return outside(unwrapped(container.words, container.environment), container.mounts)
+    return outside(inside(container), container.mounts)
+
+
+def inside(container: Container) -> Source:
+    """What a container runs, as it is written there.
+
+    Raises:
+        BadInputError: as ``shell_source``.
+    """
+    source = unwrapped(container.words, container.environment)
+    return dataclasses.replace(source, entries=(container.entry(source.prelude),))
 
 
 def _is_read(variable: str) -> bool:
@@ -96,26 +186,26 @@ def _shell(words: Sequence[str]) -> int | None:
     return None
 
 
-def _only(found: Sequence[ShellCommand]) -> Sequence[str]:
-    """The command that starts the server; none where variables alone are set.
+def _only(found: Sequence[_Found]) -> _Found | None:
+    """The command that starts the server; None where variables alone are set.
 
     Raises:
         BadInputError: there are several, or the shell would have to do more than start it.
     """
-    named = [command for command in found if names_server(command.words)]
+    named = [one for one in found if names_server(one.command.words)]
     candidates = named or found
     if len(candidates) > 1:
-        first = " ".join(candidates[0].words)[:40]
+        first = " ".join(candidates[0].command.words)[:40]
         raise BadInputError(
             f"there are {len(candidates)} commands, of which one is {first!r}; give the part that "
             f"starts llama-server alone"
         )
     if not candidates:
-        return ()
-    [command] = candidates
-    if command.trouble is not None:
-        raise command.trouble
-    return command.words
+        return None
+    [one] = candidates
+    if one.command.trouble is not None:
+        raise one.command.trouble
+    return one
 
 
 def _settings(words: Sequence[str]) -> dict[str, str] | None:

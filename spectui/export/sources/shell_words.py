@@ -1,27 +1,22 @@
 """Splits what a shell would read into commands and words. Nothing is run."""
 
-import os
+import os.path
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from pathlib import Path
 
 from spectui.errors import BadInputError
 from spectui.export.sources import shell_syntax as syntax
-from spectui.export.sources.shell_variables import PARAMETER, ShellVariables, Variables
+from spectui.export.sources.shell_blocks import Blocks
+from spectui.export.sources.shell_command import ShellCommand
+from spectui.export.sources.shell_expansion import Expanding
+from spectui.export.sources.shell_patterns import is_pattern
+from spectui.export.sources.shell_variables import ShellVariables
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellCommand:
-    """One of the commands of a text."""
-
-    words: tuple[str, ...]
-    trouble: BadInputError | None
-    """What the shell would have to do more than start it."""
-    is_conditional: bool
-    """It depends on others whether it is run, or how often."""
-
-
-def shell_commands(text: str, variables: Variables) -> Iterator[ShellCommand]:
+def shell_commands(
+    text: str, variables: ShellVariables, *, script: Path | None = None
+) -> Iterator[ShellCommand]:
     """Yield every command.
 
     A line that starts with a dash goes on with the command before it, whatever stood at its end,
@@ -30,278 +25,231 @@ def shell_commands(text: str, variables: Variables) -> Iterator[ShellCommand]:
 
     Args:
         text: one command, or a script.
-        variables: looked at while commands are yielded, so that those before may have set them;
-            the environment is asked for others.
+        variables: looked at while commands are yielded, so that those before may have set them.
+        script: the file that it stands in; None for what is typed.
 
     Raises:
         BadInputError: quotes are not balanced.
     """
-    reader = _Reader(text, variables)
-    while (found := reader.command()) is not None:
-        yield found
+    reader = _Reader(text.removeprefix("\N{BYTE ORDER MARK}"), variables, script)
+    for command, _joint in reader.commands():
+        yield command
 
 
-def plain_words(text: str) -> list[str]:
-    """Split as programs do that know a shell's quotes and blanks, and nothing else of it.
+class _Reader(Expanding):
+    """Finds commands, and follows the blocks that they are in."""
 
-    Raises:
-        BadInputError: quotes are not balanced.
-    """
-    found = _Reader(text.replace("\n", " "), {}, is_shell=False).command()
-    return [] if found is None else list(found.words)
-
-
-class _Reader:
-    """Walks through a text once."""
-
-    def __init__(self, text: str, variables: Variables, *, is_shell: bool = True) -> None:
-        self._text = text.removeprefix("\N{BYTE ORDER MARK}")
-        self._known = ShellVariables(variables, self._fail)
-        self._replaced = "$`" if is_shell else ""
-        self._is_shell = is_shell
-        self._at = 0
-        self._word: str | None = None
-        self._words: list[str] = []
-        self._trouble: BadInputError | None = None
-        self._depth = 0
+    def __init__(
+        self,
+        text: str,
+        variables: ShellVariables,
+        script: Path | None,
+        *,
+        n_within: int = 0,
+        is_nested: bool = False,
+    ) -> None:
+        super().__init__(text, variables, script, n_within=n_within)
+        self._blocks = Blocks(variables)
+        self._documents: list[re.Match[str]] = []
         self._has_ended = False
-        self._is_target = False
-        self._is_continued = False
+        self._joint = ""
+        self._is_nested = is_nested
+        """A parenthesis that nothing opened ends it."""
+        self._is_over = False
 
-    def command(self) -> ShellCommand | None:
-        """The next command; None at the end."""
-        self._words, self._trouble, self._has_ended = [], None, False
-        while self._at < len(self._text) and not (self._has_ended and self._words):
-            if self._text[self._at] == "\n" and self._is_shell:
-                self._at += 1
-                self._end_word()
-                is_list = bool(self._words) and self._words[0].startswith("-")
+    def commands(self) -> Iterator[tuple[ShellCommand, str]]:
+        """All that remain, each with what stands behind it."""
+        while self._read():
+            parts = self._blocks.begun(self.words)
+            command = ShellCommand(parts=parts, trouble=self.trouble) if parts else None
+            if command is not None:
+                yield command, self._joint
+            self._blocks.join(command, self._joint)
+        if self._is_nested and not self._is_over:
+            raise BadInputError("the command within $( has no end; check its parentheses")
+        while self.n_within and self._blocks.is_open:
+            self._blocks.close()
+
+    def within(self, text: str, at: int = 0, *, is_nested: bool = False) -> "_Reader":
+        """One that reads what is within this."""
+        inner = _Reader(
+            text, self.known, self.script, n_within=self.n_within + 1, is_nested=is_nested
+        )
+        inner.at = at
+        return inner
+
+    def _read(self) -> bool:
+        """Read the words of the next command; whether there is any."""
+        self.words, self.trouble, self._has_ended, self._joint = [], None, False, ""
+        while not (self.is_at_end or self._is_over or (self._has_ended and self.words)):
+            if self.text[self.at] == "\n":
+                self._new_line()
+                is_list = bool(self.words) and self.words[0].text.startswith("-")
                 self._has_ended = not is_list and not self._goes_on()
             else:
                 self._has_ended = False
                 self._step()
-        self._end_word()
-        return self._told() if self._words else None
-
-    def _told(self) -> ShellCommand:
-        self._depth -= self._words[0] in syntax.CLOSING
-        is_conditional = self._depth > 0
-        self._depth += self._words[0] in syntax.OPENING
-        while self._words[1:] and self._words[0] in syntax.KEYWORDS:
-            del self._words[0]
-        return ShellCommand(
-            words=tuple(self._words), trouble=self._trouble, is_conditional=is_conditional
-        )
-
-    def _fail(self, message: str) -> None:
-        """Keep what is wrong until it is known whether anybody needs the command."""
-        self._trouble = self._trouble or BadInputError(message)
+        self.end_word()
+        if self.is_at_end and self._documents:
+            raise _endless(self._documents[0])
+        return bool(self.words)
 
     def _goes_on(self) -> bool:
         """Whether the next line that says anything starts with a dash."""
-        rest = syntax.ASIDE.match(self._text, self._at)
-        at = self._at if rest is None else rest.end()
-        return self._text.startswith("-", at)
+        rest = syntax.ASIDE.match(self.text, self.at)
+        at = self.at if rest is None else rest.end()
+        return self.text.startswith("-", at) and not self._blocks.awaits_pattern
+
+    def _new_line(self) -> None:
+        self.at += 1
+        self.end_word()
+        for start in self._documents:
+            end = syntax.end_of_document(start).search(self.text, self.at)
+            if end is None:
+                raise _endless(start)
+            self.at = end.end()
+        self._documents.clear()
 
     def _step(self) -> None:
-        char = self._text[self._at]
+        char = self.text[self.at]
         if char in syntax.BLANKS:
-            self._at += 1
-            self._end_word()
-        elif char == "#" and self._word is None and self._is_shell:
+            self.at += 1
+            self.end_word()
+        elif char == "#" and self.word is None:
             self._remark()
-        elif char == "\\":
-            self._escape()
-        else:
-            self._is_continued = False
-            self._part(char)
-
-    def _part(self, char: str) -> None:
-        """What belongs to a word, or ends it."""
-        if char == "'":
-            self._single()
-        elif char == '"':
-            self._double()
-        elif char in self._replaced:
-            self._expand(quoted=False)
-        elif not (self._is_shell and self._operate()):
-            self._add(char)
-            self._at += 1
+        elif not (self.take_quoted() or self._operate()):
+            self.is_continued = False
+            self.add(char, bare=char)
+            self.at += 1
 
     def _remark(self) -> None:
-        end = self._text.find("\n", self._at)
-        self._at = len(self._text) if end < 0 else end
-        if self._is_continued and self._words and self._goes_on():
-            self._fail(
+        end = self.text.find("\n", self.at)
+        self.at = len(self.text) if end < 0 else end
+        if self.is_continued and self.words and self._goes_on():
+            self.fail(
                 "a remark stands between the lines of the command, where it ends it for a shell, "
                 "so that the lines after it are no part of it; take the remark out"
             )
 
-    def _add(self, text: str) -> None:
-        self._word = (self._word or "") + text
-
-    def _end_word(self) -> None:
-        if self._word is not None and not self._is_target:
-            self._words.append(self._word)
-        self._is_target = self._is_target and self._word is None
-        self._word = None
-
-    def _escape(self) -> None:
-        hidden = syntax.HIDDEN_END.match(self._text, self._at)
-        if hidden is not None and hidden[0] == "\\":
-            raise BadInputError(
-                "the command cannot be read (no escaped character); check its quotes"
-            )
-        if hidden is not None:
-            self._at = hidden.end()
-            self._is_continued = True
-        else:
-            self._add(self._text[self._at + 1])
-            self._at += 2
-
-    def _single(self) -> None:
-        end = self._text.find("'", self._at + 1)
-        if end < 0:
-            raise _unclosed()
-        self._add(self._text[self._at + 1 : end])
-        self._at = end + 1
-
-    def _double(self) -> None:
-        nothing = syntax.ALL_QUOTED.match(self._text, self._at)
-        array = syntax.ARRAY_QUOTED.match(self._text, self._at)
-        if nothing is not None:
-            self._at = nothing.end()
-            return
-        if array is not None:
-            self._at = array.end()
-            self._spread(array[1])
-            return
-        self._at += 1
-        self._add("")
-        while self._at < len(self._text):
-            char = self._text[self._at]
-            if char == '"':
-                self._at += 1
-                return
-            if char == "\\":
-                self._escape_in_quotes()
-            elif char in self._replaced:
-                self._expand(quoted=True)
-            else:
-                self._add(char)
-                self._at += 1
-        raise _unclosed()
-
-    def _escape_in_quotes(self) -> None:
-        following = self._text[self._at + 1 : self._at + 3]
-        if following.startswith(("\n", "\r\n")):
-            self._at += 1 + len(following.partition("\n")[0]) + 1
-        elif following[:1] and following[0] in syntax.ESCAPED_IN_QUOTES:
-            self._add(following[0])
-            self._at += 2
-        else:
-            self._add("\\")
-            self._at += 1
-
-    def _expand(self, *, quoted: bool) -> None:
-        everything = syntax.ALL_PARAMETERS.match(self._text, self._at)
-        array = syntax.ARRAY.match(self._text, self._at)
-        parameter = PARAMETER.match(self._text, self._at)
-        if everything is not None:
-            # What a script's caller adds: nobody does here.
-            self._at = everything.end()
-        elif array is not None:
-            self._at = array.end()
-            self._spread(array[1])
-        elif parameter is not None:
-            self._at = parameter.end()
-            self._insert(self._known.value(parameter), quoted=quoted)
-        else:
-            self._check_substitution()
-            self._add(self._text[self._at])
-            self._at += 1
-
-    def _spread(self, name: str) -> None:
-        """All words of an array, each one for itself."""
-        for n, word in enumerate(self._known.array(name)):
-            if n:
-                self._end_word()
-            self._add(word)
-
-    def _check_substitution(self) -> None:
-        found = syntax.SUBSTITUTION.match(self._text, self._at)
-        if found is not None:
-            self._fail(
-                f"the command contains {found[0]!r}, which the shell would replace; put there what "
-                f"it stands for"
-            )
-
-    def _insert(self, value: str, *, quoted: bool) -> None:
-        if quoted or syntax.NAMED.match(self._word or ""):
-            self._add(value)
-            return
-        first, *others = re.split(r"[ \t\n]+", value)
-        if first:
-            self._add(first)
-        for other in others:
-            self._end_word()
-            if other:
-                self._add(other)
-
     def _operate(self) -> bool:
         """Take what is for the shell, outside quotes; whether there is any."""
-        begins = self._word is None
-        redirection = syntax.REDIRECTION.match(self._text, self._at) if begins else None
-        is_value = syntax.NAMED.fullmatch(self._word or "") is not None
-        home = syntax.HOME.match(self._text, self._at) if begins or is_value else None
-        if redirection is not None:
-            self._at = redirection.end()
-            self._is_target = redirection["number"] is None
+        self.is_continued = False
+        begins = self.word is None
+        document = syntax.DOCUMENT.match(self.text, self.at)
+        redirection = syntax.REDIRECTION.match(self.text, self.at) if begins else None
+        is_value = self.word is not None and syntax.NAMED.fullmatch(self.word.text) is not None
+        home = syntax.HOME.match(self.text, self.at) if begins or is_value else None
+        if document is not None:
+            self.end_word()
+            self._documents.append(document)
+            self.at = document.end()
+        elif redirection is not None:
+            self.at = redirection.end()
+            self.is_target = redirection["number"] is None
         elif home is not None:
-            self._add(os.path.expanduser("~"))  # noqa: PTH111 - text, not a path yet
-            self._at = home.end()
-        elif self._text[self._at] == "(" and syntax.ARRAY_NAME.fullmatch(self._word or ""):
-            self._array()
+            self.add(os.path.expanduser("~"))  # noqa: PTH111 - text, not a path yet
+            self.at = home.end()
         else:
-            return self._end_command(begins=begins)
+            return self._parenthesis() or self._end_command(begins=begins)
+        return True
+
+    def _parenthesis(self) -> bool:
+        char = self.text[self.at]
+        if char == "(":
+            is_list = self.word is not None and syntax.ARRAY_NAME.fullmatch(self.word.text)
+            return self._array() if is_list else self._open()
+        return char == ")" and self._close()
+
+    def _open(self) -> bool:
+        """A subshell, where a command may begin; whether it is one."""
+        if self._blocks.awaits_pattern and self.word is None:
+            self.at += 1
+            return True
+        if self.word is not None or any(w.text not in syntax.BEGINNING for w in self.words):
+            return False
+        arithmetic = syntax.ARITHMETIC.match(self.text, self.at)
+        if arithmetic is not None:
+            self.add("((")
+            self.at = arithmetic.end()
+        elif self.words:
+            self._has_ended = True
+        else:
+            self._blocks.open_apart()
+            self.at += 1
+        return True
+
+    def _close(self) -> bool:
+        """The end of a pattern, of a subshell or of all of it; whether it is one."""
+        bare = "" if self.word is None else self.word.bare
+        if bare.count("(") > bare.count(")"):
+            return False
+        is_case = bool(self.words) and self.words[0].text == "case"
+        is_end = [w.text for w in (*self.words, self.word) if w is not None] == ["esac"]
+        if is_case or (self._blocks.awaits_pattern and not is_end):
+            self.end_word()
+            if is_case:
+                self._blocks.begun(self.words)
+            self._blocks.end_pattern()
+            self.words, self.trouble = [], None
+        elif not (self._blocks.has_apart or self._is_nested):
+            return False
+        elif self.words or self.word is not None:
+            self.end_word()
+            self._has_ended = True
+            return True
+        elif self._blocks.is_apart:
+            self._blocks.close()
+        elif self._is_nested and not self._blocks.has_apart:
+            self._is_over = True
+        else:
+            return False
+        self.at += 1
         return True
 
     def _end_command(self, *, begins: bool) -> bool:
         """At an operator that stands by itself, or at the end of a word."""
-        found = syntax.END.match(self._text, self._at)
-        after = "" if found is None else self._text[found.end() : found.end() + 1]
+        found = syntax.END.match(self.text, self.at)
+        after = "" if found is None else self.text[found.end() : found.end() + 1]
         if found is None or not (begins or not after or after.isspace()):
-            if begins and self._text[self._at] in "<>":
-                shown = syntax.SHOWN.match(self._text, self._at)
-                self._fail(
+            if begins and self.text[self.at] in "<>":
+                shown = syntax.SHOWN.match(self.text, self.at)
+                self.fail(
                     f"the command contains {shown[0] if shown else '<'!r}, which is for the shell; "
                     "give the part that starts llama-server alone"
                 )
             return False
-        self._at = found.end()
-        self._end_word()
-        self._has_ended = True
+        self.at = found.end()
+        self.end_word()
+        self._has_ended, self._joint = True, found[0]
+        if self._blocks.awaits_pattern and found[0] == "|":
+            self.words = []
+        if not self.words:
+            self._blocks.join(None, found[0])
         return True
 
-    def _array(self) -> None:
+    def _array(self) -> bool:
         """Words between parentheses, as bash has them."""
-        name, plus, _ = (self._word or "").partition("+" if "+" in (self._word or "") else "=")
-        outer, self._words, self._word = self._words, [], None
-        self._at += 1
-        while self._at < len(self._text) and self._text[self._at] != ")":
-            if self._text[self._at] == "\n":
-                self._at += 1
-                self._end_word()
+        named = "" if self.word is None else self.word.text
+        name, plus, _ = named.partition("+" if "+" in named else "=")
+        outer, self.words, self.word = self.words, [], None
+        self.at += 1
+        while not self.is_at_end and self.text[self.at] != ")":
+            if self.text[self.at] == "\n":
+                self._new_line()
             else:
                 self._step()
-        if self._at >= len(self._text):
+        if self.is_at_end:
             raise BadInputError(f"the list {name}=( has no end; check its parentheses")
-        self._at += 1
-        self._end_word()
-        words = self._words if self._depth == 0 else None
-        self._known.keep(name, words, adds=plus == "+")
-        self._words, self._has_ended = outer, False
+        self.at += 1
+        self.end_word()
+        words = None if any(map(is_pattern, self.words)) else [w.text for w in self.words]
+        self.known.keep(name, words, adds=plus == "+")
+        self.words, self._has_ended = outer, False
+        return True
 
 
-def _unclosed() -> BadInputError:
-    return BadInputError("the command cannot be read (no closing quotation); check its quotes")
+def _endless(document: re.Match[str]) -> BadInputError:
+    return BadInputError(
+        f"the text that {document[0]!r} begins has no end; put the word on a line of its own "
+        "behind it"
+    )

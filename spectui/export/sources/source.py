@@ -9,9 +9,11 @@ from itertools import takewhile
 from pathlib import PurePath
 
 from spectui.errors import BadInputError
+from spectui.export.entry import Entry
 from spectui.export.names import BY_VARIABLE
 from spectui.export.server_options import NEGATION, PREFIX, Arity, option_of_variable
-from spectui.export.words import Given, divide
+from spectui.export.sources.files import Change, changed_variables, changed_words
+from spectui.export.starting import Start
 
 PROGRAMS = frozenset({"llama-server", "llama-server.exe"})
 IMAGES = re.compile(r"llama[._-]?(cpp|server)")
@@ -46,8 +48,16 @@ class Source:
     """Other variables that reach the program from around the command."""
     words: tuple[str, ...] = ()
     """The arguments as they stand."""
-    is_contained: bool = False
-    """It was started in a container, of whose paths those of the host are told."""
+    inside: "Source | None" = None
+    """The same as its container has it, where there is one; None where there is none. Of paths,
+    those of the host are told here, as far as it has them."""
+    entries: tuple[Entry, ...] = ()
+    """The parts of files that it stood in, of each kind at most one; the outermost first."""
+
+    @property
+    def is_contained(self) -> bool:
+        """Whether it was started in a container."""
+        return self.inside is not None
 
     @property
     def start(self) -> tuple[str, ...]:
@@ -55,7 +65,7 @@ class Source:
         return (*(f"{name}={value}" for name, value in self.environment), *self.prelude)
 
     @property
-    def started(self) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    def started(self) -> Start:
         """Variables of the command, and its program behind what wraps it."""
         words = [word for word in self.start if word != "exec"]
         at = next((n for n, word in enumerate(words) if not ASSIGNMENT.fullmatch(word)), 0)
@@ -63,13 +73,10 @@ class Source:
             del words[at]
         ahead = list(takewhile(ASSIGNMENT.fullmatch, words))
         pairs = (word.partition("=") for word in ahead)
-        return tuple((name, value) for name, _, value in pairs), tuple(words[len(ahead) :])
-
-    @property
-    def wrappers(self) -> tuple[str, ...]:
-        """What stands before the program, as ``numactl`` does; without variables."""
-        _environment, program = self.started
-        return program[: -2 if program[-1:] == ("serve",) else -1]
+        return Start(
+            environment=tuple((name, value) for name, _, value in pairs),
+            program=tuple(words[len(ahead) :]),
+        )
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -91,10 +98,16 @@ class Source:
 
     def below(self, folder: str) -> "Source":
         """The same where relative paths start at ``folder``."""
-        moved = (_below(folder, given) for given in divide(self.words))
-        variables = tuple((name, _file_below(folder, name, v)) for name, v in self.variables)
+
+        def moved(path: str) -> str:
+            return os.path.join(folder, path.removeprefix("./"))  # noqa: PTH118 - text stays as it is
+
         return dataclasses.replace(
-            self, words=tuple(w for words in moved for w in words), variables=variables
+            self,
+            prelude=tuple(_below(word, moved) for word in self.prelude),
+            words=changed_words(self.words, moved),
+            variables=changed_variables(self.variables, moved),
+            environment=changed_variables(self.environment, moved),
         )
 
 
@@ -151,6 +164,12 @@ def names_server(words: Sequence[str]) -> bool:
     return any(PurePath(word).name in PROGRAMS for word in words)
 
 
+def runs_other(image: str) -> bool:
+    """Whether a container's image is of a program that takes other options."""
+    name = re.split(r"[:@-]", image.rpartition("/")[2], maxsplit=1)[0]
+    return _OTHERS.fullmatch(name) is not None
+
+
 def _first_argument(words: Sequence[str]) -> int:
     """Index of the first word after the program; the program may be left out."""
     named = [n for n, word in enumerate(words) if PurePath(word).name in PROGRAMS]
@@ -190,14 +209,11 @@ def _as_arguments(variable: str, value: str) -> tuple[str, ...]:
     return (flag,) if value in _TRUE else (off,)
 
 
-def _below(folder: str, given: Given) -> tuple[str, ...]:
-    server = given.server
-    if server is None or not server.is_file or len(given.values) != 1:
-        return given.words
-    return (given.flag, os.path.join(folder, given.values[0]))  # noqa: PTH118 - text stays as it is
-
-
-def _file_below(folder: str, variable: str, value: str) -> str:
-    option = option_of_variable(variable)
-    is_file = option is not None and option.is_file
-    return os.path.join(folder, value) if is_file else value  # noqa: PTH118 - as above
+def _below(word: str, moved: Change) -> str:
+    """A word before the arguments: a variable, or a program that is no name to look up."""
+    match = ASSIGNMENT.fullmatch(word)
+    if match is not None:
+        [(name, value)] = changed_variables(((match[1], match[2]),), moved)
+        return f"{name}={value}"
+    is_program = word.startswith(("./", "../")) or (names_server((word,)) and "/" in word)
+    return moved(word) if is_program else word

@@ -4,13 +4,15 @@ import dataclasses
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from spectui.errors import BadInputError
+from spectui.export.entry import LLAMA_SWAP, Entry
 from spectui.export.sources.choice import chosen
 from spectui.export.sources.shell import unwrapped
-from spectui.export.sources.shell_words import plain_words
+from spectui.export.sources.shell_scanner import plain_words
 from spectui.export.sources.source import ASSIGNMENT, IMAGES, Source, names_server
 from spectui.export.words import without
 
@@ -32,13 +34,11 @@ def swap_source(tree: Mapping[str, Any], path: Path, wanted: str | None) -> Sour
         for name, model in tree["models"].items()
         if isinstance(model, dict) and isinstance(model.get("cmd"), str)
     }
-    servers = {n: m for n, m in models.items() if _is_server(_macros(tree, m))}
-    name = chosen(models if wanted in models else servers, wanted, path, "model")
+    # Who names a model knows what it runs.
+    servers = [name for name in models if name == wanted or _is_server(tree, models, name)]
+    name = chosen(servers, wanted, path, "model")
     model = models[name]
-    macros = {**_named(tree.get("macros")), **_named(model.get("macros")), "MODEL_ID": name}
-    lines = (line for line in model["cmd"].splitlines() if not line.strip().startswith("#"))
-    text = " ".join(line.rstrip().removesuffix("\\") for line in lines)
-    words = plain_words(_replaced(text, macros))
+    words = plain_words(_replaced(_text(model["cmd"]), _macros(tree, models, name)))
     listed = model.get("env")
     given = map(ASSIGNMENT.fullmatch, map(str, listed if isinstance(listed, list) else ()))
     environment = {match[1]: match[2] for match in given if match is not None}
@@ -46,18 +46,50 @@ def swap_source(tree: Mapping[str, Any], path: Path, wanted: str | None) -> Sour
     own = tuple(pair for pair in source.environment if pair != ("PORT", _PORT))
     listens = _PORT in source.words
     kept = without(source.words, "--port") if listens else source.words
-    return dataclasses.replace(source, environment=own, words=kept)
+    entries = (_entry(tree, name, source), *map(_on_its_port, source.entries))
+    return dataclasses.replace(source, environment=own, words=kept, entries=entries)
 
 
-def _is_server(command: str) -> bool:
-    words = re.split(r"[\s'\"]+", command)
+def _entry(tree: Mapping[str, Any], name: str, source: Source) -> Entry:
+    """What clients and llama-swap know of the model besides its command."""
+    left = {"cmd", "env", *(("cmdStop",) if source.is_contained else ())}
+    model = tree["models"][name]
+    settings = {key: value for key, value in model.items() if key not in left}
+    uses_macros = any("${" in str(value) for key, value in settings.items() if key != "macros")
+    around = {"macros": tree["macros"]} if uses_macros and tree.get("macros") else {}
+    has_stop = source.is_contained and "cmdStop" in model
+    notes = ("left out, since it stops the container: cmdStop",) if has_stop else ()
+    return Entry(format=LLAMA_SWAP, name=name, settings=settings, around=around, notes=notes)
+
+
+def _on_its_port(entry: Entry) -> Entry:
+    """A container that is published where it listens inside, since llama-swap chooses no port."""
+    listed = entry.settings.get("ports")
+    if not isinstance(listed, list):
+        return entry
+    ports = [str(port).replace(_PORT, str(port).rpartition(":")[2]) for port in listed]
+    return dataclasses.replace(entry, settings={**entry.settings, "ports": ports})
+
+
+def _is_server(tree: Mapping[str, Any], models: Mapping[str, Any], name: str) -> bool:
+    """Whether a model's command starts llama-server, as far as its macros are known."""
+    text = _text(models[name]["cmd"])
+    with suppress(BadInputError):
+        # What is wrong with its macros is told once it is chosen.
+        text = _replaced(text, _macros(tree, models, name), keeps_unknown=True)
+    words = re.split(r"[\s'\"]+", text)
     return names_server(words) or any(IMAGES.search(word) for word in words)
 
 
-def _macros(tree: Mapping[str, Any], model: Mapping[str, Any]) -> str:
-    """The command with its macros, as far as they are known."""
-    macros = {**_named(tree.get("macros")), **_named(model.get("macros"))}
-    return _MACRO.sub(lambda match: macros.get(match[2], match[0]), str(model["cmd"]))
+def _macros(tree: Mapping[str, Any], models: Mapping[str, Any], name: str) -> dict[str, str]:
+    own = _named(models[name].get("macros"))
+    return {**_named(tree.get("macros")), **own, "MODEL_ID": name, "PORT": _PORT}
+
+
+def _text(command: str) -> str:
+    """A command on one line, without its remarks."""
+    lines = (line for line in command.splitlines() if not line.strip().startswith("#"))
+    return " ".join(line.rstrip().removesuffix("\\") for line in lines)
 
 
 def _named(macros: object) -> dict[str, str]:
@@ -68,11 +100,17 @@ def _named(macros: object) -> dict[str, str]:
     return {}
 
 
-def _replaced(text: str, macros: Mapping[str, str]) -> str:
-    """Text without macros but the port's, whose value nobody knows before the model runs."""
+def _replaced(text: str, macros: Mapping[str, str], *, keeps_unknown: bool = False) -> str:
+    """Text without macros but the port's, whose value nobody knows before the model runs.
+
+    Raises:
+        BadInputError: they have no end, or one is unknown and not to be kept.
+    """
 
     def value(match: re.Match[str]) -> str:
-        found = os.environ.get(match[2]) if match[1] else {**macros, "PORT": _PORT}.get(match[2])
+        found = os.environ.get(match[2]) if match[1] else macros.get(match[2])
+        if found is None and keeps_unknown:
+            return match[0]
         if found is None:
             raise BadInputError(
                 f"the llama-swap file uses {match[0]}, which it does not define; put there what "
@@ -86,7 +124,7 @@ def _replaced(text: str, macros: Mapping[str, str]) -> str:
             break
     else:
         left = next((m[0] for m in _MACRO.finditer(text) if m[0] != _PORT), None)
-        if left is None:
+        if left is None or keeps_unknown:
             return text
         raise BadInputError(
             f"the macros of the llama-swap file refer to each other without an end (at {left}); "

@@ -6,14 +6,19 @@ The rules are those of systemd.service(5), systemd.exec(5) and systemd.syntax(7)
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from spectui.errors import BadInputError
+from spectui.export.sources.choice import chosen
+from spectui.export.sources.drop_ins import drop_ins
 from spectui.export.sources.environment_files import environment_file
 from spectui.export.sources.shell import unwrapped
-from spectui.export.sources.source import ASSIGNMENT, Source
+from spectui.export.sources.source import ASSIGNMENT, Source, names_server
 
-_SECTION = re.compile(r"(?m)^\[Service\][ \t]*$")
+_SECTION = re.compile(r"(?m)^[ \t]*\[Service\][ \t]*$")
+_FIRST = re.compile(r"(?:[ \t]*(?:[#;][^\n]*)?\n)*[ \t]*\[")
+"""What every unit begins with: a section, behind remarks. A script may write one."""
 _PREFIXES = "@-:+!|"
 _ESCAPES = dict(zip("abfnrtv\\\"'s", "\a\b\f\n\r\t\v\\\"' ", strict=True))
 _CODED = re.compile(r"x([0-9A-Fa-f]{2})|([0-7]{3})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})")
@@ -26,38 +31,78 @@ _SPECIFIER = re.compile(r"%(.)")
 
 def is_unit(text: str) -> bool:
     """Whether it is a unit of a service."""
-    return _SECTION.search(text) is not None
+    return _FIRST.match(text) is not None and _SECTION.search(text) is not None
 
 
-def unit_source(text: str, path: Path) -> Source:
-    """Read the command of a unit.
+@dataclass(slots=True)
+class _Service:
+    """What the unit and its drop-ins have said so far."""
 
-    Raises:
-        BadInputError: it has none or several, quotes are not balanced, or it uses what only systemd
-            knows.
-    """
-    commands: list[str] = []
-    environment: dict[str, str] = {}
-    folder = None
-    for key, value in _settings(text):
+    commands: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+    unset: list[str] = field(default_factory=list)
+    folder: str | None = None
+
+    def take(self, key: str, value: str, path: Path) -> None:
+        """Mind one setting; an empty value takes back those before it."""
         match key:
             case "ExecStart":
-                # An empty one takes back those before it.
-                commands = [*commands, value] if value else []
+                self.commands = [*self.commands, value] if value else []
             case "Environment":
-                environment |= _assignments(_words(_specified(value, path)))
+                added = _assignments(_words(_specified(value, path)))
+                self.environment = self.environment | added if value else {}
             case "EnvironmentFile":
-                environment |= _file(_specified(value, path))
+                self.files = [*self.files, _specified(value, path)] if value else []
+            case "UnsetEnvironment":
+                self.unset = [*self.unset, *_words(_specified(value, path))] if value else []
             case "WorkingDirectory":
-                folder = _specified(value.removeprefix("-"), path)
-    if len(commands) != 1:
-        found = "no ExecStart" if not commands else f"{len(commands)} ExecStart"
-        raise BadInputError(f"{path} has {found}; give a unit that starts llama-server alone")
-    words = _command(_specified(commands[0].lstrip(_PREFIXES), path), environment, commands[0])
+                self.folder = _specified(value.removeprefix("-"), path) or None
+
+    def variables(self) -> dict[str, str]:
+        """Of the environment; files count more than what stands in the unit.
+
+        Raises:
+            BadInputError: a file cannot be read.
+        """
+        found = {**self.environment}
+        for file in self.files:
+            found |= _file(file)
+        kept = ((n, v) for n, v in found.items() if not {n, f"{n}={v}"} & {*self.unset})
+        return dict(kept)
+
+
+def unit_source(text: str, path: Path, wanted: str | None) -> Source:
+    """Read the command of a unit, with what the files in the folder beside it change.
+
+    Args:
+        text: of the unit.
+        path: of it.
+        wanted: the number of one of several commands, from 1.
+
+    Raises:
+        BadInputError: it has none or several and none was named, quotes are not balanced, or it
+            uses what only systemd knows.
+    """
+    service = _Service()
+    for part in (text, *drop_ins(path)):
+        for key, value in _settings(part):
+            service.take(key, value, path)
+    numbers = {str(n): command for n, command in enumerate(service.commands, 1)}
+    servers = [n for n, command in numbers.items() if wanted == n or _is_server(command)]
+    command = numbers[chosen(servers or numbers, wanted, path, "ExecStart")]
+    environment = service.variables()
+    words = _command(_specified(command.lstrip(_PREFIXES), path), environment, command)
     source = unwrapped(words, environment)
-    if folder is None:
+    if service.folder is None:
         return source
-    return source.below(os.path.expanduser("~") if folder == "~" else folder)  # noqa: PTH111 - a path for os.path.join
+    return source.below(
+        os.path.expanduser("~") if service.folder == "~" else service.folder  # noqa: PTH111 - a path for os.path.join
+    )
+
+
+def _is_server(command: str) -> bool:
+    return names_server(re.split(r"[\s'\"]+", command.lstrip(_PREFIXES)))
 
 
 def _settings(text: str) -> Iterator[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """Reads llama-server's command out of Compose and llama-swap files."""
 
+import dataclasses
 import os
 import re
 from collections.abc import Mapping
@@ -14,15 +15,28 @@ from spectui.export.sources.choice import chosen
 from spectui.export.sources.container import Tree, container_of
 from spectui.export.sources.environment_files import environment_file
 from spectui.export.sources.mounts import outside
-from spectui.export.sources.shell import unwrapped
-from spectui.export.sources.source import IMAGES, Source, names_server
+from spectui.export.sources.service import referred
+from spectui.export.sources.shell import inside
+from spectui.export.sources.source import IMAGES, Source, names_server, runs_other
 
 _YAML = re.compile(r"(?m)^(services|models)[ \t]*:")
 _INTERPOLATED = re.compile(
     r"\$(?:(\$)|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?::?([-?+])([^{}]*))?\})"
 )
+_BOOL = "tag:yaml.org,2002:bool"
 _MOST_VALUES = 100_000
 _KEYS = ("services", "models")
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as Compose and llama-swap read it, to whom ``on``, ``yes`` and such are text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOL]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(_BOOL, re.compile(r"true|True|TRUE|false|False|FALSE"), list("tTfF"))
 
 
 def yaml_tree(text: str, path: Path) -> Tree | None:
@@ -34,10 +48,9 @@ def yaml_tree(text: str, path: Path) -> Tree | None:
     if _YAML.search(text) is None:
         return None
     try:
-        tree = yaml.safe_load(text)
+        tree = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
     except yaml.YAMLError as error:
-        told = str(error).split("\n", 1)[0]
-        raise BadInputError(f"{path} is no valid YAML ({told}); correct it") from error
+        raise BadInputError(f"{path} is no valid YAML ({_told(error)}); correct it") from error
     except RecursionError as error:
         raise BadInputError(f"{path} is nested too deeply; give a file that holds less") from error
     if _size(tree, {}, path) > _MOST_VALUES:
@@ -47,6 +60,12 @@ def yaml_tree(text: str, path: Path) -> Tree | None:
         )
     is_known = isinstance(tree, dict) and any(isinstance(tree.get(k), dict) for k in _KEYS)
     return tree if is_known else None
+
+
+def _told(error: yaml.YAMLError) -> str:
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return str(error).split("\n", 1)[0]
+    return f"line {error.problem_mark.line + 1}: {error.problem}"
 
 
 def _size(value: object, known: dict[int, int | None], path: Path) -> int:
@@ -79,12 +98,19 @@ def compose_source(tree: Tree, path: Path, wanted: str | None) -> Source:
     servers = [name for name, s in services.items() if name == wanted or _is_server(s)]
     name = chosen(servers, wanted, path, "service")
     service = _interpolated(services[name], variables)
+    image = str(service.get("image", ""))
+    if runs_other(image) and not _is_server(service):
+        raise BadInputError(
+            f"{path}: {name} runs {image}, which is no llama-server; give another service"
+        )
     if "extends" in service:
         raise BadInputError(
             f"{path}: {name} extends another service; give what docker compose config prints"
         )
     container = container_of(service, path.parent, variables)
-    return outside(unwrapped(container.words, container.environment), container.mounts)
+    around = _interpolated(referred(service, tree, path), variables)
+    named = dataclasses.replace(container, name=name, around=around)
+    return outside(inside(named), named.mounts)
 
 
 def _is_server(service: Tree) -> bool:

@@ -10,6 +10,17 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _HOST = re.compile(r"[\w.:%~-]+")
 _PATH = re.compile(r"[\w.~%!$&'()*+,;=:@/-]*")
+_ROUTE = re.compile(
+    r"""
+    /v1/(
+        chat/completions(/\w+)? | completions | embeddings | health | messages(/\w+)? | models
+        | rerank(ing)? | responses(/\w+)?
+    )
+    | /chat/completions(/\w+)? | /completions? | /health | /metrics | /props | /slots(/\d+)?
+    """,
+    re.VERBOSE,
+)
+"""What llama-server serves below its address, and nobody calls a prefix of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +46,8 @@ class Address:
 def parse_address(text: str) -> Address:
     """Read ``host:port``, ``http://...`` or ``https://...``, with a path or without.
 
+    An endpoint of llama-server's, as programs are given it, stands for its server.
+
     Raises:
         UsageError: it is none of these, or holds what does not belong into an address.
     """
@@ -58,8 +71,13 @@ def parse_address(text: str) -> Address:
         scheme=scheme,
         host=parts.hostname or "",
         port=_DEFAULT_PORTS[scheme] if port is None else port,
-        path=parts.path.rstrip("/"),
+        path=_without_route(parts.path.rstrip("/")),
     )
+
+
+def _without_route(path: str) -> str:
+    starts = (one.start() for one in re.finditer("/", path))
+    return next((path[:start] for start in starts if _ROUTE.fullmatch(path, start)), path)
 
 
 def _check(text: str, parts: SplitResult, port: int | None, *, has_scheme: bool) -> None:

@@ -1,4 +1,4 @@
-"""One request at a time to a server that may be slow, broken or no llama-server at all."""
+"""Requests to a server that may be slow, broken or no llama-server at all."""
 
 import asyncio
 import os
@@ -19,6 +19,7 @@ from spectui.server.attached.words import one_line
 T = TypeVar("T")
 
 _MOST_BYTES = 16_000_000
+_MOST_CONNECTIONS = 2
 _KEPT_S = 3.0
 """An idle connection is kept shorter than llama-server keeps it, which is 5 s."""
 
@@ -78,13 +79,13 @@ class _ErrorReply(msgspec.Struct):
 
 
 class Connection:
-    """Asks for pages, each within a time of its own from the first byte sent to the last received.
+    """Asks for pages, each within a time from the first byte sent to the last received.
 
     Args:
         address: of the server.
         api_key: that it wants, if any.
         model: that a router shall answer for. It is not loaded for that.
-        timeout_s: the longest that one answer may take.
+        timeout_s: the longest that one answer may take, and all of a round together.
     """
 
     def __init__(
@@ -92,13 +93,13 @@ class Connection:
     ) -> None:
         self.url = address.url
         self.model = model
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._http = httpx.AsyncClient(
             base_url=address.url,
             headers={"Authorization": f"Bearer {api_key}"} if api_key else None,
             timeout=timeout_s,
             params=None if model is None else {"model": model, "autoload": "false"},
-            limits=httpx.Limits(max_connections=1, keepalive_expiry=_KEPT_S),
+            limits=httpx.Limits(max_connections=_MOST_CONNECTIONS, keepalive_expiry=_KEPT_S),
             # A configured proxy cannot reach this machine's loopback.
             trust_env=False,
             verify=ssl.create_default_context() if address.scheme == "https" else False,
@@ -115,8 +116,12 @@ class Connection:
     ) -> None:
         await self._http.aclose()
 
-    async def get(self, path: str) -> Page:
+    async def get(self, path: str, within_s: float) -> Page:
         """Return the answer.
+
+        Args:
+            path: what is asked for.
+            within_s: how long the answer may take.
 
         Raises:
             AttachError: there is no connection, a key is missing, or the model is being loaded.
@@ -126,10 +131,10 @@ class Connection:
         """
         try:
             # For the whole request: a trickle of bytes moves every other deadline.
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(within_s):
                 return await self._read(path)
         except (TimeoutError, httpx.TimeoutException) as error:
-            raise LateError(f"{path} was not answered within {self._timeout_s:g} s") from error
+            raise LateError(f"{path} was not answered within {round(within_s, 2):g} s") from error
         except (httpx.RemoteProtocolError, httpx.ReadError, httpx.DecodingError) as error:
             raise BrokenError(f"the answer to {path} broke off ({_why(error)})") from error
         except httpx.HTTPError as error:

@@ -12,6 +12,7 @@ from spectui.server.attached.http import (
     RefusedError,
 )
 from spectui.server.attached.local import Locator
+from spectui.server.attached.questions import NOT_FOUND, Questions
 from spectui.server.attached.replies import (
     HealthReply,
     ModelsReply,
@@ -34,14 +35,13 @@ from spectui.server.attached.sample import (
     T,
     Trouble,
 )
+from spectui.server.attached.timing import together
 from spectui.server.attached.words import one_line
 
 _RENEWED_S = 5.0
 """How long the server's facts are believed, and an endpoint that is off is left alone."""
 _COUNTED_S = 0.5
 _OK = 200
-_NOT_FOUND = 404
-_OFF = frozenset({_NOT_FOUND, 501})
 _OPENAI = "/v1"
 """Where programs of OpenAI's interface ask; it has a ``/health`` and nothing else of ours."""
 _STARTED = "Process-Start-Time-Unix"
@@ -52,7 +52,8 @@ class Interview:
     """Asks a server for all that it tells.
 
     ``/slots`` counts as work for llama-server's idle timer, and wakes a server that sleeps. So it
-    is not asked while ``/metrics`` says that nothing has happened since the last time.
+    is not asked while ``/metrics`` says that nothing has happened since the last time. Of a server
+    at work both wait for the end of a batch, and so they are asked together then.
     """
 
     def __init__(
@@ -72,28 +73,27 @@ class Interview:
         self._connection = connection
         self._locator = locator
         self._clock = clock
+        self._questions = Questions(connection, clock)
         self._forget()
 
     def _forget(self) -> None:
         self._facts: Answer[ServerFacts] = Answer(None, "the server has not been asked yet")
         self._models: Answer[ModelsReply] = Answer(None)
         self._asked_s: float | None = None
-        self._is_doubtful = False
-        """Whether a connection broke: the server may have been started again."""
+        self._questions.is_doubtful = False
         self._off: dict[str, str] = {}
         self._idle: tuple[Counters, Answer[tuple[SlotSample, ...]]] | None = None
         self._is_at_work = False
         self._last_counters: tuple[float, Answer[Counters]] = 0.0, Answer(None)
 
     async def ask(self) -> Sample:
-        """Ask once. Takes at most the connection's time for each of five questions."""
+        """Ask once. Takes at most the connection's time, whichever questions stall."""
         began_s = self._clock()
+        self._questions.begin()
         try:
             if self._is_due(began_s):
                 await self._introduce(began_s)
-            counters = await self._counted(began_s)
-            slots = await self._ask_slots(counters)
-            self._is_at_work = any(slot.is_processing for slot in slots.value or ())
+            counters, slots = await self._ask_work(began_s)
         except AttachError as error:
             self._forget()
             return FailedSample(time_s=self._clock(), failure=error.failure)
@@ -109,13 +109,13 @@ class Interview:
 
     def _is_due(self, now_s: float) -> bool:
         is_old = self._asked_s is None or now_s - self._asked_s >= _RENEWED_S
-        return is_old or self._is_doubtful
+        return is_old or self._questions.is_doubtful
 
     async def _introduce(self, now_s: float) -> None:
         is_first, url = self._asked_s is None, self._connection.url
-        self._is_doubtful = False
+        self._questions.is_doubtful = False
         try:
-            health = (await self._connection.get("/health")).decode(HealthReply)
+            health = (await self._questions.get("/health", is_last=True)).decode(HealthReply)
         except LateError as error:
             plain = "; one without TLS has an address with http://"
             hint = plain if url.startswith("https:") else ""
@@ -133,12 +133,12 @@ class Interview:
         self._off.clear()
         if self._connection.model is not None:
             await self._find_model(self._connection.model)
-        self._facts = await self._answered(self._ask_facts)
+        self._facts = await self._questions.answered(self._ask_facts)
         self._asked_s = now_s
 
     async def _find_model(self, model: str) -> None:
         """See that a router runs the model that was asked for, and where."""
-        self._models = await self._answered(self._ask_models)
+        self._models = await self._questions.answered(self._ask_models)
         if self._models.value is None:
             return
         failure = unroutable(self._connection.url, model, self._models.value)
@@ -151,22 +151,39 @@ class Interview:
     async def _ask_facts(self) -> ServerFacts:
         props = (await self._props()).decode(PropsReply)
         if self._models.value is None:
-            self._models = await self._answered(self._ask_models)
+            self._models = await self._questions.answered(self._ask_models)
         return facts_of(props, self._models, self._connection.model)
 
     async def _props(self) -> Page:
         url = self._connection.url
         try:
-            return await self._connection.get("/props")
+            return await self._questions.get("/props")
         except RefusedError as error:
-            if error.status != _NOT_FOUND or not url.endswith(_OPENAI):
+            if error.status != NOT_FOUND or not url.endswith(_OPENAI):
                 raise
             own = url.removesuffix(_OPENAI)
             reason = f"{url} is for programs of OpenAI's interface; give the address {own}"
             raise _failed(Trouble.STRANGE, reason) from error
 
     async def _ask_models(self) -> ModelsReply:
-        return (await self._connection.get("/v1/models")).decode(ModelsReply)
+        return (await self._questions.get("/v1/models")).decode(ModelsReply)
+
+    async def _ask_work(
+        self, now_s: float
+    ) -> tuple[Answer[Counters], Answer[tuple[SlotSample, ...]]]:
+        """Ask for what changes from look to look."""
+        if self._is_at_work:
+            counters, slots = await together(self._counted(now_s), self._listed_slots())
+        else:
+            counters = await self._counted(now_s)
+            slots = await self._ask_slots(counters)
+        are_idle = slots.value is not None and not any(slot.is_processing for slot in slots.value)
+        now = counters.value
+        is_quiet = now is not None and not now.n_processing and not now.n_deferred
+        self._idle = (now, slots) if now is not None and are_idle and is_quiet else None
+        is_counted = now is not None and now.n_processing > 0
+        self._is_at_work = is_counted or any(slot.is_processing for slot in slots.value or ())
+        return counters, slots
 
     async def _counted(self, now_s: float) -> Answer[Counters]:
         """Return the counters, half a second old while slots work: they change when one ends."""
@@ -183,7 +200,7 @@ class Interview:
         return await self._unless_off("/metrics", "--metrics", is_on, self._metrics)
 
     async def _metrics(self) -> Counters:
-        page = await self._connection.get("/metrics")
+        page = await self._questions.get("/metrics", is_last=self._is_at_work)
         try:
             return counters_of(page.content.decode(), page.headers.get(_STARTED))
         except ValueError as error:
@@ -198,15 +215,15 @@ class Interview:
             return Answer(None, _ASLEEP)
         if self._idle is not None and now == self._idle[0]:
             return self._idle[1]
+        return await self._listed_slots()
+
+    async def _listed_slots(self) -> Answer[tuple[SlotSample, ...]]:
+        facts = self._facts.value
         is_on = None if facts is None else facts.has_slots
-        slots = await self._unless_off("/slots", "--slots", is_on, self._slots)
-        are_idle = slots.value is not None and not any(slot.is_processing for slot in slots.value)
-        is_quiet = now is not None and not now.n_processing and not now.n_deferred
-        self._idle = (now, slots) if now is not None and are_idle and is_quiet else None
-        return slots
+        return await self._unless_off("/slots", "--slots", is_on, self._slots)
 
     async def _slots(self) -> tuple[SlotSample, ...]:
-        return slots_of((await self._connection.get("/slots")).decode(list[SlotReply]))
+        return slots_of((await self._questions.get("/slots", is_last=True)).decode(list[SlotReply]))
 
     async def _unless_off(
         self,
@@ -223,24 +240,10 @@ class Interview:
             return Answer(None, off)
         if path in self._off:
             return Answer(None, self._off[path])
-        answer = await self._answered(ask, off=off)
+        answer = await self._questions.answered(ask, off=off)
         if answer.value is None and answer.reason == off:
             self._off[path] = off
         return answer
-
-    async def _answered(
-        self, ask: Callable[[], Awaitable[T]], *, off: str | None = None
-    ) -> Answer[T]:
-        try:
-            return Answer(await ask())
-        except LateError as error:
-            return Answer(None, str(error), is_late=True)
-        except BrokenError as error:
-            self._is_doubtful = True
-            return Answer(None, str(error))
-        except RefusedError as error:
-            is_off = off is not None and error.status in _OFF
-            return Answer(None, off if is_off else error.reason)
 
 
 def _router_reason(facts: ServerFacts) -> str:

@@ -29,7 +29,7 @@ class Attachment:
     model: str | None = None
     """Of a router, which of its models."""
     timeout_s: float = TIMEOUT_S
-    """The longest that one answer may take."""
+    """The longest that a round of questions may take, whichever of them stall."""
 
     def connect(self) -> Connection:
         """Return a connection that is not yet open. To be called where its loop runs."""
@@ -58,7 +58,7 @@ async def ask_twice(wanted: Attachment, interval_s: float) -> tuple[Sample, Samp
 class Poller(Closing):
     """Hands a sample to a sink every interval, from a daemon thread of its own.
 
-    One question is under way at a time: a server that answers slowly is asked less often.
+    One round of questions is under way at a time: a server that answers slowly is asked less often.
     """
 
     def __init__(

@@ -13,6 +13,8 @@ _PREFIX = "llamacpp:"
 _PER_POSITION = f"{_PREFIX}spec_decode_num_accepted_tokens_per_pos_total"
 _MOST_POSITIONS = 1024
 _LONGEST_NAME = 4096
+RUNNING = frozenset({"loaded", "sleeping"})
+"""States of a router's model that has a server of its own."""
 
 
 class HealthReply(msgspec.Struct):
@@ -67,6 +69,11 @@ class ModelReply(msgspec.Struct):
     meta: _ModelMeta | None = None
     status: ModelStatus | None = None
     """Routers alone tell it."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a router has loaded it."""
+        return self.status is not None and self.status.value in RUNNING
 
 
 class ModelsReply(msgspec.Struct):
@@ -140,6 +147,7 @@ def facts_of(props: PropsReply, models: Answer[ModelsReply], model: str | None) 
         models=tuple(one_line(model.id, _LONGEST_NAME) for model in listed),
         models_reason=models.reason,
         is_router=is_router,
+        running=tuple(one_line(one.id, _LONGEST_NAME) for one in listed if one.is_running),
     )
 
 

@@ -72,6 +72,8 @@ class ServerFacts:
     """Why ``/v1/models`` tells nothing; None if it does."""
     is_router: bool
     """Whether it runs no model itself, but passes requests on to servers of its own."""
+    running: tuple[str, ...] = ()
+    """Of a router: those of its models that it has loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,6 +88,8 @@ class Tracker:
 
     def _fail(self, sample: FailedSample) -> None:
         self._sample = None
+        # Whoever answers next may be another one.
+        self._speculates = None
         self._meter.lose()
         self._columns.add(sample.time_s, None)
         self._host = self._process.lose(_SILENCES.get(sample.failure.trouble, _LOST))
@@ -127,6 +129,7 @@ class Tracker:
         if self._counters is not None and counters != self._counters:
             done = progress(self._counters, counters)
             self._n_restarts += done.is_restart
+            self._speculates = None if done.is_restart else self._speculates
             self._counted.add(done, counters)
             self._drafts.add(done.drafts, counters.drafts or NO_DRAFTS)
         self._counters = counters
@@ -193,7 +196,8 @@ class Tracker:
         if counters is None:
             return DraftState(reason=told.reason)
         if counters.drafts is None:
-            return DraftState(reason=_NO_DRAFT_COUNTS)
+            is_there = self._sample is not None
+            return DraftState(reason=_NO_DRAFT_COUNTS if is_there else self._absent.reason)
         return DraftState(
             reason=None if counters.drafts.n_drafts else self._why_nothing(counters),
             overall=counters.drafts,
@@ -203,7 +207,9 @@ class Tracker:
             drafters=self._drafters(),
         )
 
-    def _why_nothing(self, counters: Counters) -> str:
+    def _why_nothing(self, counters: Counters) -> str | None:
+        if self._sample is None:
+            return self._absent.reason
         if self._speculates is False:
             return _NO_DRAFT
         return _NOT_COUNTED_YET if counters.n_processing else _NOTHING_DRAFTED

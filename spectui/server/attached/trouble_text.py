@@ -35,7 +35,7 @@ def sentence_of(failure: Failure) -> str:
 
 
 def waiting_for(failure: Failure) -> str:
-    """Return what is wrong, for a screen that tries again by itself."""
+    """Return what is wrong, for a screen that tries again by itself, always with the same key."""
     if failure.trouble is Trouble.LOCKED:
-        return sentence_of(failure)
+        return f"{failure.reason}; quit and attach again to be asked for one"
     return failure.reason

@@ -16,12 +16,11 @@ from spectui.tui import commands
 from spectui.tui.attach.backstage import AttachBackstage, PollerFailed
 from spectui.tui.attach.machine import Machine
 from spectui.tui.base_app import BaseApp
-from spectui.tui.mailbox import Mailbox, Pace
-from spectui.tui.messages import EventsArrived, MonitorFailed
+from spectui.tui.mailbox import Mailbox
+from spectui.tui.messages import MonitorFailed
 from spectui.tui.screens.attach import AttachScreen
 from spectui.tui.screens.help import HelpScreen
 
-_REPAINT_S = 0.1
 _OURS = frozenset({"Quit"})
 """Textual's commands that this app has under its own keys."""
 
@@ -70,8 +69,6 @@ class AttachApp(BaseApp):
         super().__init__(launch.settings, theme=launch.theme, ascii=launch.ascii)
         self._tracker = Tracker(launch.url)
         self._machine = Machine()
-        self._mailbox: Mailbox[object] = Mailbox(lambda: self.post_message(EventsArrived()))
-        self._pace = Pace(_REPAINT_S)
         self.backstage = make_backstage(self._mailbox)
         self.watched = AttachScreen(self._tracker.state())
 
@@ -81,14 +78,6 @@ class AttachApp(BaseApp):
         await self.push_screen(self.watched)
         self.warn_of_theme()
         self.call_after_refresh(self.backstage.start)
-
-    def on_events_arrived(self) -> None:
-        """Collect events now, or when the last repaint is long enough ago."""
-        delay_s = self._pace.delay_s()
-        if delay_s > 0:
-            self.set_timer(delay_s, self._collect)
-        else:
-            self._collect()
 
     def _collect(self) -> None:
         events = self._mailbox.collect() if self.is_running else ()

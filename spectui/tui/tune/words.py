@@ -8,7 +8,7 @@ from spectui.tui.text.display import shown
 from spectui.tui.tune.ledger import Ledger, Row
 from spectui.tune.explain import explain_result
 from spectui.tune.progress import Phase, TuningState
-from spectui.tune.search import TuneResult
+from spectui.tune.result import TuneResult
 from spectui.tune.statistics import Speedup
 from spectui.tune.trials import TrialState
 

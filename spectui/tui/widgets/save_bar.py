@@ -10,6 +10,7 @@ from textual.widgets import Input, Label
 
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.tune.words import own
+from spectui.writing import write_file, write_new_file
 
 
 class SaveBar(Vertical):
@@ -82,13 +83,12 @@ class SaveBar(Vertical):
             return f"{path} is no ordinary file; choose another path."
         if self._confirmed != path:
             try:
-                with path.open("x", encoding="utf-8") as file:
-                    file.write(self._text)
+                write_new_file(path, self._text.encode())
             except FileExistsError:
                 self._confirmed = path
                 return f"{path} exists; press Enter again to overwrite it."
         else:
-            path.write_text(self._text, "utf-8")
+            write_file(path, self._text.encode())
         return None
 
     def _answer(self, text: str) -> None:

@@ -17,7 +17,7 @@ from spectui.tui.tune.cells import cut
 from spectui.tui.tune.ledger import Ledger
 from spectui.tui.widgets.charts import bar
 from spectui.tune.progress import Phase, TuningState
-from spectui.tune.search import TuneResult
+from spectui.tune.result import TuneResult
 
 Fact = tuple[str, str, str | None]
 """Label, text, and the class of its look."""

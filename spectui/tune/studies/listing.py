@@ -10,14 +10,14 @@ from spectui.errors import UsageError
 from spectui.tune.outcome import Outcome
 from spectui.tune.promise import Promise
 from spectui.tune.stored import from_plain
-from spectui.tune.study import (
-    OUTCOME,
-    PROMISE,
+from spectui.tune.studies.storage import (
+    close_storage,
     open_storage,
     own_storage,
     own_storage_file,
     storage_errors,
 )
+from spectui.tune.studies.study import OUTCOME, PROMISE
 
 _SHOWN = 12
 """Names that one message lists."""
@@ -54,8 +54,7 @@ def list_studies(storage: str | None) -> tuple[StudyEntry, ...]:
             summaries = optuna.get_all_study_summaries(opened, include_best_trial=False)
             found = [_entry(opened, summary) for summary in summaries]
     finally:
-        opened.remove_session()
-        opened.engine.dispose()
+        close_storage(opened)
     return tuple(sorted(found, key=lambda entry: entry.changed, reverse=True))
 
 

@@ -1,0 +1,20 @@
+"""What a command writes, and how its screen looks."""
+
+import click
+
+from spectui.cli.options_placement import Decorator
+
+
+def json_option(what: str = "Write the result as JSON; - for stdout.") -> Decorator:
+    """``--json``, which says what is written."""
+    return click.option(
+        "--json", "json_path", type=click.Path(allow_dash=True), metavar="FILE", help=what
+    )
+
+
+QUIET: Decorator = click.option("--quiet", is_flag=True, help="Show no progress.")
+
+LOOK: tuple[Decorator, ...] = (
+    click.option("--theme", metavar="NAME", help="Look; the command palette lists them."),
+    click.option("--ascii", is_flag=True, help="Draw with ASCII characters only."),
+)

@@ -1,0 +1,54 @@
+"""What a server that spectui starts for itself does not get of the user's command."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from spectui.export.server_options import PREFIX, canonical, server_option
+from spectui.export.words import divide
+
+_REACHED = (
+    *("--host", "--port", "--reuse-port", "--api-key", "--api-key-file", "--api-prefix"),
+    *("--ssl-key-file", "--ssl-cert-file"),
+)
+"""Who may reach the server."""
+_WRITTEN = (
+    *("--log-file", "--log-prompts-dir", "--slot-save-path", "--lookup-cache-dynamic"),
+    *("--sql-save-file", "--prompt-cache", "--logdir", "-ld"),
+)
+"""Files that it would write, over those of the server that the command is for."""
+_STARTED = ("--mcp-servers-config", "--mcp-servers-json", "--tools", "--tools-runtime", "--agent")
+"""Programs that it would start, and files that its tools would change."""
+
+
+def own_arguments(words: Sequence[str]) -> tuple[str, ...]:
+    """The words that such a server gets.
+
+    Raises:
+        BadInputError: an option lacks its value.
+    """
+    kept = (given for given in divide(words) if canonical(given.flag) not in _FLAGS)
+    return tuple(word for given in kept for word in given.words)
+
+
+def own_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that such a server gets."""
+    return {name: value for name, value in environment.items() if name not in _VARIABLES}
+
+
+def _spellings(flags: Iterable[str]) -> frozenset[str]:
+    options = ((flag, server_option(flag)) for flag in flags)
+    return frozenset(
+        spelling
+        for flag, option in options
+        for spelling in ((flag,) if option is None else (*option.flags, *option.negations))
+    )
+
+
+def _variables(flags: Iterable[str]) -> frozenset[str]:
+    options = (server_option(flag) for flag in flags)
+    names = [option.variable for option in options if option is not None and option.variable]
+    # Builds before spring 2026 called some of them without the ARG.
+    return frozenset((*names, *(name.replace(PREFIX, "LLAMA_", 1) for name in names)))
+
+
+_FLAGS = _spellings((*_REACHED, *_WRITTEN, *_STARTED))
+_VARIABLES = _variables((*_REACHED, *_WRITTEN, *_STARTED))

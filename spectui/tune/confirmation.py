@@ -1,0 +1,129 @@
+"""The last phase of a search: which settings race against off, for how long, and what of it holds.
+
+The race is on prompts that no choice was made by.
+"""
+
+from collections.abc import Callable, Sequence
+
+from spectui.engine.events import GenerationResult
+from spectui.tune.estimates import finalists
+from spectui.tune.events import ConfirmationStarted
+from spectui.tune.forecast import Forecast
+from spectui.tune.lossless import LosslessCheck, check_lossless, differs
+from spectui.tune.measurement import Pair
+from spectui.tune.pace import RESERVED, Pace
+from spectui.tune.race import LOOK_EVERY, Race, Standing
+from spectui.tune.setup import SearchSetup
+from spectui.tune.trialing import TrialRunner
+from spectui.tune.trials import Arm, TrialRecord, TrialState
+from spectui.tune.workload import WorkItem
+
+
+class Confirmation:
+    """Races what trials and forecasts leave open. Use it once."""
+
+    def __init__(
+        self,
+        setup: SearchSetup,
+        pace: Pace,
+        trials: TrialRunner,
+        *,
+        on_decoded: Callable[[WorkItem, GenerationResult], None],
+    ) -> None:
+        """Prepare; nothing is measured yet.
+
+        Args:
+            setup: of the search.
+            pace: what it has time for.
+            trials: what was tried.
+            on_decoded: told of every prompt.
+        """
+        self._setup = setup
+        self._pace = pace
+        self._trials = trials
+        self._on_decoded = on_decoded
+        self._items = setup.race_items
+        self._race: Race | None = None
+
+    def run(self, records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> None:
+        """Race, if anything is left to be confirmed.
+
+        Args:
+            records: trials of arms that may be recommended.
+            forecasts: best first.
+        """
+        arms = self._finalists(records, forecasts)
+        if not arms:
+            return
+        # A rival is worth less than what its time adds to the verdict's precision.
+        if self.race_s(arms, RESERVED) > self._pace.left_s:
+            arms = arms[:1]
+        n = min(len(self._items), max(LOOK_EVERY, self._n_affordable(arms, self._items)))
+        self._setup.on_event(ConfirmationStarted(arm=arms[0], rivals=arms[1:], n_prompts=n))
+        self._race = Race(
+            self._setup.measurer,
+            arms,
+            self._items,
+            min_gain=self._setup.min_gain,
+            off=self._setup.study.space.off,
+            load=lambda arm: self._setup.loader.load(arm.draft),
+            on_pair=lambda pair: self._on_decoded(pair.item, pair.speculative),
+            n_affordable=self._n_affordable,
+        )
+        self._race.run()
+
+    def _finalists(
+        self, records: Sequence[TrialRecord], forecasts: Sequence[Forecast]
+    ) -> tuple[Arm, ...]:
+        """What trials and forecasts leave open; where there was no time for them, the defaults."""
+        arms = finalists(records, forecasts, min_gain=self._setup.min_gain)
+        tried = any(not one.arm.is_off for one in records)
+        if not (arms or tried or not self._pace.trial_s or not self._pace.is_bounded):
+            arms = self._setup.study.defaults[:1]
+        # Of the user's own setting, nobody wants to hear that it was not measured.
+        own, states = self._setup.study.space.present, (TrialState.COMPLETE, TrialState.FAIL)
+        is_known = own in arms or any(o.arm == own and o.state in states for o in records)
+        return arms if own is None or is_known else (*arms, own)
+
+    def check_lossless(self) -> LosslessCheck | None:
+        """Whether the leader wrote what the target alone did; None where that cannot be asked."""
+        race = self._race
+        pairs = self.in_place() or self.pairs()
+        if race is None or not pairs or self._setup.workload.sampling.temp > 0:
+            return None
+        if any(map(differs, pairs)):
+            # What batching moves is asked where it was seen.
+            self._setup.loader.load(race.leader.draft)
+        return check_lossless(self._setup.engine, pairs)
+
+    def conclude(self) -> tuple[Standing, ...]:
+        """How the race ended, the leader first; empty if there was none."""
+        return () if self._race is None else self._race.conclude()
+
+    def pairs(self) -> tuple[Pair, ...]:
+        """What was measured of the leader, against off."""
+        return () if self._race is None else self._race.pairs(self._race.leader)
+
+    def in_place(self) -> tuple[Pair, ...]:
+        """The leader against the target alone as it lies beside the leader's draft, if moved."""
+        return () if self._race is None else self._race.in_place(self._race.leader)
+
+    def left_s(self, favourites: Sequence[Arm]) -> float:
+        """Estimate of what is left of the race, or of all of it with ``favourites``."""
+        if self._race is not None:
+            return self.race_s([self._race.leader], self._race.n_left)
+        return self.race_s(favourites, len(self._items))
+
+    def race_s(self, arms: Sequence[Arm], n_prompts: int) -> float:
+        """Estimate of a race on the next prompts."""
+        n_done = 0 if self._race is None else len(self._items) - self._race.n_left
+        items = self._items[n_done : n_done + n_prompts]
+        return self._pace.race_s(self._trials.records, arms, items)
+
+    def _n_affordable(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> int:
+        return self._pace.n_affordable(self._trials.records, arms, items)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether trials are over."""
+        return self._race is not None

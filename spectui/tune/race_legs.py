@@ -1,0 +1,66 @@
+"""What all ways to measure a race have in common: legs, which turn round, and what came of them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TypeVar
+
+from spectui.tune.measurement import Measurer, Pair
+from spectui.tune.trials import Arm
+from spectui.tune.workload import WorkItem
+
+T = TypeVar("T")
+
+
+@dataclass(eq=False)
+class RaceLegs(ABC):
+    """Measures legs of a race, and keeps what was measured."""
+
+    measurer: Measurer
+    """Decodes."""
+    arms: Sequence[Arm]
+    """Finalists."""
+    _: KW_ONLY
+    off: Arm
+    """What the verdict compares with."""
+    load: Callable[[Arm], None]
+    """Makes an arm's draft the loaded one, and the target lie as it does with that."""
+    on_pair: Callable[[Pair], None]
+    """Told of every measured pair."""
+    _n_legs: int = field(init=False, default=0)
+
+    @abstractmethod
+    def pairs(self, arm: Arm) -> tuple[Pair, ...]:
+        """What was measured of a finalist, against off."""
+
+    @abstractmethod
+    def in_place(self, arm: Arm) -> tuple[Pair, ...]:
+        """The same against the target alone as it lies beside the arm's draft.
+
+        Empty where that is no other place.
+        """
+
+    @property
+    @abstractmethod
+    def n_items(self) -> int:
+        """Prompts that were measured with a finalist at least."""
+
+    @property
+    def n_pairs(self) -> int:
+        """Runs of finalists that have one of off to be compared with."""
+        return sum(len(self.pairs(arm)) for arm in self.arms)
+
+    @abstractmethod
+    def measure(self, arms: Sequence[Arm], start: int, items: Sequence[WorkItem]) -> None:
+        """Measure some of the finalists, and off.
+
+        Args:
+            arms: finalists that still run.
+            start: prompts that were measured before.
+            items: the next ones.
+        """
+
+    def _in_turn(self, order: Sequence[T]) -> list[T]:
+        """The order of the next leg, which begins with what the last one has left loaded."""
+        self._n_legs += 1
+        return list(order) if self._n_legs % 2 else list(reversed(order))

@@ -1,0 +1,62 @@
+"""What a search found."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from spectui.errors import SpectuiError
+from spectui.replay.costs import Costs
+from spectui.tune.forecast import Forecast
+from spectui.tune.lossless import LosslessCheck
+from spectui.tune.measurement import Pair
+from spectui.tune.pace import Spent
+from spectui.tune.race import Standing
+from spectui.tune.statistics import Speedup
+from spectui.tune.trials import OFF, Arm, TrialRecord
+from spectui.tune.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneResult:
+    """What tuning found."""
+
+    trials: tuple[TrialRecord, ...]
+    best: Arm | None
+    """The race's leader; without a race, what measured best."""
+    pairs: tuple[Pair, ...]
+    """What the race measured of the leader, against off; empty if it did not take place."""
+    off: Arm = OFF
+    """What the verdict compares with."""
+    in_place: tuple[Pair, ...] = ()
+    """The leader's runs against the target alone as it lies beside the leader's draft; empty where
+    that is no other place than off's."""
+    finalists: tuple[Standing, ...] = ()
+    """How the race ended, the leader first."""
+    speedup: Speedup | None
+    """Of the leader over off."""
+    verdict: Verdict
+    lossless: LosslessCheck | None
+    """Of the race; None with temperature, or if it did not take place."""
+    interrupted: bool
+    error: SpectuiError | None
+    """What ended the search early, besides an interrupt."""
+    forecasts: tuple[Forecast, ...] = ()
+    """What was replayed, best first; empty if nothing was recorded."""
+    costs: Mapping[str, Costs] = field(default_factory=dict)
+    """What the recording found rounds to cost, by drafter."""
+    expected_improvement: float | None = None
+    """Why the search ended before ``--trials``: all that one more was expected to add to the
+    speedup. None if it did not."""
+    spent: Spent
+
+
+def why_nothing(records: Sequence[TrialRecord], *, interrupted: bool) -> str:
+    """Why there is no confirmation, from what was tried."""
+    if interrupted:
+        return "it was interrupted before the best setting was confirmed"
+    speculative = [record for record in records if not record.arm.is_off]
+    if not speculative:
+        return "only the target alone was tried; allow more --trials or more time"
+    errors = [record.error for record in speculative if record.error]
+    if errors:
+        return errors[-1]
+    return "the model ended every answer at once; use other prompts or --ignore-eos"

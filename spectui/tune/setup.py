@@ -1,0 +1,59 @@
+"""What a search is given: a study, prompts, who decodes them, and when to stop."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from spectui.tune.decoding import Decoding, Loading
+from spectui.tune.events import TuneEvent
+from spectui.tune.measurement import Measurer
+from spectui.tune.studies.study import TuningStudy
+from spectui.tune.workload import WorkItem, Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """When to stop searching."""
+
+    n_trials: int
+    """At most: the search ends when the forecasts say that more would gain nothing."""
+    time_budget_s: float | None = None
+    """Of the search's own work: pauses and turns of the chat do not count."""
+    n_trial_prompts: int = 8
+    """Prompts per trial; the race uses all that there is time for."""
+    n_confirmations: int = 1
+    """How often the race may measure each prompt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchSetup:
+    """What all phases of a search share."""
+
+    engine: Decoding
+    """Has loaded the target."""
+    study: TuningStudy
+    """Keeps the trials."""
+    workload: Workload
+    """What is decoded."""
+    measurer: Measurer
+    """Decodes it."""
+    loader: Loading
+    """Of the drafts that the study's arms name."""
+    limits: Limits
+    min_gain: float
+    """What speculation must gain to be worth it; 0.02 is 2 %."""
+    on_event: Callable[[TuneEvent], None]
+    """Told what happens, on the caller's thread."""
+
+    @property
+    def trial_items(self) -> tuple[WorkItem, ...]:
+        """Prompts of every trial."""
+        return self.workload.items[: self.limits.n_trial_prompts]
+
+    @property
+    def race_items(self) -> tuple[WorkItem, ...]:
+        """All prompts as often as they may be raced on, unseen ones first.
+
+        The trials' prompts chose the finalists: what comes out on them flatters the winner.
+        """
+        unseen = self.workload.items[self.limits.n_trial_prompts :]
+        return (*unseen, *self.trial_items) * self.limits.n_confirmations

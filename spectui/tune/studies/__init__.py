@@ -1,0 +1,1 @@
+"""Studies of tuning in their storages; the only importer of optuna."""

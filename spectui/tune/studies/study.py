@@ -1,0 +1,240 @@
+"""The study behind a tuning run: proposes arms, keeps every record, can be resumed."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import optuna
+
+from spectui.closing import Closing
+from spectui.errors import UsageError
+from spectui.tune.differences import differences
+from spectui.tune.placements import Placements
+from spectui.tune.space import Parameter, SearchSpace
+from spectui.tune.studies import importance, ownership, queue, records
+from spectui.tune.studies.samplers import Sampler, give_sampler
+from spectui.tune.studies.storage import close_storage, open_storage, storage_errors
+from spectui.tune.trials import Arm, TrialRecord, TrialState
+
+_SPEC = "spec"
+_PLACEMENTS = "placements"
+OUTCOME = "outcome"
+"""Under which a study keeps what it advised."""
+PROMISE = "promise"
+"""Under which it keeps what its best setting gained, for ``verify``."""
+_TRIED = (TrialState.COMPLETE, TrialState.FAIL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """An arm to measure, under a trial number."""
+
+    number: int
+    arm: Arm
+
+
+class TuningStudy(Closing):
+    """One study in one storage. Close it, or use it as a context manager."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        storage: str,
+        spec: dict[str, Any],
+        space: SearchSpace,
+        sampler: Sampler,
+        seed: int,
+        must_exist: bool = False,
+    ) -> None:
+        """Open the study, or create it.
+
+        Args:
+            name: of the study.
+            storage: URL as Optuna takes it.
+            spec: what makes trials comparable: machine, models, prompts, settings. A study made
+                with another one is refused.
+            space: candidates and parameters. Its placements give way to those that the study began
+                with: other memory may be free by now.
+            sampler: strategy.
+            seed: of the strategy.
+            must_exist: refuse to create it.
+
+        Raises:
+            BadInputError: the storage cannot be used.
+            UsageError: the study belongs to another machine, pair or workload, or is missing.
+        """
+        self.name = name
+        self.spec = spec
+        self.space = space
+        self._url = storage
+        self._storage = open_storage(storage)
+        self._asked: dict[int, optuna.Trial] = {}
+        try:
+            self._study = self._create_or_load(sampler, seed, must_exist=must_exist)
+            self._prepare(spec)
+            self._keep_placements()
+        except BaseException:
+            self.close()
+            raise
+
+    def _create_or_load(self, sampler: Sampler, seed: int, *, must_exist: bool) -> optuna.Study:
+        with self._storage_errors():
+            if must_exist and self.name not in optuna.get_all_study_names(self._storage):
+                raise UsageError(f"there is no study {self.name} to resume; leave out --resume")
+            study = optuna.create_study(
+                study_name=self.name,
+                storage=self._storage,
+                direction="maximize",
+                load_if_exists=True,
+            )
+            give_sampler(study, sampler, seed)
+            return study
+
+    def _prepare(self, spec: dict[str, Any]) -> None:
+        with self._storage_errors():
+            known = self._study.user_attrs.get(_SPEC)
+            if known is None:
+                self._study.set_user_attr(_SPEC, spec)
+                return
+            _check_same(self.name, known, spec)
+            for trial in ownership.abandoned(self._study):
+                records.close_trial(self._study, trial)
+            ownership.check_alone(self._study)
+
+    def _keep_placements(self) -> None:
+        found = self.space.placements
+        if found is None:
+            return
+        with self._storage_errors():
+            kept = self._study.user_attrs.get(_PLACEMENTS)
+            if kept is None:
+                self._study.set_user_attr(_PLACEMENTS, msgspec.to_builtins(found))
+            else:
+                self.space = replace(self.space, placements=msgspec.convert(kept, Placements))
+
+    def ask(self) -> Proposal:
+        """Choose the next arm and note that this process is at it."""
+        with self._storage_errors():
+            trial = self._study.ask()
+            ownership.sign(trial)
+            arm = queue.chosen(trial, self.space)
+            proposal = Proposal(number=self._next_number(), arm=arm)
+            self._asked[proposal.number] = trial
+            records.store(trial, _unmeasured(proposal, TrialState.RUNNING))
+            return proposal
+
+    def _next_number(self) -> int:
+        """Optuna's own numbers have gaps, where a run was interrupted before what it had queued."""
+        return 1 + max((record.number for record in self.records()), default=-1)
+
+    def finish(self, record: TrialRecord) -> None:
+        """Store a measured trial and tell the sampler its speedup."""
+        with self._storage_errors():
+            self._store_and_tell(record)
+
+    def fail(self, proposal: Proposal, reason: str) -> TrialRecord:
+        """Store that a trial could not be measured, and why."""
+        return self._give_up(_unmeasured(proposal, TrialState.FAIL, reason))
+
+    def interrupt(self, proposal: Proposal) -> TrialRecord:
+        """Store that a trial was stopped; another may try its arm again."""
+        return self._give_up(_unmeasured(proposal, TrialState.INTERRUPTED, "interrupted"))
+
+    def _give_up(self, record: TrialRecord) -> TrialRecord:
+        with self._storage_errors():
+            self._store_and_tell(record)
+        return record
+
+    def records(self) -> tuple[TrialRecord, ...]:
+        """All trials that have begun, by number."""
+        with self._storage_errors():
+            return records.stored(self._study)
+
+    def completed(self) -> tuple[TrialRecord, ...]:
+        """Trials that were measured."""
+        with self._storage_errors():
+            return records.completed(self._study)
+
+    def keep(self, outcome: dict[str, Any]) -> None:
+        """Store what the search advised in its end, as ``stored.to_plain`` gives it."""
+        with self._storage_errors():
+            self._study.set_user_attr(OUTCOME, outcome)
+
+    def keep_promise(self, promise: dict[str, Any]) -> None:
+        """Store what its best setting gained, as ``stored.to_plain`` gives it."""
+        with self._storage_errors():
+            self._study.set_user_attr(PROMISE, promise)
+
+    def importance(self) -> tuple[tuple[str, float], ...]:
+        """(parameter, share of the speedup's variance that it explains), largest first.
+
+        Empty as long as there are too few trials, or none that differ.
+        """
+        return importance.importance(self._study, self.space)
+
+    def begin(self) -> None:
+        """Queue off, which everything is compared with."""
+        with self._storage_errors():
+            queue.forget_waiting(self._study, self._storage)
+        self.enqueue((self.space.off,))
+
+    def follow(self, arms: Sequence[Arm], *, chains: bool = True) -> None:
+        """Queue what is tried after off; then the sampler chooses.
+
+        Those for which the target lies alike stay together, as moving it may take as long as a
+        trial.
+
+        Args:
+            arms: what is worth a trial, the most urgent first.
+            chains: whether the sampler may put n-gram drafters ahead of a draft model. Where no
+                forecast says that this gains, it would only find the same settings once more.
+        """
+        if not chains:
+            self.space = replace(self.space, tuned=self.space.tuned - {Parameter.AHEAD})
+        arms = (*filter(None, (self.space.present,)), *arms)
+        places = list(dict.fromkeys(arm.n_cpu_moe for arm in arms))
+        self.enqueue(sorted(arms, key=lambda arm: places.index(arm.n_cpu_moe)))
+
+    @property
+    def defaults(self) -> tuple[Arm, ...]:
+        """What the user has or gets without tuning, besides off."""
+        return self.space.first_arms()[1:]
+
+    def allows(self, arm: Arm) -> bool:
+        """Whether an arm of an earlier run is in the present space."""
+        speculation = arm.speculation
+        return speculation is None or not speculation.ngrams or self.space.with_ngrams
+
+    def enqueue(self, arms: Sequence[Arm]) -> None:
+        """Queue the arms that are neither tried nor waiting: they come before the sampler's."""
+        with self._storage_errors():
+            tried = {one.arm for one in records.stored(self._study) if one.state in _TRIED}
+            queue.enqueue(self._study, arms, self.space, tried=tried)
+
+    def _store_and_tell(self, record: TrialRecord) -> None:
+        trial = self._asked[record.number]
+        records.store(trial, record)
+        records.tell(self._study, trial.number, record)
+
+    def _storage_errors(self) -> AbstractContextManager[None]:
+        return storage_errors(self._url)
+
+    def close(self) -> None:
+        """Let go of the storage."""
+        close_storage(self._storage)
+
+
+def _check_same(name: str, known: dict[str, Any], spec: dict[str, Any]) -> None:
+    differing = differences({key: known.get(key) for key in spec}, spec)
+    if differing is not None:
+        raise UsageError(
+            f"the study {name} was made {differing}; its trials cannot be compared with new ones, "
+            "so choose another --study"
+        )
+
+
+def _unmeasured(proposal: Proposal, state: TrialState, error: str | None = None) -> TrialRecord:
+    return TrialRecord(number=proposal.number, state=state, arm=proposal.arm, error=error)

@@ -1,0 +1,91 @@
+"""Files that hold a result: whole or not at all, so that a full disk costs no old one."""
+
+import os
+import secrets
+from contextlib import suppress
+from errno import EACCES, EBUSY, EPERM, EROFS
+from pathlib import Path
+
+_TAKES_NO_OTHER = (EACCES, EPERM, EROFS, EBUSY)
+"""Of a folder that takes no new file, and of a file that is a mount of its own."""
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write ``content`` to ``path``: it stands there whole, or what was there stays.
+
+    What a link points to is written, not the link. A file that is replaced gives its mode and,
+    where that is allowed, its owner to the new one. Devices, pipes and descriptors
+    (``/dev/stdout``) take the bytes as they are, and so does a file whose folder takes no other one
+    beside it.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    place = _place(path)
+    if place is None:
+        path.write_bytes(content)
+        return
+    try:
+        _replace(place, content)
+    except OSError as error:
+        if error.errno not in _TAKES_NO_OTHER or not os.access(place, os.W_OK):
+            raise
+        place.write_bytes(content)
+
+
+def write_new_file(path: Path, content: bytes) -> None:
+    """Write ``content`` to ``path``, where nothing may be: the whole of it, or no file.
+
+    Raises:
+        FileExistsError: something is there; it stays as it is.
+        OSError: it cannot be written.
+    """
+    path.touch(exist_ok=False)
+    try:
+        write_file(path, content)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _place(path: Path) -> Path | None:
+    """Where the file is that ``path`` leads to, or will be; None for what is no file of its own."""
+    with suppress(FileNotFoundError):
+        path.stat()
+        if not path.is_file():
+            return None
+    place = _without_links_above(path)
+    while place.is_symlink():
+        if place.is_relative_to("/proc"):
+            # An open descriptor: whoever opened it would not see another file of that name.
+            return None
+        place = _without_links_above(place.parent / place.readlink())
+    return place
+
+
+def _without_links_above(path: Path) -> Path:
+    return path.parent.resolve() / path.name
+
+
+def _replace(place: Path, content: bytes) -> None:
+    partial = place.with_name(f".spectui-{secrets.token_hex(8)}.partial")
+    try:
+        with partial.open("xb") as file:
+            file.write(content)
+            file.flush()
+            # Some disks say only here that they are full.
+            os.fsync(file.fileno())
+            _take_after(place, file.fileno())
+        partial.replace(place)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def _take_after(place: Path, file: int) -> None:
+    with suppress(OSError):
+        old = place.stat()
+        with suppress(OSError):
+            os.fchown(file, old.st_uid, old.st_gid)
+        # After the owner, whose change takes rights away.
+        os.fchmod(file, old.st_mode & 0o7777)

@@ -1,0 +1,116 @@
+"""Whoever reads stdout may leave before the end, as ``head`` does."""
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from spectui.cli import main
+from tests.support.models import TARGET, TinyPath
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+
+_UNREAD = 141
+_LINE = "llama-server -m /m/t.gguf --draft-max 3"
+
+
+@pytest.fixture
+def environment(home: Path) -> Mapping[str, str]:
+    return {**os.environ, "SPECTUI_HOME": str(home)}
+
+
+def into_nobody(
+    arguments: list[str], environment: Mapping[str, str], *, stderr_too: bool
+) -> tuple[int, str]:
+    """Run it with a stdout, and stderr if wanted, that nobody reads any more."""
+    end, writer = os.pipe()
+    os.close(end)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "spectui", *arguments],
+            stdout=writer,
+            stderr=writer if stderr_too else subprocess.PIPE,
+            env=environment,
+            check=False,
+            timeout=120,
+        )
+    finally:
+        os.close(writer)
+    return done.returncode, "" if stderr_too else done.stderr.decode()
+
+
+@pytest.mark.parametrize("stderr_too", [False, True], ids=["stdout", "both"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--help",
+        "--version",
+        "tune --help",
+        "models scan --help",
+        "presets list",
+        "presets show demo",
+        "sweep --list",
+        "sweep --list --json -",
+        f"export --from='{_LINE}'",
+        f"export --from='{_LINE}' --format json",
+        f"lint --no-models '{_LINE} --port 8080'",
+    ],
+)
+def test_a_command_that_nobody_reads_ends_quietly(
+    environment: Mapping[str, str], line: str, *, stderr_too: bool
+) -> None:
+    words = shlex.split(line)
+    code, told = into_nobody(words, environment, stderr_too=stderr_too)
+    # Lint has found something, which its code says.
+    assert code == (3 if words[0] == "lint" else _UNREAD)
+    assert not [one for one in told.splitlines() if not one.startswith("mind that")]
+
+
+def test_an_error_is_told_though_nobody_reads_stdout(environment: Mapping[str, str]) -> None:
+    code, told = into_nobody(["export", "nothing"], environment, stderr_too=False)
+    assert (code, told.count("\n")) == (2, 1)
+    assert into_nobody(["export", "nothing"], environment, stderr_too=True)[0] == 2
+    assert into_nobody(["bogus"], environment, stderr_too=True)[0] == 2
+
+
+def test_head_takes_its_line_and_that_is_all(
+    environment: Mapping[str, str], tiny: TinyPath
+) -> None:
+    """As a shell connects them: ``spectui ... | head -n 1``."""
+    scanned = ["models", "scan", str(tiny(TARGET).parent), "--json", "-", "--quiet"]
+    with (
+        subprocess.Popen(
+            [sys.executable, "-m", "spectui", *scanned],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+        ) as spectui,
+        subprocess.Popen(["head", "-c", "1"], stdin=spectui.stdout, stdout=subprocess.PIPE) as head,
+    ):
+        assert spectui.stdout is not None
+        # The reader is head alone.
+        spectui.stdout.close()
+        assert head.communicate(timeout=120)[0] == b"{"
+        _out, told = spectui.communicate(timeout=120)
+    # What fits into a pipe at once is written before head leaves.
+    assert spectui.returncode in {0, _UNREAD}
+    assert told == b""
+
+
+def test_another_pipe_that_breaks_is_a_defect(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], home: Path
+) -> None:
+    def break_() -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "argv", ["spectui", "presets", "list"])
+    monkeypatch.setattr("spectui.cli.presets.list_presets", lambda _passed_over: break_())
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 1
+    assert home.parent.is_dir()
+    assert "a pipe broke that is not stdout" in capfd.readouterr().err

@@ -1,0 +1,64 @@
+"""The command line where a disk has no room for what it writes."""
+
+from pathlib import Path
+
+import pytest
+
+from spectui.cli.failure import report_failure
+from tests.support.cli import Spectui
+from tests.support.disk import no_file_above
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+pytestmark = pytest.mark.usefixtures("home")
+
+
+def test_a_result_from_before_stays(spectui: Spectui, tmp_path: Path) -> None:
+    path = tmp_path / "j.json"
+    path.write_text("good")
+    with no_file_above(10):
+        assert spectui("sweep", "--list", "--json", path) == 3
+    assert f"{path} cannot be written (File too large)" in spectui.err
+    assert "notes-19" in spectui.out
+    assert path.read_text() == "good"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_every_result_that_has_no_room_is_named_and_the_others_are_written(
+    spectui: Spectui, pair: list[object], prompts: Path, tmp_path: Path
+) -> None:
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    asked = ["--prompts", prompts, "--draft-max", "2,4", "--json", tmp_path / "j.json"]
+    arguments = ["sweep", *pair, *asked, "--out"]
+    assert spectui(*arguments, whole) == 0, spectui.err
+    size = {path.name: path.stat().st_size for path in whole.iterdir()}
+    small = {"results.csv", "summary.csv", "report.md"}
+    with no_file_above(max(size[name] for name in small) + 100):
+        assert spectui(*arguments, out) == 3
+    written = {path.name for path in out.iterdir()}
+    assert written >= small
+    n_lines = {
+        folder: [len((folder / name).read_bytes().splitlines()) for name in sorted(small)]
+        for folder in (out, whole)
+    }
+    assert n_lines[out] == n_lines[whole]
+    assert f"{tmp_path / 'j.json'} cannot be written (File too large)" in spectui.err
+    missing = {*size} - written
+    assert "results.json" in missing
+    assert any(name.endswith(".svg") for name in missing)
+    assert f"; and in --out {out} " in spectui.err
+    assert all(name in spectui.err for name in missing)
+
+
+def test_a_defect_that_the_log_has_no_room_for_is_told_in_full(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    defect = RuntimeError("odd")
+    with no_file_above(10):
+        assert report_failure(defect) == 1
+    assert capsys.readouterr().err == (
+        "RuntimeError: odd\n\nerror: this is a defect of spectui's; please report the text above\n"
+    )
+    assert report_failure(defect) == 1
+    log = home / "data" / "logs" / "spectui.log"
+    assert str(log) in capsys.readouterr().err
+    assert "RuntimeError: odd" in log.read_text()

@@ -1,0 +1,127 @@
+"""Files of results: whole or not at all, wherever a path leads."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spectui.writing import write_file, write_new_file
+from tests.support.disk import no_file_above
+
+LONG = b"new" * 1000
+
+
+def test_what_was_there_stays_where_the_new_does_not_fit(tmp_path: Path) -> None:
+    path = tmp_path / "j.json"
+    path.write_bytes(b"old")
+    with no_file_above(100), pytest.raises(OSError, match="File too large"):
+        write_file(path, LONG)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_new_file_that_does_not_fit_leaves_nothing(tmp_path: Path) -> None:
+    for write in (write_file, write_new_file):
+        with no_file_above(100), pytest.raises(OSError, match="File too large"):
+            write(tmp_path / "new", LONG)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_file_replaces_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "there"
+    write_new_file(path, b"old")
+    dangling = tmp_path / "dangling"
+    dangling.symlink_to(tmp_path / "nowhere")
+    for taken in (path, dangling):
+        with pytest.raises(FileExistsError):
+            write_new_file(taken, LONG)
+    assert path.read_bytes() == b"old"
+    assert dangling.is_symlink()
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+def test_a_file_keeps_its_mode(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(mode)
+    write_file(path, LONG)
+    assert path.read_bytes() == LONG
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+def test_a_new_file_has_the_mode_that_new_files_have(tmp_path: Path) -> None:
+    usual = tmp_path / "usual"
+    usual.touch()
+    for name, write in (("a", write_file), ("b", write_new_file)):
+        write(tmp_path / name, LONG)
+        assert (tmp_path / name).stat().st_mode == usual.stat().st_mode
+
+
+def test_links_are_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "real"
+    folder.mkdir()
+    (tmp_path / "folder").symlink_to(folder)
+    (tmp_path / "first").symlink_to("folder/second")
+    (folder / "second").symlink_to("third")
+    for content in (b"new", LONG):
+        write_file(tmp_path / "first", content)
+        assert (folder / "third").read_bytes() == content
+        assert not (folder / "third").is_symlink()
+    assert (tmp_path / "first").is_symlink()
+    assert (folder / "second").is_symlink()
+
+
+def test_a_link_to_itself_is_an_error(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    with pytest.raises(OSError, match="symbolic links"):
+        write_file(link, LONG)
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link"])
+@pytest.mark.parametrize("kind", ["pipe", "file"])
+def test_an_open_descriptor_takes_the_bytes(tmp_path: Path, name: str, kind: str) -> None:
+    (tmp_path / "link").symlink_to("/dev/stdout")
+    out = tmp_path / "out"
+    code = (
+        "import sys; from pathlib import Path; from spectui.writing import write_file;"
+        "write_file(Path(sys.argv[1]), b'written')"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / name)]
+    if kind == "pipe":
+        assert subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout == b"written"
+        return
+    with out.open("w+b") as file:
+        subprocess.run(command, check=True, stdout=file)
+        # Another file of that name would leave this one empty.
+        assert file.read() == b"written"
+
+
+def test_devices_and_pipes_stay_what_they_are(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        write_file(pipe, b"written")
+        assert reader.communicate()[0] == b"written"
+    assert pipe.is_fifo()
+    write_file(Path(os.devnull), LONG)
+    assert Path(os.devnull).is_char_device()
+    with pytest.raises(OSError, match="No space left on device"):
+        write_file(Path("/dev/full"), LONG)
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
+def test_where_the_folder_takes_no_other_file_it_is_written_in_place(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    tmp_path.chmod(0o500)
+    try:
+        write_file(path, LONG)
+        with pytest.raises(PermissionError):
+            write_file(tmp_path / "other", LONG)
+    finally:
+        tmp_path.chmod(0o700)
+    assert path.read_bytes() == LONG
