@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.replay.cost_fit import Observed, ObservedOff, Probed, fit_costs, rising
+from spectui.replay.cost_curve import rising
+from spectui.replay.cost_fit import fit_costs
 from spectui.replay.costs import Costs, along
+from spectui.replay.probed import Observed, ObservedOff, Probed
 from spectui.speculative.counters import Round, RoundEnd, RoundTimes
 
 LENGTHS = (0, 1, 2, 4, 8, 16)

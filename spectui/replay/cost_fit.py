@@ -7,66 +7,19 @@ one, and the mean level of all. Predictions are of sums, so means are what is fi
 rounds are left out of them, lest one slow round bend a curve, and put back into the level of all.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from spectui.replay.costs import Costs, Vector, along
+from spectui.replay.cost_curve import Curve, flattened, floats, growth, mean
+from spectui.replay.costs import Costs, along
 from spectui.replay.prices import Prices
+from spectui.replay.probed import Observed, ObservedOff, Probed, pooled
 from spectui.speculative.counters import Round, RoundEnd
 
-_Index = npt.NDArray[np.intp]
-
-_POLISH = 10
-"""Sweeps of the polish: it has settled long before."""
-_TRIMMED = 8
-"""One in so many values is left out at either end of a mean."""
-_MIN_COMPARED = 2
-"""Generations that can be compared with another one; fewer do not tell how steady a machine is."""
-_APART = 256
-"""Tokens between two depths, below which comparing them tells nothing of growth."""
-_MAX_COMPARED = 256
-"""Rounds of one length that are compared with each other for growth."""
 _MAX_GROWN = 0.9
 """Share of a cost that may be due to the context: something is left of it without one."""
-_LEAST_FLAT = 0.25
-"""Share of one round's cost that is never due to its depth."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
-    """A round, and where it took place."""
-
-    group: int
-    """The generation."""
-    n_past: int
-    """Tokens in the cache when it began."""
-    catches_up: bool
-    """Whether its chain began with two tokens."""
-    round: Round
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedOff:
-    """A generation of the target alone."""
-
-    group: int
-    """The generation with drafts that it was run next to."""
-    n_past: float
-    """Tokens in the cache in its middle."""
-    token_s: float
-    """Seconds per token, the first one left out."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Probed:
-    """What was measured of a target with one drafter."""
-
-    observed: Sequence[Observed]
-    """Rounds of several generations with drafts of varied lengths, the first of each left out."""
-    off: Sequence[ObservedOff]
 
 
 def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
@@ -86,23 +39,23 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
         raise ValueError("no round drafted anything")
     n_past = float(np.median([o.n_past for o in observed]))
     whole = pooled((probed, *others))
-    verify = _Curve(whole.observed, lambda r: r.times.verify_s, n_past)
-    again = _Curve(observed, lambda r: r.times.draft_s - r.chain_s, n_past)
+    verify = Curve(whole.observed, lambda r: r.times.verify_s, n_past)
+    again = Curve(observed, lambda r: r.times.draft_s - r.chain_s, n_past)
     # The draft was measured when the machine was as it was then.
     level = float(np.mean([verify.level(group) for group in {o.group for o in observed}]))
     lengths = np.array(verify.lengths, float)
     step_s, step_growth_s, catch_up_s = _chain_costs(observed, n_past)
     rejected = [o.round for o in observed if o.round.end is RoundEnd.MISMATCH]
     upheld = [o.round for o in observed if o.round.end is not RoundEnd.MISMATCH]
-    undone = _mean([r.times.rollback_s for r in upheld])
+    undone = mean([r.times.rollback_s for r in upheld])
     rollback_s, rollback_token_s = _rollback_costs(rejected, undone)
     costs = Costs(
         n_past=n_past,
         lengths=verify.lengths,
         verify_s=verify.seconds,
         verify_growth_s=verify.growth_s,
-        again_s=_floats(along(again.lengths, again.seconds, lengths) / level),
-        again_growth_s=_floats(
+        again_s=floats(along(again.lengths, again.seconds, lengths) / level),
+        again_growth_s=floats(
             np.maximum(along(again.lengths, again.growth_s, lengths), 0.0) / level
         ),
         step_s=step_s / level,
@@ -110,7 +63,7 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
         catch_up_s=catch_up_s / level,
         token_s=sum(o.round.times.sample_s for o in observed)
         / sum(len(o.round.tokens) for o in observed),
-        fixed_s=_mean([o.round.times.other_s for o in observed]) + undone,
+        fixed_s=mean([o.round.times.other_s for o in observed]) + undone,
         rollback_s=rollback_s / level,
         rollback_token_s=rollback_token_s / level,
         off_s=0.0,
@@ -120,7 +73,7 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
     return _with_off(_levelled(_bounded(costs), observed, verify), whole.off, verify)
 
 
-def _levelled(costs: Costs, observed: Sequence[Observed], verify: "_Curve") -> Costs:
+def _levelled(costs: Costs, observed: Sequence[Observed], verify: Curve) -> Costs:
     """Costs that add up to what the rounds of a generation took together."""
     # A chain may have been longer than the draft that came of it.
     prices = costs.prices(max(max(one.round.n_drafted, one.round.n_steps) for one in observed))
@@ -130,7 +83,7 @@ def _levelled(costs: Costs, observed: Sequence[Observed], verify: "_Curve") -> C
         taken_s = sum(one.round.times.total_s for one in own)
         shares.append(taken_s / verify.level(group) / sum(_modelled_s(one, prices) for one in own))
     # Of a generation every round counts; a machine that stood still in one of them does not.
-    share = _mean(shares)
+    share = mean(shares)
 
     def scaled(seconds: Sequence[float]) -> tuple[float, ...]:
         return tuple(share * one for one in seconds)
@@ -160,14 +113,14 @@ def _modelled_s(observed: Observed, prices: Prices) -> float:
     return float(seconds)
 
 
-def _with_off(costs: Costs, off: Sequence[ObservedOff], verify: "_Curve") -> Costs:
+def _with_off(costs: Costs, off: Sequence[ObservedOff], verify: Curve) -> Costs:
     """Costs with those of the target alone, which grow as a round that drafts nothing does."""
     growth_s = float(along(verify.lengths, verify.growth_s, np.zeros(1))[0])
     token_s = np.array([one.token_s for one in off])
     more = np.array([one.n_past - costs.n_past for one in off])
     levels = np.array([verify.level(one.group) for one in off])
     # As robust as the level of the rounds, which it is compared with.
-    off_s = _mean(_flat(token_s, growth_s * more) / levels)
+    off_s = mean(flattened(token_s, growth_s * more) / levels)
     return _bounded(_at_most_a_round(replace(costs, off_s=off_s, off_growth_s=growth_s)))
 
 
@@ -201,20 +154,11 @@ def _bounded(costs: Costs) -> Costs:
     )
 
 
-def _flat(seconds: Vector, grown_s: Vector) -> Vector:
-    """Seconds without what their depth has added.
-
-    Growth that was seen too large must not leave less than nothing of a deep round.
-    """
-    flat: Vector = np.maximum(seconds - grown_s, seconds * _LEAST_FLAT)
-    return flat
-
-
 def _chain_costs(observed: Sequence[Observed], n_past: float) -> tuple[float, float, float]:
     """Seconds of a step at ``n_past``, its growth, and what catching up adds."""
     chains = [o for o in observed if o.round.n_steps]
     steady = [o for o in chains if not o.catches_up] or chains
-    growth_s, _weight = _growth(
+    growth_s, _weight = growth(
         np.array([o.n_past for o in steady], float),
         np.array([o.round.chain_s / o.round.n_steps for o in steady]),
     )
@@ -223,151 +167,14 @@ def _chain_costs(observed: Sequence[Observed], n_past: float) -> tuple[float, fl
     def flat_s(one: Observed) -> float:
         return one.round.chain_s - growth_s * (one.n_past - n_past) * one.round.n_steps
 
-    step_s = _mean([flat_s(o) / o.round.n_steps for o in steady])
+    step_s = mean([flat_s(o) / o.round.n_steps for o in steady])
     late = [flat_s(o) - step_s * o.round.n_steps for o in chains if o.catches_up]
-    return max(0.0, step_s), growth_s, max(0.0, _mean(late))
+    return max(0.0, step_s), growth_s, max(0.0, mean(late))
 
 
 def _rollback_costs(rejected: Sequence[Round], undone_s: float) -> tuple[float, float]:
     """Seconds more of a round that ends in a mismatch, and per token that it had accepted."""
     accepted = np.array([one.n_accepted for one in rejected], float)
     seconds = np.array([one.times.rollback_s - undone_s for one in rejected])
-    slope = max(0.0, _growth(accepted, seconds, apart=1)[0])
-    return max(0.0, _mean(seconds - slope * accepted)), slope
-
-
-def pooled(all_probed: Sequence[Probed]) -> Probed:
-    """All together; generations of different drafters are different ones."""
-    observed: list[Observed] = []
-    off: list[ObservedOff] = []
-    first = 0
-    for probed in all_probed:
-        observed += [replace(one, group=first + one.group) for one in probed.observed]
-        off += [replace(one, group=first + one.group) for one in probed.off]
-        first += 1 + max((one.group for one in probed.observed), default=0)
-    return Probed(observed=observed, off=off)
-
-
-class _Curve:
-    """Seconds by drafted tokens at one depth, freed of the generations' levels, and their growth.
-
-    Levels by a polish of logarithms (Tukey 1977, Exploratory Data Analysis, chapter 11), with
-    trimmed means for medians.
-    """
-
-    def __init__(
-        self, observed: Sequence[Observed], seconds: Callable[[Round], float], n_past: float
-    ) -> None:
-        values = np.array([max(seconds(o.round), 1e-9) for o in observed])
-        more = np.array([o.n_past - n_past for o in observed], float)
-        lengths, row = np.unique([o.round.n_drafted for o in observed], return_inverse=True)
-        groups, column = np.unique([o.group for o in observed], return_inverse=True)
-        growth_s = _growth_by_length(lengths, row, more, values)
-        flat = _flat(values, growth_s[row] * more)
-        levels = _levels(np.log(flat), row, column)
-        weights = np.bincount(row).astype(float)
-        means = _means(flat / np.exp(levels[column]), row, len(lengths))
-        self.lengths = tuple(map(int, lengths))
-        self.seconds = _floats(rising(means, weights))
-        self.growth_s = _floats(growth_s)
-        deviation = float(np.median(np.abs(levels))) * 1.4826
-        self.spread = deviation if _n_compared(row, column) >= _MIN_COMPARED else None
-        self._levels = dict(zip(map(int, groups), np.exp(levels), strict=True))
-
-    def level(self, group: int) -> float:
-        """How slow the machine was in a generation, 1 in the mean."""
-        return float(self._levels[group])
-
-
-def _n_compared(row: _Index, column: _Index) -> int:
-    """Generations (columns) whose level follows from that of another one.
-
-    Only those that share a length of drafts with others: levels of generations that have nothing in
-    common cannot be told from what the lengths cost.
-    """
-    groups = int(column.max()) + 1
-    parents = list(range(groups))
-
-    def root(group: int) -> int:
-        while parents[group] != group:
-            group = parents[group]
-        return group
-
-    for length in range(row.max() + 1):
-        first, *others = np.unique(column[row == length])
-        for other in others:
-            parents[root(int(other))] = root(int(first))
-    return groups - len({root(group) for group in range(groups)})
-
-
-def _levels(values: Vector, row: _Index, column: _Index) -> Vector:
-    """Logarithms of the columns' levels."""
-    rows, levels = np.zeros(row.max() + 1), np.zeros(column.max() + 1)
-    for _ in range(_POLISH):
-        rows = _means(values - levels[column], row, len(rows))
-        levels = _means(values - rows[row], column, len(levels))
-        levels -= levels.mean()
-    return levels
-
-
-def _growth_by_length(lengths: Vector, row: _Index, depth: Vector, seconds: Vector) -> Vector:
-    """What each length grows by per token of depth.
-
-    Single tokens have a growth of their own, since other code decodes them; that of batches lies
-    on a line over their length, as attention's work does.
-    """
-    found = [_growth(depth[row == index], seconds[row == index]) for index in range(len(lengths))]
-    slopes, weights = (np.array(column) for column in zip(*found, strict=True))
-    known = (lengths > 0) & (weights > 0)
-    line: Vector = np.zeros(len(lengths))
-    if known.any():
-        degree = min(1, int(known.sum()) - 1)
-        fit = np.polyfit(lengths[known], slopes[known], degree, w=weights[known])
-        line = np.asarray(np.polyval(fit, lengths), float)
-    return np.maximum(np.where((lengths == 0) & (weights > 0), slopes, line), 0.0)
-
-
-def _growth(depth: Vector, seconds: Vector, *, apart: int = _APART) -> tuple[float, float]:
-    """Median slope between rounds at least so far apart, and its weight (Theil 1950, Sen 1968)."""
-    if not len(depth):
-        return 0.0, 0.0
-    some = np.linspace(0, len(depth) - 1, min(len(depth), _MAX_COMPARED)).astype(int)
-    depth, seconds = depth[some], seconds[some]
-    first, second = np.triu_indices(len(depth), 1)
-    far = np.abs(depth[second] - depth[first]) >= apart
-    if not far.any():
-        return 0.0, 0.0
-    slopes = (seconds[second] - seconds[first])[far] / (depth[second] - depth[first])[far]
-    return float(np.median(slopes)), float(np.sqrt(far.sum()))
-
-
-def _means(values: Vector, group: _Index, n_groups: int) -> Vector:
-    return np.array([_mean(values[group == index]) for index in range(n_groups)])
-
-
-def rising(values: Vector, weights: Vector) -> Vector:
-    """Nearest curve that never falls, by weighted least squares: pool adjacent violators."""
-    means: list[float] = []
-    sums: list[float] = []
-    sizes: list[int] = []
-    for value, weight in zip(values, weights, strict=True):
-        means.append(float(value))
-        sums.append(float(weight))
-        sizes.append(1)
-        while len(means) > 1 and means[-2] > means[-1]:
-            mean, total, size = means.pop(), sums.pop(), sizes.pop()
-            means[-1] = (means[-1] * sums[-1] + mean * total) / (sums[-1] + total)
-            sums[-1] += total
-            sizes[-1] += size
-    return np.repeat(means, sizes)
-
-
-def _mean(values: Sequence[float] | Vector) -> float:
-    """Without the outermost eighths; 0 of nothing."""
-    ordered = np.sort(np.asarray(values, float))
-    cut = len(ordered) // _TRIMMED
-    return float(ordered[cut : len(ordered) - cut].mean()) if len(ordered) else 0.0
-
-
-def _floats(values: Iterable[float]) -> tuple[float, ...]:
-    return tuple(map(float, values))
+    slope = max(0.0, growth(accepted, seconds, apart=1)[0])
+    return max(0.0, mean(seconds - slope * accepted)), slope

@@ -8,7 +8,7 @@ from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.engine.events import CommandRestarted, Event, RoundFinished
 from spectui.errors import CancelledError
-from spectui.replay.cost_fit import Observed, ObservedOff, Probed
+from spectui.replay.probed import Observed, ObservedOff, Probed
 from spectui.speculative.counters import Round
 from spectui.speculative.decoder import Stop
 from spectui.tune.workload import WorkItem, Workload
