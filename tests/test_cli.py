@@ -566,7 +566,7 @@ def spawn(arguments: list[object], home: Path) -> "pexpect.spawn[str]":
     )
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_search_prints_its_best_and_can_be_resumed(
     pair: list[object], prompts: Path, home: Path, stop: signal.Signals
 ) -> None:

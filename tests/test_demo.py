@@ -304,7 +304,7 @@ def test_dense_target() -> None:
     assert scalar(reader, "llama.block_count") == 90
     assert len(reader.tensors) == 2 + 9 * 90
     assert {tensor.tensor_type for tensor in reader.tensors} == {GGMLQuantizationType.F32}
-    assert tokenizer(reader) == tokenizer(open_source().reader)
+    assert tokenizer(reader) == tokenizer(_the_source().reader)
 
 
 @pytest.mark.models
@@ -323,7 +323,7 @@ def test_moe_target() -> None:
     assert scalar(reader, "general.name") == "spectui demo MoE target"
     assert scalar(reader, "llama.expert_count") == 8
     assert scalar(reader, "llama.expert_used_count") == 2
-    assert tokenizer(reader) == tokenizer(open_source().reader)
+    assert tokenizer(reader) == tokenizer(_the_source().reader)
     experts = {tensor.name: tensor for tensor in reader.tensors if "exps" in tensor.name}
     assert len(experts) == 3 * 30
     gate = experts["blk.0.ffn_gate_exps.weight"]

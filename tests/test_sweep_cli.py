@@ -278,9 +278,7 @@ def test_wrong_usage_is_told_in_a_sentence(
     assert "Traceback" not in spectui.err
 
 
-@pytest.mark.parametrize(
-    "stop", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda stop: stop.name
-)
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL], ids=lambda stop: stop.name)
 def test_whatever_ends_it_costs_one_cell(
     spectui: Spectui, sweep: Arguments, home: Path, stop: signal.Signals
 ) -> None:

@@ -113,9 +113,7 @@ def test_a_draft_that_the_server_refuses_is_a_row(
     ]
 
 
-@pytest.mark.parametrize(
-    "stop", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda stop: stop.name
-)
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL], ids=lambda stop: stop.name)
 def test_no_server_outlives_it(served: Arguments, home: Path, stop: signal.Signals) -> None:
     arguments = [*served, "-n", 200, "--draft-max", "2,4,8,12"]
     child = spawn(home, *arguments)

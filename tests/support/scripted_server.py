@@ -30,6 +30,8 @@ if sys.argv[1] == "--version":
     sys.exit()
 is_on = "--spec-type" in sys.argv or "-md" in sys.argv
 port = int(sys.argv[sys.argv.index("--port") + 1])
+limit = "--spec-draft-n-max"
+longest = int(sys.argv[sys.argv.index(limit) + 1]) if limit in sys.argv else 1_000_000
 print("error:", {last_words!r}, file=sys.stderr, flush=True)
 if manner == "exits" or (manner == "exits with a draft" and is_on):
     sys.exit(1)
@@ -95,8 +97,10 @@ def completion(n_predict):
     timings = {{"predicted_n": n, "predicted_ms": ({on_ms} if is_on else {off_ms}) * (n - 1)}}
     timings["prompt_ms"] = 1.0
     if is_on and manner != "drafts nothing" or manner == "drafts always":
-        n_accepted = min({n_accepted}, max(2 * n // 3 - 1, 0))
-        n_drafted = 400 if manner == "drafts longer" else {n_drafted} * n_accepted // {n_accepted}
+        n_accepted = min({n_accepted}, max(2 * n // 3 - 1, 0), (n - 1) * longest // (1 + longest))
+        n_drafted = {n_drafted} * n_accepted // {n_accepted}
+        n_drafted = min(n_drafted, (n - 1 - n_accepted) * longest)
+        n_drafted = 400 if manner == "drafts longer" else n_drafted
         timings |= {{"draft_n": n_drafted, "draft_n_accepted": n_accepted}} if n_drafted else {{}}
     tokens = list(range(n))
     return {{"content": "x", "tokens": tokens, "stop_type": "limit", "timings": timings}}
