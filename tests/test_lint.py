@@ -643,3 +643,10 @@ def test_every_finding_has_its_words() -> None:
 
 def is_told(finding: Finding) -> bool:
     return bool(finding.what and finding.why) and not finding.why.endswith(".")
+
+
+def test_what_lint_writes_for_ngram_mod_is_right_to_it() -> None:
+    command = "-m t -np 1 --spec-type ngram-mod --spec-ngram-mod-n-max 8"
+    wanted = (ERROR, "--spec-ngram-mod-n-max", "--spec-ngram-mod-n-min 0")
+    assert found(command) == [wanted]
+    assert found(f"{command} {wanted[2]}") == []

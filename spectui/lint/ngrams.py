@@ -1,7 +1,7 @@
 """Options of n-gram drafters."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from spectui.config import NgramKind
 from spectui.export.rewriting.items import Command, Item
@@ -19,8 +19,10 @@ _UNREAD = {
     # common_ngram_map_draft
     "spec-ngram-map-k-min-hits": "ngram-map-k drafts from a key alone, before it counts the hits",
 }
-_SIMPLE = (12, 48)
+_SIMPLE = {"spec-ngram-simple-size-n": 12, "spec-ngram-simple-size-m": 48}
 """Tokens that ``ngram-simple`` looks up, and drafts at most, unless told."""
+_MOD = {"spec-ngram-mod-n-min": 48, "spec-ngram-mod-n-max": 64}
+"""Tokens that ``ngram-mod`` drafts at least and at most, unless told."""
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:
@@ -65,11 +67,14 @@ def _lengths(command: Command, kinds: tuple[str, ...], reader: Reader) -> Iterat
         )
 
 
+def _numbers(command: Command, usual: Mapping[str, int]) -> tuple[float, ...]:
+    """What a command says, 0 included, or else what is usual."""
+    own = ((command.number(name), number) for name, number in usual.items())
+    return tuple(number if found is None else found for found, number in own)
+
+
 def _of_simple(command: Command) -> Iterator[Finding]:
-    sizes = [command.number(f"spec-ngram-simple-{name}") for name in ("size-n", "size-m")]
-    size_n, size_m = (
-        own if own is not None else usual for own, usual in zip(sizes, _SIMPLE, strict=True)
-    )
+    size_n, size_m = _numbers(command, _SIMPLE)
     found = command.last("spec-ngram-simple-size-m", "spec-ngram-simple-size-n")
     if found is not None and size_n > size_m:
         yield Finding(
@@ -78,7 +83,7 @@ def _of_simple(command: Command) -> Iterator[Finding]:
             what=f"ngram-simple drafts at most {size_m:.0f} tokens, and drops drafts below "
             f"{size_n:.0f}, which is what it looks up",
             why="no draft is long enough"
-            if sizes[0] is not None
+            if command.has("spec-ngram-simple-size-n")
             else f"its size-n is {size_n:.0f} unless told",
             replacement=quoted("--spec-ngram-simple-size-m", f"{size_n:.0f}"),
             at=found[0],
@@ -98,8 +103,7 @@ def _of_mod(command: Command) -> Iterator[Finding]:
             replacement=quoted(match[1].given.flag, "24"),
             at=match[0],
         )
-    shortest, longest = (command.number(f"spec-ngram-mod-{n}") for n in ("n-min", "n-max"))
-    shortest, longest = shortest or 48, longest or 64
+    shortest, longest = _numbers(command, _MOD)
     found = command.last("spec-ngram-mod-n-max", "spec-ngram-mod-n-min")
     if found is not None and shortest > longest:
         yield Finding(
