@@ -3,7 +3,13 @@
 from contextlib import closing
 from sqlite3 import Connection
 
+import pytest
 from sqlalchemy import Engine, event
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--renew`` writes the golden files (``tests/golden``) anew."""
+    parser.addoption("--renew", action="store_true", help="write the golden files anew")
 
 
 @event.listens_for(Engine, "connect")

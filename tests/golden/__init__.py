@@ -1,0 +1,1 @@
+"""What users see and what they have on disk, held as files: see ``conftest.py``."""

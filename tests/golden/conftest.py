@@ -1,0 +1,50 @@
+"""The golden net: texts that a change must not alter unnoticed.
+
+Each test owns a folder of ``expected/`` and compares all of it at once. After an intended change,
+``pytest tests/golden --renew`` writes the files anew, and ``git diff tests/golden`` shows a person
+what changed.
+"""
+
+from collections.abc import Callable, Mapping
+from difflib import unified_diff
+from pathlib import Path
+
+import pytest
+
+EXPECTED = Path(__file__).parent / "expected"
+
+Golden = Callable[[str, Mapping[str, str]], None]
+"""Compares a folder, by name below ``expected/``, with texts by file name."""
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Compare texts with the files of a folder; extra and missing files differ as well."""
+
+    def compare(folder: str, texts: Mapping[str, str]) -> None:
+        place = EXPECTED / folder
+        held = {str(path.relative_to(place)): path for path in place.rglob("*") if path.is_file()}
+        if request.config.getoption("--renew"):
+            for name in held.keys() - texts.keys():
+                held[name].unlink()
+            for name, text in texts.items():
+                (place / name).parent.mkdir(parents=True, exist_ok=True)
+                (place / name).write_text(text, "utf-8")
+            return
+        expected = {name: path.read_text("utf-8") for name, path in held.items()}
+        names = sorted(expected.keys() | texts.keys())
+        diffs = (_diff(name, expected.get(name, ""), texts.get(name, "")) for name in names)
+        if different := "\n".join(filter(None, diffs)):
+            pytest.fail(
+                f"{folder} differs; if intended: pytest tests/golden --renew\n{different}",
+                pytrace=False,
+            )
+
+    return compare
+
+
+def _diff(name: str, expected: str, found: str) -> str:
+    lines = unified_diff(
+        expected.splitlines(), found.splitlines(), f"expected/{name}", f"found/{name}", lineterm=""
+    )
+    return "\n".join(lines)
