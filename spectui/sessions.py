@@ -12,8 +12,10 @@ from typing import IO, Literal
 
 import msgspec
 
-from spectui.config import ContextOptions, ModelOptions, NgramConfig, SpeculationConfig
+from spectui.config import ContextOptions, ModelOptions
 from spectui.errors import BadInputError
+from spectui.options.speculation import Speculation
+from spectui.options.stored import speculation_from_flat
 from spectui.paths import data_dir, ensure_dir
 
 
@@ -65,14 +67,10 @@ class AnswerEnd(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field=
 
 
 class SettingsChange(msgspec.Struct, frozen=True, kw_only=True, tag="settings", tag_field="kind"):
-    """Another way of drafting from here on; None for off."""
+    """Another way of drafting from here on."""
 
-    draft_max: int | None
-    draft_min: int = 0
-    draft_p_min: float = 0.0
-    ngram: NgramConfig | None = None
-    mtp: bool = False
-    ahead: tuple[SpeculationConfig, ...] = ()
+    speculation: Speculation | None
+    """None for off."""
 
 
 Entry = UserTurn | AnswerPart | AnswerEnd | SettingsChange
@@ -84,7 +82,6 @@ def _read_path(kind: type, value: object) -> object:
 
 
 _encoder = msgspec.json.Encoder(enc_hook=str)
-_decoder = msgspec.json.Decoder(_Line, dec_hook=_read_path)
 _header_decoder = msgspec.json.Decoder(Header, dec_hook=_read_path)
 
 
@@ -105,34 +102,6 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         """The last ones, None where none were stored."""
         found = [entry for entry in self.entries if isinstance(entry, SettingsChange)]
         return found[-1] if found else None
-
-
-def settings_of(speculation: SpeculationConfig | None) -> SettingsChange:
-    """Settings as they are stored."""
-    if speculation is None:
-        return SettingsChange(draft_max=None)
-    return SettingsChange(
-        draft_max=speculation.draft_max,
-        draft_min=speculation.draft_min,
-        draft_p_min=speculation.draft_p_min,
-        ngram=speculation.ngram,
-        mtp=speculation.mtp,
-        ahead=speculation.ahead,
-    )
-
-
-def speculation_of(settings: SettingsChange) -> SpeculationConfig | None:
-    """Stored settings as the engine takes them."""
-    if settings.draft_max is None:
-        return None
-    return SpeculationConfig(
-        draft_max=settings.draft_max,
-        draft_min=settings.draft_min,
-        draft_p_min=settings.draft_p_min,
-        ngram=settings.ngram,
-        mtp=settings.mtp,
-        ahead=settings.ahead,
-    )
 
 
 class SessionLog:
@@ -202,12 +171,23 @@ def read_session(path: Path) -> Session:
 def _entries(lines: list[bytes]) -> Iterator[Entry]:
     for line in lines:
         try:
-            entry = _decoder.decode(line)
-        except msgspec.MsgspecError:
+            entry = _decode(line)
+        except (msgspec.MsgspecError, ValueError):
             # Cut off by a kill, or damaged: what follows cannot be trusted.
             return
         if not isinstance(entry, Header):
             yield entry
+
+
+def _decode(line: bytes) -> _Line:
+    kept = msgspec.json.decode(line)
+    if isinstance(kept, dict) and kept.get("kind") == "settings" and "speculation" not in kept:
+        # Versions before 0.2.
+        is_off = kept.get("draft_max") is None
+        speculation = None if is_off else speculation_from_flat(kept)
+        kept = {"kind": "settings", "speculation": speculation}
+    line_of: _Line = msgspec.convert(kept, _Line, dec_hook=_read_path)
+    return line_of
 
 
 def recent_sessions(n: int, folder: Path | None = None) -> tuple[Session, ...]:

@@ -7,8 +7,8 @@ from spectui.cli.bench_run import Kinds
 from spectui.cli.given import Models
 from spectui.cli.options_backend import BackendKind
 from spectui.cli.request import SharedOptions
-from spectui.config import SpeculationConfig
 from spectui.errors import UsageError
+from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
 
 
@@ -18,7 +18,7 @@ class Wanted:
 
     shared: SharedOptions
     models: Models
-    speculation: SpeculationConfig
+    speculation: Speculation
     names_kind: bool
     """Whether the user has typed who drafts."""
     prompts: Sequence[Prompt]

@@ -9,9 +9,10 @@ from spectui.cli.documents.base import Json
 from spectui.cli.documents.bench import bench_document, benches_document, without_counts
 from spectui.cli.output import write_result
 from spectui.cli.progress import Progress
-from spectui.config import Schedule, SpeculationConfig
+from spectui.config import Schedule
 from spectui.errors import CancelledError, HopelessError, SpectuiError, UsageError
 from spectui.monitor.machine import Machine, this_machine
+from spectui.options.speculation import Speculation
 from spectui.tune.bench import run_bench
 from spectui.tune.decoding import Decoding
 from spectui.tune.measurement import Measurer
@@ -58,7 +59,7 @@ class Kinds:
 class BenchRun:
     """What was measured, and of what."""
 
-    speculation: SpeculationConfig
+    speculation: Speculation
     schedule: Schedule
     target: Json
     draft: Json
@@ -92,7 +93,7 @@ def _varied(
 def measure(
     decoding: Decoding,
     workloads: Sequence[Workload],
-    speculation: SpeculationConfig,
+    speculation: Speculation,
     schedule: Schedule,
     progress: Progress,
     *,

@@ -26,9 +26,10 @@ from spectui.cli.request import SharedOptions
 from spectui.cli.run_attach import questioned
 from spectui.cli.served_session import served_workload
 from spectui.cli.session import SUITE_PROMPTS, read_prompts
-from spectui.config import ContextOptions, ModelOptions, Schedule, SpeculationConfig
+from spectui.config import ContextOptions, ModelOptions, Schedule
 from spectui.errors import CancelledError, ServerError
 from spectui.models.sizes import counted
+from spectui.options.speculation import Speculation
 from spectui.served import Setup
 from spectui.served.decoding import ServerDecoding
 from spectui.served.running import RunningServers
@@ -117,7 +118,7 @@ class _Running:
         self, workloads: Sequence[Workload], backend: BenchOptions
     ) -> tuple[BenchRun, BaseException | None]:
         """Both take turns."""
-        setting = SpeculationConfig()
+        setting = Speculation()
         found, ended = measure(
             self._decoding,
             workloads,

@@ -1,7 +1,7 @@
 """``spectui bench --backend server``: the user's llama-server without and with the draft."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from spectui.cli.bench_report import Benched
 from spectui.cli.bench_request import BenchOptions, Wanted
@@ -16,9 +16,11 @@ from spectui.cli.served_session import (
     served_workload,
     wanted_binary,
 )
-from spectui.config import MODEL_KIND, Schedule, SpeculationConfig
+from spectui.config import Schedule
 from spectui.errors import BadInputError
 from spectui.models.sizes import counted
+from spectui.options.drafters import MODEL_KIND, ModelDrafter, with_kind
+from spectui.options.speculation import Speculation
 from spectui.served import Fleet, Setup
 from spectui.served.decoding import ServerDecoding
 from spectui.served.memory import remembers
@@ -33,7 +35,7 @@ class _Ground:
     binary: ServerBinary
     target: ServedModel
     draft: ServedModel | None
-    speculation: SpeculationConfig
+    speculation: Speculation
     setup: Setup
     keeps_both: bool
     """Whether the server without speculation stays alive beside the one with it."""
@@ -70,7 +72,7 @@ def bench_served(
         progress,
         keeps_off=ground.keeps_both,
         timeout_s=backend.timeout,
-        name=lambda _setup: "the draft" if speculation.has_model else speculation.kind,
+        name=lambda _setup: "the draft" if speculation.needs_draft else speculation.own.kind,
     ) as fleet:
         found, ended = _measured(wanted, ground, fleet, progress)
     return _run(ground, arguments, found, kinds, fleet.n_starts), ended
@@ -148,26 +150,27 @@ def _measured(
 
 
 def with_reader(
-    speculation: SpeculationConfig, draft: ServedModel | None, *, is_named: bool
-) -> SpeculationConfig:
+    speculation: Speculation, draft: ServedModel | None, *, is_named: bool
+) -> Speculation:
     """The setting with the kind that the draft's file is.
 
     Raises:
         BadInputError: the file is of another kind than was named.
     """
-    if draft is None or draft.reader == speculation.reader:
+    own = speculation.own
+    kind = MODEL_KIND if draft is None else draft.reader or MODEL_KIND
+    if draft is None or not isinstance(own, ModelDrafter) or kind == own.kind:
         return speculation
     if not is_named:
-        return replace(speculation, reader=draft.reader)
-    kind, named = draft.reader or MODEL_KIND, speculation.reader or MODEL_KIND
+        return Speculation(with_kind(own, kind), speculation.ahead)
     raise BadInputError(
-        f"{draft.path} drafts as {kind}, and --spec-type names {named}; name {kind}, or give "
+        f"{draft.path} drafts as {kind}, and --spec-type names {own.kind}; name {kind}, or give "
         "another draft"
     )
 
 
 def _draft(wanted: Wanted) -> ServedModel | None:
-    if not wanted.speculation.has_model:
+    if not wanted.speculation.needs_draft:
         return None
     return look_at(wanted.shared.draft_options(next(iter(wanted.models.drafts.values()))))
 

@@ -117,7 +117,7 @@ def _predictions(draft: str, costs: Costs, recordings: Sequence[Recording]) -> T
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("predicted, with draft_min 0 and draft_p_min 0")
     rates = [("off", _off_rate(totals))]
-    rates += [(str(total.speculation.draft_max), total.tokens_per_s or 0.0) for total in totals]
+    rates += [(str(total.model.draft_max), total.tokens_per_s or 0.0) for total in totals]
     largest = max(rate for _, rate in rates)
     for name, rate in rates:
         style = "bold green" if rate == largest else "dim" if name == "off" else ""

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spectui.config import SERVER_KINDS
 from spectui.errors import BadInputError, UsageError
+from spectui.options.drafters import HIDDEN_STATE_KINDS
 from spectui.presets import Options, Preset, find_preset
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -
     taken = read_command(
         text,
         other_drafts="spec_type" in known.keys() - ours.keys(),
-        through_server=_takes(ctx, ours.get("spec_type"), SERVER_KINDS[0]),
+        through_server=_takes(ctx, ours.get("spec_type"), HIDDEN_STATE_KINDS[0]),
     )
     adopt(taken.start)
     defaults = {

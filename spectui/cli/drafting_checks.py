@@ -1,18 +1,25 @@
 """Refuses ways to draft that cannot be, before anything is loaded."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from spectui.cli.drafting import MODEL_PARAMETERS, defaults_of, parameter_of
 from spectui.cli.request import SharedOptions
-from spectui.config import MODEL_KIND, MTP_KIND, SERVER_KINDS, NgramKind, SpeculationConfig
 from spectui.errors import UsageError
+from spectui.options.drafters import (
+    HIDDEN_STATE_KINDS,
+    MODEL_KIND,
+    MTP_KIND,
+    DrafterSetting,
+    numbers_of,
+    owners,
+)
+from spectui.options.speculation import Speculation
 
 
-def check_drafting(options: SharedOptions, speculation: SpeculationConfig) -> None:
+def check_drafting(options: SharedOptions, speculation: Speculation) -> None:
     """Refuse options that the drafters cannot have.
 
     Raises:
@@ -21,7 +28,7 @@ def check_drafting(options: SharedOptions, speculation: SpeculationConfig) -> No
     """
     for one in speculation.chain:
         _check_room(options, one)
-    if not speculation.mtp:
+    if not speculation.is_mtp:
         return
     if options.model_draft:
         raise UsageError(
@@ -34,28 +41,22 @@ def check_drafting(options: SharedOptions, speculation: SpeculationConfig) -> No
         )
 
 
-def _check_room(options: SharedOptions, one: SpeculationConfig) -> None:
+def _check_room(options: SharedOptions, one: DrafterSetting) -> None:
     sizes = {"-c": options.ctx_size, "-b": options.batch_size}
-    needed = one.draft_max + 1
+    needed = one.longest + 1
     short = {flag: size for flag, size in sizes.items() if size < needed}
     if not short:
         return
     given = " with ".join(f"{flag} {size}" for flag, size in short.items())
-    lower = "" if one.kind == NgramKind.CACHE else ", or lower it"
+    bound = next((number for number in numbers_of(type(one)) if number.bounds_drafts), None)
+    if bound is None:
+        length, lower = f"{one.kind} with its drafts of up to {one.longest}", ""
+    else:
+        length, lower = f"{bound.flags[0]} {one.longest}", ", or lower it"
     raise UsageError(
-        f"{_length_of(one)} is verified in decodes of {needed} tokens, "
+        f"{length} is verified in decodes of {needed} tokens, "
         f"which {given} does not hold; raise {' and '.join(short)} to {needed} or more{lower}"
     )
-
-
-def _length_of(one: SpeculationConfig) -> str:
-    """The option that bounds the drafts of ``one``, with its value."""
-    if one.ngram is None:
-        return f"--draft-max {one.draft_max}"
-    names = {"size_m", "n_max"} & set(one.ngram.options(one.draft_max))
-    if not names:
-        return f"{one.kind} with its drafts of up to {one.draft_max}"
-    return f"--spec-{one.kind}-{names.pop().replace('_', '-')} {one.draft_max}"
 
 
 def check_typed(parsed: Mapping[str, Any]) -> None:
@@ -68,22 +69,13 @@ def check_typed(parsed: Mapping[str, Any]) -> None:
     """
     context = click.get_current_context()
     wanted = parsed["spec_type"] or (MODEL_KIND,)
-    for name, kinds in _owners():
+    for name, kinds in owners().items():
         if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
             continue
-        if not kinds.intersection(MODEL_KIND if one in SERVER_KINDS else one for one in wanted):
+        if kinds.isdisjoint(wanted):
             flag = next(p.opts[0] for p in context.command.params if p.name == name)
+            own = sorted(kinds.difference(HIDDEN_STATE_KINDS), reverse=True)
             raise UsageError(
-                f"{flag} is an option of {' and '.join(sorted(kinds, reverse=True))}, and who "
-                f"drafts here is {', '.join(wanted)}; leave it out, or name in --spec-type who "
-                "takes it"
+                f"{flag} is an option of {' and '.join(own)}, and who drafts here is "
+                f"{', '.join(wanted)}; leave it out, or name in --spec-type who takes it"
             )
-
-
-def _owners() -> Iterator[tuple[str, frozenset[str]]]:
-    """Every option by click's name, and whose it is."""
-    for name in MODEL_PARAMETERS:
-        yield name, frozenset({MODEL_KIND, MTP_KIND})
-    for kind in NgramKind:
-        for name in defaults_of(kind):
-            yield parameter_of(kind, name), frozenset({str(kind)})

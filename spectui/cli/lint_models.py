@@ -10,7 +10,6 @@ from spectui.cli.drafting import take_drafting
 from spectui.cli.progress import open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.run_doctor import surroundings
-from spectui.config import SERVER_KINDS, SpeculationConfig
 from spectui.doctor.examination import Examination, Examiner
 from spectui.doctor.findings import findings
 from spectui.engine.planning import Planner
@@ -22,6 +21,8 @@ from spectui.llama.files import check_is_gguf
 from spectui.llama.gguf_file import GgufFile, read_gguf
 from spectui.llama.planned import PlanRequest
 from spectui.monitor.machine import this_machine
+from spectui.options.drafters import HIDDEN_STATE_KINDS
+from spectui.options.speculation import Speculation
 from spectui.severity import Severity
 
 _UNUSED: Json = {"prompts": None, "json_path": None, "quiet": True, "verbose": False}
@@ -77,7 +78,7 @@ def model_findings(command: Command, *, quiet: bool) -> tuple[tuple[Finding, ...
 
 
 def _of_models(
-    shared: SharedOptions, speculation: SpeculationConfig, *, is_drafting: bool, quiet: bool
+    shared: SharedOptions, speculation: Speculation, *, is_drafting: bool, quiet: bool
 ) -> tuple[Finding, ...]:
     [draft] = [None] if not shared.model_draft else shared.model_draft[-1:]
     progress = open_progress(quiet=quiet, verbose=False)
@@ -91,7 +92,7 @@ def _of_models(
             )
             drafts = {} if draft is None else {draft.name: shared.draft_options(draft)}
             examiner = Examiner(planner, around, progress.say)
-            examination = examiner.examine(request, drafts, mtp=speculation.mtp)
+            examination = examiner.examine(request, drafts, mtp=speculation.is_mtp)
             return _findings(examination, draft, is_drafting=is_drafting)
     finally:
         progress.close()
@@ -103,7 +104,9 @@ def _is_drafting(command: Command) -> bool:
 
 def _is_unplanned(command: Command) -> bool:
     """Whether it drafts in a way of which only llama-server knows what it needs."""
-    return command.known.draft_kind is not None or not set(SERVER_KINDS).isdisjoint(command.kinds)
+    return command.known.draft_kind is not None or not set(HIDDEN_STATE_KINDS).isdisjoint(
+        command.kinds
+    )
 
 
 def _unplanned(command: Command) -> tuple[Finding, ...]:
@@ -119,7 +122,7 @@ def _unplanned(command: Command) -> tuple[Finding, ...]:
     )
 
 
-def _options(command: Command) -> tuple[SharedOptions, SpeculationConfig]:
+def _options(command: Command) -> tuple[SharedOptions, Speculation]:
     """The command in spectui's options.
 
     Raises:

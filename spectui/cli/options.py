@@ -11,7 +11,8 @@ from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_
 from spectui.cli.options_output import LOOK, QUIET, json_option
 from spectui.cli.options_placement import CONTEXT, CONTEXT_OF_GRID, PLACEMENT, Decorator
 from spectui.cli.values import INT_MAX, DrafterKind, Fraction, ListOf, WholeNumber
-from spectui.config import MODEL_KIND, MTP_KIND, SERVER_KINDS, Schedule
+from spectui.config import Schedule
+from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 
 _PAIR: tuple[Decorator, ...] = (
     click.option("-m", "--model", type=click.Path(path_type=Path), help="The target, a GGUF file."),
@@ -214,7 +215,7 @@ def candidate_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def search_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same where llama-server may be what measures."""
-    return _of_several_drafts(_drafters(*SERVER_KINDS))(function)
+    return _of_several_drafts(_drafters(*HIDDEN_STATE_KINDS))(function)
 
 
 def _of_several_drafts(drafters: Decorator) -> Decorator:

@@ -5,33 +5,19 @@ from typing import Any
 
 import click
 
-from spectui.cli.drafting import REPLAYED_NGRAMS, replayed_ahead, replayed_ngrams
+from spectui.cli.drafting import REPLAYED_NGRAMS, listed, replayed_ahead, replayed_ngrams
 from spectui.cli.options import add_options
 from spectui.cli.options_output import json_option
-from spectui.cli.values import INT_MAX, Fraction, ListOf, WholeNumber
+from spectui.options.drafters import DraftSimple, numbers_of
+
+_MAX, *_OTHERS = numbers_of(DraftSimple)
 
 
 @click.command(name="replay")
 @click.argument("trace", type=click.Path(path_type=Path))
-@click.option(
-    "--draft-max",
-    type=ListOf(WholeNumber(1, INT_MAX)),
-    metavar="N,...",
-    help="Most tokens per draft (default: 1 to the longest that the trace knows).",
-)
-@click.option(
-    "--draft-min",
-    type=ListOf(WholeNumber(0, INT_MAX)),
-    default=(0,),
-    metavar="N,...",
-    help="Drop drafts shorter than this (default: 0).",
-)
-@click.option(
-    "--draft-p-min",
-    type=ListOf(Fraction(0, 1)),
-    default=(0.0,),
-    metavar="P,...",
-    help="Stop drafting below this probability (default: 0).",
+@add_options(
+    listed(_MAX, default=None, means="1 to the longest that the trace knows"),
+    *(listed(number, default=(number.default,)) for number in _OTHERS),
 )
 @click.option(
     "-md",

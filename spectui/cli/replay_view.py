@@ -30,12 +30,13 @@ what follows from the other columns before what was set and counted."""
 
 def _label(total: Total) -> str:
     """Who drafts; of n-gram drafters what has no column of its own."""
-    ngrams = [
-        f"{one.kind}, {one.summary}".removesuffix(", ")
-        for one in total.speculation.chain
-        if one.ngram is not None
-    ]
+    ngrams = [f"{one.kind}, {one.summary}".removesuffix(", ") for one in total.speculation.ngrams]
     return " + ".join([*ngrams, *filter(None, [total.draft])])
+
+
+def _setting(total: Total, name: str) -> str:
+    """A number of the draft's setting; what n-gram drafters have in its place does not bound."""
+    return f"{total.speculation.own.numbers.get(name, 0):g}"
 
 
 def replay_table(totals: Sequence[Total], best: Total) -> RenderableType:
@@ -81,9 +82,9 @@ def _columns(totals: Sequence[Total], best: Total, hidden: Collection[str]) -> T
 
 _CELLS: dict[str, Callable[[Total], str]] = {
     _NAME: _label,
-    "max": lambda total: str(total.speculation.draft_max),
-    "min": lambda total: str(total.speculation.draft_min),
-    "p_min": lambda total: f"{total.speculation.draft_p_min:g}",
+    "max": lambda total: str(total.speculation.own.longest),
+    "min": lambda total: _setting(total, "draft_min"),
+    "p_min": lambda total: _setting(total, "draft_p_min"),
     "drafted": lambda total: str(total.n_drafted),
     "accepted": lambda total: str(total.n_accepted),
     "rate": lambda total: _number(total.acceptance_rate, ".1%"),
@@ -112,11 +113,9 @@ def replay_summary(
 
 
 def _prediction(best: Total, speedup: float) -> str:
-    chosen = best.speculation
-    setting = _label(best)
-    if chosen.ngram is None:
-        setting += f", draft_max {chosen.draft_max}, draft_min {chosen.draft_min}"
-        setting += f", draft_p_min {chosen.draft_p_min:g}"
+    model = best.speculation.model
+    numbers = {} if model is None else model.numbers
+    setting = ", ".join((_label(best), *(f"{name} {value:g}" for name, value in numbers.items())))
     if not best.n_drafted:
         return f"Predicted best: off. The nearest, {setting}, drafts nothing on these prompts."
     if speedup > 1:

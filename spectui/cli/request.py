@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spectui.config import (
-    MODEL_KIND,
-    MTP_KIND,
-    SERVER_KINDS,
     ContextOptions,
     FlashAttention,
     KvOverride,
@@ -18,6 +15,7 @@ from spectui.config import (
     TensorOverride,
 )
 from spectui.errors import UsageError
+from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +65,13 @@ class SharedOptions:
     @property
     def takes_models(self) -> bool:
         """Whether draft models may draft."""
-        kinds = {MODEL_KIND, *SERVER_KINDS}
+        kinds = {MODEL_KIND, *HIDDEN_STATE_KINDS}
         return not self.spec_type or not kinds.isdisjoint(self.spec_type)
 
     @property
     def readers(self) -> tuple[str, ...]:
         """Kinds of drafts that were asked for and that only llama-server runs."""
-        return tuple(kind for kind in SERVER_KINDS if kind in self.spec_type)
+        return tuple(kind for kind in HIDDEN_STATE_KINDS if kind in self.spec_type)
 
     def check_drafts(self) -> None:
         """Refuse draft models that nobody may draft with.

@@ -22,10 +22,12 @@ from spectui.cli.request import SharedOptions
 from spectui.cli.served_extra import served_extra
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts, tokenized
 from spectui.cli.taken import mind_unmeasured
-from spectui.config import MODEL_KIND, ONLY_BY_SERVER, Schedule, SpeculationConfig
+from spectui.config import ONLY_BY_SERVER, Schedule
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import UsageError
+from spectui.options.drafters import MODEL_KIND, HiddenStateDrafter
+from spectui.options.speculation import Speculation
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
 from spectui.speculative.rollback import unserved
 
@@ -53,7 +55,7 @@ def bench(ctx: click.Context, parsed: dict[str, Any], kinds: Kinds) -> None:
     if not backend.is_server:
         _check_engine(speculation)
     minded = mind_unmeasured(rest, through_server=backend.is_server)
-    options = with_preset_models(given, most_drafts=int(speculation.has_model))
+    options = with_preset_models(given, most_drafts=int(speculation.needs_draft))
     check_writable(options.json_path, options.input_files())
     prompts = read_prompts(options, of_suite=SUITE_PROMPTS)
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
@@ -118,22 +120,22 @@ def _bench_here(wanted: Wanted, progress: Progress) -> tuple[BenchRun, BaseExcep
     return run, ended
 
 
-def _check_engine(speculation: SpeculationConfig) -> None:
-    if speculation.reader is not None:
+def _check_engine(speculation: Speculation) -> None:
+    if isinstance(speculation.own, HiddenStateDrafter):
         raise UsageError(
-            f"--spec-type {speculation.reader}: {ONLY_BY_SERVER}; add --backend server "
+            f"--spec-type {speculation.own.kind}: {ONLY_BY_SERVER}; add --backend server "
             "--server-bin PATH"
         )
 
 
-def _models(options: SharedOptions, speculation: SpeculationConfig, progress: Progress) -> Models:
+def _models(options: SharedOptions, speculation: Speculation, progress: Progress) -> Models:
     """The target, and the one draft.
 
     Raises:
         UsageError: there are several drafts, or one that nobody asks.
     """
-    models = find_models(options, progress, needs_draft=speculation.has_model)
-    if not speculation.has_model and options.model_draft:
+    models = find_models(options, progress, needs_draft=speculation.needs_draft)
+    if not speculation.needs_draft and options.model_draft:
         raise UsageError(
             f"-md names a draft, and --spec-type does not: add {MODEL_KIND} to it, or leave out -md"
         )
@@ -143,15 +145,15 @@ def _models(options: SharedOptions, speculation: SpeculationConfig, progress: Pr
 
 
 def _load(
-    engine: Engine, options: SharedOptions, models: Models, speculation: SpeculationConfig
+    engine: Engine, options: SharedOptions, models: Models, speculation: Speculation
 ) -> tuple[ModelLoaded, ModelLoaded | None]:
     target = engine.load_target(
         options.target_options(models.target),
         options.context_options(),
         max_draft=speculation.longest,
-        mtp=speculation.mtp,
+        mtp=speculation.is_mtp,
     )
-    if not speculation.has_model:
+    if not speculation.needs_draft:
         return target, None
     path = next(iter(models.drafts.values()))
     return target, engine.load_draft(options.draft_options(path))

@@ -16,12 +16,13 @@ from spectui.cli.failure import report_failure
 from spectui.cli.guard import greet, in_child, let_end, take_back_greeting
 from spectui.cli.preset_models import with_preset_models
 from spectui.cli.request import SharedOptions
-from spectui.config import SpeculationConfig
 from spectui.demo.models import DemoModel
 from spectui.errors import UsageError
 from spectui.live.launch import Launch, Pair
 from spectui.live.setup import LiveSetup
 from spectui.llama.files import check_file
+from spectui.options.drafters import MODEL_KIND, DraftMtp, with_kind
+from spectui.options.speculation import Speculation
 from spectui.paths import data_dir, ensure_dir
 from spectui.settings import Settings, read_settings
 
@@ -91,7 +92,7 @@ def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str,
     given = {key: value for key, value in others.items() if key not in own}
     shared = SharedOptions(**given, **_UNUSED)
     check_drafting(shared, speculation)
-    shared = with_preset_models(shared, most_drafts=int(speculation.has_model))
+    shared = with_preset_models(shared, most_drafts=int(speculation.needs_draft))
 
     def make_setup(pair: Pair) -> LiveSetup:
         return _setup(shared, speculation, pair, extra)
@@ -147,20 +148,20 @@ def _check_recording(path: Path) -> None:
 
 
 def _setup(
-    shared: SharedOptions, speculation: SpeculationConfig, pair: Pair, extra: tuple[str, ...]
+    shared: SharedOptions, speculation: Speculation, pair: Pair, extra: tuple[str, ...]
 ) -> LiveSetup:
     context = shared.context_options()
     if not context.threads:
         context = replace(context, threads=threads_beside_a_screen())
-    if pair.draft is not None:
+    if pair.draft is not None and isinstance(speculation.own, DraftMtp):
         # Chosen on the screen, where the command line wanted MTP layers: it is to be used.
-        speculation = replace(speculation, mtp=False)
+        speculation = Speculation(with_kind(speculation.own, MODEL_KIND), speculation.ahead)
     return LiveSetup(
         target=shared.target_options(pair.target),
         draft=None if pair.draft is None else shared.draft_options(pair.draft),
         context=context,
         server_threads=shared.threads,
-        speculation=None if pair.draft is None and speculation.has_model else speculation,
+        speculation=None if pair.draft is None and speculation.needs_draft else speculation,
         schedule=shared.schedule_kind(),
         sampling=shared.sampling_config(),
         n_predict=shared.n_predict,

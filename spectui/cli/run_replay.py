@@ -10,8 +10,9 @@ from spectui.cli.documents.replay import replay_document
 from spectui.cli.drawing import drawn
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.replay_view import replay_summary, replay_table
-from spectui.config import SpeculationConfig
 from spectui.errors import UsageError
+from spectui.options.drafters import Ngram
+from spectui.options.speculation import Speculation
 from spectui.replay.costs import Costs
 from spectui.replay.file import read_trace
 from spectui.replay.grid import Grid
@@ -38,8 +39,8 @@ class Wanted:
     draft_p_min: tuple[float, ...]
     drafts: tuple[str, ...]
     """Empty for all of the trace."""
-    ngrams: tuple[SpeculationConfig, ...]
-    ahead: tuple[tuple[SpeculationConfig, ...], ...]
+    ngrams: tuple[Speculation, ...]
+    ahead: tuple[tuple[Ngram, ...], ...]
     """Rows of n-gram drafters to put before every draft."""
 
 
@@ -85,8 +86,11 @@ def _check(wanted: Wanted, trace: Trace) -> None:
         raise UsageError("--draft-max is for draft models, and the trace has none; leave it out")
     if wanted.ahead and not trace.drafts:
         raise UsageError("--spec-type draft-simple is for draft models, and the trace has none")
-    drafters = (*wanted.ngrams, *chain.from_iterable(wanted.ahead))
-    if not trace.has_text and any(map(hashes_tokens, drafters)):
+    drafters = (
+        *(one for row in wanted.ngrams for one in row.ngrams),
+        *chain.from_iterable(wanted.ahead),
+    )
+    if not trace.has_text and any(one.hashes_tokens for one in drafters):
         raise UsageError(
             "these n-gram drafters hash tokens, and the trace has only numbers in their place; "
             "record it with --keep-text, or replay ngram-simple and ngram-cache"

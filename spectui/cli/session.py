@@ -10,7 +10,7 @@ from spectui.cli.given import Models, find_models
 from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
-from spectui.config import MTP_KIND, ModelOptions
+from spectui.config import ModelOptions
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
@@ -18,6 +18,7 @@ from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageEr
 from spectui.llama.draft_files import n_mtp_layers
 from spectui.llama.gguf_file import read_gguf
 from spectui.llama.library import native_log
+from spectui.options.drafters import MTP_KIND
 from spectui.prompts import Prompt, builtin_suite, load_prompts
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
 from spectui.speculative.rollback import unserved

@@ -6,14 +6,21 @@ from typing import Any
 import click
 
 from spectui.cli.defaults import FromUserOnly
-from spectui.cli.drafting import REPLAYED_NGRAMS
+from spectui.cli.drafting import LISTED_NGRAMS, listed
 from spectui.cli.options import add_options, grid_options
 from spectui.cli.options_backend import BACKEND, SERVER_BIN
 from spectui.cli.options_placement import MAX_THREADS, Decorator
 from spectui.cli.values import INT_MAX, DrafterKind, Fraction, ListOf, WholeNumber
-from spectui.config import MODEL_KIND, MTP_KIND, SERVER_KINDS, NgramKind
+from spectui.options.drafters import (
+    HIDDEN_STATE_KINDS,
+    MODEL_KIND,
+    MTP_KIND,
+    NGRAM_KINDS,
+    DraftSimple,
+    numbers_of,
+)
 
-_KINDS = (MODEL_KIND, *SERVER_KINDS, MTP_KIND, *(kind.value for kind in NgramKind))
+_KINDS = (MODEL_KIND, *HIDDEN_STATE_KINDS, MTP_KIND, *NGRAM_KINDS)
 
 _AXES: tuple[Decorator, ...] = (
     click.option(
@@ -33,37 +40,8 @@ _AXES: tuple[Decorator, ...] = (
             f"them stand in a row (default: {MODEL_KIND}). The target alone is always measured."
         ),
     ),
-    click.option(
-        "--draft-max",
-        "--draft",
-        "--draft-n",
-        "--spec-draft-n-max",
-        "draft_max",
-        type=ListOf(WholeNumber(1, INT_MAX)),
-        default=(),
-        metavar="N,...",
-        help="Most tokens per draft (default: 3).",
-    ),
-    click.option(
-        "--draft-min",
-        "--draft-n-min",
-        "--spec-draft-n-min",
-        "draft_min",
-        type=ListOf(WholeNumber(0, INT_MAX)),
-        default=(),
-        metavar="N,...",
-        help="Drop drafts shorter than this (default: 0).",
-    ),
-    click.option(
-        "--draft-p-min",
-        "--spec-draft-p-min",
-        "draft_p_min",
-        type=ListOf(Fraction(0, 1)),
-        default=(),
-        metavar="P,...",
-        help="Stop drafting below this probability (default: 0).",
-    ),
-    *REPLAYED_NGRAMS[1:],
+    *map(listed, numbers_of(DraftSimple)),
+    *LISTED_NGRAMS,
     click.option(
         "-t",
         "--threads",

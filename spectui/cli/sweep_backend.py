@@ -41,7 +41,7 @@ def open_backend(run: SweepRun, progress: Progress) -> Iterator[Backend]:
 def _name(setup: Setup) -> str:
     if setup.draft is not None:
         return f"the draft {setup.draft.path.name}"
-    return "speculation" if setup.speculation is None else setup.speculation.kind
+    return "speculation" if setup.speculation is None else setup.speculation.own.label
 
 
 @contextmanager

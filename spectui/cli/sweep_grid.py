@@ -7,7 +7,7 @@ import msgspec
 
 from spectui.errors import UsageError
 from spectui.models.sizes import counted
-from spectui.sweep.axes import OFF_KIND, Axes, owners
+from spectui.sweep.axes import OFF_KIND, Axes, axis_owners
 from spectui.sweep.grid_file import Grid, find_grid
 
 _OWN = ""
@@ -64,7 +64,7 @@ def _typed(axes: Axes, typed: Mapping[str, tuple[object, ...]]) -> Axes:
 
 def _check_used(entries: Sequence[Axes], typed: Mapping[str, tuple[object, ...]], who: str) -> None:
     asked = {kind for axes in entries for kinds in axes.alternatives for kind in kinds}
-    for name, kinds in owners().items():
+    for name, kinds in axis_owners().items():
         if name in typed and not kinds & asked:
             raise UsageError(
                 f"--{name.replace('_', '-')} is an option of {', '.join(sorted(kinds))}, and "

@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
-from spectui.cli.drafting import defaults_of
 from spectui.cli.options_backend import BackendKind
 from spectui.cli.request import SharedOptions
 from spectui.cli.served_extra import served_extra
 from spectui.cli.session import SUITE_PROMPTS
 from spectui.cli.sweep_grid import given_grid
-from spectui.config import ONLY_BY_SERVER, SERVER_KINDS, NgramKind, SpeculationConfig
+from spectui.config import ONLY_BY_SERVER
 from spectui.errors import UsageError
+from spectui.options.drafters import HIDDEN_STATE_KINDS, DraftSimple, numbers_of
 from spectui.sweep.axes import MODEL_KINDS, Axes
 from spectui.sweep.cells import Place, Task
 from spectui.sweep.expand import Defaults
@@ -92,7 +92,7 @@ class SweepRequest:
                 "--keep-both and --one-at-a-time are for servers that spectui starts; add "
                 "--backend server --server-bin PATH, or leave them out"
             )
-        only_server = sorted(self.kinds & set(SERVER_KINDS))
+        only_server = sorted(self.kinds & set(HIDDEN_STATE_KINDS))
         if not self.is_server and only_server:
             raise UsageError(
                 f"--spec-type {only_server[0]}: {ONLY_BY_SERVER}; add --backend server "
@@ -151,7 +151,6 @@ def plain_defaults() -> Defaults:
     return Defaults(
         place=Place(threads=0, cache_type_k="f16", cache_type_v="f16"),
         task=Task(prompt_length=None, temp=0.0, n_predict=64),
-        ngrams={kind: defaults_of(kind) for kind in NgramKind},
     )
 
 
@@ -172,7 +171,6 @@ def _shared(
 
 def _defaults(axes: Mapping[str, tuple[Any, ...]], shared: SharedOptions) -> Defaults:
     """What cells have where a grid is silent: the first value that a preset says, if it does."""
-    plain = SpeculationConfig()
 
     def first(name: str, default: Any) -> Any:
         return (axes[name] or (default,))[0]
@@ -188,10 +186,7 @@ def _defaults(axes: Mapping[str, tuple[Any, ...]], shared: SharedOptions) -> Def
             temp=shared.temp,
             n_predict=shared.n_predict,
         ),
-        ngrams={kind: defaults_of(kind) for kind in NgramKind},
-        speculation=SpeculationConfig(
-            draft_max=first("draft_max", plain.draft_max),
-            draft_min=first("draft_min", plain.draft_min),
-            draft_p_min=first("draft_p_min", plain.draft_p_min),
+        model=DraftSimple(
+            **{one.name: first(one.parameter, one.default) for one in numbers_of(DraftSimple)}
         ),
     )

@@ -11,14 +11,16 @@ from spectui.cli.defaults import taken_command
 from spectui.cli.drafting import take_drafting
 from spectui.cli.output import complain
 from spectui.cli.request import SharedOptions
-from spectui.config import NgramKind, SpeculationConfig, ngram_flags
 from spectui.errors import UsageError
+from spectui.export.rewriting.lengths import OLD_LENGTHS
 from spectui.export.takeover import Takeover
 from spectui.export.unmeasured import unmeasured
+from spectui.options.drafters import NGRAMS, numbers_of
+from spectui.options.speculation import Speculation
 
 _UNUSED: Mapping[str, Any] = {"prompts": None, "json_path": None, "quiet": True, "verbose": False}
 """Shared options that a command for a server does not have."""
-_NGRAM_OPTIONS = frozenset(flag.lstrip("-") for kind in NgramKind for flag in ngram_flags(kind))
+_NGRAM_OPTIONS = frozenset(one.option for drafter in NGRAMS for one in numbers_of(drafter))
 _SIZES = {"ctx-size": ("-c", "there it is what the model was trained for, if that fits")}
 """The flag, and what llama-server takes by itself."""
 
@@ -63,7 +65,7 @@ def is_taken(name: str) -> bool:
     return found is not None and name not in found.typed and name in found.takeover.options
 
 
-def read_options(takeover: Takeover) -> tuple[SharedOptions, SpeculationConfig]:
+def read_options(takeover: Takeover) -> tuple[SharedOptions, Speculation]:
     """What a command asks for, with llama-server's own defaults where it says nothing.
 
     Raises:
@@ -82,14 +84,12 @@ def read_options(takeover: Takeover) -> tuple[SharedOptions, SpeculationConfig]:
     return SharedOptions(**given, **_UNUSED), speculation
 
 
-def mind_defaults(speculation: SpeculationConfig, given: Mapping[str, object]) -> None:
+def mind_defaults(speculation: Speculation, given: Mapping[str, object]) -> None:
     """Say which drafting limits a command leaves to a server whose defaults changed."""
-    written = {
-        "draft-max": f"{speculation.draft_max} (until spring 2026 it was 16)",
-        "draft-p-min": f"{speculation.draft_p_min:g} (until spring 2026 it was 0.75)",
-    }
-    for name, value in written.items():
+    numbers = speculation.own.numbers
+    for name, old in OLD_LENGTHS.items():
         if name not in given:
+            value = f"{numbers[name.replace('-', '_')]:g} (until spring 2026 it was {old})"
             complain(f"mind that the command gives no --{name}: today's default is {value}")
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 import click
 
 from spectui.cli.drafting import take_drafting
-from spectui.config import MTP_KIND, NgramKind, SpeculationConfig, ngram_flags
 from spectui.errors import BadInputError, UsageError
 from spectui.export import Dialect
 from spectui.export.dialects import speculation_arguments
@@ -18,20 +17,30 @@ from spectui.export.rewriting.lengths import NEW_LENGTHS, OLD_LENGTHS, assumed_l
 from spectui.export.rewriting.reader import Reader
 from spectui.export.takeover import Takeover, taken_over
 from spectui.export.words import Given, divide
+from spectui.options.drafters import (
+    MTP_KIND,
+    NGRAM_KINDS,
+    NGRAMS,
+    NgramSimple,
+    number_of,
+    numbers_of,
+)
+from spectui.options.speculation import Speculation
 
 _SETTINGS = frozenset(
     {
         *("spec-type", "spec-default", BY_SWITCH),
         *("draft-max", "draft-min", "draft-p-min", *SHARED),
-        *(flag.lstrip("-") for kind in NgramKind for flag in ngram_flags(kind)),
+        *(one.option for drafter in NGRAMS for one in numbers_of(drafter)),
     }
 )
 """Options that say how to draft, but not with which model or where that goes."""
-_OURS = frozenset({"draft-simple", "draft", MTP_KIND, "mtp", *NgramKind})
+_OURS = frozenset({"draft-simple", "draft", MTP_KIND, "mtp", *NGRAM_KINDS})
 """Drafters that spectui can tell the settings of."""
 _FOUND_OUT = ("mtp", "dflash", "dspark", "eagle")
 """What names of drafts hold that llama-server recognises by their files."""
 _NOTHING = "nothing drafts"
+_SIZE_M = number_of(NgramSimple, "size_m").option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +48,7 @@ class Drafting:
     """A command whose drafting means the same to its new reader."""
 
     command: Command
-    speculation: SpeculationConfig | None = None
+    speculation: Speculation | None = None
     reason: str = _NOTHING
     """Why there is no ``speculation``."""
     notes: tuple[str, ...] = ()
@@ -119,7 +128,7 @@ def _is_readers_own(command: Command, kinds: set[str], reader: Reader) -> bool:
     return (
         not reader.is_current
         and is_form
-        and kinds.issubset(KNOWN_TO_IK if is_ik else NgramKind)
+        and kinds.issubset(KNOWN_TO_IK if is_ik else NGRAM_KINDS)
         and bool(kinds - {"draft", "draft-simple", MTP_KIND})
         and all(reader.takes(item.given.flag) for item in settings)
     )
@@ -140,7 +149,7 @@ def _is_wanted(written: Given, options: Mapping[str, object]) -> bool:
     return written.name in options or not written.name.startswith("spec-ngram-")
 
 
-def _speculation(options: dict[str, tuple[str, ...]]) -> SpeculationConfig:
+def _speculation(options: dict[str, tuple[str, ...]]) -> Speculation:
     # It brings the ranges of every option.
     from spectui.cli.cockpit import command as cockpit
 
@@ -168,8 +177,8 @@ def _is_draft(item: Item) -> bool:
 
 def _longer(command: Command, taken: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     """Why another length is written than the one that was given."""
-    longest, size_m = command.value("draft-max"), taken.get(f"spec-{NgramKind.SIMPLE}-size-m")
-    is_own = command.has("spec-ngram-size-m", f"spec-{NgramKind.SIMPLE}-size-m")
+    longest, size_m = command.value("draft-max"), taken.get(_SIZE_M)
+    is_own = command.has("spec-ngram-size-m", _SIZE_M)
     if longest is not None and size_m is not None and not is_own:
         told = told_of_length(longest, size_m[-1])
         if told is not None:

@@ -8,7 +8,8 @@ from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.documents.common import arm_document, speedup_of
 from spectui.cli.request import SharedOptions
 from spectui.cli.taken import mind_defaults, read_options, taken
-from spectui.config import MODEL_KIND, MTP_KIND, SpeculationConfig
+from spectui.options.drafters import MODEL_KIND, MTP_KIND
+from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.gains import gain_percent
 from spectui.tune.result import TuneResult
@@ -24,7 +25,7 @@ NO_COMMAND = "no command was given with --from"
 class Present:
     """The setting of a command."""
 
-    speculation: SpeculationConfig | None
+    speculation: Speculation | None
     """None where it does not draft."""
     draft: Path | None
     """The draft model that it names; None where none drafts."""
@@ -58,7 +59,7 @@ def present_of() -> Present | None:
     if takeover.elsewhere:
         return Present(speculation=None, draft=None, elsewhere=takeover.elsewhere)
     shared, speculation = read_options(takeover)
-    if not speculation.has_model:
+    if not speculation.needs_draft:
         return Present(speculation=speculation, draft=None)
     if not shared.model_draft:
         return Present(speculation=None, draft=None)
@@ -90,15 +91,15 @@ def arm_of(
     if speculation.longest > room:
         reason = f"-c and -b have no room for its drafts of {speculation.longest} tokens"
         return PresentArm(arm=None, reason=reason, drafts=True)
-    if speculation.ngram is not None:
+    if speculation.model is None:
         arm = space.placed(Arm(draft=None, speculation=speculation))
         return PresentArm(arm=arm, reason=None, drafts=True)
-    wanted = MTP_KIND if speculation.mtp else MODEL_KIND
+    wanted = MTP_KIND if speculation.is_mtp else MODEL_KIND
     for one in candidates:
         if one.reason is not None:
             continue
-        if one.is_mtp if speculation.mtp else _is_file(one, present.draft):
-            arm = space.arm(one.name, speculation)
+        if one.is_mtp if speculation.is_mtp else _is_file(one, present.draft):
+            arm = space.arm(one.name, speculation.model, speculation.ahead)
             return PresentArm(arm=space.placed(arm), reason=None, drafts=True)
     who = wanted if present.draft is None else f"its draft {present.draft.name}"
     return PresentArm(arm=None, reason=f"{who} is none of those that may draft here", drafts=True)

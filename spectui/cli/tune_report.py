@@ -107,7 +107,7 @@ def _backend(run: TuneRun, result: TuneResult) -> Json:
         drafts = {one.name: one.options for one in run.candidates}
         # The target's own MTP layers are a candidate, too, and no file of their own.
         name, speculation = result.best.draft, result.best.speculation
-        has_model = speculation is not None and speculation.has_model
+        has_model = speculation is not None and speculation.needs_draft
         draft = drafts[name] if has_model and name is not None else None
         setups["on"] = replace(off, draft=draft, speculation=speculation)
     return served_by(
@@ -126,7 +126,7 @@ def _command(run: TuneRun, arm: Arm) -> tuple[list[str], str]:
 
 def _schedule(run: TuneRun, arm: Arm | None) -> Schedule:
     """That ``arm`` was measured on."""
-    is_mtp = arm is not None and arm.speculation is not None and arm.speculation.mtp
+    is_mtp = arm is not None and arm.speculation is not None and arm.speculation.is_mtp
     n_layers = run.target.mtp_layers if is_mtp else 0
     return effective_schedule(run.shared.schedule_kind(), n_layers)
 

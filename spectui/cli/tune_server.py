@@ -23,13 +23,14 @@ from spectui.cli.taken import taken
 from spectui.cli.tune_present import arm_of, present_of
 from spectui.cli.tune_request import ServedBackend, TuneOptions, TuneRun
 from spectui.cli.tune_study import keep_outcome, open_study, space_of, takes_mtp
-from spectui.config import MODEL_KIND, MTP_KIND, NgramKind, Schedule
+from spectui.config import Schedule
 from spectui.engine.commands import LoadTarget
 from spectui.errors import BadInputError, HopelessError
 from spectui.export import Dialect
 from spectui.models.sizes import bytes_text
 from spectui.monitor.machine import this_machine
 from spectui.monitor.thermal import hottest_c
+from spectui.options.drafters import MODEL_KIND, MTP_KIND, NGRAM_KINDS
 from spectui.prompts import Prompt
 from spectui.served import Fleet, Setup
 from spectui.served.decoding import ServerDecoding
@@ -191,7 +192,7 @@ def _space(ground: _Ground) -> SearchSpace:
         ground.mtp_layers,
         ground.candidates,
         max_draft=longest_draft(ground.base.context),
-        with_ngrams=not known or known.issuperset(map(str, NgramKind)),
+        with_ngrams=not known or known.issuperset(NGRAM_KINDS),
         readers=tuple(
             (name, one.reader) for name, one in ground.drafts.items() if one.reader is not None
         ),

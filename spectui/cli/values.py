@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from spectui.config import MODEL_KIND, MTP_KIND, ONLY_BY_SERVER, SERVER_KINDS, THROUGH_SERVER
+from spectui.config import ONLY_BY_SERVER, THROUGH_SERVER
+from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 
 INT_MAX = 2**31 - 1
 """llama.cpp's sizes and counts are 32-bit."""
@@ -97,7 +98,7 @@ class DrafterKind(click.Choice[str]):
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> str:
         """Parse, or fail with what is accepted."""
-        if value in SERVER_KINDS and value not in self.choices:
+        if value in HIDDEN_STATE_KINDS and value not in self.choices:
             told = f"{value}: {ONLY_BY_SERVER}; {THROUGH_SERVER}, or name one of {self._names()}"
             self.fail(told, param, ctx)
         if value == "none":

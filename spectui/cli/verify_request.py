@@ -18,8 +18,9 @@ from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.served_extra import served_extra
 from spectui.cli.serving import Wanted
-from spectui.config import MODEL_KIND, SpeculationConfig
 from spectui.errors import BadInputError, UsageError
+from spectui.options.drafters import MODEL_KIND
+from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite, load_prompts
 from spectui.tune.promise import Case, Promise
 from spectui.tune.studies.listing import StudyEntry, find_study, list_studies
@@ -49,7 +50,7 @@ class VerifyOptions:
     timeout: float
 
 
-def split(parsed: Mapping[str, Any]) -> tuple[VerifyOptions, SharedOptions, SpeculationConfig]:
+def split(parsed: Mapping[str, Any]) -> tuple[VerifyOptions, SharedOptions, Speculation]:
     """Sort what click parsed.
 
     Raises:
@@ -146,7 +147,7 @@ def _prompts(promise: Promise, given: Path | None) -> tuple[Prompt, ...]:
 
 def of_options(
     shared: SharedOptions,
-    speculation: SpeculationConfig,
+    speculation: Speculation,
     prompts: Sequence[Prompt],
     progress: Progress,
 ) -> Wanted:
@@ -157,15 +158,15 @@ def of_options(
         UsageError: options that contradict each other.
     """
     check_drafting(shared, speculation)
-    options = with_preset_models(shared, most_drafts=int(speculation.has_model))
-    if not speculation.has_model and options.model_draft:
+    options = with_preset_models(shared, most_drafts=int(speculation.needs_draft))
+    if not speculation.needs_draft and options.model_draft:
         raise UsageError(
             f"-md names a draft, and --spec-type does not: add {MODEL_KIND} to it, or leave out -md"
         )
-    models = find_models(options, progress, needs_draft=speculation.has_model)
+    models = find_models(options, progress, needs_draft=speculation.needs_draft)
     if len(models.drafts) > 1 and not options.demo:
         raise UsageError("verify runs one draft; give one -md")
-    draft = next(iter(models.drafts.values())) if speculation.has_model else None
+    draft = next(iter(models.drafts.values())) if speculation.needs_draft else None
     target = options.target_options(models.target)
     case = Case(
         baseline=target,

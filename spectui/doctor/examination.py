@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from spectui.config import MTP_KIND, ModelOptions
+from spectui.config import ModelOptions
 from spectui.doctor.speed import (
     Bandwidth,
     DraftBound,
@@ -26,6 +26,7 @@ from spectui.engine.planning import Planner
 from spectui.llama.memory import WeightTraffic
 from spectui.llama.planned import Backend, Plan, PlanRequest
 from spectui.models.pairs import PairReport
+from spectui.options.drafters import MTP_KIND
 
 Say = Callable[[str], None]
 

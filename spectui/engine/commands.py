@@ -3,13 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spectui.config import (
-    ContextOptions,
-    ModelOptions,
-    SamplingConfig,
-    Schedule,
-    SpeculationConfig,
-)
+from spectui.config import ContextOptions, ModelOptions, SamplingConfig, Schedule
+from spectui.options.speculation import Speculation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +48,7 @@ class Generate:
     n_predict: int = -1
     """Tokens to emit, -1 for as many as the context holds."""
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
-    speculation: SpeculationConfig | None = None
+    speculation: Speculation | None = None
     """None runs the target alone."""
     schedule: Schedule = Schedule.SERVER
     draft_lengths: tuple[int, ...] = ()

@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from spectui.config import SpeculationConfig
 from spectui.llama.context import Context
+from spectui.options.drafters import Ngram
 from spectui.speculative.ngram import NgramMemory
 
 _CAPACITY_BYTES = 2 << 30
@@ -21,9 +21,9 @@ class Conversation:
         self._capacity_bytes = capacity_bytes
         self._present: set[Context] = set()
         self._aside: dict[Context, tuple[bytes, list[int]]] = {}
-        self._memories: defaultdict[SpeculationConfig, NgramMemory] = defaultdict(NgramMemory)
+        self._memories: defaultdict[Ngram, NgramMemory] = defaultdict(NgramMemory)
 
-    def ngram_memory(self, drafter: SpeculationConfig) -> NgramMemory:
+    def ngram_memory(self, drafter: Ngram) -> NgramMemory:
         """What an n-gram drafter with these settings has learnt in the chat's turns."""
         return self._memories[drafter]
 

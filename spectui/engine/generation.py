@@ -6,7 +6,6 @@ from contextlib import suppress
 
 import numpy as np
 
-from spectui.config import NgramKind, SpeculationConfig
 from spectui.engine.commands import Generate, ProbeMargin
 from spectui.engine.events import (
     Event,
@@ -21,6 +20,8 @@ from spectui.engine.models import LoadedModels
 from spectui.errors import BadInputError, CancelledError, UsageError
 from spectui.llama.context import Context
 from spectui.llama.sampling import SamplerChain
+from spectui.options.drafters import NGRAM_KINDS, DrafterSetting, DraftMtp, NgramDrafter
+from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Round, count
 from spectui.speculative.decoder import Decoder, Stop
 from spectui.speculative.drafters import (
@@ -59,33 +60,27 @@ def check_request(models: LoadedModels, command: Generate) -> None:
         _check_chain(command.speculation, models.target.max_outputs - 1)
 
 
-def _check_chain(speculation: SpeculationConfig, room: int) -> None:
-    kinds = speculation.ngrams
-    wanted = tuple(kind for kind in NgramKind if kind in kinds)
-    if kinds != wanted or any(one.ngram is None for one in speculation.ahead):
+def _check_chain(speculation: Speculation, room: int) -> None:
+    if not speculation.has_server_order:
         raise UsageError(
-            f"{', '.join(kinds)}: llama-server asks each kind of drafter once at most, in the "
-            f"order {', '.join(NgramKind)}, and a draft model last"
+            f"{', '.join(one.kind for one in speculation.ngrams)}: llama-server asks each kind of "
+            f"drafter once at most, in the order {', '.join(NGRAM_KINDS)}, and a draft model last"
         )
     for one in speculation.chain:
-        _check_speculation(one, room)
+        _check_drafter(one, room)
 
 
-def _check_speculation(speculation: SpeculationConfig, room: int) -> None:
-    draft_max, ngram = speculation.draft_max, speculation.ngram
-    if draft_max < 1:
+def _check_drafter(drafter: DrafterSetting, room: int) -> None:
+    if drafter.longest < 1:
         raise UsageError("draft_max must be at least 1; to run without a draft, give no draft")
-    if draft_max > room:
+    if drafter.longest > room:
         raise UsageError(
-            f"draft_max {draft_max} is more than the {room} tokens that the target was loaded for; "
-            "lower it, or load the target for longer drafts"
+            f"draft_max {drafter.longest} is more than the {room} tokens that the target was "
+            "loaded for; lower it, or load the target for longer drafts"
         )
-    is_simple = ngram is not None and ngram.kind is NgramKind.SIMPLE
-    if ngram is not None and is_simple and not 1 <= ngram.size_n <= draft_max:
-        raise UsageError(
-            f"{ngram.kind} with n {ngram.size_n} and m {draft_max} would draft nothing; n must be "
-            "at least 1 and at most m"
-        )
+    # A model that drops all its drafts costs what it costs, which some measure.
+    if isinstance(drafter, NgramDrafter) and (problem := drafter.check()):
+        raise UsageError(f"{drafter.kind}: {problem}")
 
 
 class Generation:
@@ -101,8 +96,8 @@ class Generation:
         self._emit = emit
         self._cancelled = cancelled
         config = command.speculation
-        self._mtp = models.mtp if config is not None and config.mtp else None
-        needs_draft = config is not None and config.has_model
+        self._mtp = models.mtp if config is not None and config.is_mtp else None
+        needs_draft = config is not None and config.needs_draft
         self._draft = models.draft if needs_draft else None
         used: tuple[Context | None, ...] = (models.target, self._draft, self._mtp)
         self._contexts = [context for context in used if context is not None]
@@ -124,19 +119,21 @@ class Generation:
         drafter = drafters[0] if len(drafters) == 1 else ChainedDrafter(drafters)
         return VariedDrafter(drafter, command.draft_lengths) if command.draft_lengths else drafter
 
-    def _one_drafter(self, config: SpeculationConfig) -> Drafter:
-        if config.ngram is not None:
+    def _one_drafter(self, options: DrafterSetting) -> Drafter:
+        if isinstance(options, NgramDrafter):
             # As with llama-server a chat's turns learn from each other; measurements must not.
             is_chat, chat = self._command.conversation, self._models.conversation
-            memory = chat.ngram_memory(config) if is_chat else None
-            return ngram_drafter(config.ngram, config.draft_max, memory)
+            memory = chat.ngram_memory(options) if is_chat else None
+            return ngram_drafter(options, memory)
         schedule, clock = self._command.schedule, time.perf_counter
-        if config.mtp:
+        if isinstance(options, DraftMtp):
             mtp = self._models.mtp
             # Where lengths are prescribed, what chains of that length cost is to be measured.
             bounded = bool(self._command.draft_lengths)
-            return mtp_drafter(mtp, config, schedule, clock, n_layers=mtp.n_layers, bounded=bounded)
-        return model_drafter(self._models.draft, config, schedule, clock)
+            return mtp_drafter(
+                mtp, options, schedule, clock, n_layers=mtp.n_layers, bounded=bounded
+            )
+        return model_drafter(self._models.draft, options, schedule, clock)
 
     def run(self) -> GenerationFinished:
         """Generate to the end, emitting on the way."""

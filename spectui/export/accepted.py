@@ -4,11 +4,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spectui.config import MODEL_KIND, MTP_KIND, FlashAttention
+from spectui.config import FlashAttention
 from spectui.errors import BadInputError
 from spectui.export.dialects import Dialect
 from spectui.export.names import Option
 from spectui.export.words import FLASH_ATTENTION, Given, canonical, divide
+from spectui.options.drafters import MODEL_KIND, MTP_KIND
 
 _IK_ONLY = frozenset({"--run-time-repack", "--smart-expert-reduction", "--mla-use"})
 _CURRENT = "--spec-draft-n-max"

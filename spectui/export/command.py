@@ -5,7 +5,7 @@ import io
 import shlex
 from pathlib import Path
 
-from spectui.config import ContextOptions, ModelOptions, SpeculationConfig, TensorOverride
+from spectui.config import ContextOptions, ModelOptions, TensorOverride
 from spectui.errors import BadInputError
 from spectui.export.dialects import (
     SPELLINGS,
@@ -14,6 +14,7 @@ from spectui.export.dialects import (
     Spelling,
     speculation_arguments,
 )
+from spectui.options.speculation import Speculation
 
 _DEFAULT_CACHE_TYPE = "f16"
 
@@ -22,7 +23,7 @@ def server_arguments(
     target: ModelOptions,
     draft: ModelOptions | None,
     context: ContextOptions,
-    speculation: SpeculationConfig | None,
+    speculation: Speculation | None,
     *,
     dialect: Dialect,
 ) -> list[str]:
@@ -46,7 +47,7 @@ def server_arguments(
     ]
     if speculation is None:
         return arguments
-    if not speculation.has_model:
+    if not speculation.needs_draft:
         return [*arguments, *speculation_arguments(speculation, dialect)]
     if draft is None:
         raise ValueError("speculation is on, but there is no draft to write")
@@ -64,7 +65,7 @@ def server_command(
     target: ModelOptions,
     draft: ModelOptions | None,
     context: ContextOptions,
-    speculation: SpeculationConfig | None,
+    speculation: Speculation | None,
     *,
     dialect: Dialect,
     program: str = "llama-server",

@@ -8,8 +8,9 @@ has placement options. ``IK`` is ik_llama.cpp with ``--spec-type NAME:key=value,
 from dataclasses import dataclass
 from enum import StrEnum
 
-from spectui.config import MODEL_KIND, SpeculationConfig, ngram_flags
 from spectui.errors import BadInputError
+from spectui.options.drafters import DrafterSetting, DraftSimple, HiddenStateDrafter, numbers_of
+from spectui.options.speculation import Speculation
 
 
 class Dialect(StrEnum):
@@ -22,15 +23,6 @@ class Dialect(StrEnum):
 
 NGRAM_DIALECTS = frozenset({Dialect.LLAMA_CPP})
 """Those that take n-gram drafters and MTP in any row: a search for others must leave these out."""
-
-
-_IK_KEYS = {
-    "size_n": "ngram_size_n",
-    "size_m": "ngram_size_m",
-    "min_hits": "ngram_min_hits",
-    "n_match": "ngram_size_n",
-}
-"""What ik_llama.cpp calls the numbers of n-gram drafters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,74 +122,60 @@ SPELLINGS: dict[Dialect, Spelling] = {
 }
 
 
-def speculation_arguments(config: SpeculationConfig, dialect: Dialect) -> list[str]:
+def speculation_arguments(speculation: Speculation, dialect: Dialect) -> list[str]:
     """The drafting parameters, all of them: their defaults changed between versions.
 
     Raises:
         BadInputError: the dialect has no words that spectui knows for what drafts.
     """
     if dialect is Dialect.LLAMA_CPP:
-        flags = [word for one in config.chain for word in _options(one)]
-        return ["--spec-type", ",".join(map(_kind, config.chain)), *flags]
+        kinds = ",".join(one.kind for one in speculation.chain)
+        flags = [word for one in speculation.chain for word in _words(one, -1)]
+        return ["--spec-type", kinds, *flags]
     if dialect is Dialect.IK:
-        return _ik_stages(config)
-    for one in config.chain:
-        if one.ngram is not None or one.mtp or one.reader is not None:
+        return _ik_stages(speculation)
+    for one in speculation.chain:
+        if not isinstance(one, DraftSimple):
             # Older builds spell it in several ways, if they know it at all.
             raise BadInputError(
                 f"{dialect} has no flags for {one.kind} that spectui knows; export for "
                 f"{Dialect.LLAMA_CPP}, or choose a setting with a draft model"
             )
-    n_max, n_min, p_min = _model_values(config)
     # A draft model is reason enough for these builds to draft.
-    return ["--draft-max", n_max, "--draft-min", n_min, "--draft-p-min", p_min]
+    return _words(speculation.own, 0)
 
 
-def _ik_stages(config: SpeculationConfig) -> list[str]:
+def _words(drafter: DrafterSetting, spelling: int) -> list[str]:
+    """The numbers of a drafter, by the first or the last of their flags."""
+    words = []
+    for number in numbers_of(type(drafter)):
+        words += [number.flags[spelling], number.argument(getattr(drafter, number.name))]
+    return words
+
+
+def _ik_stages(speculation: Speculation) -> list[str]:
     """A ``--spec-type`` per drafter, its numbers behind it.
 
     Raises:
         BadInputError: there are more of them than it takes, or it lacks one.
     """
-    *ahead, own = config.chain
-    is_lacking = any(one.reader is not None for one in config.chain)
-    if is_lacking or len(ahead) > 1 or (ahead and own.ngram is not None):
-        kinds = ", ".join(one.kind for one in config.chain)
+    ahead, own = speculation.ahead, speculation.own
+    is_lacking = isinstance(own, HiddenStateDrafter)
+    if is_lacking or len(ahead) > 1 or (ahead and speculation.model is None):
+        kinds = ", ".join(one.label for one in speculation.chain)
         raise BadInputError(
             f"{Dialect.IK} cannot draft with {kinds}: it takes one drafter, and one n-gram drafter "
             f"ahead of a draft model or of MTP layers; export for {Dialect.LLAMA_CPP}, or choose "
             "another setting"
         )
-    return [word for one in config.chain for word in ("--spec-type", _ik_stage(one))]
+    return [word for one in speculation.chain for word in ("--spec-type", _ik_stage(one))]
 
 
-def _ik_stage(config: SpeculationConfig) -> str:
-    if config.ngram is None:
-        n_max, n_min, p_min = _model_values(config)
-        return f"{'mtp' if config.mtp else 'draft'}:n_max={n_max},n_min={n_min},p_min={p_min}"
-    options = config.ngram.options(config.draft_max)
-    numbers = {_IK_KEYS.get(name, name): value for name, value in options.items()}
-    if "ngram_size_m" in numbers:
-        # It cuts drafts off there, too.
-        numbers = {"n_max": config.draft_max, **numbers}
-    settings = ",".join(f"{key}={value}" for key, value in numbers.items())
-    return f"{config.ngram.kind}:{settings}" if settings else str(config.ngram.kind)
-
-
-def _kind(config: SpeculationConfig) -> str:
-    return config.reader or MODEL_KIND if config.has_model else config.kind
-
-
-def _options(config: SpeculationConfig) -> list[str]:
-    """One drafter's own, in llama.cpp's words."""
-    if config.ngram is not None:
-        flags, values = ngram_flags(config.ngram.kind), config.ngram.options(config.draft_max)
-        return [w for flag, v in zip(flags, values.values(), strict=True) for w in (flag, str(v))]
-    n_max, n_min, p_min = _model_values(config)
-    return ["--spec-draft-n-max", n_max, "--spec-draft-n-min", n_min, "--spec-draft-p-min", p_min]
-
-
-def _model_values(config: SpeculationConfig) -> tuple[str, str, str]:
-    # A sampler's 0.15000000000000002 helps no reader; the server keeps 7 digits.
-    p_min = str(round(float(config.draft_p_min), 6))
-    return str(config.draft_max), str(config.draft_min), p_min
+def _ik_stage(drafter: DrafterSetting) -> str:
+    numbers = numbers_of(type(drafter))
+    # A number that became one of two stands under both.
+    keys = [(key, one) for one in numbers for key in one.ik[:-1]]
+    keys += [(one.ik[-1], one) for one in numbers]
+    settings = ",".join(f"{key}={one.argument(getattr(drafter, one.name))}" for key, one in keys)
+    kind = drafter.ik_kind or drafter.kind
+    return f"{kind}:{settings}" if settings else kind

@@ -5,9 +5,9 @@ Facts only. The names are those of llama.cpp's ``common/arg.cpp``, old and curre
 
 from dataclasses import dataclass
 
-from spectui.config import NgramKind, ngram_flags
 from spectui.export.dialects import Dialect
 from spectui.export.old_ngrams import SHARED
+from spectui.options.drafters import NGRAMS, numbers_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ OPTIONS: tuple[Option, ...] = (
     _option("--spec-type --spec-stage", "SPEC_TYPE"),
     _option("--spec-default", switch=True, ours=False),
     *(_option(f"--{name}", ours=False) for name in SHARED),
-    *(_option(flag) for kind in NgramKind for flag in ngram_flags(kind)),
+    *(_option(f"--{one.option}") for drafter in NGRAMS for one in numbers_of(drafter)),
     _option("-otd --override-tensor-draft --spec-draft-override-tensor", ours=False),
     _option(
         "-cmoed --cpu-moe-draft --spec-draft-cpu-moe",

@@ -2,25 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from spectui.config import NgramConfig, NgramKind
+from spectui.options.drafters import NGRAMS, NgramMod, NgramSimple, kind_of, numbers_of
 
-_MAP = {
-    "spec-ngram-size-n": "size-n",
-    "spec-ngram-size-m": "size-m",
-    "spec-ngram-min-hits": "min-hits",
-    "draft-max": "size-m",
-}
 _OWN: dict[str, dict[str, str]] = {
-    NgramKind.SIMPLE: {name: own for name, own in _MAP.items() if own != "min-hits"},
-    NgramKind.MAP_K: _MAP,
-    NgramKind.MAP_K4V: _MAP,
-    NgramKind.MOD: {
-        "spec-ngram-size-n": "n-match",
-        "draft-max": "n-max",
-        "draft-min": "n-min",
-    },
+    kind_of(drafter): {name: one.option for one in numbers_of(drafter) for name in one.shared}
+    for drafter in NGRAMS
+    if numbers_of(drafter)
 }
-"""What took a shared option's place, by kind; nothing did for ``ngram-cache``."""
+"""What took a shared option's place, by kind."""
 
 SHARED = ("spec-ngram-size-n", "spec-ngram-size-m", "spec-ngram-min-hits")
 """Options of n-gram drafters alone. Lengths of drafts were those of models, too."""
@@ -30,8 +19,7 @@ _SHORTEST = ("draft-min", "spec-ngram-mod-n-min")
 
 def own_option(kind: str, name: str) -> str | None:
     """Name of the option of ``kind`` that took the place of ``name``; None where none did."""
-    own = _OWN.get(kind, {}).get(name)
-    return None if own is None else f"spec-{kind}-{own}"
+    return _OWN.get(kind, {}).get(name)
 
 
 def own_options(
@@ -48,9 +36,9 @@ def own_options(
     own = own_option(kind, name)
     if own is None:
         return {}
-    if (kind, name) == (NgramKind.SIMPLE, "draft-max"):
+    if (kind, name) == (kind_of(NgramSimple), "draft-max"):
         return {own: (_as_long_as_looked_up(values[-1], given),)}
-    if (kind, name) == (NgramKind.MOD, "draft-max") and not any(map(given, _SHORTEST)):
+    if (kind, name) == (kind_of(NgramMod), "draft-max") and not any(map(given, _SHORTEST)):
         # Its shortest draft was 0 unless told, and is 48 today.
         return {own: values, _SHORTEST[1]: ("0",)}
     return {own: values}
@@ -69,7 +57,7 @@ def _as_long_as_looked_up(longest: str, given: Callable[[str], str | None]) -> s
     It cut drafts off there, and today drops all that are shorter (``common_ngram_simple_draft``).
     """
     looked_up = given("spec-ngram-simple-size-n") or given("spec-ngram-size-n")
-    size_n = NgramConfig().size_n if looked_up is None else _whole(looked_up)
+    size_n = NgramSimple().size_n if looked_up is None else _whole(looked_up)
     n_max = _whole(longest)
     return str(size_n) if n_max is not None and size_n is not None and n_max < size_n else longest
 

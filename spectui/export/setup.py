@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spectui.config import ContextOptions, ModelOptions, SpeculationConfig
+from spectui.config import ContextOptions, ModelOptions
 from spectui.export.accepted import Accepted
 from spectui.export.command import server_arguments
 from spectui.export.dialects import Dialect
@@ -13,6 +13,8 @@ from spectui.export.rewriting.reader import Reader
 from spectui.export.rewriting.rewrite import Rewritten, rewritten
 from spectui.export.starting import Start
 from spectui.export.words import Given, divide
+from spectui.options.drafters import DrafterSetting
+from spectui.options.speculation import Speculation
 
 _ALWAYS = frozenset(
     {
@@ -37,7 +39,7 @@ class ExportSetup:
     target: ModelOptions
     draft: ModelOptions | None
     context: ContextOptions
-    speculation: SpeculationConfig | None
+    speculation: Speculation | None
     """None for off: nothing speculative is written, whatever ``draft`` and ``extra`` are."""
     extra: tuple[str, ...] = ()
     """The user's own arguments that spectui does not know; they come last, as they stand."""
@@ -82,8 +84,8 @@ class ExportSetup:
         }
         if self.speculation is None:
             document |= {"draft_reason": OFF, "speculation_reason": OFF}
-        elif not self.speculation.has_model:
-            document["draft_reason"] = f"{self.speculation.kind} needs no draft model"
+        elif not self.speculation.needs_draft:
+            document["draft_reason"] = f"{self.speculation.own.kind} needs no draft model"
         return document
 
     def arguments(self, dialect: Dialect) -> list[str]:
@@ -130,7 +132,7 @@ class ExportSetup:
 
     def pair(self) -> tuple[ModelOptions, ModelOptions | None]:
         """Target, and the draft if it is used."""
-        uses_draft = self.speculation is not None and self.speculation.has_model
+        uses_draft = self.speculation is not None and self.speculation.needs_draft
         return self.target, self.draft if uses_draft else None
 
     def models(self) -> tuple[Path, ...]:
@@ -148,19 +150,11 @@ def _is_wanted(written: Given, given: frozenset[str]) -> bool:
     return not given.isdisjoint({name, _STANDS_FOR.get(name, name)}) or name in _ALWAYS
 
 
-def told(speculation: SpeculationConfig) -> dict[str, object]:
+def told(speculation: Speculation) -> dict[str, object]:
     """A setting as the JSON of an export has it."""
     *ahead, own = map(_drafter, speculation.chain)
     return {**own, "ahead": ahead} if ahead else own
 
 
-def _drafter(speculation: SpeculationConfig) -> dict[str, object]:
-    ngram = speculation.ngram
-    if ngram is not None:
-        return {"kind": speculation.kind, **ngram.options(speculation.draft_max)}
-    return {
-        "kind": speculation.kind,
-        "draft_max": speculation.draft_max,
-        "draft_min": speculation.draft_min,
-        "draft_p_min": speculation.draft_p_min,
-    }
+def _drafter(drafter: DrafterSetting) -> dict[str, object]:
+    return {"kind": drafter.label, **drafter.numbers}

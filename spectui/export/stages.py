@@ -1,27 +1,29 @@
 """Who drafts: the forms that ``--spec-type`` has in llama.cpp and in ik_llama.cpp."""
 
-from spectui.config import MODEL_KIND, MTP_KIND, ONLY_BY_SERVER, SERVER_KINDS, NgramKind
+from spectui.config import ONLY_BY_SERVER
 from spectui.errors import BadInputError
+from spectui.options.drafters import (
+    HIDDEN_STATE_KINDS,
+    MODEL_KIND,
+    MTP_KIND,
+    NGRAM_KINDS,
+    NGRAMS,
+    DraftMtp,
+    DraftSimple,
+    NgramMod,
+    kind_of,
+    numbers_of,
+)
 
 _NONE = "none"
 _NAMES = {"draft": MODEL_KIND, "mtp": MTP_KIND}
 """What builds before spring 2026, and ik_llama.cpp, call them."""
-_MODEL_KEYS = {"n_max": "draft-max", "n_min": "draft-min", "p_min": "draft-p-min"}
-_MOD_KEYS = {"n_max": "n-max", "n_min": "n-min", "ngram_size_n": "n-match"}
-_MAP_KEYS = {
-    "n_max": "size-m",
-    "ngram_size_n": "size-n",
-    "ngram_size_m": "size-m",
-    "ngram_min_hits": "min-hits",
-}
-"""Of the first and the third, which became one, the third counts."""
-_KNOWN = frozenset({MODEL_KIND, MTP_KIND, _NONE, *NgramKind})
+_OWN_ENGINE = (DraftSimple, DraftMtp, *NGRAMS)
+_KNOWN = frozenset({_NONE, *map(kind_of, _OWN_ENGINE)})
 
 SPEC_DEFAULT: dict[str, tuple[str, ...]] = {
-    "spec-type": (str(NgramKind.MOD),),
-    "spec-ngram-mod-n-match": ("24",),
-    "spec-ngram-mod-n-min": ("48",),
-    "spec-ngram-mod-n-max": ("64",),
+    "spec-type": (kind_of(NgramMod),),
+    **{one.option: (one.argument(one.default),) for one in numbers_of(NgramMod)},
 }
 """What ``--spec-default`` stands for."""
 
@@ -40,12 +42,12 @@ def drafting(value: str, *, through_server: bool = False) -> dict[str, tuple[str
     """
     kind, colon, settings = value.partition(":")
     named = [_NAMES.get(one, one) for one in (kind if colon else value).split(",")]
-    for one in SERVER_KINDS:
+    for one in HIDDEN_STATE_KINDS:
         if one in named and not through_server:
             raise BadInputError(
                 f"--spec-type {value} asks for {one}: {ONLY_BY_SERVER}; take it out"
             )
-    if not _KNOWN.union(SERVER_KINDS).issuperset(named):
+    if not _KNOWN.union(HIDDEN_STATE_KINDS).issuperset(named):
         raise _unknown(value)
     found = _settings(value, named, settings) if colon else {}
     # llama-server takes a list with none in it for none.
@@ -65,17 +67,10 @@ def _settings(value: str, named: list[str], settings: str) -> dict[str, tuple[st
     """
     pairs = [setting.partition("=") for setting in settings.split(",") if setting]
     [kind, *others] = named
-    match kind:
-        case NgramKind.MOD:
-            keys = {key: f"spec-{kind}-{name}" for key, name in _MOD_KEYS.items()}
-        case NgramKind.SIMPLE | NgramKind.MAP_K | NgramKind.MAP_K4V:
-            # Of the first there is no min-hits here: it would not be read.
-            read = [key for key in _MAP_KEYS if kind != NgramKind.SIMPLE or key != "ngram_min_hits"]
-            keys = {key: f"spec-{kind}-{_MAP_KEYS[key]}" for key in read}
-        case "draft-simple" | "draft-mtp":
-            keys = _MODEL_KEYS
-        case _:
-            keys = {}
+    drafter = next((one for one in _OWN_ENGINE if kind_of(one) == kind), None)
+    numbers = () if drafter is None else numbers_of(drafter)
+    # Of two that became one the last counts.
+    keys = {key: one.option for one in numbers for key in one.ik}
     if others or not all(key in keys for key, _, _ in pairs):
         raise _unknown(value)
     given = {key: text for key, _, text in pairs}
@@ -85,5 +80,5 @@ def _settings(value: str, named: list[str], settings: str) -> dict[str, tuple[st
 def _unknown(value: str) -> BadInputError:
     return BadInputError(
         f"--spec-type {value}: spectui drafts with a model and as "
-        f"{', '.join((MTP_KIND, *NgramKind))}; take the rest out"
+        f"{', '.join((MTP_KIND, *NGRAM_KINDS))}; take the rest out"
     )

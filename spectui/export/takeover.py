@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spectui.config import MODEL_KIND, SERVER_KINDS
 from spectui.export.hub import check_local
 from spectui.export.old_ngrams import SHARED, told_apart
 from spectui.export.placement_order import experts_first
@@ -15,6 +14,7 @@ from spectui.export.sources import read_source
 from spectui.export.stages import SPEC_DEFAULT, drafting, joined
 from spectui.export.starting import Start
 from spectui.export.words import FLASH_ATTENTION, Given, divide
+from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND
 
 _REPEATABLE = frozenset({"override-tensor", "override-kv"})
 _EXPERTS = ("cpu-moe", "n-cpu-moe")
@@ -157,7 +157,7 @@ def _names(given: Given, name: str) -> bool:
 def _is_elsewhere(given: Given) -> bool:
     """Whether it names a drafter that only llama-server has."""
     kinds = ",".join(given.values).split(",")
-    return _names(given, "spec-type") and not set(kinds).isdisjoint(SERVER_KINDS)
+    return _names(given, "spec-type") and not set(kinds).isdisjoint(HIDDEN_STATE_KINDS)
 
 
 def _is_all_cores(given: Given) -> bool:

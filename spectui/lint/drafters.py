@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from spectui.config import MODEL_KIND, MTP_KIND
 from spectui.export.dialects import Dialect
 from spectui.export.rewriting.items import BY_LAYERS, Command, Item
 from spectui.export.rewriting.reader import Reader
 from spectui.lint.finding import Finding, added, left_out, quoted
+from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.severity import Severity
 
 _FOUND_OUT = (MTP_KIND, "draft-dflash", "draft-dspark")

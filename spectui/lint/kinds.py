@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from spectui.config import MODEL_KIND, MTP_KIND, NgramKind
 from spectui.errors import BadInputError
 from spectui.export.dialects import Dialect
 from spectui.export.rewriting.ik_stages import IK_KINDS, KNOWN_TO_IK, in_stages
@@ -12,24 +11,24 @@ from spectui.export.rewriting.reader import Reader
 from spectui.export.stages import drafting
 from spectui.lint.finding import Finding, left_out, quoted, replaced
 from spectui.lint.values import meant_by
+from spectui.options.drafters import (
+    MODEL_KIND,
+    MODELS,
+    NGRAM_KINDS,
+    NGRAMS,
+    DraftSimple,
+    kind_of,
+    numbers_of,
+)
 from spectui.severity import Severity
 
-KINDS = (
-    *("none", MODEL_KIND, MTP_KIND, "draft-eagle3", "draft-dflash", "draft-dspark"),
-    *map(str, NgramKind),
-)
+KINDS = ("none", *map(kind_of, (*MODELS, *NGRAMS)))
 """All that llama-server knows."""
 _OLD_KINDS = {"draft": MODEL_KIND}
 _OF_MODELS = ("draft", MODEL_KIND)
-_SHARED_NAMES = {
-    "size-n": "spec-ngram-size-n",
-    "size-m": "spec-ngram-size-m",
-    "min-hits": "spec-ngram-min-hits",
-    "n-match": "spec-ngram-size-n",
-    "n-max": "draft-max",
-    "n-min": "draft-min",
-}
+_SHARED_NAMES = {one.option: one.shared[0] for drafter in NGRAMS for one in numbers_of(drafter)}
 """What n-gram drafters' own options were called before each kind had them."""
+_MODEL_FLAGS = {one.option: one.flags[-1] for one in numbers_of(DraftSimple)}
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:
@@ -98,8 +97,7 @@ def _stage(at: int, item: Item) -> Finding:
 
 
 def _flag(name: str) -> str:
-    lengths = {"draft-max": "n-max", "draft-min": "n-min", "draft-p-min": "p-min"}
-    return f"--spec-draft-{lengths[name]}" if name in lengths else f"--{name}"
+    return _MODEL_FLAGS.get(name, f"--{name}")
 
 
 def _before_spring(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
@@ -107,13 +105,13 @@ def _before_spring(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     kind, colon, _settings = item.value.partition(":")
     if kind in _OF_MODELS and not colon:
         yield _needless(at, item, reader)
-    elif colon or item.value not in {"none", *NgramKind}:
+    elif colon or item.value not in {"none", *NGRAM_KINDS}:
         words = _shared_words(item.value)
         yield Finding(
             flag=item.shown,
             severity=Severity.ERROR,
             what=f"{reader.name} knows no {item.given.flag} {item.value}",
-            why=f"it takes one of {', '.join(NgramKind)}, and lengths as options of their own",
+            why=f"it takes one of {', '.join(NGRAM_KINDS)}, and lengths as options of their own",
             replacement=None if words is None else quoted(*words),
             edits=() if words is None else replaced(at, *words),
             at=at,
@@ -123,7 +121,7 @@ def _before_spring(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
 def _shared_words(value: str) -> tuple[str, ...] | None:
     """ik_llama.cpp's form in the words of those builds; None where they have none."""
     kind = value.partition(":")[0]
-    if kind not in {*_OF_MODELS, *NgramKind} or "," in kind:
+    if kind not in {*_OF_MODELS, *NGRAM_KINDS} or "," in kind:
         return None
     try:
         options = drafting(value)
@@ -131,12 +129,10 @@ def _shared_words(value: str) -> tuple[str, ...] | None:
         return None
     named = () if kind in _OF_MODELS else ("--spec-type", kind)
     options = {name: values for name, values in options.items() if name != "spec-type"}
-    return (*named, *(w for n, values in options.items() for w in (_shared(n, kind), *values)))
-
-
-def _shared(name: str, kind: str) -> str:
-    own = name.removeprefix(f"spec-{kind}-")
-    return f"--{_SHARED_NAMES.get(own, name)}"
+    return (
+        *named,
+        *(w for n, values in options.items() for w in (f"--{_SHARED_NAMES.get(n, n)}", *values)),
+    )
 
 
 def _needless(at: int, item: Item, reader: Reader) -> Finding:

@@ -1,17 +1,15 @@
 """Options of n-gram drafters."""
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from spectui.config import NgramKind
 from spectui.export.rewriting.items import Command, Item
 from spectui.export.rewriting.reader import Reader
 from spectui.export.rewriting.renames import own_words
 from spectui.lint.finding import Finding, left_out, quoted, replaced
 from spectui.lint.kinds import KINDS
+from spectui.options.drafters import Ngram, NgramMod, NgramSimple, kind_of, ngram_of, number_of
 from spectui.severity import Severity
 
-_OWN = re.compile(rf"spec-({'|'.join(sorted(map(str, NgramKind), reverse=True))})-(.+)")
 _SHORTEST_MATCH = 16
 """Tokens below which llama-server warns of ``ngram-mod``."""
 _UNREAD = {
@@ -19,10 +17,6 @@ _UNREAD = {
     # common_ngram_map_draft
     "spec-ngram-map-k-min-hits": "ngram-map-k drafts from a key alone, before it counts the hits",
 }
-_SIMPLE = {"spec-ngram-simple-size-n": 12, "spec-ngram-simple-size-m": 48}
-"""Tokens that ``ngram-simple`` looks up, and drafts at most, unless told."""
-_MOD = {"spec-ngram-mod-n-min": 48, "spec-ngram-mod-n-max": 64}
-"""Tokens that ``ngram-mod`` drafts at least and at most, unless told."""
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:
@@ -34,16 +28,16 @@ def rule(command: Command, reader: Reader) -> Iterator[Finding]:
         # Which drafter is meant, nobody knows yet.
         return
     for at, item in enumerate(command.items):
-        own = _OWN.fullmatch(item.name)
-        if own is not None and own[1] not in kinds:
-            yield _idle(at, item, f"{own[1]} is not in --spec-type")
+        own = ngram_of(item.name)
+        if own is not None and own not in kinds:
+            yield _idle(at, item, f"{own} is not in --spec-type")
         elif own is not None and item.name in _UNREAD:
             yield _idle(at, item, _UNREAD[item.name])
     if kinds and all(kind.startswith("ngram-") for kind in kinds):
         yield from _lengths(command, kinds, reader)
-    if NgramKind.SIMPLE in kinds:
+    if kind_of(NgramSimple) in kinds:
         yield from _of_simple(command)
-    if NgramKind.MOD in kinds:
+    if kind_of(NgramMod) in kinds:
         yield from _of_mod(command)
 
 
@@ -67,14 +61,15 @@ def _lengths(command: Command, kinds: tuple[str, ...], reader: Reader) -> Iterat
         )
 
 
-def _numbers(command: Command, usual: Mapping[str, int]) -> tuple[float, ...]:
-    """What a command says, 0 included, or else what is usual."""
-    own = ((command.number(name), number) for name, number in usual.items())
-    return tuple(number if found is None else found for found, number in own)
+def _number(command: Command, drafter: type[Ngram], name: str) -> float:
+    """What a command says, 0 included, or else the server's default."""
+    number = number_of(drafter, name)
+    found = command.number(number.option)
+    return number.default if found is None else found
 
 
 def _of_simple(command: Command) -> Iterator[Finding]:
-    size_n, size_m = _numbers(command, _SIMPLE)
+    size_n, size_m = (_number(command, NgramSimple, name) for name in ("size_n", "size_m"))
     found = command.last("spec-ngram-simple-size-m", "spec-ngram-simple-size-n")
     if found is not None and size_n > size_m:
         yield Finding(
@@ -103,7 +98,7 @@ def _of_mod(command: Command) -> Iterator[Finding]:
             replacement=quoted(match[1].given.flag, "24"),
             at=match[0],
         )
-    shortest, longest = _numbers(command, _MOD)
+    shortest, longest = (_number(command, NgramMod, name) for name in ("n_min", "n_max"))
     found = command.last("spec-ngram-mod-n-max", "spec-ngram-mod-n-min")
     if found is not None and shortest > longest:
         yield Finding(

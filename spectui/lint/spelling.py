@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from spectui.config import NgramKind
 from spectui.export.dialects import Dialect
 from spectui.export.old_ngrams import told_of_length
 from spectui.export.rewriting.ik_stages import is_of_stage
@@ -13,6 +12,7 @@ from spectui.export.rewriting.renames import instead_of, together
 from spectui.export.server_options import Arity, canonical, option_of_variable
 from spectui.export.words import value_of
 from spectui.lint.finding import Finding, quoted, replaced
+from spectui.options.drafters import NgramSimple, number_of
 from spectui.severity import Severity
 
 _SINCE = {
@@ -130,7 +130,7 @@ def _flag(at: int, item: Item, command: Command, reader: Reader) -> Iterator[Fin
 
 def _longer(item: Item, words: tuple[str, ...] | None) -> Iterator[str]:
     """Why another length is written than the one that was given."""
-    size_m = value_of(words or (), f"--spec-{NgramKind.SIMPLE}-size-m")
+    size_m = value_of(words or (), number_of(NgramSimple, "size_m").flags[0])
     told = None if size_m is None else told_of_length(item.value, size_m)
     if item.name == "draft-max" and told is not None:
         yield told

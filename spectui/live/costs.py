@@ -108,7 +108,7 @@ def _lacking(runs: Sequence[Run]) -> float:
 def _drafts_as(run: Run, schedule: Schedule, *, mtp: bool) -> bool:
     """Whether its rounds did the work that rounds do in which who is meant drafts alone."""
     speculation = run.speculation
-    if speculation is None or speculation.ngrams or speculation.mtp is not mtp:
+    if speculation is None or speculation.ngrams or speculation.is_mtp is not mtp:
         return False
     return run.schedule is schedule
 

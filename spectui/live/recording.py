@@ -6,7 +6,9 @@ Everything stays in memory, and no more of it than the newest answers.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from spectui.config import SamplingConfig, SpeculationConfig
+import msgspec
+
+from spectui.config import SamplingConfig
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.events import (
     ChainsRecorded,
@@ -18,6 +20,8 @@ from spectui.engine.events import (
 from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError
 from spectui.live.runs import Run, RunMeter, newest
+from spectui.options.drafters import DraftMtp, Model
+from spectui.options.speculation import Speculation
 from spectui.replay.trace import Chains, Recording
 from spectui.speculative.mtp import longest_draft
 from spectui.speculative.rollback import Rollback
@@ -71,12 +75,13 @@ class ChatRecording:
         """Longest draft that there can be."""
         return longest_draft(self.depth, self.mtp_layers)
 
-    def alone(self, speculation: SpeculationConfig | None) -> SpeculationConfig | None:
+    def alone(self, speculation: Speculation | None) -> Model | None:
         """The setting, as it is run, if nobody but who is recorded drafts; None otherwise."""
-        if speculation is None or speculation.ngrams or speculation.mtp is not self.is_mtp:
+        setting = None if speculation is None or speculation.ahead else speculation.model
+        if setting is None or isinstance(setting, DraftMtp) is not self.is_mtp:
             return None
-        longest = longest_draft(speculation.draft_max, self.mtp_layers)
-        return replace(speculation, draft_max=longest)
+        longest = longest_draft(setting.draft_max, self.mtp_layers)
+        return msgspec.structs.replace(setting, draft_max=longest)
 
     @property
     def recordings(self) -> tuple[Recording, ...]:

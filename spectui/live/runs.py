@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from spectui.config import Schedule, SpeculationConfig
+from spectui.config import Schedule
 from spectui.engine.commands import Generate
 from spectui.engine.events import Event, GenerationFinished, PromptEvaluated, RoundFinished
+from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round
 
 Item = TypeVar("Item")
@@ -16,7 +17,7 @@ Item = TypeVar("Item")
 class Run:
     """One generation with one setting."""
 
-    speculation: SpeculationConfig | None
+    speculation: Speculation | None
     """None for the target alone."""
     schedule: Schedule
     n_prompt: int

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from spectui.config import ModelOptions, SamplingConfig, Schedule, SpeculationConfig
+from spectui.config import ModelOptions, SamplingConfig, Schedule
 from spectui.engine.commands import (
     ComparePair,
     Generate,
@@ -34,6 +34,7 @@ from spectui.live.events import BaselineMeasured, ChatRecorded, TuningChanged
 from spectui.live.recording import ChatRecorder, ChatRecording
 from spectui.live.setup import LiveSetup
 from spectui.live.traces import chat_trace
+from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
 from spectui.replay.costs import Costs
 from spectui.replay.grid import MAX_DEPTH
@@ -137,7 +138,7 @@ class LiveSession:
                     options=setup.target,
                     context=setup.context,
                     max_draft=max_draft,
-                    mtp=setup.speculation is not None and setup.speculation.mtp,
+                    mtp=setup.speculation is not None and setup.speculation.is_mtp,
                 )
             )
 
@@ -165,12 +166,12 @@ class LiveSession:
             self._turn = turn
             self._chat.submit(Tokenize(text=text, messages=messages))
 
-    def _usable(self, speculation: SpeculationConfig | None) -> SpeculationConfig | None:
+    def _usable(self, speculation: Speculation | None) -> Speculation | None:
         """The same if what it drafts with is loaded, else None."""
-        if speculation is None or (speculation.has_model and self._draft is None):
+        if speculation is None or (speculation.needs_draft and self._draft is None):
             return None
         drafts_itself = self._target is not None and self._target.mtp_layers > 0
-        return None if speculation.mtp and not drafts_itself else speculation
+        return None if speculation.is_mtp and not drafts_itself else speculation
 
     @property
     def _drafter(self) -> ModelLoaded | None:

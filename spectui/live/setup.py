@@ -2,13 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 
-from spectui.config import (
-    ContextOptions,
-    ModelOptions,
-    SamplingConfig,
-    Schedule,
-    SpeculationConfig,
-)
+from spectui.config import ContextOptions, ModelOptions, SamplingConfig, Schedule
+from spectui.options.speculation import Speculation
 from spectui.sessions import LoadOptions
 
 
@@ -22,9 +17,9 @@ class LiveSetup:
     server_threads: int = 0
     """Threads that an exported command asks for, 0 for the server's own choice: here one core may
     be left to the screen."""
-    speculation: SpeculationConfig | None = field(default_factory=SpeculationConfig)
+    speculation: Speculation | None = field(default_factory=Speculation)
     """None leaves the draft unused."""
-    resting: SpeculationConfig | None = None
+    resting: Speculation | None = None
     """How it drafted before that was switched off."""
     schedule: Schedule = Schedule.FAST
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
@@ -36,22 +31,22 @@ class LiveSetup:
     """Arguments of the user's own command that spectui does not know; exported as they are."""
 
     @property
-    def drafting(self) -> SpeculationConfig | None:
+    def drafting(self) -> Speculation | None:
         """How to draft, as far as there is a draft for it; None for not at all."""
         speculation = self.speculation
-        if speculation is None or (speculation.has_model and self.draft is None):
+        if speculation is None or (speculation.needs_draft and self.draft is None):
             return None
         return speculation
 
     @property
-    def wanted(self) -> SpeculationConfig:
+    def wanted(self) -> Speculation:
         """How it drafts, or would if it were switched on."""
-        return self.speculation or self.resting or SpeculationConfig()
+        return self.speculation or self.resting or Speculation()
 
     @property
     def can_draft(self) -> bool:
         """Whether there is anything to switch on and off."""
-        return self.draft is not None or not self.wanted.has_model
+        return self.draft is not None or not self.wanted.needs_draft
 
     def loaded_as(self, load: LoadOptions) -> "LiveSetup":
         """The same, with the models placed as in an earlier session."""

@@ -4,7 +4,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from spectui.config import SpeculationConfig
 from spectui.engine.events import PromptEvaluated, Role
 from spectui.live.acceptance import acceptance_state
 from spectui.live.bottleneck import Bottleneck, Evidence, find_bottleneck
@@ -31,6 +30,7 @@ from spectui.live.traffic import (
 )
 from spectui.llama.memory import ModelMemory
 from spectui.monitor.readings import Reading, Snapshot
+from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Round, count
 
 _N_RECENT = 160
@@ -53,7 +53,7 @@ class LiveTally:
         self._swap_before_bytes: float | None = None
         self._throughput = ThroughputMeter(clock=self._clock)
         self._verify = VerifyTimes()
-        self._speculation: SpeculationConfig | None = None
+        self._speculation: Speculation | None = None
         self._speculates = True
         self._turn = Counters()
         self._reset_setting()
@@ -76,7 +76,7 @@ class LiveTally:
         self._throughput.measured_alone(tokens_per_s)
         self._verify.baseline_s = step_s
 
-    def generation_started(self, speculation: SpeculationConfig | None) -> None:
+    def generation_started(self, speculation: Speculation | None) -> None:
         """Begin a turn; None runs the target alone."""
         self._speculates = speculation is not None
         if speculation != self._speculation:
@@ -152,7 +152,7 @@ class LiveTally:
                 self._setting,
                 recent,
                 speculates=self._speculates,
-                by_ngrams=self._speculation is not None and self._speculation.ngram is not None,
+                by_ngrams=self._speculation is not None and self._speculation.model is None,
                 step_s=step_s,
             ),
             rounds=round_state(recent, costs, self._bottleneck(recent, costs, best)),

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from spectui.config import Schedule, SpeculationConfig
+from spectui.config import Schedule
 from spectui.live.costs import KnownCosts, known_costs
 from spectui.live.recording import ChatRecording
 from spectui.live.runs import Run
+from spectui.options.drafters import Model
+from spectui.options.speculation import Speculation
 from spectui.replay.costs import Costs
 from spectui.replay.grid import Grid
 from spectui.replay.totals import Total, replay_trace
@@ -34,7 +36,7 @@ class Measured:
     """A setting that was really run."""
 
     source: Source
-    speculation: SpeculationConfig
+    setting: Model
     tokens_per_s: float
 
 
@@ -49,9 +51,9 @@ class WhatIfState:
     """The work per round of the answers to come."""
     known: KnownCosts = _UNKNOWN
     measured: tuple[Measured, ...] = ()
-    applied: SpeculationConfig | None = None
+    applied: Model | None = None
     """How the next answer will be drafted; None for not at all, or not by who is recorded alone."""
-    other: SpeculationConfig | None = None
+    other: Speculation | None = None
     """How it will be drafted by others, or with their help: that is not replayed."""
 
 
@@ -59,7 +61,7 @@ def whatif_state(
     recording: ChatRecording,
     *,
     schedule: Schedule,
-    applied: SpeculationConfig | None,
+    applied: Speculation | None,
     tuned: Costs | None = None,
     trials: Sequence[TrialRecord] = (),
 ) -> WhatIfState:
@@ -87,18 +89,18 @@ def whatif_state(
 
 def chat_points(recording: ChatRecording, schedule: Schedule) -> tuple[Measured, ...]:
     """Return the throughput of every setting that answers ran with."""
-    by_setting: dict[SpeculationConfig, list[Run]] = {}
+    by_setting: dict[Model, list[Run]] = {}
     for run in recording.runs:
-        speculation = recording.alone(run.speculation)
-        if speculation is not None and run.schedule is schedule:
-            by_setting.setdefault(speculation, []).append(run)
+        setting = recording.alone(run.speculation)
+        if setting is not None and run.schedule is schedule:
+            by_setting.setdefault(setting, []).append(run)
     return tuple(
         Measured(
             source=Source.CHAT,
-            speculation=speculation,
+            setting=setting,
             tokens_per_s=sum(run.n_decoded for run in found) / sum(run.decode_s for run in found),
         )
-        for speculation, found in by_setting.items()
+        for setting, found in by_setting.items()
         if sum(run.decode_s for run in found) > 0
     )
 
@@ -107,9 +109,9 @@ def trial_points(recording: ChatRecording, trials: Sequence[TrialRecord]) -> tup
     """Return the throughput of every trial that completed with who is recorded, alone."""
     found = []
     for trial in trials:
-        speculation, speed = recording.alone(trial.arm.speculation), trial.tokens_per_s
-        if trial.state is TrialState.COMPLETE and speculation is not None and speed is not None:
-            found.append(Measured(source=Source.TRIAL, speculation=speculation, tokens_per_s=speed))
+        setting, speed = recording.alone(trial.arm.speculation), trial.tokens_per_s
+        if trial.state is TrialState.COMPLETE and setting is not None and speed is not None:
+            found.append(Measured(source=Source.TRIAL, setting=setting, tokens_per_s=speed))
     return tuple(found)
 
 
@@ -157,29 +159,29 @@ class WhatIf:
         space = SearchSpace(drafts=(self.draft,), max_draft=self.longest)
         totals = self._replay(space.grid(self.draft))
         self._best = max(
-            (one for one in totals if one.tokens_per_s is not None and _drafts(one.speculation)),
+            (one for one in totals if one.tokens_per_s is not None and one.model.check() is None),
             # Of those that do the same, the one that asks for the least.
-            key=lambda one: (one.tokens_per_s or 0.0, -one.speculation.draft_min),
+            key=lambda one: (one.tokens_per_s or 0.0, -one.model.draft_min),
             default=None,
         )
 
-    def knows(self, speculation: SpeculationConfig) -> bool:
+    def knows(self, setting: Model) -> bool:
         """Whether the setting's line was replayed."""
-        return _line_of(speculation) in self._lines
+        return _line_of(setting) in self._lines
 
-    def line(self, speculation: SpeculationConfig) -> Line:
+    def line(self, setting: Model) -> Line:
         """Totals over ``draft_max`` at the setting's ``draft_min`` and ``draft_p_min``."""
-        if not self.knows(speculation):
+        if not self.knows(setting):
             draft_max = tuple(range(1, self.longest + 1))
-            draft_min, draft_p_min = _line_of(speculation)
+            draft_min, draft_p_min = _line_of(setting)
             self._replay(
                 Grid(draft_max=draft_max, draft_min=(draft_min,), draft_p_min=(draft_p_min,))
             )
-        return self._lines[_line_of(speculation)]
+        return self._lines[_line_of(setting)]
 
-    def at(self, speculation: SpeculationConfig) -> Total:
+    def at(self, setting: Model) -> Total:
         """What one setting, with a ``draft_max`` of 1 to ``longest``, would have done."""
-        return self.line(speculation)[speculation.draft_max - 1]
+        return self.line(setting)[setting.draft_max - 1]
 
     @property
     def best(self) -> Total | None:
@@ -190,15 +192,10 @@ class WhatIf:
         totals = replay_trace(self.recordings, self.draft, grid, self.costs)
         lines: dict[tuple[int, float], list[Total]] = {}
         for total in totals:
-            lines.setdefault(_line_of(total.speculation), []).append(total)
+            lines.setdefault(_line_of(total.model), []).append(total)
         self._lines |= {place: tuple(line) for place, line in lines.items()}
         return totals
 
 
-def _drafts(speculation: SpeculationConfig) -> bool:
-    """Whether not every draft would be dropped."""
-    return speculation.draft_min <= speculation.draft_max
-
-
-def _line_of(speculation: SpeculationConfig) -> tuple[int, float]:
-    return speculation.draft_min, speculation.draft_p_min
+def _line_of(setting: Model) -> tuple[int, float]:
+    return setting.draft_min, setting.draft_p_min

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from spectui.config import MTP_KIND, SERVER_KINDS
 from spectui.errors import BadInputError
 from spectui.llama.gguf_file import GgufFile
+from spectui.options.drafters import HIDDEN_STATE_KINDS, MTP_KIND
 
-_EAGLE3, _DFLASH, _DSPARK = SERVER_KINDS
+_EAGLE3, _DFLASH, _DSPARK = HIDDEN_STATE_KINDS
 _NAMES = {
     _EAGLE3: "an EAGLE-3 draft",
     _DFLASH: "a DFlash draft",
@@ -97,9 +97,9 @@ def check_is_target(path: Path, gguf: GgufFile) -> None:
 
 
 def reader_kind(gguf: GgufFile) -> str | None:
-    """Which of ``SERVER_KINDS`` a draft is; None for another file."""
+    """Which of ``HIDDEN_STATE_KINDS`` a draft is; None for another file."""
     kind = _special_kind(gguf)
-    return kind if kind in SERVER_KINDS else None
+    return kind if kind in HIDDEN_STATE_KINDS else None
 
 
 def _special_kind(gguf: GgufFile) -> str | None:

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from spectui.config import ContextOptions, ModelOptions, SpeculationConfig
+from spectui.config import ContextOptions, ModelOptions
 from spectui.llama.buffers import Buffer
 from spectui.llama.info import ModelInfo
 from spectui.llama.memory import WeightTraffic
 from spectui.models.pairs import PairReport
+from spectui.options.drafters import DraftSimple
 from spectui.speculative.rollback import Rollback
 
 
@@ -20,7 +21,7 @@ class PlanRequest:
     """Whether the target's own MTP layers are loaded, in place of a draft."""
     context: ContextOptions = field(default_factory=ContextOptions)
     """Of both; cache types are those of each model's own options."""
-    max_draft: int = SpeculationConfig().draft_max
+    max_draft: int = DraftSimple().draft_max
     """Longest draft: the target computes logits for it, and keeps snapshots where it can."""
 
 

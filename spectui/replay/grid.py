@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from spectui.config import SpeculationConfig
 from spectui.errors import UsageError
+from spectui.options.drafters import DraftMtp, DraftSimple
 from spectui.replay.prices import Prices
 from spectui.replay.trace import Chains, Recording, spread
 from spectui.speculative.decoder import Stop, draft_cap
@@ -44,11 +44,11 @@ class Grid:
         """(n_p_min, n_max, n_min), as all arrays of a replay."""
         return len(self.draft_p_min), len(self.draft_max), len(self.draft_min)
 
-    @property
-    def settings(self) -> Iterator[SpeculationConfig]:
-        """In the order of the flattened arrays."""
+    def settings(self, *, mtp: bool) -> Iterator[DraftSimple | DraftMtp]:
+        """Settings of a draft model, or of MTP layers, in the order of the flattened arrays."""
+        drafter = DraftMtp if mtp else DraftSimple
         for p_min, longest, shortest in product(self.draft_p_min, self.draft_max, self.draft_min):
-            yield SpeculationConfig(draft_max=longest, draft_min=shortest, draft_p_min=p_min)
+            yield drafter(draft_max=longest, draft_min=shortest, draft_p_min=p_min)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

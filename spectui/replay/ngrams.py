@@ -8,8 +8,10 @@ from itertools import chain
 
 import numpy as np
 
-from spectui.config import NgramKind, Schedule, SpeculationConfig
+from spectui.config import Schedule
 from spectui.errors import UsageError
+from spectui.options.drafters import ModelDrafter
+from spectui.options.speculation import Speculation
 from spectui.replay.costs import Costs
 from spectui.replay.grid import Grid, check_depth
 from spectui.replay.prices import Prices, RoundPrices
@@ -26,9 +28,6 @@ NGRAM_COSTS = "ngram"
 """Among a trace's costs, those of rounds that no model drafts for."""
 
 
-_HASHING = frozenset({NgramKind.MAP_K, NgramKind.MAP_K4V, NgramKind.MOD})
-
-
 def ngram_costs(costs: Mapping[str, Costs]) -> Costs | None:
     """What rounds with an n-gram drafter cost.
 
@@ -43,18 +42,18 @@ def ngram_costs(costs: Mapping[str, Costs]) -> Costs | None:
     return None if measured is None else measured.without_draft()
 
 
-def hashes_tokens(speculation: SpeculationConfig) -> bool:
+def hashes_tokens(speculation: Speculation) -> bool:
     """Whether an n-gram drafter keeps tokens in slots by their numbers.
 
     Two n-grams in one slot are rare, but then drafts depend on it. So such drafters can only be
     replayed exactly on the vocabulary's own tokens, which a trace without text does not have.
     """
-    return any(kind in _HASHING for kind in speculation.ngrams)
+    return any(one.hashes_tokens for one in speculation.ngrams)
 
 
 def replay_ngrams(
     recordings: Sequence[Recording],
-    settings: Iterable[SpeculationConfig],
+    settings: Iterable[Speculation],
     costs: Costs | None = None,
 ) -> tuple[Total, ...]:
     """Replay n-gram settings on every recording.
@@ -75,7 +74,7 @@ def replay_ngrams(
     """
     found = []
     for setting in settings:
-        if setting.has_model or setting.mtp:
+        if setting.model is not None:
             raise UsageError("this setting drafts with a model; replay it with the model's chains")
         found.append(_total(recordings, setting, None, costs))
     return tuple(found)
@@ -84,7 +83,7 @@ def replay_ngrams(
 def replay_chained(
     recordings: Sequence[Recording],
     draft: str,
-    settings: Iterable[SpeculationConfig],
+    settings: Iterable[Speculation],
     costs: Costs | None = None,
 ) -> tuple[Total, ...]:
     """Replay settings of a draft model with n-gram drafters ahead of it on every recording.
@@ -107,14 +106,14 @@ def replay_chained(
     found = []
     for setting in settings:
         for recording in recordings:
-            check_depth(Grid(draft_max=(setting.draft_max,)), recording.chains[draft])
+            check_depth(Grid(draft_max=(setting.own.longest,)), recording.chains[draft])
         found.append(_total(recordings, setting, draft, costs))
     return tuple(found)
 
 
 def _total(
     recordings: Sequence[Recording],
-    speculation: SpeculationConfig,
+    speculation: Speculation,
     draft: str | None,
     costs: Costs | None,
 ) -> Total:
@@ -152,21 +151,18 @@ def _total(
     )
 
 
-def _drafter(recording: Recording, speculation: SpeculationConfig, draft: str | None) -> Drafter:
-    drafters = [
-        ngram_drafter(one.ngram, one.draft_max)
-        for one in speculation.chain
-        if one.ngram is not None
-    ]
-    if draft is None:
+def _drafter(recording: Recording, speculation: Speculation, draft: str | None) -> Drafter:
+    drafters = [ngram_drafter(one) for one in speculation.ngrams]
+    own = speculation.model
+    if draft is None or own is None:
         return drafters[0] if len(drafters) == 1 else ChainedDrafter(drafters)
-    return ChainedDrafter((*drafters, _own_drafter(recording, speculation, draft)))
+    return ChainedDrafter((*drafters, _own_drafter(recording, own, draft)))
 
 
-def _own_drafter(recording: Recording, speculation: SpeculationConfig, draft: str) -> Drafter:
+def _own_drafter(recording: Recording, own: ModelDrafter, draft: str) -> Drafter:
     # Both schedules draft the same; of the time that passes here nothing is kept.
     chains = recording.chains[draft]
-    given = RecordedDraft(recording, chains), speculation, Schedule.SERVER, lambda: 0.0
+    given = RecordedDraft(recording, chains), own, Schedule.SERVER, lambda: 0.0
     if chains.mtp_layers:
         return mtp_drafter(*given, n_layers=chains.mtp_layers)
     return model_drafter(*given)
@@ -176,11 +172,11 @@ def _seconds_of(
     recordings: Sequence[Recording],
     walks: Sequence[Sequence[Round]],
     prices: Prices,
-    speculation: SpeculationConfig,
+    speculation: Speculation,
 ) -> list[float]:
     """[n_recordings]."""
     return [
-        _seconds(rounds, prices, len(recording.prompt), is_mtp=speculation.mtp)
+        _seconds(rounds, prices, len(recording.prompt), is_mtp=speculation.is_mtp)
         for recording, rounds in zip(recordings, walks, strict=True)
     ]
 

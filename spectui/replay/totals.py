@@ -1,11 +1,12 @@
 """Replays added up over the recordings of a trace."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from spectui.config import SpeculationConfig
+from spectui.options.drafters import Model
+from spectui.options.speculation import Speculation
 from spectui.replay.costs import Costs
 from spectui.replay.grid import Counts, Grid, Replayed, Seconds, check_depth, replay_grid
 from spectui.replay.trace import Recording
@@ -20,7 +21,8 @@ class Total(Tally):
 
     draft: str | None
     """Name of the draft model; None for an n-gram drafter."""
-    speculation: SpeculationConfig
+    speculation: Speculation
+    """Of the draft model or the MTP layers if there is a draft."""
     batches: tuple[int, ...]
     """[depth + 1]: rounds by the length of their draft."""
     n_decoded: int
@@ -33,6 +35,18 @@ class Total(Tally):
     """Of the target alone; None without costs."""
     spread: float | None
     """Standard deviation of the speedup's logarithm over the recordings; None without costs."""
+
+    @property
+    def model(self) -> Model:
+        """How the draft drafts.
+
+        Raises:
+            ValueError: there is none.
+        """
+        model = self.speculation.model
+        if model is None:
+            raise ValueError(f"{self.speculation.own.kind} has no draft model")
+        return model
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -80,7 +94,7 @@ def replay_trace(
     return tuple(
         Total(
             draft=draft,
-            speculation=replace(speculation, mtp=is_mtp),
+            speculation=Speculation(setting),
             **dict(zip(_COUNTS, row, strict=True)),
             batches=tuple(map(int, batches[:, index])),
             n_decoded=sum(recording.n_decoded for recording in recordings),
@@ -89,7 +103,7 @@ def replay_trace(
             off_s=None if each_off_s is None else sum(each_off_s),
             spread=None if spreads is None else float(spreads[index]),
         )
-        for index, (speculation, row) in enumerate(zip(grid.settings, rows, strict=True))
+        for index, (setting, row) in enumerate(zip(grid.settings(mtp=is_mtp), rows, strict=True))
     )
 
 

@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from spectui.config import ModelOptions, SpeculationConfig
+from spectui.config import ModelOptions
 from spectui.engine.commands import Generate, ProbeMargin
 from spectui.engine.events import GenerationResult
 from spectui.errors import ServerError
+from spectui.options.speculation import Speculation
 from spectui.served.memory import Memory
 from spectui.served.prompts import continued
 from spectui.served.results import result_of
@@ -83,11 +84,11 @@ class ServerDecoding:
         """Have what speculates from now on draft with this."""
         self._draft = None if draft is None else self._drafts.get(draft)
 
-    def setup(self, speculation: SpeculationConfig | None) -> Setup:
+    def setup(self, speculation: Speculation | None) -> Setup:
         """Of the server that decodes with a setting and the loaded draft."""
         if speculation is None:
             return self._base
-        draft = self._draft if speculation.has_model else None
+        draft = self._draft if speculation.needs_draft else None
         return replace(self._base, draft=draft, speculation=speculation)
 
     def generate(self, command: Generate) -> GenerationResult:

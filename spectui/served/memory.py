@@ -1,21 +1,18 @@
 """What llama-servers remember of earlier requests, which a measurement must not profit from."""
 
-from spectui.config import NgramKind, SpeculationConfig
+from spectui.options.speculation import Speculation
 from spectui.served.setup import Setup
 
 Tokens = tuple[int, ...]
 
-_FORGET = frozenset({NgramKind.SIMPLE})
-"""N-gram drafters of llama-server that look at nothing but the request itself."""
 
-
-def remembers(speculation: SpeculationConfig | None) -> bool:
+def remembers(speculation: Speculation | None) -> bool:
     """Whether drafters keep what they have seen from request to request.
 
     The tables of llama.cpp's ``common_ngram_mod``, ``common_ngram_map`` and ``common_ngram_cache``
     live as long as the server's slot.
     """
-    return speculation is not None and not _FORGET.issuperset(speculation.ngrams)
+    return speculation is not None and any(one.remembers for one in speculation.ngrams)
 
 
 class Memory:

@@ -23,7 +23,7 @@ class ServedModel:
     file_bytes: int
     """Of its files, headers included."""
     reader: str | None
-    """Of ``SERVER_KINDS``, for a draft that reads the target's hidden states."""
+    """Of ``HIDDEN_STATE_KINDS``, for a draft that reads the target's hidden states."""
     mtp_layers: int
     redoes_rounds: bool
     """Whether llama-server has to redo rounds that reject something; True where it is unknown."""

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from spectui.config import ContextOptions, ModelOptions, SpeculationConfig
+from spectui.config import ContextOptions, ModelOptions
 from spectui.export.held_back import own_arguments
 from spectui.export.setup import ExportSetup
+from spectui.options.speculation import Speculation
 from spectui.server.binary import ServerBinary
 
 _CACHE = "--cache-ram"
@@ -18,7 +19,7 @@ class Setup:
     draft: ModelOptions | None
     """None where no draft model is needed."""
     context: ContextOptions
-    speculation: SpeculationConfig | None
+    speculation: Speculation | None
     """None for the target alone."""
     extra: tuple[str, ...] = ()
     """The user's own arguments that spectui does not know."""
@@ -34,8 +35,8 @@ class Setup:
         if self.speculation is None:
             return "off"
         draft = "model" if self.draft is None else self.draft.path.stem
-        names = [draft if one.has_model else one.kind for one in self.speculation.chain]
-        return f"{', '.join(names)}: {self.speculation.summary}"
+        names = [draft if one.needs_draft else one.kind for one in self.speculation.chain]
+        return f"{', '.join(names)}: {self.speculation.own.summary}"
 
     @property
     def off(self) -> "Setup":

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Protocol
 
-from spectui.config import Schedule, SpeculationConfig
+from spectui.config import Schedule
+from spectui.options.drafters import ModelDrafter
 from spectui.speculative.models import DraftModel, Outputs
 
 Clock = Callable[[], float]
@@ -94,7 +95,7 @@ def float32(value: float) -> float:
 def draft_chain(
     model: DraftModel,
     pending: Sequence[int],
-    config: SpeculationConfig,
+    config: ModelDrafter,
     n_max: int,
     clock: Clock,
 ) -> Draft:
@@ -144,7 +145,7 @@ class ServerModelDrafter:
     _follows_with = Outputs.LAST
     """Logits of what is evaluated only to follow the target; llama-server asks for them, too."""
 
-    def __init__(self, model: DraftModel, config: SpeculationConfig, clock: Clock) -> None:
+    def __init__(self, model: DraftModel, config: ModelDrafter, clock: Clock) -> None:
         self._model = model
         self._config = config
         self._clock = clock
@@ -194,7 +195,7 @@ class FastModelDrafter:
 
     _follows_with = Outputs.LAST
 
-    def __init__(self, model: DraftModel, config: SpeculationConfig, clock: Clock) -> None:
+    def __init__(self, model: DraftModel, config: ModelDrafter, clock: Clock) -> None:
         self._model = model
         self._config = config
         self._clock = clock
@@ -237,7 +238,7 @@ class FastModelDrafter:
 
 
 def model_drafter(
-    model: DraftModel, config: SpeculationConfig, schedule: Schedule, clock: Clock
+    model: DraftModel, config: ModelDrafter, schedule: Schedule, clock: Clock
 ) -> Drafter:
     """The drafter of ``schedule`` over a draft model."""
     drafter = ServerModelDrafter if schedule is Schedule.SERVER else FastModelDrafter

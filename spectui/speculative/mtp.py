@@ -2,7 +2,10 @@
 
 from dataclasses import replace
 
-from spectui.config import Schedule, SpeculationConfig
+import msgspec
+
+from spectui.config import Schedule
+from spectui.options.drafters import ModelDrafter
 from spectui.speculative.drafters import (
     Clock,
     Draft,
@@ -23,7 +26,7 @@ class ServerMtpDrafter(ServerModelDrafter):
     _follows_with = Outputs.NONE
 
     def __init__(
-        self, model: DraftModel, config: SpeculationConfig, clock: Clock, *, bounded: bool = False
+        self, model: DraftModel, config: ModelDrafter, clock: Clock, *, bounded: bool = False
     ) -> None:
         """Draft with ``model``; if ``bounded``, no longer chains than are asked for."""
         super().__init__(model, config, clock)
@@ -44,7 +47,7 @@ class FastMtpDrafter(FastModelDrafter):
     _follows_with = Outputs.NONE
 
     def __init__(
-        self, model: DraftModel, config: SpeculationConfig, clock: Clock, *, bounded: bool = False
+        self, model: DraftModel, config: ModelDrafter, clock: Clock, *, bounded: bool = False
     ) -> None:
         """Draft with ``model``; if ``bounded``, no longer chains than are asked for."""
         super().__init__(model, config, clock)
@@ -68,7 +71,7 @@ def _cut(draft: Draft, n_max: int) -> Draft:
 
 def mtp_drafter(
     model: DraftModel,
-    config: SpeculationConfig,
+    config: ModelDrafter,
     schedule: Schedule,
     clock: Clock,
     *,
@@ -88,7 +91,8 @@ def mtp_drafter(
         n_layers: that draft.
         bounded: make no longer chains than are asked for: for measuring what chains cost.
     """
-    config = replace(config, draft_max=longest_draft(config.draft_max, n_layers))
+    longest = longest_draft(config.draft_max, n_layers)
+    config = msgspec.structs.replace(config, draft_max=longest)
     if effective_schedule(schedule, n_layers) is Schedule.SERVER:
         return ServerMtpDrafter(model, config, clock, bounded=bounded)
     return FastMtpDrafter(model, config, clock, bounded=bounded)

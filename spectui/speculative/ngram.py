@@ -8,7 +8,14 @@ are looked up is our own. A new kind is a class, here or in a module of its own,
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from spectui.config import CACHE_LONGEST, NgramConfig, NgramKind
+from spectui.options.drafters import (
+    Ngram,
+    NgramCache,
+    NgramMapK,
+    NgramMapK4V,
+    NgramMod,
+    NgramSimple,
+)
 from spectui.speculative.drafters import Draft, Drafter
 from spectui.speculative.ngram_cache import NgramCacheDrafter, NgramCacheState
 from spectui.speculative.ngram_map import NgramMapDrafter, NgramMapState
@@ -81,7 +88,7 @@ class NgramSimpleDrafter:
 class NgramMemory:
     """What a slot of llama-server remembers from one generation to the next.
 
-    It belongs to one ``NgramConfig`` and one longest draft, as a running server has only one.
+    It belongs to one setting of a drafter, as a running server has only one.
     """
 
     map_state: NgramMapState = field(default_factory=NgramMapState)
@@ -89,33 +96,28 @@ class NgramMemory:
     cache_state: NgramCacheState = field(default_factory=NgramCacheState)
 
 
-def ngram_drafter(
-    config: NgramConfig, draft_max: int, memory: NgramMemory | None = None
-) -> Drafter:
-    """The drafter of ``config``. Both schedules have the same: there is no model to keep in step.
+def ngram_drafter(options: Ngram, memory: NgramMemory | None = None) -> Drafter:
+    """The drafter of ``options``. Both schedules have the same: no model is to be kept in step.
 
     Args:
-        config: which one, and how much it looks up.
-        draft_max: most tokens per draft.
+        options: which one, and its numbers.
         memory: of the same chat's last drafter, to draft what llama-server drafts in a later turn.
             None to know nothing, as after a start of the server: measurements must not learn from
             one another.
     """
     known = NgramMemory() if memory is None else memory
-    match config.kind:
-        case NgramKind.SIMPLE:
-            return NgramSimpleDrafter(config.size_n, draft_max)
-        case NgramKind.MAP_K | NgramKind.MAP_K4V:
+    match options:
+        case NgramSimple(size_n=size_n, size_m=size_m):
+            return NgramSimpleDrafter(size_n, size_m)
+        case NgramMapK(size_n=size_n, size_m=size_m, min_hits=min_hits):
             return NgramMapDrafter(
-                config.size_n,
-                draft_max,
-                with_values=config.kind is NgramKind.MAP_K4V,
-                min_hits=config.min_hits,
-                state=known.map_state,
+                size_n, size_m, with_values=False, min_hits=min_hits, state=known.map_state
             )
-        case NgramKind.MOD:
-            return NgramModDrafter(
-                config.n_match, draft_max, n_min=config.n_min, state=known.mod_state
+        case NgramMapK4V(size_n=size_n, size_m=size_m, min_hits=min_hits):
+            return NgramMapDrafter(
+                size_n, size_m, with_values=True, min_hits=min_hits, state=known.map_state
             )
-        case NgramKind.CACHE:
-            return NgramCacheDrafter(min(draft_max, CACHE_LONGEST), known.cache_state)
+        case NgramMod(n_match=n_match, n_min=n_min, n_max=n_max):
+            return NgramModDrafter(n_match, n_max, n_min=n_min, state=known.mod_state)
+        case NgramCache():
+            return NgramCacheDrafter(state=known.cache_state)

@@ -7,7 +7,7 @@ Its rules are those of llama.cpp's ``common/ngram-cache.cpp`` and of
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from spectui.config import CACHE_LONGEST
+from spectui.options.drafters import NgramCache
 from spectui.speculative.drafters import Draft
 from spectui.speculative.ngram_counts import MAX_SIZE, Followers, NgramCounts, count_ngrams
 
@@ -44,11 +44,13 @@ class NgramCacheDrafter:
     token teach nothing.
     """
 
-    def __init__(self, n_max: int = CACHE_LONGEST, state: NgramCacheState | None = None) -> None:
+    def __init__(
+        self, n_max: int = NgramCache.LONGEST, state: NgramCacheState | None = None
+    ) -> None:
         """Propose at most ``n_max`` tokens.
 
         Args:
-            n_max: ``CACHE_LONGEST`` is what llama-server does; other lengths have no flags.
+            n_max: ``NgramCache.LONGEST`` is what llama-server does; other lengths have no flags.
             state: tables to ask, and to go on from as llama-server does from one generation to
                 the next; None to know nothing.
         """

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from spectui.config import SpeculationConfig
+from spectui.options.speculation import Speculation
 
 
 class Rollback(StrEnum):
@@ -16,13 +16,13 @@ class Rollback(StrEnum):
     """A recurrent state is saved before a batch and restored; what counts is decoded again."""
 
 
-def usable_snapshots(speculation: SpeculationConfig | None) -> int:
+def usable_snapshots(speculation: Speculation | None) -> int:
     """Snapshots of a recurrent state that llama-server keeps for a way of drafting.
 
     As ``common_params_speculative::need_n_rs_seq``: as many as MTP layers draft, and none for a
     draft model or for n-gram drafters.
     """
-    return speculation.draft_max if speculation is not None and speculation.mtp else 0
+    return speculation.own.longest if speculation is not None and speculation.is_mtp else 0
 
 
 def can_forget(rollback: Rollback, n_tokens: int, n_snapshots: int) -> bool:

@@ -2,43 +2,40 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from spectui.config import (
-    CACHE_TYPES,
+from spectui.config import CACHE_TYPES
+from spectui.options.drafters import (
+    DRAFTERS,
+    HIDDEN_STATE_KINDS,
     MODEL_KIND,
     MTP_KIND,
-    NGRAM_LARGEST,
-    SERVER_KINDS,
-    NgramKind,
-    ngram_flags,
+    NGRAM_KINDS,
+    numbers_of,
+    owners,
 )
 
 OFF_KIND = "none"
 """The target alone, as ``--spec-type`` has it."""
-MODEL_KINDS = (MODEL_KIND, *SERVER_KINDS)
+MODEL_KINDS = (MODEL_KIND, *HIDDEN_STATE_KINDS)
 """Those that draft with a file of their own."""
-KINDS = (OFF_KIND, *MODEL_KINDS, MTP_KIND, *(kind.value for kind in NgramKind))
+KINDS = (OFF_KIND, *MODEL_KINDS, MTP_KIND, *NGRAM_KINDS)
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 """In a name, for a value of the cell."""
 
 _INT_MAX = 2**31 - 1
 _Counts = tuple[Annotated[int, msgspec.Meta(ge=1, le=_INT_MAX)], ...]
-_Bounds = tuple[Annotated[int, msgspec.Meta(ge=0, le=_INT_MAX)], ...]
-_Floors = tuple[Annotated[float, msgspec.Meta(ge=0, le=1)], ...]
-_Sizes = tuple[Annotated[int, msgspec.Meta(ge=1, le=NGRAM_LARGEST)], ...]
-_Shortest = tuple[Annotated[int, msgspec.Meta(ge=0, le=NGRAM_LARGEST)], ...]
 _Threads = tuple[Annotated[int, msgspec.Meta(ge=0, le=512)], ...]
 _Temps = tuple[Annotated[float, msgspec.Meta(ge=0, le=1000)], ...]
 _Texts = tuple[Annotated[str, msgspec.Meta(min_length=1)], ...]
 _Times = Annotated[float, msgspec.Meta(gt=0, le=1000)]
 
 
-class Axes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
-    """Every combination of these is a cell. An empty list leaves what the command says."""
+class _Axes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """The axes that do not depend on the drafters."""
 
     name: str = ""
     """What the cells are called; ``{draft-max}`` stands for a cell's value."""
@@ -46,20 +43,6 @@ class Axes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Who drafts, each an alternative: ``ngram-mod,draft-simple`` are two in a row."""
     draft: _Counts = ()
     """Which of the given drafts, by number from 1; empty for all."""
-    draft_max: _Counts = ()
-    draft_min: _Bounds = ()
-    draft_p_min: _Floors = ()
-    spec_ngram_simple_size_n: _Sizes = ()
-    spec_ngram_simple_size_m: _Sizes = ()
-    spec_ngram_map_k_size_n: _Sizes = ()
-    spec_ngram_map_k_size_m: _Sizes = ()
-    spec_ngram_map_k_min_hits: _Sizes = ()
-    spec_ngram_map_k4v_size_n: _Sizes = ()
-    spec_ngram_map_k4v_size_m: _Sizes = ()
-    spec_ngram_map_k4v_min_hits: _Sizes = ()
-    spec_ngram_mod_n_match: _Sizes = ()
-    spec_ngram_mod_n_min: _Shortest = ()
-    spec_ngram_mod_n_max: _Sizes = ()
     threads: _Threads = ()
     cache_type_k: _Texts = ()
     cache_type_v: _Texts = ()
@@ -80,7 +63,7 @@ class Axes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             if value not in CACHE_TYPES:
                 raise ValueError(f"{value!r} is no type of a cache; there are {_told(CACHE_TYPES)}")
         wanted = {kind for alternative in self.alternatives for kind in alternative}
-        for name, kinds in owners().items():
+        for name, kinds in axis_owners().items():
             if getattr(self, name) and not kinds & wanted:
                 raise ValueError(
                     f"{name.replace('_', '-')} is an option of {_told(sorted(kinds))}, and who "
@@ -103,28 +86,46 @@ class Axes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         replaced = {**msgspec.structs.asdict(self), **{k: v for k, v in typed.items() if v}}
         own = Axes(spec_type=replaced["spec_type"])
         wanted = {kind for alternative in own.alternatives for kind in alternative}
-        idle = [name for name, kinds in owners().items() if not kinds & wanted]
+        idle = [name for name, kinds in axis_owners().items() if not kinds & wanted]
         return Axes(**{**replaced, **dict.fromkeys(idle, ())})
 
 
-def owners() -> dict[str, frozenset[str]]:
+_NUMBERS = tuple(
+    {number.parameter: number for one in DRAFTERS for number in numbers_of(one)}.values()
+)
+
+if TYPE_CHECKING:
+
+    class Axes(_Axes, frozen=True, kw_only=True):
+        """Every combination of these is a cell; ``_Axes``, and a list per drafter's number."""
+
+        def __init__(self, **axes: object) -> None:
+            """Lists by ``Number.parameter``, beside the fields of ``_Axes``."""
+
+        def __getattr__(self, name: str) -> Any: ...  # noqa: ANN401 - as many types as axes
+
+else:
+    Axes = msgspec.defstruct(
+        "Axes",
+        [(one.parameter, tuple[one.annotation, ...], ()) for one in _NUMBERS],
+        bases=(_Axes,),
+        frozen=True,
+        kw_only=True,
+        forbid_unknown_fields=True,
+        rename="kebab",
+        namespace={"__doc__": "Every combination of these is a cell."},
+    )
+
+
+def axis_owners() -> dict[str, frozenset[str]]:
     """Axes that only some drafters have, by the field's name, and which."""
-    found: dict[str, frozenset[str]] = {}
-    for name in ("draft_max", "draft_min", "draft_p_min"):
-        found[name] = frozenset({*MODEL_KINDS, MTP_KIND})
-    found["draft"] = frozenset(MODEL_KINDS)
-    for kind in NgramKind:
-        for flag in ngram_flags(kind):
-            found[flag.removeprefix("--").replace("-", "_")] = frozenset({kind.value})
-    return found
+    return {**owners(), "draft": frozenset(MODEL_KINDS)}
 
 
 def placeholders() -> frozenset[str]:
     """What may stand in the braces of a name: axes, as ``coordinates`` of a cell has them."""
-    model = ("draft-max", "draft-min", "draft-p-min")
     around = ("threads", "cache-type", "prompt-length", "temp", "n-predict", "rerun")
-    flags = (flag.removeprefix("--spec-") for kind in NgramKind for flag in ngram_flags(kind))
-    return frozenset({"drafter", *model, *around, *flags})
+    return frozenset({"drafter", *around, *(one.axis for one in _NUMBERS)})
 
 
 def _check_name(name: str) -> None:

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from spectui.config import SpeculationConfig
 from spectui.models.sizes import counted
+from spectui.options.drafters import numbers_of
+from spectui.options.speculation import Speculation
 from spectui.tune.trials import Arm
 
 
@@ -52,14 +53,14 @@ class Cell:
     """Of a cell that stands in its grid more than once, to see how far the same differs."""
 
     @property
-    def speculation(self) -> SpeculationConfig | None:
+    def speculation(self) -> Speculation | None:
         """How to draft; None for the target alone."""
         return self.arm.speculation
 
     @property
     def mtp(self) -> bool:
         """Whether the target's own MTP layers draft."""
-        return self.speculation is not None and self.speculation.mtp
+        return self.speculation is not None and self.speculation.is_mtp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +81,8 @@ def coordinates(cell: Cell) -> dict[str, Value]:
     """Where ``cell`` stands along every axis that it has, by the names of options."""
     found: dict[str, Value] = {"drafter": cell.arm.drafter}
     for one in () if cell.speculation is None else cell.speculation.chain:
-        found |= _of_drafter(one)
+        # Among several drafters, whose number it is.
+        found |= {number.axis: getattr(one, number.name) for number in numbers_of(type(one))}
     found["threads"] = cell.place.threads
     found["cache-type"] = "/".join(
         dict.fromkeys((cell.place.cache_type_k, cell.place.cache_type_v))
@@ -92,15 +94,3 @@ def coordinates(cell: Cell) -> dict[str, Value]:
     if cell.rerun:
         found["rerun"] = cell.rerun
     return found
-
-
-def _of_drafter(one: SpeculationConfig) -> dict[str, Value]:
-    if one.ngram is None:
-        return {
-            "draft-max": one.draft_max,
-            "draft-min": one.draft_min,
-            "draft-p-min": one.draft_p_min,
-        }
-    options = one.ngram.options(one.draft_max)
-    kind = one.ngram.kind
-    return {f"{kind}-{name.replace('_', '-')}": value for name, value in options.items()}

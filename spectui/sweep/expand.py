@@ -3,15 +3,19 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from typing import TypeVar
 
-from spectui.config import (
+from spectui.options.drafters import (
     MODEL_KIND,
     MTP_KIND,
-    NgramKind,
-    SpeculationConfig,
-    ngram_flags,
-    ngram_setting,
+    NGRAMS,
+    DrafterOptions,
+    DraftSimple,
+    kind_of,
+    numbers_of,
+    with_kind,
 )
+from spectui.options.speculation import Speculation
 from spectui.sweep.axes import MODEL_KINDS, OFF_KIND, PLACEHOLDER, Axes
 from spectui.sweep.cells import OFF_NAME, Cell, NamedCell, Place, Task, coordinates
 from spectui.tune.trials import OFF, Arm
@@ -23,9 +27,8 @@ class Defaults:
 
     place: Place
     task: Task
-    ngrams: Mapping[NgramKind, Mapping[str, int]]
-    """Options of n-gram drafters, as llama-server has them."""
-    speculation: SpeculationConfig = field(default_factory=SpeculationConfig)
+    model: DraftSimple = field(default_factory=DraftSimple)
+    """Numbers of drafts and MTP layers; those of n-gram drafters are llama-server's."""
     readers: Mapping[str, str | None] = field(default_factory=dict)
     """Of drafts that read the target's hidden states, by name: the kind that their file is."""
 
@@ -101,23 +104,24 @@ def _arms(
     if OFF_KIND in alternative:
         yield OFF
         return
-    parts = [
-        list(_ngrams(axes, kind, defaults.ngrams[kind], left_out))
-        for kind in NgramKind
-        if kind in alternative
+    ngrams = [
+        list(_settings(axes, one, one().numbers, left_out))
+        for one in NGRAMS
+        if kind_of(one) in alternative
     ]
-    kind = next((kind for kind in MODEL_KINDS if kind in alternative), None)
     has_mtp = MTP_KIND in alternative
-    if kind or has_mtp:
-        models = _models(axes, defaults.speculation, left_out)
-        parts.append([replace(one, mtp=has_mtp) for one in models])
-    who: Sequence[str | None] = (MTP_KIND,) if has_mtp else (None,)
+    kind = next((kind for kind in MODEL_KINDS if kind in alternative), None)
+    if not (kind or has_mtp):
+        for chain in product(*ngrams):
+            yield Arm(draft=None, speculation=Speculation(chain[-1], chain[:-1]))
+        return
+    drafts_of: Sequence[str] = (MTP_KIND,)
     if kind is not None:
-        who = tuple(_drafting(axes, kind, drafts, defaults, left_out))
-    for draft, (*ahead, own) in product(who, product(*parts)):
-        reader = None if draft is None or kind is None else defaults.readers.get(draft)
-        last = own if own.ngram is not None else replace(own, reader=reader)
-        yield Arm(draft=draft, speculation=last.after(ahead))
+        drafts_of = tuple(_drafting(axes, kind, drafts, defaults, left_out))
+    models = list(_settings(axes, DraftSimple, defaults.model.numbers, left_out))
+    for draft, ahead, model in product(drafts_of, product(*ngrams), models):
+        own_kind = MTP_KIND if has_mtp else defaults.readers.get(draft) or MODEL_KIND
+        yield Arm(draft=draft, speculation=Speculation(with_kind(model, own_kind), ahead))
 
 
 def _drafting(
@@ -146,34 +150,22 @@ def _chosen(axes: Axes, drafts: Sequence[str]) -> Iterator[str]:
     yield from (drafts[number - 1] for number in usable) if axes.draft else drafts
 
 
-def _models(
-    axes: Axes, default: SpeculationConfig, left_out: dict[str, None]
-) -> Iterator[SpeculationConfig]:
-    lengths = axes.draft_max or (default.draft_max,)
-    shortest = axes.draft_min or (default.draft_min,)
-    for longest, least in product(lengths, shortest):
-        if least > longest:
-            left_out[f"draft-min {least} above draft-max {longest} would drop every draft"] = None
-            continue
-        for floor in axes.draft_p_min or (default.draft_p_min,):
-            yield SpeculationConfig(draft_max=longest, draft_min=least, draft_p_min=floor)
+_T = TypeVar("_T", bound=DrafterOptions)
 
 
-def _ngrams(
-    axes: Axes, kind: NgramKind, defaults: Mapping[str, int], left_out: dict[str, None]
-) -> Iterator[SpeculationConfig]:
-    fields = [flag.removeprefix("--").replace("-", "_") for flag in ngram_flags(kind)]
-    lists = [
-        getattr(axes, field) or (default,)
-        for field, default in zip(fields, defaults.values(), strict=True)
-    ]
+def _settings(
+    axes: Axes, drafter: type[_T], defaults: Mapping[str, float], left_out: dict[str, None]
+) -> Iterator[_T]:
+    """Every combination of a drafter's numbers that can draft."""
+    numbers = numbers_of(drafter)
+    lists = [getattr(axes, one.parameter) or (defaults[one.name],) for one in numbers]
     for values in product(*lists):
-        options = dict(zip(defaults, values, strict=True))
-        if kind is NgramKind.SIMPLE and options["size_n"] > options["size_m"]:
-            sizes = f"size-n {options['size_n']} above size-m {options['size_m']}"
-            left_out[f"{kind} with {sizes} would draft nothing"] = None
-            continue
-        yield ngram_setting(kind, options)
+        setting = drafter(**{one.name: value for one, value in zip(numbers, values, strict=True)})
+        problem = setting.check(lambda number: number.axis)
+        if problem is None:
+            yield setting
+        else:
+            left_out[problem] = None
 
 
 def _places(axes: Axes, default: Place) -> Iterator[Place]:

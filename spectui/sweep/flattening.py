@@ -45,12 +45,12 @@ def flattenings(summaries: Sequence[CellSummary]) -> tuple[Flattening, ...]:
         cell, speculation = summary.cell, summary.cell.speculation
         for category, runs in (None, summary.runs), *summary.categories.items():
             speedup = speedup_of(runs)
-            if speculation is None or speculation.ngram is not None:
+            if speculation is None or speculation.model is None:
                 continue
             if speedup is None or speedup.is_noise:
                 continue
             key = (cell.arm.drafter, cell.place, cell.task, category)
-            lengths, longest = found.setdefault(key, {}), speculation.draft_max
+            lengths, longest = found.setdefault(key, {}), speculation.model.draft_max
             lengths[longest] = max(lengths.get(longest, 0.0), speedup.estimate)
     return tuple(
         Flattening(

@@ -12,6 +12,7 @@ import msgspec
 
 from spectui.closing import Closing
 from spectui.errors import BadInputError
+from spectui.options.stored import current
 from spectui.paths import data_dir, ensure_dir
 from spectui.sweep.order import Visit
 from spectui.sweep.record import VisitRecord, VisitState
@@ -174,7 +175,7 @@ class SweepStore(Closing):
     def _decoded(self, lines: list[bytes]) -> Iterator[VisitRecord]:
         for number, line in enumerate(lines, start=2):
             try:
-                found = _decoder.decode(line)
+                found = msgspec.convert(current(msgspec.json.decode(line)), _Header | _Line)
             except (msgspec.MsgspecError, UnicodeDecodeError, ValueError):
                 self._say(f"{self.path}: line {number} is damaged and passed over")
                 continue

@@ -130,7 +130,7 @@ def _summary(named: NamedCell, records: Sequence[VisitRecord]) -> CellSummary:
 def is_idle(cell: Cell, runs: Sequence[PromptRun]) -> bool:
     """Whether nothing was drafted by n-gram drafters alone, which then cost nothing."""
     speculation = cell.speculation
-    if speculation is None or speculation.has_model or speculation.mtp:
+    if speculation is None or speculation.model is not None:
         return False
     return not any(run.on.n_drafted for run in runs)
 

@@ -274,7 +274,7 @@ class SpectuiApp(BaseApp):
 
     def on_what_if_screen_applied(self, message: "WhatIfScreen.Applied") -> None:
         """Use a setting in the chat."""
-        self.what_ifs.apply(message.speculation)
+        self.what_ifs.apply(message.setting)
 
     def on_what_if_screen_save_requested(self, message: "WhatIfScreen.SaveRequested") -> None:
         """Write a trace of the chat."""

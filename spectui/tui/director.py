@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from spectui.config import Schedule, SpeculationConfig
+from spectui.config import Schedule
 from spectui.demo import DemoModel
 from spectui.engine.events import (
     EngineFailed,
@@ -26,8 +26,9 @@ from spectui.live.launch import Launch, Pair
 from spectui.live.setup import LiveSetup
 from spectui.live.store import SessionStore
 from spectui.monitor.readings import Snapshot
+from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
-from spectui.sessions import Session, speculation_of
+from spectui.sessions import Session
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
 from spectui.tui.backstage import Backstage
 from spectui.tui.messages import (
@@ -142,7 +143,7 @@ class Director:
         if load is not None and load.target.path == pair.target:
             # What is placed otherwise than last time may not fit any more.
             setup = setup.loaded_as(load)
-        speculation = None if settings is None else speculation_of(settings)
+        speculation = None if settings is None else settings.speculation
         # Before the load: it makes room for drafts as long as these, or takes MTP layers along.
         resumed = replace(setup, speculation=speculation)
         return setup if resumed.drafting is None else resumed
@@ -179,7 +180,7 @@ class Director:
         if self._resumed is not None:
             self.talk.resume(self._resumed)
             if self._resumed.settings is not None:
-                self.speculate(speculation_of(self._resumed.settings))
+                self.speculate(self._resumed.settings.speculation)
             self._resumed = None
 
     @property
@@ -281,7 +282,7 @@ class Director:
             system=changed.system,
         )
 
-    def speculate(self, speculation: SpeculationConfig | None) -> None:
+    def speculate(self, speculation: Speculation | None) -> None:
         """Draft in another way from the next answer on, None for not at all."""
         if self.setup is None:
             return

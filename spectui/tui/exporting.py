@@ -9,7 +9,7 @@ from spectui.tui.screens.export import ExportChoice
 from spectui.tune.trials import OFF, Arm, best_trial
 
 if TYPE_CHECKING:
-    from spectui.config import SpeculationConfig
+    from spectui.options.speculation import Speculation
     from spectui.tune.progress import TuningState
 
 
@@ -18,7 +18,7 @@ def export_choices(
 ) -> tuple[ExportChoice, ...]:
     """Return what can be exported, the most useful first."""
 
-    def export(speculation: "SpeculationConfig | None") -> ExportSetup:
+    def export(speculation: "Speculation | None") -> ExportSetup:
         return _export(setup, speculation, has_gpu=has_gpu)
 
     choices = [
@@ -51,9 +51,7 @@ def _found(state: "TuningState", setup: LiveSetup) -> "tuple[Arm, str] | None":
     return trial.arm, "The best trial so far; whether it pays is not confirmed."
 
 
-def _export(
-    setup: LiveSetup, speculation: "SpeculationConfig | None", *, has_gpu: bool
-) -> ExportSetup:
+def _export(setup: LiveSetup, speculation: "Speculation | None", *, has_gpu: bool) -> ExportSetup:
     return ExportSetup(
         target=setup.target,
         draft=setup.draft,

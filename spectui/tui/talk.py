@@ -14,7 +14,7 @@ from spectui.live.chat import Chat
 from spectui.live.setup import LiveSetup
 from spectui.live.store import SessionStore
 from spectui.live.tally import LiveTally
-from spectui.sessions import Entry, Session, SettingsChange, settings_of
+from spectui.sessions import Entry, Session, SettingsChange
 from spectui.tui.answer import Answer
 from spectui.tui.restore import replay
 from spectui.tui.text.conversation import Role
@@ -121,7 +121,7 @@ class Talk:
 
     def _store_settings(self, setup: LiveSetup) -> None:
         """Store how the next answer is drafted, where it differs from the last one."""
-        settings = settings_of(setup.speculation)
+        settings = SettingsChange(speculation=setup.speculation)
         if settings != self._settings:
             self._settings = settings
             self._store(settings)

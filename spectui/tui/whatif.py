@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError
 from spectui.models.sizes import counted
+from spectui.options.speculation import Speculation
 from spectui.tui.screens.live import Activity
 
 if TYPE_CHECKING:
-    from spectui.config import SpeculationConfig
     from spectui.live.recording import ChatRecording
     from spectui.live.session import LiveSession
     from spectui.live.traces import SavedTrace
     from spectui.live.whatif import WhatIfState
+    from spectui.options.drafters import Model
     from spectui.replay.costs import Costs
     from spectui.tui.app import SpectuiApp
     from spectui.tui.screens.whatif import WhatIfScreen
@@ -64,11 +65,11 @@ class WhatIfs:
             self._app.push_screen(self._screen, self._closed)
             self.refresh()
 
-    def _applied(self) -> "SpeculationConfig | None":
+    def _applied(self) -> "Model | None":
         """Return how the next answer is drafted, if not by n-gram drafters."""
         setup = self._app.director.setup
         speculation = None if setup is None else setup.speculation
-        return None if speculation is None or speculation.ngrams else speculation
+        return None if speculation is None or speculation.ahead else speculation.model
 
     def _closed(self, _result: None) -> None:
         self._screen = None
@@ -128,9 +129,9 @@ class WhatIfs:
             return _OFF
         return _LOADING if self._app.live.activity is Activity.LOADING else _NO_DRAFT
 
-    def apply(self, speculation: "SpeculationConfig") -> None:
+    def apply(self, setting: "Model") -> None:
         """Use a setting in the chat from the next answer on; the screen has said so."""
-        self._app.director.speculate(speculation)
+        self._app.director.speculate(Speculation(setting))
         self.refresh()
 
     def save(self, *, keep_text: bool) -> None:

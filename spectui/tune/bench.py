@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from spectui.config import SpeculationConfig
 from spectui.errors import BadInputError, CancelledError, HopelessError, ServerError
+from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.tune.decoding import Decoding
 from spectui.tune.lossless import LosslessCheck, check_lossless
@@ -54,7 +54,7 @@ def run_bench(
     engine: Decoding,
     workload: Workload,
     measurer: Measurer,
-    speculation: SpeculationConfig,
+    speculation: Speculation,
     *,
     repeats: int,
     on_pair: Callable[[Pair], None],

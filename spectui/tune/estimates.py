@@ -78,7 +78,7 @@ class Estimates:
 
 def _place(arm: Arm) -> tuple[str, int]:
     """Drafter and length, along which forecasts err."""
-    return arm.drafter, 0 if arm.speculation is None else arm.speculation.draft_max
+    return arm.drafter, 0 if arm.speculation is None else arm.speculation.own.longest
 
 
 def estimates(records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> Estimates:

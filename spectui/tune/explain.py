@@ -137,7 +137,8 @@ def explain_replayed(total: Total, costs: Costs | None) -> Explanation:
 def _has_floor(arm: Arm) -> bool:
     """Whether drafts end early of themselves: at a probability, or where no n-gram is found."""
     s = arm.speculation
-    return s is not None and (s.draft_p_min > 0 or bool(s.ngrams))
+    has_p_min = s is not None and s.model is not None and s.model.draft_p_min > 0
+    return has_p_min or (s is not None and bool(s.ngrams))
 
 
 def paragraph(found: Findings, *, recommended: bool) -> str:

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from spectui.config import Schedule, SpeculationConfig
+from spectui.config import Schedule
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
+from spectui.options.drafters import Ngram
 from spectui.replay.costs import Costs
 from spectui.replay.ngrams import (
     NGRAM_COSTS,
@@ -100,8 +101,8 @@ def forecasts(
         if costs is not None and off is not None:
             forecast = partial(_forecast, space=space, off_s=sum(off_seconds(recordings, off)))
             totals = replay_trace(recordings, draft, space.grid(draft), costs)
-            alone = [forecast(total) for total in totals if _is_sensible(total.speculation)]
-            ahead = [s for s in space.ahead() if has_text or not hashes_tokens(s)]
+            alone = [forecast(total) for total in totals if total.model.check() is None]
+            ahead = [s for s in space.ahead() if has_text or not s.hashes_tokens]
             found += [*alone, *_chained(recordings, alone, ahead, costs, forecast)]
     costs = ngram_costs(costs_by_draft)
     if costs is not None:
@@ -124,7 +125,7 @@ def off_costs(draft: str, costs_by_draft: Mapping[str, Costs], space: SearchSpac
 def _chained(
     recordings: Sequence[Recording],
     alone: Sequence[Forecast],
-    ahead: Sequence[SpeculationConfig],
+    ahead: Sequence[Ngram],
     costs: Costs,
     forecast: Callable[[Total], Forecast],
 ) -> Iterator[Forecast]:
@@ -138,11 +139,6 @@ def _chained(
             chained = forecast(total)
             if chained.speedup > _CHAIN_GAIN * one.speedup:
                 yield chained
-
-
-def _is_sensible(speculation: SpeculationConfig) -> bool:
-    """Whether not every draft would be dropped."""
-    return speculation.draft_min <= speculation.draft_max
 
 
 def _forecast(total: Total, *, space: SearchSpace, off_s: float) -> Forecast:
@@ -199,7 +195,7 @@ def _best_of_each_length(ordered: Sequence[Forecast]) -> list[Forecast]:
         if speculation is not None and one.n_drafted:
             # With and without a drafter ahead, a model of one length shares its error, too.
             who = one.arm.draft or one.arm.drafter
-            chosen.setdefault((who, speculation.draft_max), one)
+            chosen.setdefault((who, speculation.own.longest), one)
     return list(chosen.values())
 
 

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from spectui.config import Schedule, SpeculationConfig
+from spectui.config import Schedule
 from spectui.engine.commands import Generate
 from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError
+from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
 from spectui.tune.decoding import Decoding
@@ -70,11 +71,11 @@ class Measurer:
         """As ``Decoding`` has it."""
         return self._engine.n_beside_off
 
-    def decode(self, item: WorkItem, speculation: SpeculationConfig | None) -> GenerationResult:
+    def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
         """Decode one prompt. Raises ``CancelledError`` if the engine was stopped meanwhile."""
         return self._generate(item, speculation, self._workload.n_predict)
 
-    def warm_up(self, speculation: SpeculationConfig | None) -> None:
+    def warm_up(self, speculation: Speculation | None) -> None:
         """Touch weights and caches: the first tokens after a load are slower than the rest.
 
         A server is warm when it is ready.
@@ -100,7 +101,7 @@ class Measurer:
     def pairs(
         self,
         items: Sequence[WorkItem],
-        speculation: SpeculationConfig | None,
+        speculation: Speculation | None,
         repeats: int = 1,
         *,
         turn: int = 0,
@@ -118,7 +119,7 @@ class Measurer:
                 yield from self.block(item, (speculation,), index + repeat)
 
     def _apart(
-        self, items: Sequence[WorkItem], speculation: SpeculationConfig | None, passes: range
+        self, items: Sequence[WorkItem], speculation: Speculation | None, passes: range
     ) -> Iterator[Pair]:
         """Half of the prompts in a row, as each change of the two loads models.
 
@@ -136,7 +137,7 @@ class Measurer:
                 yield Pair(item=item, baseline=off, speculative=on)
 
     def block(
-        self, item: WorkItem, settings: Sequence[SpeculationConfig | None], turn: int
+        self, item: WorkItem, settings: Sequence[Speculation | None], turn: int
     ) -> list[Pair]:
         """Decode one prompt without speculation and with each of ``settings``.
 
@@ -155,7 +156,7 @@ class Measurer:
         ]
 
     def _generate(
-        self, item: WorkItem, speculation: SpeculationConfig | None, n_predict: int
+        self, item: WorkItem, speculation: Speculation | None, n_predict: int
     ) -> GenerationResult:
         result = self._engine.generate(
             Generate(

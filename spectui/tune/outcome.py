@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from spectui.config import ContextOptions, ModelOptions, Schedule, SpeculationConfig
+from spectui.config import ContextOptions, ModelOptions, Schedule
 from spectui.export.dialects import Dialect
 from spectui.export.starting import Start
+from spectui.options.speculation import Speculation
 from spectui.speculative.mtp import effective_schedule
 from spectui.tune.candidates import Candidate
 from spectui.tune.result import TuneResult
@@ -40,7 +41,7 @@ class Outcome:
     """As it lies with what drafts."""
     draft: ModelOptions | None
     context: ContextOptions
-    speculation: SpeculationConfig | None
+    speculation: Speculation | None
     """None for off."""
     schedule: Schedule
     """On which it was measured."""
@@ -96,7 +97,7 @@ def outcome_of(
     """
     arm, speedup = advised(result), result.speedup
     draft = next((one.options for one in candidates if one.name == arm.draft), None)
-    is_mtp = arm.speculation is not None and arm.speculation.mtp
+    is_mtp = arm.speculation is not None and arm.speculation.is_mtp
     gain = None
     if speedup is not None:
         gain = Gain(

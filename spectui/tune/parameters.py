@@ -5,18 +5,28 @@ they have always had, and a later kind brings its own.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from spectui.config import CACHE_LONGEST, NgramKind, SpeculationConfig, ngram_setting
+import msgspec
+
+from spectui.options.drafters import (
+    FEWEST_SEARCHED,
+    NGRAMS,
+    DraftSimple,
+    Ngram,
+    NgramCache,
+    NgramDrafter,
+    NgramSimple,
+    kind_of,
+    numbers_of,
+)
+from spectui.options.number import Number
+from spectui.options.speculation import Speculation
 from spectui.tune.space import (
     FIRST_NGRAM,
     MAX_DRAFT_MIN,
-    MAX_HITS,
-    MAX_NGRAM_MATCH,
-    MAX_NGRAM_N,
     MAX_P_MIN,
-    MIN_NGRAM_N,
     P_MIN_STEP,
     SERVER_DEFAULTS,
     Parameter,
@@ -28,29 +38,14 @@ _KIND = "kind"
 _MODEL = "model"
 _NGRAM = "ngram"
 _NGRAM_KIND = "ngram_kind"
+_FIRST_KIND = kind_of(NgramSimple)
 _DRAFT = "draft"
 _SETTINGS = (Parameter.DRAFT_MAX, Parameter.DRAFT_MIN, Parameter.DRAFT_P_MIN, Parameter.AHEAD)
 """Of a draft model."""
 _NOBODY = "none"
 """Is asked before the draft model."""
-_NO_NGRAM = MIN_NGRAM_N - 1
+_NO_NGRAM = 1
 """No draft is that short: it stands for off."""
-_RANGES: dict[NgramKind, dict[str, tuple[int, int | None]]] = {
-    NgramKind.SIMPLE: {"size_m": (_NO_NGRAM, None), "size_n": (MIN_NGRAM_N, MAX_NGRAM_N)},
-    NgramKind.MAP_K: {"size_m": (MIN_NGRAM_N, None), "size_n": (MIN_NGRAM_N, MAX_NGRAM_N)},
-    NgramKind.MAP_K4V: {
-        "size_m": (MIN_NGRAM_N, None),
-        "size_n": (MIN_NGRAM_N, MAX_NGRAM_N),
-        "min_hits": (1, MAX_HITS),
-    },
-    NgramKind.MOD: {
-        "n_max": (MIN_NGRAM_N, None),
-        "n_match": (MIN_NGRAM_N, MAX_NGRAM_MATCH),
-        "n_min": (0, MAX_DRAFT_MIN),
-    },
-    NgramKind.CACHE: {},
-}
-"""Of each kind's options; None for the space's longest draft."""
 
 
 class Suggests(Protocol):
@@ -98,27 +93,22 @@ def _suggest_model(trial: Suggests, space: SearchSpace) -> Arm:
     if len(space.drafts) > 1:
         # Sorted: the same drafts named in another order are the same space.
         draft = trial.suggest_categorical(_DRAFT, sorted(space.drafts))
-    longest, shortest, floor = (
-        SERVER_DEFAULTS.draft_max,
-        SERVER_DEFAULTS.draft_min,
-        SERVER_DEFAULTS.draft_p_min,
-    )
+    chosen = msgspec.structs.asdict(SERVER_DEFAULTS)
     if Parameter.DRAFT_MAX in tuned:
-        longest = trial.suggest_int(Parameter.DRAFT_MAX, 0, space.max_draft)
+        chosen["draft_max"] = trial.suggest_int(Parameter.DRAFT_MAX, 0, space.max_draft)
     if Parameter.DRAFT_MIN in tuned:
-        shortest = trial.suggest_int(Parameter.DRAFT_MIN, 0, MAX_DRAFT_MIN)
+        chosen["draft_min"] = trial.suggest_int(Parameter.DRAFT_MIN, 0, MAX_DRAFT_MIN)
     if Parameter.DRAFT_P_MIN in tuned:
-        floor = trial.suggest_float(Parameter.DRAFT_P_MIN, 0.0, MAX_P_MIN, step=P_MIN_STEP)
-    if longest == 0:
+        p_min = trial.suggest_float(Parameter.DRAFT_P_MIN, 0.0, MAX_P_MIN, step=P_MIN_STEP)
+        chosen["draft_p_min"] = round(p_min, 2)
+    if chosen["draft_max"] == 0:
         return OFF
     # A draft_min above draft_max would drop every draft.
-    config = SpeculationConfig(
-        draft_max=longest, draft_min=min(shortest, longest), draft_p_min=round(floor, 2)
-    )
-    return space.arm(draft, config.after(_suggest_ahead(trial, space)))
+    chosen["draft_min"] = min(chosen["draft_min"], chosen["draft_max"])
+    return space.arm(draft, DraftSimple(**chosen), _suggest_ahead(trial, space))
 
 
-def _suggest_ahead(trial: Suggests, space: SearchSpace) -> tuple[SpeculationConfig, ...]:
+def _suggest_ahead(trial: Suggests, space: SearchSpace) -> tuple[Ngram, ...]:
     by_kind = {setting.kind: setting for setting in space.ahead()}
     if not by_kind:
         return ()
@@ -128,53 +118,58 @@ def _suggest_ahead(trial: Suggests, space: SearchSpace) -> tuple[SpeculationConf
 
 def _suggest_ngram(trial: Suggests, space: SearchSpace) -> Arm:
     if Parameter.DRAFT_MAX not in space.tuned:
-        return Arm(draft=None, speculation=FIRST_NGRAM)
-    kind = NgramKind(trial.suggest_categorical(_NGRAM_KIND, _ngram_kinds(space)))
+        return Arm(draft=None, speculation=Speculation(FIRST_NGRAM))
+    kinds = [kind_of(one) for one in NGRAMS if _has_room(one, space)]
+    kind = trial.suggest_categorical(_NGRAM_KIND, kinds)
+    drafter = next(one for one in NGRAMS if kind_of(one) == kind)
     options = {
-        name: trial.suggest_int(_name(kind, name), low, high or space.max_draft)
-        for name, (low, high) in _RANGES[kind].items()
+        number.name: trial.suggest_int(_name(number), low, high or space.max_draft)
+        for number, low, high in _searched(drafter)
     }
-    if kind is NgramKind.SIMPLE:
+    if drafter is NgramSimple:
         if options["size_m"] == _NO_NGRAM:
             return OFF
         # Drafts shorter than the n-gram are not made.
         options["size_n"] = min(options["size_n"], options["size_m"])
-    return Arm(draft=None, speculation=ngram_setting(kind, options))
+    return Arm(draft=None, speculation=Speculation(drafter(**options)))
 
 
-def _ngram_kinds(space: SearchSpace) -> list[str]:
-    """Those whose drafts the space has room for."""
-    has_room = space.max_draft >= CACHE_LONGEST
-    return [str(kind) for kind in NgramKind if kind is not NgramKind.CACHE or has_room]
+def _has_room(drafter: type[Ngram], space: SearchSpace) -> bool:
+    """Whether drafts of fixed length are not too long for the space."""
+    return drafter is not NgramCache or space.max_draft >= NgramCache.LONGEST
 
 
-def _name(kind: NgramKind, option: str) -> str:
+def _searched(drafter: type[Ngram]) -> Iterator[tuple[Number, int, int | None]]:
+    """What is searched, with the least and the most; the longest draft comes first."""
+    for number in sorted(numbers_of(drafter), key=lambda one: not one.bounds_drafts):
+        if number.searched is not None:
+            low, high = number.searched
+            is_off = drafter is NgramSimple and number.bounds_drafts
+            yield number, _NO_NGRAM if is_off else low, high
+
+
+def _name(number: Number) -> str:
     """A parameter's; those of the first kind have kept the names from when it was the only one."""
-    prefix = "ngram" if kind is NgramKind.SIMPLE else kind.replace("-", "_")
-    return f"{prefix}_{option}"
+    prefix = "ngram" if number.kind == _FIRST_KIND else number.kind.replace("-", "_")
+    return f"{prefix}_{number.name}"
 
 
 def params_of(arm: Arm, space: SearchSpace) -> dict[str, Any]:
     """Values with which ``suggest_arm`` gives ``arm``; for the off arm, together with its mark."""
-    config = arm.speculation or SpeculationConfig(draft_max=0)
-    if config.ngram is not None:
+    speculation = arm.speculation
+    own = None if speculation is None else speculation.own
+    if isinstance(own, NgramDrafter):
         if Parameter.DRAFT_MAX not in space.tuned:
             return _kind(space, _NGRAM)
-        options = config.ngram.options(config.draft_max)
-        return {**_kind(space, _NGRAM), **_ngram_params(config.ngram.kind, options)}
+        return {**_kind(space, _NGRAM), **_ngram_params(own)}
     if not space.drafts:
-        return _ngram_params(NgramKind.SIMPLE, {"size_m": _NO_NGRAM, "size_n": MIN_NGRAM_N})
+        return _ngram_params(NgramSimple(size_m=_NO_NGRAM, size_n=FEWEST_SEARCHED))
     draft = {_DRAFT: arm.draft or space.drafts[0]} if len(space.drafts) > 1 else {}
-    values: dict[Parameter, int | float] = {
-        Parameter.DRAFT_MAX: config.draft_max,
-        Parameter.DRAFT_MIN: config.draft_min,
-        Parameter.DRAFT_P_MIN: config.draft_p_min,
-    }
-    tuned: dict[str, Any] = {
-        str(name): value for name, value in values.items() if name in space.tuned
-    }
+    numbers = {"draft_max": 0, "draft_min": 0, "draft_p_min": 0.0} if own is None else own.numbers
+    tuned: dict[str, Any] = {name: value for name, value in numbers.items() if name in space.tuned}
     if space.ahead():
-        tuned[Parameter.AHEAD] = config.ahead[0].kind if config.ahead else _NOBODY
+        ahead = () if speculation is None else speculation.ahead
+        tuned[Parameter.AHEAD] = ahead[0].kind if ahead else _NOBODY
     return {**_kind(space, _MODEL), **draft, **tuned}
 
 
@@ -220,9 +215,10 @@ class _Given:
         return value
 
 
-def _ngram_params(kind: NgramKind, options: Mapping[str, int]) -> dict[str, Any]:
-    searched = {_name(kind, name): options[name] for name in _RANGES[kind]}
-    return {_NGRAM_KIND: str(kind), **searched}
+def _ngram_params(setting: Ngram) -> dict[str, Any]:
+    numbers = [number for number, _low, _high in _searched(type(setting))]
+    searched = {_name(number): getattr(setting, number.name) for number in numbers}
+    return {_NGRAM_KIND: setting.kind, **searched}
 
 
 def assessed(space: SearchSpace) -> list[str]:
@@ -231,7 +227,7 @@ def assessed(space: SearchSpace) -> list[str]:
     A draft model's, if there is one: it has more of them.
     """
     if not space.drafts:
-        return [_name(NgramKind.SIMPLE, name) for name in _RANGES[NgramKind.SIMPLE]]
+        return [_name(number) for number, _low, _high in _searched(NgramSimple)]
     searched = space.tuned if space.ahead() else space.tuned - {Parameter.AHEAD}
     tuned = [str(name) for name in _SETTINGS if name in searched]
     return [*tuned, _DRAFT] if len(space.drafts) > 1 else tuned

@@ -3,11 +3,13 @@
 import random
 from collections.abc import Callable, Iterable, Sequence
 
-from spectui.config import NgramConfig, Schedule, SpeculationConfig
+from spectui.config import Schedule
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.engine.events import CommandRestarted, Event, RoundFinished
 from spectui.errors import CancelledError
+from spectui.options.drafters import DrafterSetting
+from spectui.options.speculation import Speculation
 from spectui.replay.probed import Observed, ObservedOff, Probed
 from spectui.speculative.counters import Round
 from spectui.speculative.decoder import Stop
@@ -29,9 +31,7 @@ class CostProbe:
         workload: Workload,
         schedule: Schedule,
         *,
-        depth: int,
-        ngram: NgramConfig | None = None,
-        mtp: bool = False,
+        drafter: DrafterSetting,
         seed: int = 0,
     ) -> None:
         """Prepare; nothing runs yet.
@@ -40,16 +40,14 @@ class CostProbe:
             engine: has loaded the target, and the draft that drafts.
             workload: how far to decode, and how to sample.
             schedule: the work per round.
-            depth: longest draft.
-            ngram: drafts in place of a draft model.
-            mtp: the target's own MTP layers do.
+            drafter: drafts, with its longest draft to be measured.
             seed: of the order of lengths.
         """
         self._engine = engine
         self._workload = workload
         self._schedule = schedule
-        self._depth = depth
-        self._speculation = SpeculationConfig(draft_max=depth, ngram=ngram, mtp=mtp)
+        self._depth = drafter.longest
+        self._speculation = Speculation(drafter)
         self._random = random.Random(seed)  # noqa: S311 - an order of measurements needs no secrets
         self._rounds: list[Round] = []
 
@@ -79,7 +77,7 @@ class CostProbe:
                 n_prompt,
                 group,
                 self._schedule,
-                mtp=self._speculation.mtp,
+                mtp=self._speculation.is_mtp,
             )[1:]
             after = self._rounds_of(item, None)
             if min(len(before), len(after)) > 1 and found:

@@ -7,13 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from spectui.config import (
-    ContextOptions,
-    ModelOptions,
-    SamplingConfig,
-    Schedule,
-    SpeculationConfig,
-)
+from spectui.config import ContextOptions, ModelOptions, SamplingConfig, Schedule
+from spectui.options.speculation import Speculation
 from spectui.tune.measurement import Pair
 from spectui.tune.statistics import PairedMeasurement, Speedup
 from spectui.tune.stored import absolute
@@ -41,7 +36,7 @@ class Case:
     draft: ModelOptions | None
     """None where no draft model is needed."""
     context: ContextOptions
-    speculation: SpeculationConfig
+    speculation: Speculation
     sampling: SamplingConfig
     n_predict: int
     extra: tuple[str, ...] = ()

@@ -50,7 +50,7 @@ def promise_of(result: TuneResult, terms: Terms) -> Promise | None:
     case = Case(
         baseline=terms.baseline,
         target=terms.target,
-        draft=drafts[arm.draft] if arm.draft is not None and speculation.has_model else None,
+        draft=drafts[arm.draft] if arm.draft is not None and speculation.needs_draft else None,
         context=terms.context,
         speculation=speculation,
         sampling=terms.sampling,
@@ -59,7 +59,7 @@ def promise_of(result: TuneResult, terms: Terms) -> Promise | None:
     )
     promise = Promise(
         case=case,
-        schedule=effective_schedule(terms.schedule, terms.mtp_layers if speculation.mtp else 0),
+        schedule=effective_schedule(terms.schedule, terms.mtp_layers if speculation.is_mtp else 0),
         prompts=terms.prompts,
         observed=observed_of(result.pairs),
         speedup=result.speedup,

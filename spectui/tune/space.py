@@ -1,19 +1,28 @@
 """The search space: which arms and settings a study may try."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import product
 
-from spectui.config import (
-    CACHE_LONGEST,
-    MTP_KIND,
-    ContextOptions,
-    NgramConfig,
-    NgramKind,
-    SpeculationConfig,
-    ngram_setting,
-)
+from spectui.config import ContextOptions
 from spectui.errors import UsageError
+from spectui.options.drafters import (
+    MODEL_KIND,
+    MTP_KIND,
+    NGRAMS,
+    DraftMtp,
+    DraftSimple,
+    ModelDrafter,
+    Ngram,
+    NgramMapK,
+    NgramMod,
+    NgramSimple,
+    model_class,
+    numbers_of,
+    old_defaults,
+)
+from spectui.options.speculation import Speculation
 from spectui.replay.grid import Grid
 from spectui.speculative.mtp import longest_draft as longest_mtp_draft
 from spectui.tune.placements import Placements
@@ -24,40 +33,24 @@ MAX_DRAFT_MIN = 4
 P_MIN_STEP = 0.05
 MAX_P_MIN = 0.95
 
-SERVER_DEFAULTS = SpeculationConfig(draft_max=3, draft_min=0, draft_p_min=0.0)
+SERVER_DEFAULTS = DraftSimple()
 """Of current llama-server."""
-OLD_DEFAULTS = SpeculationConfig(draft_max=16, draft_min=0, draft_p_min=0.75)
+OLD_DEFAULTS = old_defaults(DraftSimple)
 """Of llama-server until spring 2026."""
 
-FIRST_NGRAM = SpeculationConfig(draft_max=8, ngram=NgramConfig(size_n=4))
+FIRST_NGRAM = NgramSimple(size_n=4, size_m=8)
 """Llama-server's own 12 and 48 draft nothing before 62 tokens, nor ever less than 12 at once:
 right for long texts that repeat whole paragraphs. Four tokens in a row already are rarely a
 coincidence, and occur in short texts as well."""
-MIN_NGRAM_N = 2
-"""One token that stood before says little about the next."""
-MAX_NGRAM_N = 12
-MAX_NGRAM_MATCH = 24
-"""Of ``ngram-mod``, which cannot tell n-grams in one slot apart: llama-server warns below 16."""
-MAX_HITS = 3
 _NGRAM_M = (4, 8, 12, 16)
-_NGRAMS: dict[NgramKind, dict[str, tuple[int, ...]]] = {
-    NgramKind.SIMPLE: {"size_n": (2, 3, 4, 6, 8, 12)},
-    NgramKind.MAP_K: {"size_n": (2, 3, 4, 6, 8)},
-    NgramKind.MAP_K4V: {"size_n": (2, 3, 4, 6), "min_hits": (1, 2)},
-    NgramKind.MOD: {"n_match": (4, 8, 16, 24), "n_min": (0, 2)},
-}
-"""What is replayed of each kind, with every longest draft."""
-AHEAD = tuple(
-    ngram_setting(kind, options)
-    for kind, options in (
-        (NgramKind.SIMPLE, {"size_n": 4, "size_m": 8}),
-        (NgramKind.MAP_K, {"size_n": 4, "size_m": 8}),
-        (NgramKind.MOD, {"n_match": 16, "n_min": 0, "n_max": 16}),
-    )
+"""Longest drafts of n-gram drafters that are replayed, beside the space's own."""
+AHEAD: tuple[Ngram, ...] = (
+    NgramSimple(size_n=4, size_m=8),
+    NgramMapK(size_n=4, size_m=8),
+    NgramMod(n_match=16, n_min=0, n_max=16),
 )
 """Those that may stand before a draft model: what they propose takes its place, so they should
 propose only what is likely. Of these at most one; more seldom differ."""
-_LENGTH = {NgramKind.MOD: "n_max"}
 
 
 class Parameter(StrEnum):
@@ -92,7 +85,7 @@ class SearchSpace:
     with_ngrams: bool = True
     """Whether n-gram drafters may be tried; needed where there is no draft model."""
     readers: tuple[tuple[str, str], ...] = ()
-    """Drafts that read the target's hidden states, each with its kind of ``SERVER_KINDS``."""
+    """Drafts that read the target's hidden states, each with its kind of ``HIDDEN_STATE_KINDS``."""
     placements: Placements | None = None
     """Where the experts lie with each draft; None where that is not searched."""
     present: Arm | None = None
@@ -121,23 +114,24 @@ class SearchSpace:
             # Builds that had these defaults knew nothing of MTP.
             models = [draft for draft in self.drafts if draft != MTP_KIND]
             arms += [self.arm(draft, OLD_DEFAULTS) for draft in models[:1]]
-        arms += [Arm(draft=None, speculation=FIRST_NGRAM)] * self.with_ngrams
+        arms += [Arm(draft=None, speculation=Speculation(FIRST_NGRAM))] * self.with_ngrams
         return tuple(
             self.placed(arm)
             for arm in arms
-            if arm.speculation is None or arm.speculation.draft_max <= self.max_draft
+            if arm.speculation is None or arm.speculation.own.longest <= self.max_draft
         )
 
-    def arm(self, draft: str, setting: SpeculationConfig) -> Arm:
-        """``draft`` with ``setting``, or with as much of it as there are MTP layers for."""
-        if draft != MTP_KIND:
-            own = replace(setting, reader=dict(self.readers).get(draft))
-            return Arm(draft=draft, speculation=own)
-        longest = longest_mtp_draft(setting.draft_max, self.mtp_layers)
-        # A draft_min above draft_max would drop every draft.
-        shortest = min(setting.draft_min, longest)
-        own = replace(setting, draft_max=longest, draft_min=shortest, mtp=True)
-        return Arm(draft=draft, speculation=own)
+    def arm(self, draft: str, setting: ModelDrafter, ahead: Sequence[Ngram] = ()) -> Arm:
+        """``draft`` with the numbers of ``setting``, as many as there are MTP layers for."""
+        longest, shortest = setting.draft_max, setting.draft_min
+        drafter = model_class(dict(self.readers).get(draft, MODEL_KIND))
+        if draft == MTP_KIND:
+            drafter = DraftMtp
+            longest = longest_mtp_draft(longest, self.mtp_layers)
+            # A draft_min above draft_max would drop every draft.
+            shortest = min(shortest, longest)
+        own = drafter(draft_max=longest, draft_min=shortest, draft_p_min=setting.draft_p_min)
+        return Arm(draft=draft, speculation=Speculation(own, tuple(ahead)))
 
     def grid(self, draft: str) -> Grid:
         """Every setting of a draft model, for a replay."""
@@ -153,7 +147,7 @@ class SearchSpace:
             draft_p_min=floors if Parameter.DRAFT_P_MIN in tuned else (fixed.draft_p_min,),
         )
 
-    def ngrams(self) -> tuple[SpeculationConfig, ...]:
+    def ngrams(self) -> tuple[Speculation, ...]:
         """Settings of n-gram drafters, for a replay: representative ones of those in between.
 
         No draft is longer than a draft model's, which is what costs are measured for.
@@ -161,30 +155,29 @@ class SearchSpace:
         if not self.with_ngrams:
             return ()
         if Parameter.DRAFT_MAX not in self.tuned:
-            return (FIRST_NGRAM,) * (self.max_draft >= FIRST_NGRAM.draft_max)
-        lengths = sorted({m for m in _NGRAM_M if m < self.max_draft} | {self.max_draft})
-        found = [
-            ngram_setting(kind, dict(zip(names, values, strict=True)))
-            for kind, ranges in _NGRAMS.items()
-            for names in ((*ranges, _LENGTH.get(kind, "size_m")),)
-            for values in product(*ranges.values(), lengths)
-        ]
-        if self.max_draft >= CACHE_LONGEST:
-            found.append(ngram_setting(NgramKind.CACHE, {}))
-        return tuple(setting for setting in found if _drafts(setting))
+            return (Speculation(FIRST_NGRAM),) * (self.max_draft >= FIRST_NGRAM.longest)
+        found = (setting for drafter in NGRAMS for setting in self._ngrams_of(drafter))
+        return tuple(
+            Speculation(one)
+            for one in found
+            if one.longest <= self.max_draft and one.check() is None
+        )
 
-    def ahead(self) -> tuple[SpeculationConfig, ...]:
+    def _ngrams_of(self, drafter: type[Ngram]) -> Iterator[Ngram]:
+        # Lengths vary fastest.
+        numbers = sorted(numbers_of(drafter), key=lambda number: number.bounds_drafts)
+        lengths = (*(m for m in _NGRAM_M if m < self.max_draft), self.max_draft)
+        values = [
+            lengths if one.bounds_drafts else one.replayed or (int(one.default),) for one in numbers
+        ]
+        for chosen in product(*values):
+            yield drafter(**{one.name: value for one, value in zip(numbers, chosen, strict=True)})
+
+    def ahead(self) -> tuple[Ngram, ...]:
         """N-gram drafters that may be asked before a draft model."""
         if not (self.drafts and self.with_ngrams and Parameter.AHEAD in self.tuned):
             return ()
-        return tuple(setting for setting in AHEAD if setting.draft_max <= self.max_draft)
-
-
-def _drafts(setting: SpeculationConfig) -> bool:
-    """Whether it can draft at all: ``ngram-simple`` makes no draft shorter than its n-gram."""
-    ngram = setting.ngram
-    is_simple = ngram is not None and ngram.kind is NgramKind.SIMPLE
-    return not is_simple or ngram is None or ngram.size_n <= setting.draft_max
+        return tuple(setting for setting in AHEAD if setting.longest <= self.max_draft)
 
 
 def longest_draft(context: ContextOptions) -> int:

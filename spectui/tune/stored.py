@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from spectui.config import ModelOptions
+from spectui.options.stored import current
 
 T = TypeVar("T")
 
@@ -19,7 +20,7 @@ def to_plain(record: object) -> dict[str, Any]:
 def from_plain(kept: object, kind: type[T]) -> T | None:
     """What a storage has kept; None for what another version of spectui wrote."""
     try:
-        return msgspec.convert(kept, kind, dec_hook=_path)
+        return msgspec.convert(current(kept), kind, dec_hook=_path)
     except msgspec.ValidationError:
         return None
 

@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from spectui import __version__
-from spectui.config import MTP_KIND, NgramConfig, Schedule
+from spectui.config import Schedule
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, ModelLoaded
 from spectui.errors import CancelledError
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.monitor.machine import Machine
+from spectui.options.drafters import MTP_KIND, DrafterSetting, DraftMtp, DraftSimple, NgramSimple
 from spectui.paths import text_of
 from spectui.replay.cost_fit import fit_costs
 from spectui.replay.costs import Costs
@@ -29,8 +30,6 @@ _COST_PROMPTS = 8
 """Prompts that costs are measured on: lengths are compared within each."""
 FEWEST_COST_PROMPTS = 4
 """The same, where there is no time for more."""
-_EAGER = NgramConfig(size_n=1)
-"""Drafts wherever a token stood before, right or wrong: many rounds that verify real text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,11 +141,13 @@ class Tracer:
                 self._record_output(item)
             if probes_without_draft(self._loader):
                 self._loader.load(None)
-                self._probe(NGRAM_COSTS, _EAGER)
+                # It drafts wherever a token stood before: many rounds that verify real text.
+                self._probe(NGRAM_COSTS, NgramSimple(size_n=1, size_m=self._depth))
             for draft in self._loader.drafts:
                 self._loader.load(draft)
                 self._record_draft(draft)
-                self._probe(draft)
+                drafter = DraftMtp if draft == MTP_KIND else DraftSimple
+                self._probe(draft, drafter(draft_max=self._depth))
             self._fit()
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
@@ -231,16 +232,14 @@ class Tracer:
             if not self._loader.moves(_draft(key), _draft(name))
         ]
 
-    def _probe(self, name: str, ngram: NgramConfig | None = None) -> None:
+    def _probe(self, name: str, drafter: DrafterSetting) -> None:
         if self._schedule is None:
             return
         probe = CostProbe(
             self._engine,
             self._workload,
             self._schedule,
-            depth=self._depth,
-            ngram=ngram,
-            mtp=name == MTP_KIND,
+            drafter=drafter,
         )
         probed = probe.run(
             self._in_time(spread_out(self._workload.items, _n_probed(len(self._beside(name))))),

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from spectui.config import SpeculationConfig
 from spectui.engine.events import GenerationResult
+from spectui.options.drafters import NgramDrafter
+from spectui.options.speculation import Speculation
 from spectui.tune.workload import WorkItem
 
 
@@ -26,7 +27,7 @@ class Arm:
 
     draft: str | None
     """Name of the candidate; None for off and for an n-gram drafter, which need no draft model."""
-    speculation: SpeculationConfig | None
+    speculation: Speculation | None
     n_cpu_moe: int | None = None
     """Layers of the target that keep their experts in RAM, where the study searches that."""
 
@@ -41,7 +42,7 @@ class Arm:
         if self.speculation is None:
             return "off"
         return " + ".join(
-            str(self.draft) if one.ngram is None else one.ngram.kind.value
+            one.kind if isinstance(one, NgramDrafter) else str(self.draft)
             for one in self.speculation.chain
         )
 

@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from spectui.config import SamplingConfig, SpeculationConfig
+from spectui.config import SamplingConfig
 from spectui.engine.events import GenerationResult
+from spectui.options.drafters import HiddenStateDrafter
+from spectui.options.speculation import Speculation
 from spectui.served.memory import remembers
 from spectui.server import Completion
 from spectui.tune.workload import WorkItem
@@ -75,14 +77,14 @@ def parting(ours: Tokens, theirs: Tokens) -> int | None:
     return next((n for n, (one, other) in enumerate(pairs) if one != other), shorter)
 
 
-def incomparable(speculation: SpeculationConfig, sampling: SamplingConfig) -> str | None:
+def incomparable(speculation: Speculation, sampling: SamplingConfig) -> str | None:
     """Why counts need not be equal; None where they must be."""
-    if speculation.reader is not None:
-        return f"the engine cannot draft as {speculation.reader} does"
+    if isinstance(speculation.own, HiddenStateDrafter):
+        return f"the engine cannot draft as {speculation.own.kind} does"
     if sampling.temp > 0:
         return "only greedy output is compared"
     if remembers(speculation):
         return "llama-server's n-gram drafters remember earlier requests"
-    if speculation.mtp:
+    if speculation.is_mtp:
         return "llama-server's MTP layers begin where the request before ended"
     return None

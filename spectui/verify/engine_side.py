@@ -21,9 +21,9 @@ def load(engine: Engine, case: Case) -> ModelLoaded:
     """
     speculation = case.speculation
     target = engine.load_target(
-        case.target, case.context, max_draft=speculation.longest, mtp=speculation.mtp
+        case.target, case.context, max_draft=speculation.longest, mtp=speculation.is_mtp
     )
-    if speculation.has_model and case.draft is not None:
+    if speculation.needs_draft and case.draft is not None:
         engine.load_draft(case.draft)
     return target
 

@@ -60,5 +60,5 @@ def subject(case: Case, origin: Origin | None) -> str:
 
 def setting_text(case: Case) -> str:
     """Name who drafts, and how."""
-    draft = case.speculation.kind if case.draft is None else case.draft.path.stem
+    draft = case.speculation.own.label if case.draft is None else case.draft.path.stem
     return Arm(draft=draft, speculation=case.speculation).label

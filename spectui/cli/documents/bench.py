@@ -14,9 +14,10 @@ from spectui.cli.documents.common import (
     speedup_of,
     throughput_of,
 )
-from spectui.config import Schedule, SpeculationConfig
+from spectui.config import Schedule
 from spectui.errors import CancelledError
 from spectui.monitor.machine import Machine
+from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Detail, RoundTimes
 from spectui.tune.bench import BenchResult
 from spectui.tune.workload import Workload
@@ -32,7 +33,7 @@ def bench_document(
     target: Json,
     draft: Json,
     workload: Workload,
-    speculation: SpeculationConfig,
+    speculation: Speculation,
     schedule: Schedule,
 ) -> Json:
     """``spectui.bench/1``, without what measured.
@@ -81,17 +82,19 @@ def ending(ended: BaseException | None) -> Json:
     return {"interrupted": interrupted, "error": error}
 
 
-def _no_c(counters: Counters, speculation: SpeculationConfig) -> str:
+def _no_c(counters: Counters, speculation: Speculation) -> str:
     if counters.detail is not Detail.ROUNDS:
         return NO_DETAIL
-    return NOTHING_DRAFTED if speculation.has_model or speculation.mtp else _NO_MODEL
+    return _NO_MODEL if speculation.model is None else NOTHING_DRAFTED
 
 
-def draft_document(draft: Json | None, speculation: SpeculationConfig) -> Json:
+def draft_document(draft: Json | None, speculation: Speculation) -> Json:
     """Who drafts; of several, the one that is asked last. ``draft`` is a draft model."""
     if draft is not None:
-        return {"kind": speculation.kind, **draft}
-    kind, reason = ("mtp", _OWN_LAYERS) if speculation.mtp else (speculation.kind, _NO_MODEL)
+        return {"kind": speculation.own.label, **draft}
+    kind, reason = (
+        ("mtp", _OWN_LAYERS) if speculation.is_mtp else (speculation.own.label, _NO_MODEL)
+    )
     return {"kind": kind, **or_reason("path", None, reason)}
 
 

@@ -4,10 +4,19 @@ import hashlib
 from collections.abc import Sequence
 
 from spectui.cli.documents.base import Json, header_with, model_with, or_reason
-from spectui.config import Schedule, SpeculationConfig
+from spectui.config import Schedule
 from spectui.engine.events import GenerationResult, ModelLoaded
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.monitor.machine import Machine
+from spectui.options.drafters import (
+    DrafterSetting,
+    DraftMtp,
+    DraftSimple,
+    HiddenStateDrafter,
+    ModelDrafter,
+    NgramDrafter,
+)
+from spectui.options.speculation import Speculation
 from spectui.tune.lossless import UNTOLD, LosslessCheck
 from spectui.tune.measurement import Pair, throughput
 from spectui.tune.statistics import Speedup
@@ -32,7 +41,7 @@ def model(loaded: ModelLoaded) -> Json:
     return model_with(loaded.info, rollback=loaded.rollback, n_ctx=loaded.n_ctx)
 
 
-def config(workload: Workload, speculation: SpeculationConfig, schedule: Schedule) -> Json:
+def config(workload: Workload, speculation: Speculation, schedule: Schedule) -> Json:
     """What was run."""
     return {
         **setting(speculation),
@@ -64,24 +73,24 @@ def throughput_of(results: Sequence[GenerationResult]) -> Json:
     }
 
 
-def setting(speculation: SpeculationConfig) -> Json:
-    """What a trial can change."""
-    shared: Json = {
-        "draft_max": speculation.draft_max,
-        "draft_min": speculation.draft_min,
-        "draft_p_min": speculation.draft_p_min,
-    }
-    ngram = speculation.ngram
-    if ngram is not None:
-        options = ngram.options(speculation.draft_max)
-        shared["ngram"] = {"kind": ngram.kind.value, **options}
-    if speculation.mtp:
-        shared["mtp"] = True
-    if speculation.reader is not None:
-        shared["spec_type"] = speculation.reader
+def setting(speculation: Speculation) -> Json:
+    """How it drafts: the longest draft and a draft model's bounds, whoever drafts."""
+    found = _setting(speculation.own)
     if speculation.ahead:
-        shared["ahead"] = [setting(one) for one in speculation.ahead]
-    return shared
+        found["ahead"] = [_setting(one) for one in speculation.ahead]
+    return found
+
+
+def _setting(own: DrafterSetting) -> Json:
+    model = own if isinstance(own, ModelDrafter) else DraftSimple(draft_max=own.longest)
+    found: Json = dict(model.numbers)
+    if isinstance(own, NgramDrafter):
+        found["ngram"] = {"kind": own.kind, **own.numbers}
+    if isinstance(own, DraftMtp):
+        found["mtp"] = True
+    if isinstance(own, HiddenStateDrafter):
+        found["spec_type"] = own.kind
+    return found
 
 
 def arm_document(arm: Arm) -> Json:

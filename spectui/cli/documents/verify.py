@@ -76,8 +76,8 @@ def _drift(builds: Builds) -> Json:
 
 
 def _draft(case: Case) -> Json:
-    path = None if case.draft is None or not case.speculation.has_model else str(case.draft.path)
-    return {"kind": case.speculation.kind, **or_reason("path", path, _NO_MODEL)}
+    path = None if case.draft is None or not case.speculation.needs_draft else str(case.draft.path)
+    return {"kind": case.speculation.own.label, **or_reason("path", path, _NO_MODEL)}
 
 
 def _sampling(case: Case) -> Json:

@@ -4,38 +4,34 @@ Its separate options for lengths and sizes are refused by today's builds, which 
 instead (``common_speculative_legacy_option_error``).
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from spectui.config import MODEL_KIND, MTP_KIND, NgramKind
 from spectui.export.old_ngrams import SHARED
 from spectui.export.rewriting.edits import Edit
 from spectui.export.rewriting.items import BY_SWITCH, Command, Item, is_negation
+from spectui.options.drafters import (
+    MODELS,
+    NGRAM_KINDS,
+    NGRAMS,
+    DraftSimple,
+    kind_of,
+    ngram_of,
+    numbers_of,
+)
 
-IK_KINDS = {
-    MODEL_KIND: "draft",
-    MTP_KIND: "mtp",
-    "draft-dflash": "dflash",
-    "draft-dspark": "dspark",
-}
+IK_KINDS = {kind_of(one): one.ik_kind for one in MODELS if one.ik_kind is not None}
 """What it calls kinds that llama.cpp calls otherwise."""
-KNOWN_TO_IK = ("none", *IK_KINDS.values(), *map(str, NgramKind), "suffix")
-_LENGTHS = {"draft-max": "n_max", "draft-min": "n_min", "draft-p-min": "p_min"}
+KNOWN_TO_IK = ("none", *IK_KINDS.values(), *NGRAM_KINDS, "suffix")
+_LENGTHS = {one.option: one.ik[-1] for one in numbers_of(DraftSimple)}
 _SIZES = {name: name.removeprefix("spec-").replace("-", "_") for name in SHARED}
 _SUFFIX = {
     "suffix-pattern-len": "suffix_min_match_len",
     "suffix-max-depth": "suffix_max_depth",
     "suffix-corpus": "suffix_corpus",
 }
-_OWN = re.compile(rf"spec-({'|'.join(sorted(map(str, NgramKind), reverse=True))})-(.+)")
 _OWN_KEYS = {
-    "size-n": "ngram_size_n",
-    "size-m": "ngram_size_m",
-    "min-hits": "ngram_min_hits",
-    "n-match": "ngram_size_n",
-    "n-max": "n_max",
-    "n-min": "n_min",
+    one.name.replace("_", "-"): one.ik[-1] for drafter in NGRAMS for one in numbers_of(drafter)
 }
 
 
@@ -53,7 +49,7 @@ class _Stage:
 def is_of_stage(item: Item) -> bool:
     """Whether it says who drafts or how, which stands in one place there."""
     names = {"spec-type", BY_SWITCH, *_LENGTHS, *_SIZES, *_SUFFIX}
-    return item.name in names or _OWN.fullmatch(item.name) is not None
+    return item.name in names or ngram_of(item.name) is not None
 
 
 def in_stages(command: Command) -> tuple[Edit, ...]:
@@ -100,10 +96,10 @@ def _named(item: Item) -> Iterator[_Stage]:
 
 def _numbers(item: Item, kind: str, *, has_model: bool) -> Mapping[str, str]:
     """What an option of its own says of a stage."""
-    is_ngram = kind in set(NgramKind)
-    own = _OWN.fullmatch(item.name)
+    is_ngram = kind in NGRAM_KINDS
+    own = ngram_of(item.name)
     if own is not None:
-        key = _OWN_KEYS.get(own[2]) if own[1] == kind else None
+        key = _OWN_KEYS.get(item.name.removeprefix(f"spec-{own}-")) if own == kind else None
     elif item.name in _SIZES:
         key = _SIZES[item.name] if is_ngram else None
     elif item.name in _SUFFIX:

@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from spectui.config import MODEL_KIND, MTP_KIND, SERVER_KINDS
 from spectui.export.entry import INI
 from spectui.export.rewriting.edits import Edit
 from spectui.export.rewriting.known import Known
@@ -13,6 +12,7 @@ from spectui.export.server_options import canonical
 from spectui.export.sources import Source
 from spectui.export.sources.source import ASSIGNMENT
 from spectui.export.words import Given, divide
+from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 
 _DRAFTS = ("model-draft", "spec-draft-hf", "fim-qwen-7b-spec", "fim-qwen-14b-spec")
 _NO_KIND = "none"
@@ -25,7 +25,7 @@ _OLD_NAMES = frozenset(
     | {"-cd", "--ctx-size-draft", "--spec-replace", "LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_DRAFT_MIN"}
     | {"LLAMA_ARG_MODEL_DRAFT", "LLAMA_ARG_DRAFT_P_MIN"}
 )
-_NEW_KINDS = frozenset({MODEL_KIND, MTP_KIND, *SERVER_KINDS})
+_NEW_KINDS = frozenset({MODEL_KIND, MTP_KIND, *HIDDEN_STATE_KINDS})
 """What ``--spec-type`` names since then."""
 
 

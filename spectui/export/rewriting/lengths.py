@@ -1,16 +1,17 @@
 """How long drafts are where a command leaves it to its server, whose defaults changed."""
 
-from collections.abc import Mapping
 from contextlib import suppress
 
 from spectui.errors import BadInputError
 from spectui.export.rewriting.items import Command
 from spectui.export.rewriting.reader import Reader, is_new
 from spectui.export.stages import drafting
+from spectui.options.drafters import DraftSimple, numbers_of
 
-OLD_LENGTHS: Mapping[str, str] = {"draft-max": "16", "draft-p-min": "0.75"}
+_CHANGED = tuple(one for one in numbers_of(DraftSimple) if one.old_default != one.default)
+OLD_LENGTHS = {one.option: f"{one.old_default:g}" for one in _CHANGED}
 """Until spring 2026, and in ik_llama.cpp."""
-NEW_LENGTHS: Mapping[str, str] = {"draft-max": "3", "draft-p-min": "0.0"}
+NEW_LENGTHS = {one.option: one.argument(one.default) for one in _CHANGED}
 
 
 def assumed_lengths(command: Command, reader: Reader) -> dict[str, str]:

@@ -249,17 +249,17 @@ def describe(setup: LiveSetup) -> str:
         off = f"draft off ({_resting(setup)})" if setup.can_draft else "no draft"
         return f"{name}, {off}{temp}"
     *ahead, last = (f"{one.kind} {one.summary}".strip() for one in setup.drafting.chain)
-    if setup.drafting.mtp:
+    if setup.drafting.is_mtp:
         return f"{', '.join((name, *ahead, last, setup.schedule))}{temp}"
-    if setup.draft is None or not setup.drafting.has_model:
+    if setup.draft is None or not setup.drafting.needs_draft:
         return f"{', '.join((name, *ahead, last))}{temp}"
     pair = f"{name} + {setup.draft.path.stem}"
-    return f"{', '.join((pair, *ahead, setup.drafting.summary, setup.schedule))}{temp}"
+    return f"{', '.join((pair, *ahead, setup.drafting.own.summary, setup.schedule))}{temp}"
 
 
 def _resting(setup: LiveSetup) -> str:
     """Who would draft if that were switched on."""
     *ahead, last = (one.kind for one in setup.wanted.chain)
-    if setup.draft is not None and setup.wanted.has_model:
+    if setup.draft is not None and setup.wanted.needs_draft:
         last = setup.draft.path.stem
     return ", ".join((*ahead, last))

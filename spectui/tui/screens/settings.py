@@ -12,6 +12,8 @@ from textual.widgets import Input, Label
 
 from spectui.config import SamplingConfig, Schedule
 from spectui.live.setup import LiveSetup
+from spectui.options.drafters import NgramDrafter
+from spectui.options.speculation import Speculation
 from spectui.tui.widgets.choice_row import ChoiceRow
 from spectui.tui.widgets.key_bar import KeyBar
 from spectui.tui.widgets.setting_fields import Field, answer_fields, drafter_fields
@@ -69,7 +71,7 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
             with Grid():
                 yield from self._choices()
             for drafter in self._drafters:
-                if len(self._drafters) > 1 or not drafter.drafter.has_model:
+                if len(self._drafters) > 1 or not drafter.drafter.needs_draft:
                     yield Label(drafter.name, classes="drafter", markup=False)
                 with Grid():
                     yield from _inputs(drafter.fields)
@@ -115,7 +117,9 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
 
     def _changed(self) -> LiveSetup:
         *ahead, last = (one.read(self._read(one.fields)) for one in self._drafters)
-        speculation = last.after(ahead)
+        speculation = Speculation(
+            last, tuple(one for one in ahead if isinstance(one, NgramDrafter))
+        )
         numbers = self._read(self._answer)
         if numbers["n_predict"] == 0:
             raise ValueError("0 tokens would be no answer; -1 is as many as fit")

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from typing import ClassVar
 
 from textual import work
@@ -13,8 +12,8 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
-from spectui.config import SpeculationConfig
 from spectui.live.whatif import WhatIf, WhatIfState
+from spectui.options.drafters import MTP_KIND, DraftSimple, Model, with_kind
 from spectui.tui.glyphs import ASCII, glyphs_of
 from spectui.tui.tune.words import own
 from spectui.tui.widgets import whatif_words as words
@@ -65,10 +64,10 @@ class WhatIfScreen(Screen[None]):
     class Applied(Message):
         """Use a setting in the chat."""
 
-        def __init__(self, speculation: SpeculationConfig) -> None:
+        def __init__(self, setting: Model) -> None:
             """Ask for it."""
             super().__init__()
-            self.speculation = speculation
+            self.setting = setting
 
     class SaveRequested(Message):
         """Write a trace."""
@@ -97,7 +96,7 @@ class WhatIfScreen(Screen[None]):
         yield Static(id="basis", classes="basis", markup=False)
         with Vertical(id="found"):
             with Horizontal(id="top"):
-                yield Steppers(self._state.applied or SpeculationConfig())
+                yield Steppers(self._state.applied or DraftSimple())
                 yield Numbers()
             yield Static(id="counts", markup=False)
             yield Static(id="best", markup=False)
@@ -112,10 +111,11 @@ class WhatIfScreen(Screen[None]):
         self._take_up()
 
     @property
-    def setting(self) -> SpeculationConfig:
+    def setting(self) -> Model:
         """What the steppers say, for who is replayed."""
         is_mtp = self._whatif is not None and self._whatif.is_mtp
-        return replace(self.query_one(Steppers).setting, mtp=is_mtp)
+        setting = self.query_one(Steppers).setting
+        return with_kind(setting, MTP_KIND) if is_mtp else setting
 
     def show(self, state: WhatIfState) -> None:
         """Show a state. To be called on the app's thread."""
@@ -183,7 +183,7 @@ class WhatIfScreen(Screen[None]):
         self.query_one(WhatIfPlot).show(curve(whatif.line(wanted), wanted, self._state.measured))
 
     @work(group="line", exclusive=True)
-    async def _replay(self, whatif: WhatIf, wanted: SpeculationConfig) -> None:
+    async def _replay(self, whatif: WhatIf, wanted: Model) -> None:
         """Replay a line between the steps aside, then show it."""
         await asyncio.to_thread(whatif.line, wanted)
         self._show_setting()
@@ -209,7 +209,7 @@ class WhatIfScreen(Screen[None]):
         if best is None:
             self.notify(own(words.no_best(self._state), glyphs_of(self)), markup=False)
         else:
-            steppers.setting = best.speculation
+            steppers.setting = best.model
 
     def action_save(self) -> None:
         """Ask for a trace."""

@@ -7,7 +7,6 @@ from typing import cast
 
 from rich.cells import cell_len
 
-from spectui.config import SpeculationConfig
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.tune.ledger import Ledger, Row
 from spectui.tui.tune.words import measure, one_line
@@ -115,15 +114,22 @@ def _state(row: Row, ledger: Ledger) -> str:
     return noisy or "done"
 
 
-def _settings(row: Row) -> SpeculationConfig | None:
-    return row.record.arm.speculation
+def _number(row: Row, name: str) -> float | None:
+    """A number of who drafts; 0 for what an n-gram drafter does not have, None for off."""
+    speculation = row.record.arm.speculation
+    return None if speculation is None else speculation.own.numbers.get(name, 0)
+
+
+def _longest(row: Row) -> int | None:
+    speculation = row.record.arm.speculation
+    return None if speculation is None else speculation.own.longest
 
 
 _VALUES: dict[Column, Callable[[Row], float | str | None]] = {
     Column.TRIAL: lambda row: row.number,
-    Column.DRAFT_MAX: lambda row: None if (s := _settings(row)) is None else s.draft_max,
-    Column.DRAFT_MIN: lambda row: None if (s := _settings(row)) is None else s.draft_min,
-    Column.DRAFT_P_MIN: lambda row: None if (s := _settings(row)) is None else s.draft_p_min,
+    Column.DRAFT_MAX: _longest,
+    Column.DRAFT_MIN: lambda row: _number(row, "draft_min"),
+    Column.DRAFT_P_MIN: lambda row: _number(row, "draft_p_min"),
     Column.DRAFT: lambda row: None if row.is_off else row.record.arm.drafter,
     Column.TOKENS_PER_S: lambda row: row.tokens_per_s,
     # The off arm's level is common to all, so that it changes no order.

@@ -62,9 +62,10 @@ def _speedups(ledger: Ledger) -> dict[tuple[int, int], list[float]]:
     found: dict[tuple[int, int], list[float]] = {}
     for row in ledger.rows:
         speculation, speedup = row.record.arm.speculation, ledger.speedup(row)
-        if speculation and not speculation.ngrams and speedup is not None and row.is_measured:
-            step = min(round(speculation.draft_p_min / P_MIN_STEP), _N_P_MIN - 1)
-            found.setdefault((max(1, speculation.draft_max), step), []).append(speedup)
+        model = None if speculation is None or speculation.ahead else speculation.model
+        if model is not None and speedup is not None and row.is_measured:
+            step = min(round(model.draft_p_min / P_MIN_STEP), _N_P_MIN - 1)
+            found.setdefault((max(1, model.draft_max), step), []).append(speedup)
     return found
 
 

@@ -1,16 +1,12 @@
 """Numbers of the settings form: what each drafter has, and what concerns every answer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from spectui.config import (
-    NGRAM_LARGEST,
-    NgramConfig,
-    NgramKind,
-    SpeculationConfig,
-    ngram_setting,
-)
 from spectui.live.setup import LiveSetup
+from spectui.options.drafters import DrafterSetting, DraftSimple, ModelDrafter, numbers_of
+from spectui.options.number import Number
+from spectui.options.speculation import Speculation
 
 _MAX_INT = 2**31 - 1
 _MAX_SEED = 2**32 - 1
@@ -52,38 +48,25 @@ class Field:
 class DrafterFields:
     """What can be set of one drafter, which stays who it is."""
 
-    drafter: SpeculationConfig
+    drafter: DrafterSetting
     fields: tuple[Field, ...]
 
     @property
     def name(self) -> str:
         """Who drafts."""
-        return "draft model" if self.drafter.has_model else self.drafter.kind
+        return "draft model" if isinstance(self.drafter, DraftSimple) else self.drafter.kind
 
-    def read(self, numbers: Mapping[str, float]) -> SpeculationConfig:
+    def read(self, numbers: Mapping[str, float]) -> DrafterSetting:
         """Return the drafter with ``numbers`` by field. Raises ``ValueError`` with a sentence."""
-        found = {field.label: numbers[field.id] for field in self.fields}
-        ngram = self.drafter.ngram
-        if ngram is not None:
-            typed = {name: int(number) for name, number in found.items()}
-            return _ngram(ngram.kind, {**ngram.options(self.drafter.draft_max), **typed})
-        if found["draft_min"] > found["draft_max"]:
-            raise ValueError("draft_min above draft_max would drop every draft")
-        return replace(
-            self.drafter,
-            draft_max=int(found["draft_max"]),
-            draft_min=int(found["draft_min"]),
-            draft_p_min=found["draft_p_min"],
-        )
+        typed = {field.label: field.kind(numbers[field.id]) for field in self.fields}
+        changed = type(self.drafter)(**{**self.drafter.numbers, **typed})
+        problem = changed.check()
+        if problem is not None:
+            raise ValueError(problem)
+        return changed
 
 
-def _ngram(kind: NgramKind, options: Mapping[str, int]) -> SpeculationConfig:
-    if kind is NgramKind.SIMPLE and options["size_n"] > options["size_m"]:
-        raise ValueError(f"{kind} drafts nothing with size_n above size_m")
-    return ngram_setting(kind, options)
-
-
-def drafter_fields(speculation: SpeculationConfig, max_draft: int) -> tuple[DrafterFields, ...]:
+def drafter_fields(speculation: Speculation, max_draft: int) -> tuple[DrafterFields, ...]:
     """Return what can be set of each drafter, in the order in which they are asked.
 
     Args:
@@ -93,33 +76,33 @@ def drafter_fields(speculation: SpeculationConfig, max_draft: int) -> tuple[Draf
     return tuple(
         DrafterFields(
             drafter=one,
-            fields=_model_fields(one, max_draft)
-            if one.ngram is None
-            else _ngram_fields(one.ngram, one.draft_max, max_draft),
+            fields=tuple(
+                _number_field(number, one, max_draft)
+                for number in numbers_of(type(one))
+                if number.is_read
+            ),
         )
         for one in speculation.chain
     )
 
 
-def _model_fields(one: SpeculationConfig, max_draft: int) -> tuple[Field, ...]:
-    return (
-        _length("draft_max", one.draft_max, 1, max_draft),
-        _length("draft_min", one.draft_min, 0, max_draft),
-        _number("draft_p_min", one.draft_p_min, 0, 1, kind=float),
+def _number_field(number: Number, drafter: DrafterSetting, max_draft: int) -> Field:
+    high, why = number.high, ""
+    # Of a model's drafts the shortest cannot be longer than the longest.
+    is_bounded = number.bounds_drafts or isinstance(drafter, ModelDrafter)
+    if is_bounded and number.type is int and max_draft < number.high:
+        high, why = max_draft, ", which is what the pair was loaded for"
+    is_model = isinstance(drafter, ModelDrafter)
+    return Field(
+        id=number.name if is_model else f"{drafter.kind}-{number.name}",
+        label=number.name,
+        value=getattr(drafter, number.name),
+        kind=number.type,
+        low=number.low,
+        high=high,
+        drafter="" if is_model else drafter.kind,
+        why=why,
     )
-
-
-def _ngram_fields(ngram: NgramConfig, longest: int, max_draft: int) -> tuple[Field, ...]:
-    fields = []
-    for name, value in ngram.options(longest).items():
-        if ngram.kind is NgramKind.MAP_K and name == "min_hits":
-            # Llama.cpp takes it and does not look at it.
-            continue
-        field = _number(name, value, 0 if name == "n_min" else 1, NGRAM_LARGEST)
-        if name in {"size_m", "n_max"} and max_draft < NGRAM_LARGEST:
-            field = _length(name, value, 1, max_draft)
-        fields.append(replace(field, id=f"{ngram.kind}-{name}", drafter=ngram.kind))
-    return tuple(fields)
 
 
 def answer_fields(setup: LiveSetup) -> tuple[Field, ...]:
@@ -133,11 +116,6 @@ def answer_fields(setup: LiveSetup) -> tuple[Field, ...]:
         _number("min_p", sampling.min_p, 0, 1, kind=float),
         _number("seed", sampling.seed, 0, _MAX_SEED),
     )
-
-
-def _length(name: str, value: int, low: int, max_draft: int) -> Field:
-    why = ", which is what the pair was loaded for"
-    return Field(id=name, label=name, value=value, low=low, high=max_draft, why=why)
 
 
 def _number(

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from spectui.config import SpeculationConfig
 from spectui.live.whatif import Line, Measured, Source
+from spectui.options.drafters import Model
 from spectui.replay.totals import Total
 from spectui.tui.glyphs import ASCII, Glyphs
 from spectui.tui.widgets.whatif_axis import Axis, axis
@@ -55,7 +55,7 @@ class Curve:
         return axis(min(values), max(values), n_rows)
 
 
-def curve(line: Line, shown: SpeculationConfig, measured: Sequence[Measured]) -> Curve:
+def curve(line: Line, shown: Model, measured: Sequence[Measured]) -> Curve:
     """Return throughput over ``draft_max``; without costs, the mean accepted length."""
     speeds = [total.tokens_per_s for total in line]
     if any(speed is None for speed in speeds):
@@ -67,9 +67,9 @@ def curve(line: Line, shown: SpeculationConfig, measured: Sequence[Measured]) ->
             points=(),
         )
     points = [
-        (_kind(one, shown), one.speculation.draft_max, one.tokens_per_s)
+        (_kind(one, shown), one.setting.draft_max, one.tokens_per_s)
         for one in measured
-        if one.speculation.draft_max <= len(line)
+        if one.setting.draft_max <= len(line)
     ]
     order = list(Mark)
     return Curve(
@@ -81,8 +81,8 @@ def curve(line: Line, shown: SpeculationConfig, measured: Sequence[Measured]) ->
     )
 
 
-def _kind(measured: Measured, shown: SpeculationConfig) -> Mark:
-    ran = measured.speculation
+def _kind(measured: Measured, shown: Model) -> Mark:
+    ran = measured.setting
     if (ran.draft_min, ran.draft_p_min) != (shown.draft_min, shown.draft_p_min):
         return Mark.OTHER
     return Mark.CHAT if measured.source is Source.CHAT else Mark.TRIAL

@@ -1,11 +1,13 @@
 """The three parameters of a setting, one below the other."""
 
+from typing import Any
+
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
 
-from spectui.config import SpeculationConfig
+from spectui.options.drafters import DraftSimple, Model, numbers_of
 from spectui.tui.widgets.whatif_stepper import Stepper
 from spectui.tune.space import P_MIN_STEP
 
@@ -16,19 +18,24 @@ class Steppers(Vertical):
     class Changed(Message):
         """The setting is another one."""
 
-    def __init__(self, setting: SpeculationConfig) -> None:
+    def __init__(self, setting: Model) -> None:
         """Begin at ``setting``."""
         super().__init__()
-        self._max = Stepper("draft_max", low=1, high=setting.draft_max, step=1)
-        self._min = Stepper("draft_min", low=0, high=setting.draft_max, step=1)
-        self._p_min = Stepper("draft_p_min", low=0.0, high=1.0, step=P_MIN_STEP)
+        self._steppers = {
+            number.name: Stepper(
+                number.name,
+                low=number.low,
+                high=min(number.high, setting.draft_max) if number.type is int else number.high,
+                step=1 if number.type is int else P_MIN_STEP,
+            )
+            for number in numbers_of(DraftSimple)
+        }
+        self._max, self._min = self._steppers["draft_max"], self._steppers["draft_min"]
         self._show(setting)
 
     def compose(self) -> ComposeResult:
         """In the order in which they are written."""
-        yield self._max
-        yield self._min
-        yield self._p_min
+        yield from self._steppers.values()
 
     @property
     def longest(self) -> int:
@@ -41,30 +48,30 @@ class Steppers(Vertical):
         self._bound_min()
 
     @property
-    def setting(self) -> SpeculationConfig:
+    def setting(self) -> DraftSimple:
         """What they say."""
-        return SpeculationConfig(
-            draft_max=round(self._max.value),
-            draft_min=round(self._min.value),
-            draft_p_min=self._p_min.value,
-        )
+        typed: dict[str, Any] = {
+            number.name: number.type(self._steppers[number.name].value)
+            for number in numbers_of(DraftSimple)
+        }
+        return DraftSimple(**typed)
 
     @setting.setter
-    def setting(self, setting: SpeculationConfig) -> None:
+    def setting(self, setting: Model) -> None:
         self._show(setting)
         self.post_message(self.Changed())
 
     def take_typed(self) -> None:
         """Let what is being typed count, as if Enter had been pressed."""
-        for stepper in (self._max, self._min, self._p_min):
+        for stepper in self._steppers.values():
             stepper.take_typed()
         self._bound_min()
 
-    def _show(self, setting: SpeculationConfig) -> None:
-        self._max.choose(setting.draft_max)
-        self._bound_min()
-        self._min.choose(setting.draft_min)
-        self._p_min.choose(setting.draft_p_min)
+    def _show(self, setting: Model) -> None:
+        for name, value in setting.numbers.items():
+            # The longest comes first: it bounds the shortest.
+            self._steppers[name].choose(value)
+            self._bound_min()
 
     @on(Stepper.Changed)
     def _on_step(self, event: Stepper.Changed) -> None:

@@ -1,9 +1,10 @@
 """Sentences of the what-if screen."""
 
-from spectui.config import MTP_KIND, SpeculationConfig
 from spectui.live.recording import ChatRecording
 from spectui.live.whatif import Source, WhatIf, WhatIfState
 from spectui.models.sizes import counted
+from spectui.options.drafters import MTP_KIND, DrafterOptions, DraftMtp
+from spectui.options.speculation import Speculation
 from spectui.replay.totals import Total
 from spectui.tui import units
 from spectui.tui.glyphs import ASCII, Glyphs
@@ -95,19 +96,19 @@ def basis(state: WhatIfState, whatif: WhatIf, glyphs: Glyphs) -> str:
     return " ".join(parts)
 
 
-def _not_replayed(other: SpeculationConfig) -> str:
+def _not_replayed(other: Speculation) -> str:
     """Say of who drafts in the chat that this screen does not answer for it."""
     ngrams = other.ngrams
     if not ngrams:
-        return f"In the chat {other.kind} drafts, which is not replayed here."
-    names = " and ".join(ngrams)
+        return f"In the chat {other.own.label} drafts, which is not replayed here."
+    names = " and ".join(one.kind for one in ngrams)
     does = "drafts" if len(ngrams) == len(other.chain) else "is asked first"
     return f"In the chat {names} {does}, which is not replayed here."
 
 
-def setting(speculation: SpeculationConfig) -> str:
+def setting(own: DrafterOptions) -> str:
     """Return a setting as the status bar writes it."""
-    return f"{MTP_KIND} {speculation.summary}" if speculation.mtp else speculation.summary
+    return f"{MTP_KIND} {own.summary}" if isinstance(own, DraftMtp) else own.summary
 
 
 def counts(total: Total, state: WhatIfState, glyphs: Glyphs) -> str:
@@ -117,14 +118,14 @@ def counts(total: Total, state: WhatIfState, glyphs: Glyphs) -> str:
     """
     rounds = counted(total.n_rounds, "round")
     parts = [f"{rounds}, {total.n_drafted} drafted, {total.n_accepted} accepted"]
-    if total.speculation == state.applied:
+    if total.model == state.applied:
         parts.append("in use")
     names = {Source.CHAT: "measured in this chat", Source.TRIAL: "in a trial of tuning"}
     notes = {Source.CHAT: " (answers that ran so)", Source.TRIAL: ""}
     measured = [
         f"{names[one.source]}: {units.tokens_per_s(one.tokens_per_s, glyphs)}{notes[one.source]}"
         for one in state.measured
-        if one.speculation == total.speculation
+        if one.setting == total.model
     ]
     lines = (parts, measured) if measured else (parts,)
     return "\n".join(f" {glyphs.bullet} ".join(line) for line in lines)
@@ -136,7 +137,7 @@ def best(whatif: WhatIf, glyphs: Glyphs) -> str:
     if found is None:
         return ""
     speed = units.tokens_per_s(found.tokens_per_s, glyphs)
-    text = f"Best predicted: {setting(found.speculation)} {glyphs.bullet} {speed}"
+    text = f"Best predicted: {setting(found.model)} {glyphs.bullet} {speed}"
     if found.speedup is None:
         return text
     text += f", {units.speedup(found.speedup, glyphs)} of off"
@@ -149,9 +150,9 @@ def no_best(state: WhatIfState) -> str:
     return f"No best can be predicted. {source[:1].upper()}{source[1:]}."
 
 
-def applied(speculation: SpeculationConfig) -> str:
+def applied(model: DrafterOptions) -> str:
     """Return what the user is told when a setting was applied."""
-    return f"From the next answer on: {setting(speculation)}."
+    return f"From the next answer on: {setting(model)}."
 
 
 def saving(*, keep_text: bool) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import optuna
 
+from spectui.options.stored import current
 from spectui.tune.parameters import is_searched, params_of, suggest_arm
 from spectui.tune.space import SearchSpace
 from spectui.tune.trials import Arm
@@ -32,7 +33,7 @@ def chosen(trial: optuna.Trial, space: SearchSpace) -> Arm:
     """The arm that was queued for a trial, or else the sampler's choice."""
     kept = trial.user_attrs.get(_ARM)
     if kept is not None:
-        return msgspec.convert(kept, Arm)
+        return msgspec.convert(current(kept), Arm)
     return suggest_arm(trial, space, is_off=bool(trial.user_attrs.get(_OFF)))
 
 

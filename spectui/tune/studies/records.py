@@ -5,6 +5,7 @@ from dataclasses import replace
 import msgspec
 import optuna
 
+from spectui.options.stored import current
 from spectui.tune.trials import TrialRecord, TrialState, speedup_estimate
 
 _RECORD = "record"
@@ -47,7 +48,7 @@ def close_trial(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
 
 
 def _decode(trial: optuna.trial.FrozenTrial) -> TrialRecord:
-    record = msgspec.convert(trial.user_attrs[_RECORD], TrialRecord)
+    record = msgspec.convert(current(trial.user_attrs[_RECORD]), TrialRecord)
     if record.state is TrialState.RUNNING and trial.state.is_finished():
         reason = "its process ended before it was measured"
         return replace(record, state=TrialState.INTERRUPTED, error=reason)

@@ -1,0 +1,1 @@
+"""Options: what llama-server's are called, what they take, and the drafters that they describe."""

@@ -1,0 +1,119 @@
+"""A number that a drafter takes, and all that is known of it."""
+
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import msgspec
+from msgspec import NODEFAULT, Meta
+
+INT_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """One number that a drafter takes."""
+
+    name: str
+    """The field's."""
+    kind: str
+    """The drafter's, as ``--spec-type`` has it."""
+    flags: tuple[str, ...]
+    """spectui's own spelling first, current llama.cpp's last."""
+    annotation: Any
+    """The field's type with its range, as msgspec checks it."""
+    type: type[int] | type[float]
+    low: float
+    high: float
+    default: float
+    old_default: float
+    """Until spring 2026, and in ik_llama.cpp."""
+    help: str
+    short: str
+    """Its name in tables."""
+    ik: tuple[str, ...]
+    """Keys behind the kind in ik_llama.cpp's ``--spec-type``; of several the last one counts."""
+    shared: tuple[str, ...]
+    """Options in its place when all n-gram drafters shared them (until spring 2026)."""
+    bounds_drafts: bool
+    """Whether it is the length of the longest draft."""
+    is_read: bool
+    """Whether llama.cpp looks at it."""
+    searched: tuple[int, int | None] | None
+    """Least and most that a search tries, None for its longest draft; None where it does not."""
+    replayed: tuple[int, ...]
+    """What a replay tries in its place, where drafts of every length are tried with each."""
+
+    @property
+    def option(self) -> str:
+        """The option's name: spectui's own flag without dashes."""
+        return self.flags[0].removeprefix("--")
+
+    @property
+    def parameter(self) -> str:
+        """The option's name as Python has it."""
+        return self.option.replace("-", "_")
+
+    @property
+    def axis(self) -> str:
+        """The option's name among the columns and axes of a table."""
+        return self.option.removeprefix("spec-")
+
+    def text(self, value: float) -> str:
+        """A value as tables have it."""
+        return str(value) if self.type is int else f"{value:.2f}"
+
+    def argument(self, value: float) -> str:
+        """A value as commands have it."""
+        # A sampler's 0.15000000000000002 helps no reader; the server keeps 7 digits.
+        return str(value) if self.type is int else str(round(float(value), 6))
+
+
+def number(
+    low: float,
+    high: float,
+    help_text: str,
+    *,
+    short: str,
+    ik: tuple[str, ...] = (),
+    shared: tuple[str, ...] = (),
+    flags: tuple[str, ...] = (),
+    old_default: float | None = None,
+    bounds_drafts: bool = False,
+    is_read: bool = True,
+    searched: tuple[int, int | None] | None = None,
+    replayed: tuple[int, ...] = (),
+) -> Meta:
+    """Describe a number in the annotation of a drafter's field: see ``Number``."""
+    extra = {
+        "short": short,
+        "ik": ik,
+        "shared": shared,
+        "flags": flags,
+        "old_default": old_default,
+        "bounds_drafts": bounds_drafts,
+        "is_read": is_read,
+        "searched": searched,
+        "replayed": replayed,
+    }
+    return Meta(ge=low, le=high, description=help_text, extra=extra)
+
+
+def read_number(field: msgspec.structs.FieldInfo, kind: str) -> Number:
+    """Read what a field's annotation says, for a drafter of ``kind``."""
+    own_type, meta = get_args(field.type)
+    assert field.default is not NODEFAULT  # noqa: S101 - a drafter without options is a drafter
+    facts = dict(meta.extra)
+    own_flag = f"--spec-{kind}-{field.name.replace('_', '-')}"
+    old_default = field.default if facts["old_default"] is None else facts["old_default"]
+    facts |= {"flags": facts["flags"] or (own_flag,), "old_default": old_default}
+    return Number(
+        name=field.name,
+        kind=kind,
+        annotation=field.type,
+        type=own_type,
+        low=meta.ge,
+        high=meta.le,
+        default=field.default,
+        help=meta.description.format(kind=kind),
+        **facts,
+    )

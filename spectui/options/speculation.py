@@ -1,0 +1,104 @@
+"""A way of drafting: one drafter, and n-gram drafters that are asked before it."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from spectui.errors import UsageError
+from spectui.options.drafters import (
+    MODELS,
+    NGRAMS,
+    DrafterOptions,
+    DrafterSetting,
+    DraftMtp,
+    DraftSimple,
+    Model,
+    ModelDrafter,
+    Ngram,
+    NgramDrafter,
+    kind_of,
+    numbers_of,
+)
+
+
+class Speculation(msgspec.Struct, frozen=True):
+    """Everything about drafting that a trial can change."""
+
+    own: DrafterSetting = DraftSimple()
+    """Who drafts, if nobody before it does."""
+    ahead: tuple[Ngram, ...] = ()
+    """N-gram drafters that are asked first; the first that drafts anything is taken. Each kind at
+    most once, in the order of ``NGRAMS``, which is llama-server's precedence."""
+
+    @property
+    def chain(self) -> tuple[DrafterSetting, ...]:
+        """All drafters in the order in which they are asked."""
+        return (*self.ahead, self.own)
+
+    def after(self, ahead: Sequence[Ngram]) -> "Speculation":
+        """The same, asked after ``ahead``."""
+        return Speculation(self.own, tuple(ahead))
+
+    @property
+    def longest(self) -> int:
+        """Most tokens that any of them drafts."""
+        return max(one.longest for one in self.chain)
+
+    @property
+    def model(self) -> Model | None:
+        """Who drafts in llama-server's draft context, MTP layers included; None for nobody."""
+        return self.own if isinstance(self.own, ModelDrafter) else None
+
+    @property
+    def is_mtp(self) -> bool:
+        """Whether the target's own MTP layers draft."""
+        return isinstance(self.own, DraftMtp)
+
+    @property
+    def needs_draft(self) -> bool:
+        """Whether a draft model of its own file is among them."""
+        return self.own.needs_draft
+
+    @property
+    def ngrams(self) -> tuple[Ngram, ...]:
+        """The n-gram drafters among all."""
+        return tuple(one for one in self.chain if isinstance(one, NgramDrafter))
+
+    @property
+    def has_server_order(self) -> bool:
+        """Whether llama-server would ask them in this order, each kind once."""
+        kinds = [type(one) for one in self.ngrams]
+        return kinds == [kind for kind in NGRAMS if kind in kinds]
+
+
+def speculation_of(kinds: Collection[str], values: Mapping[str, Any]) -> Speculation:
+    """A way of drafting from options.
+
+    Args:
+        kinds: who drafts, in any order: llama-server has an order of its own.
+        values: of every number of these drafters, by ``Number.parameter``.
+
+    Raises:
+        UsageError: two want the draft context, or one would never draft.
+    """
+    models = [one for one in MODELS if kind_of(one) in kinds]
+    if len(models) > 1:
+        named = ",".join(map(kind_of, models))
+        raise UsageError(f"--spec-type {named}: llama-server has one draft context; name one")
+    drafters = [_read(one, values) for one in NGRAMS if kind_of(one) in kinds]
+    if models:
+        return Speculation(_read(models[0], values), tuple(drafters))
+    *ahead, own = drafters
+    return Speculation(own, tuple(ahead))
+
+
+_T = TypeVar("_T", bound=DrafterOptions)
+
+
+def _read(drafter: type[_T], values: Mapping[str, Any]) -> _T:
+    read = drafter(**{one.name: values[one.parameter] for one in numbers_of(drafter)})
+    problem = read.check(lambda number: number.flags[0])
+    if problem is not None:
+        raise UsageError(f"{problem}; lower it")
+    return read
