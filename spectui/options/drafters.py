@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 import msgspec
 from msgspec import Meta
 
-from spectui.options.number import INT_MAX, Number, number, read_number
+from spectui.options.number import INT_MAX, Number, facts, read_number
 
 NGRAM_LARGEST = 1024
 """That llama-server takes for any number of an n-gram drafter."""
@@ -78,7 +78,7 @@ class DrafterOptions(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
 
 _DraftMax = Annotated[
     int,
-    number(
+    facts(
         1,
         INT_MAX,
         "Most tokens per draft.",
@@ -91,7 +91,7 @@ _DraftMax = Annotated[
 ]
 _DraftMin = Annotated[
     int,
-    number(
+    facts(
         0,
         INT_MAX,
         "Drop drafts shorter than this.",
@@ -102,7 +102,7 @@ _DraftMin = Annotated[
 ]
 _DraftPMin = Annotated[
     float,
-    number(
+    facts(
         0,
         1,
         "Stop drafting below this probability.",
@@ -171,7 +171,7 @@ FEWEST_SEARCHED = 2
 
 
 def _size_n(*replayed: int, most: int = 12) -> Meta:
-    return number(
+    return facts(
         1,
         NGRAM_LARGEST,
         "Tokens that {kind} looks up.",
@@ -185,7 +185,7 @@ def _size_n(*replayed: int, most: int = 12) -> Meta:
 
 def _size_m() -> Meta:
     # ik_llama.cpp cuts drafts off at n_max, too.
-    return number(
+    return facts(
         1,
         NGRAM_LARGEST,
         "Most tokens per draft of {kind}.",
@@ -204,7 +204,7 @@ def _min_hits(
     searched: tuple[int, int] | None = None,
     replayed: tuple[int, ...] = (),
 ) -> Meta:
-    return number(
+    return facts(
         1,
         NGRAM_LARGEST,
         help_text,
@@ -279,7 +279,7 @@ class NgramMod(NgramDrafter, frozen=True, kw_only=True, tag="ngram-mod"):
     n_match: Annotated[int, _size_n(4, 8, 16, 24, most=24)] = 24
     n_min: Annotated[
         int,
-        number(
+        facts(
             0,
             NGRAM_LARGEST,
             "Drafts of {kind} that end before this length are dropped.",
@@ -292,7 +292,7 @@ class NgramMod(NgramDrafter, frozen=True, kw_only=True, tag="ngram-mod"):
     ] = 48
     n_max: Annotated[
         int,
-        number(
+        facts(
             1,
             NGRAM_LARGEST,
             "Most tokens per draft of {kind}.",

@@ -68,7 +68,7 @@ class Number:
         return str(value) if self.type is int else str(round(float(value), 6))
 
 
-def number(
+def facts(
     low: float,
     high: float,
     help_text: str,
@@ -102,10 +102,10 @@ def read_number(field: msgspec.structs.FieldInfo, kind: str) -> Number:
     """Read what a field's annotation says, for a drafter of ``kind``."""
     own_type, meta = get_args(field.type)
     assert field.default is not NODEFAULT  # noqa: S101 - a drafter without options is a drafter
-    facts = dict(meta.extra)
+    known = dict(meta.extra)
     own_flag = f"--spec-{kind}-{field.name.replace('_', '-')}"
-    old_default = field.default if facts["old_default"] is None else facts["old_default"]
-    facts |= {"flags": facts["flags"] or (own_flag,), "old_default": old_default}
+    old_default = field.default if known["old_default"] is None else known["old_default"]
+    known |= {"flags": known["flags"] or (own_flag,), "old_default": old_default}
     return Number(
         name=field.name,
         kind=kind,
@@ -115,5 +115,5 @@ def read_number(field: msgspec.structs.FieldInfo, kind: str) -> Number:
         high=meta.le,
         default=field.default,
         help=meta.description.format(kind=kind),
-        **facts,
+        **known,
     )
