@@ -34,7 +34,8 @@ import pexpect
 import psutil
 
 from benchmarks.common import start_server, write_results
-from spectui.config import SpeculationConfig
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.server import ChatMessage, LlamaServer
 from spectui.server.attached.address import parse_address
@@ -80,7 +81,7 @@ def main() -> None:
     arguments = parser.parse_args()
     # A terminated run ends what it has started as well.
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
-    speculation = SpeculationConfig(draft_max=arguments.draft_max)
+    speculation = Speculation(DraftSimple(draft_max=arguments.draft_max))
     with (
         tempfile.TemporaryDirectory() as folder,
         start_server(

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from spectui import __version__
-from spectui.config import ContextOptions, ModelOptions, SamplingConfig, SpeculationConfig
+from spectui.config import ContextOptions, ModelOptions, SamplingConfig
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.driver import Engine
 from spectui.export import Dialect, server_arguments
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.monitor.machine import this_machine
+from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.server import LlamaServer
 from spectui.tune.workload import Workload, tokenize
@@ -61,7 +62,7 @@ def server_binary() -> Path:
 
 
 def start_server(
-    speculation: SpeculationConfig | None,
+    speculation: Speculation | None,
     log: Path,
     *more: str,
     target: DemoModel = DemoModel.DENSE,

@@ -11,19 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import load_pair, start_server, write_results
-from spectui.config import Schedule, SpeculationConfig
+from spectui.config import Schedule
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from spectui.tune.workload import WorkItem
 
 CONFIGS = (
-    SpeculationConfig(draft_max=1),
-    SpeculationConfig(draft_max=3),
-    SpeculationConfig(draft_max=4, draft_min=2, draft_p_min=0.6),
-    SpeculationConfig(draft_max=8, draft_p_min=0.5),
-    SpeculationConfig(draft_max=8, draft_min=3, draft_p_min=0.3),
-    SpeculationConfig(draft_max=16, draft_p_min=0.75),
+    Speculation(DraftSimple(draft_max=1)),
+    Speculation(DraftSimple(draft_max=3)),
+    Speculation(DraftSimple(draft_max=4, draft_min=2, draft_p_min=0.6)),
+    Speculation(DraftSimple(draft_max=8, draft_p_min=0.5)),
+    Speculation(DraftSimple(draft_max=8, draft_min=3, draft_p_min=0.3)),
+    Speculation(DraftSimple(draft_max=16, draft_p_min=0.75)),
 )
 
 
@@ -46,7 +48,7 @@ def main() -> None:
 
 
 def compare(
-    n_prompts: int, n_predict: int, configs: tuple[SpeculationConfig, ...]
+    n_prompts: int, n_predict: int, configs: tuple[Speculation, ...]
 ) -> list[dict[str, Any]]:
     """One row per prompt and configuration."""
     rows = []
@@ -61,7 +63,7 @@ def compare(
 
 
 def compare_one(
-    engine: Engine, server: LlamaServer, item: WorkItem, n_predict: int, config: SpeculationConfig
+    engine: Engine, server: LlamaServer, item: WorkItem, n_predict: int, config: Speculation
 ) -> dict[str, Any]:
     """Run one prompt on both."""
     theirs = server.complete(item.tokens, n_predict=n_predict)

@@ -13,9 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.common import load_pair, start_server, write_results
-from spectui.config import SamplingConfig, Schedule, SpeculationConfig
+from spectui.config import SamplingConfig, Schedule
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from spectui.tune.workload import WorkItem
 
@@ -36,7 +38,7 @@ def main() -> None:
     parser.add_argument("--draft-max", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=2)
     arguments = parser.parse_args()
-    speculation = SpeculationConfig(draft_max=arguments.draft_max)
+    speculation = Speculation(DraftSimple(draft_max=arguments.draft_max))
     n_predict = arguments.n_predict
     with (
         tempfile.TemporaryDirectory() as logs,
@@ -106,7 +108,7 @@ def run(
     engine: Engine,
     item: WorkItem,
     n_predict: int,
-    speculation: SpeculationConfig | None,
+    speculation: Speculation | None,
     schedule: Schedule,
 ) -> float:
     """Tokens/s of the engine for the same tokens."""

@@ -25,20 +25,30 @@ from typing import Any
 
 from benchmarks.common import add_row, read_rows, write_results
 from benchmarks.tiny_pairs import KINDS, MAX_DRAFT, N_VOCAB, Kind, Pair
-from spectui.config import NgramKind, Schedule, SpeculationConfig, ngram_setting
+from spectui.config import Schedule
+from spectui.options.drafters import (
+    NGRAMS,
+    DraftSimple,
+    NgramCache,
+    NgramMapK,
+    NgramMapK4V,
+    NgramMod,
+    NgramSimple,
+)
+from spectui.options.speculation import Speculation
 from spectui.speculative.drafters import ChainedDrafter, Draft, Drafter, NoDrafter, model_drafter
 from spectui.speculative.mtp import mtp_drafter
 from spectui.speculative.ngram import NgramMemory, ngram_drafter
 from spectui.speculative.rollback import Rollback
 
 RIGHT = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
-MODEL = SpeculationConfig(draft_max=6)
+MODEL = Speculation(DraftSimple(draft_max=6))
 NGRAMS = (
-    ngram_setting(NgramKind.SIMPLE, {"size_n": 1, "size_m": 6}),
-    ngram_setting(NgramKind.MAP_K, {"size_n": 1, "size_m": 8, "min_hits": 1}),
-    ngram_setting(NgramKind.MAP_K4V, {"size_n": 1, "size_m": 3, "min_hits": 1}),
-    ngram_setting(NgramKind.MOD, {"n_match": 1, "n_min": 0, "n_max": 12}),
-    ngram_setting(NgramKind.CACHE, {}),
+    Speculation(NgramSimple(size_n=1, size_m=6)),
+    Speculation(NgramMapK(size_n=1, size_m=8, min_hits=1)),
+    Speculation(NgramMapK4V(size_n=1, size_m=3, min_hits=1)),
+    Speculation(NgramMod(n_match=1, n_min=0, n_max=12)),
+    Speculation(NgramCache()),
 )
 LONGEST_PROMPT = 64
 N_OWN = 32
@@ -54,7 +64,7 @@ class Way:
     name: str
     right: float = 0.0
     """Probability with which each token of one that knows the output is right."""
-    config: SpeculationConfig | None = None
+    config: Speculation | None = None
     draft: str = "same kind"
     schedule: Schedule = Schedule.SERVER
 
@@ -140,7 +150,7 @@ class Drafting:
         self._way = way
         self._case = case
         self._dice = random.Random(case.number)  # noqa: S311 - drafts are no secrets
-        self._memories: defaultdict[SpeculationConfig, NgramMemory] = defaultdict(NgramMemory)
+        self._memories: defaultdict[Speculation, NgramMemory] = defaultdict(NgramMemory)
 
     def drafter(self) -> Drafter:
         """One that knows what the last one has learnt, as in the turns of a chat."""
@@ -150,7 +160,7 @@ class Drafting:
         drafters = [self._one(config) for config in way.config.chain]
         return drafters[0] if len(drafters) == 1 else ChainedDrafter(drafters)
 
-    def _one(self, config: SpeculationConfig) -> Drafter:
+    def _one(self, config: Speculation) -> Drafter:
         if config.ngram is not None:
             return ngram_drafter(config.ngram, config.draft_max, self._memories[config])
         schedule, mtp = self._way.schedule, self._pair.mtp

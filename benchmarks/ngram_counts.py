@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import add_row, read_rows, server_binary, write_results
-from spectui.config import ModelOptions, NgramKind, SamplingConfig, SpeculationConfig, ngram_setting
+from spectui.config import ModelOptions, SamplingConfig
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.export import Dialect, server_arguments
+from spectui.options.drafters import NgramCache, NgramMapK, NgramMapK4V, NgramMod, NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.prompts import load_prompts
 from spectui.server import LlamaServer
 from spectui.tune.workload import WorkItem, Workload, tokenize
@@ -30,15 +32,15 @@ from tests.support.beside_server import CONTEXT, Outcome, run_both
 SUITE = Path(__file__).parent / "ngram_suite.jsonl"
 MAX_DRAFT = 16
 SETTINGS = (
-    ngram_setting(NgramKind.SIMPLE, {"size_n": 2, "size_m": 8}),
-    ngram_setting(NgramKind.SIMPLE, {"size_n": 4, "size_m": 16}),
-    ngram_setting(NgramKind.MAP_K, {"size_n": 2, "size_m": 8, "min_hits": 1}),
-    ngram_setting(NgramKind.MAP_K, {"size_n": 4, "size_m": 16, "min_hits": 1}),
-    ngram_setting(NgramKind.MAP_K4V, {"size_n": 2, "size_m": 4, "min_hits": 1}),
-    ngram_setting(NgramKind.MAP_K4V, {"size_n": 3, "size_m": 8, "min_hits": 2}),
-    ngram_setting(NgramKind.MOD, {"n_match": 2, "n_min": 0, "n_max": 12}),
-    ngram_setting(NgramKind.MOD, {"n_match": 4, "n_min": 3, "n_max": 16}),
-    ngram_setting(NgramKind.CACHE, {}),
+    Speculation(NgramSimple(size_n=2, size_m=8)),
+    Speculation(NgramSimple(size_n=4, size_m=16)),
+    Speculation(NgramMapK(size_n=2, size_m=8, min_hits=1)),
+    Speculation(NgramMapK(size_n=4, size_m=16, min_hits=1)),
+    Speculation(NgramMapK4V(size_n=2, size_m=4, min_hits=1)),
+    Speculation(NgramMapK4V(size_n=3, size_m=8, min_hits=2)),
+    Speculation(NgramMod(n_match=2, n_min=0, n_max=12)),
+    Speculation(NgramMod(n_match=4, n_min=3, n_max=16)),
+    Speculation(NgramCache()),
 )
 
 
@@ -97,7 +99,7 @@ class Starter:
     binary: Path
     target: ModelOptions
 
-    def start(self, config: SpeculationConfig, log: Path) -> LlamaServer:
+    def start(self, config: Speculation, log: Path) -> LlamaServer:
         """Start one with these drafters."""
         flags = server_arguments(self.target, None, CONTEXT, config, dialect=Dialect.LLAMA_CPP)
         return LlamaServer(self.binary, [*flags, "-np", "1"], log_path=log)
@@ -132,7 +134,7 @@ def key(row: dict[str, Any]) -> tuple[object, ...]:
 
 
 def compare(
-    engine: Engine, starter: Starter, item: WorkItem, config: SpeculationConfig, n_predict: int
+    engine: Engine, starter: Starter, item: WorkItem, config: Speculation, n_predict: int
 ) -> dict[str, Any]:
     """Run one prompt here and there."""
     command = Generate(

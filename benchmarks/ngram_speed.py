@@ -19,9 +19,11 @@ import numpy as np
 
 import spectui
 from benchmarks.common import write_results
-from spectui.config import ModelOptions, NgramConfig, NgramKind, SpeculationConfig, ngram_setting
+from spectui.config import ModelOptions
 from spectui.demo.source import smollm2_path
 from spectui.llama.model import Model
+from spectui.options.drafters import NgramCache, NgramMapK, NgramMapK4V, NgramMod, NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.speculative.drafters import Drafter
 from spectui.speculative.ngram import ngram_drafter
 
@@ -31,15 +33,15 @@ LIMIT_US = 50.0
 NO_BOUND = 1 << 20
 """Tokens that context and budget leave room for."""
 SETTINGS = (
-    ngram_setting(NgramKind.SIMPLE, {"size_n": 12, "size_m": 48}),
-    ngram_setting(NgramKind.SIMPLE, {"size_n": 2, "size_m": 16}),
-    ngram_setting(NgramKind.MAP_K, {"size_n": 12, "size_m": 48, "min_hits": 1}),
-    ngram_setting(NgramKind.MAP_K, {"size_n": 2, "size_m": 16, "min_hits": 1}),
-    ngram_setting(NgramKind.MAP_K4V, {"size_n": 12, "size_m": 48, "min_hits": 1}),
-    ngram_setting(NgramKind.MAP_K4V, {"size_n": 2, "size_m": 16, "min_hits": 1}),
-    ngram_setting(NgramKind.MOD, {"n_match": 24, "n_min": 48, "n_max": 64}),
-    ngram_setting(NgramKind.MOD, {"n_match": 2, "n_min": 0, "n_max": 16}),
-    ngram_setting(NgramKind.CACHE, {}),
+    Speculation(NgramSimple(size_n=12, size_m=48)),
+    Speculation(NgramSimple(size_n=2, size_m=16)),
+    Speculation(NgramMapK(size_n=12, size_m=48, min_hits=1)),
+    Speculation(NgramMapK(size_n=2, size_m=16, min_hits=1)),
+    Speculation(NgramMapK4V(size_n=12, size_m=48, min_hits=1)),
+    Speculation(NgramMapK4V(size_n=2, size_m=16, min_hits=1)),
+    Speculation(NgramMod(n_match=24, n_min=48, n_max=64)),
+    Speculation(NgramMod(n_match=2, n_min=0, n_max=16)),
+    Speculation(NgramCache()),
 )
 
 
@@ -107,13 +109,13 @@ def source_code(n_tokens: int) -> tuple[int, ...]:
 
 
 def measure(
-    config: SpeculationConfig, text: Sequence[int], n_history: int, n_rounds: int
+    config: Speculation, text: Sequence[int], n_history: int, n_rounds: int
 ) -> dict[str, Any]:
     """Time rounds of one drafter on one text."""
     begins_s: list[float] = []
     timed: list[Timed] = []
     while len(timed) < n_rounds:
-        drafter = ngram_drafter(config.ngram or NgramConfig(), config.draft_max)
+        drafter = ngram_drafter(config.ngram or NgramSimple(), config.draft_max)
         began = time.perf_counter()
         drafter.begin(text[:n_history])
         begins_s.append(time.perf_counter() - began)

@@ -13,7 +13,7 @@ from typing import Any
 
 import spectui.llama.pair as pair_module
 from benchmarks.common import load_pair, write_results
-from spectui.config import Schedule, SpeculationConfig
+from spectui.config import Schedule
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
@@ -21,6 +21,8 @@ from spectui.engine.generation import Generation
 from spectui.llama.batch import Batch
 from spectui.llama.context import Context
 from spectui.llama.sampling import SamplerChain
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.tune.workload import Workload
 
 SUSPECTS: tuple[tuple[str, Any, str], ...] = (
@@ -40,7 +42,7 @@ def main() -> None:
     parser.add_argument("--n-predict", type=int, default=64)
     parser.add_argument("--draft-max", type=int, default=4)
     arguments = parser.parse_args()
-    speculation = SpeculationConfig(draft_max=arguments.draft_max)
+    speculation = Speculation(DraftSimple(draft_max=arguments.draft_max))
     with Engine() as engine:
         workload = load_pair(
             engine,
@@ -58,7 +60,7 @@ def main() -> None:
 
 
 def measure(
-    engine: Engine, workload: Workload, speculation: SpeculationConfig | None, schedule: Schedule
+    engine: Engine, workload: Workload, speculation: Speculation | None, schedule: Schedule
 ) -> dict[str, Any]:
     """Share of everything but decoding, and its split."""
     run_all(engine, workload, speculation, schedule)
@@ -76,7 +78,7 @@ def measure(
 
 
 def run_all(
-    engine: Engine, workload: Workload, speculation: SpeculationConfig | None, schedule: Schedule
+    engine: Engine, workload: Workload, speculation: Speculation | None, schedule: Schedule
 ) -> list[GenerationResult]:
     """Decode every prompt once."""
     return [

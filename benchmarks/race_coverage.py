@@ -19,8 +19,9 @@ import numpy as np
 
 from benchmarks.common import write_results
 from benchmarks.interval_coverage import NOISE, SCENARIOS, SEED, population, true_log_speedup
-from spectui.config import SpeculationConfig
 from spectui.engine.events import GenerationResult
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
 from spectui.tune.measurement import Measurer, Pair
@@ -34,7 +35,7 @@ RIVAL_LOSS = 0.02
 """Log-speedup that the rival lacks."""
 SHIFTS = (0.0, None)
 """Log-speedup that is taken from all prompts; None is as much as leaves no gain at all."""
-ARMS = tuple(Arm(draft="d", speculation=SpeculationConfig(draft_max=n)) for n in (6, 7))
+ARMS = tuple(Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=n))) for n in (6, 7))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +64,10 @@ class Simulated:
         self._gain = gain - setting.shift
         self._drift = 0.0
 
-    def warm_up(self, speculation: SpeculationConfig | None) -> None:
+    def warm_up(self, speculation: Speculation | None) -> None:
         """Costs nothing."""
 
-    def block(
-        self, item: WorkItem, settings: list[SpeculationConfig | None], turn: int
-    ) -> list[Pair]:
+    def block(self, item: WorkItem, settings: list[Speculation | None], turn: int) -> list[Pair]:
         """As ``Measurer.block``: all runs of a prompt in an order that turns round."""
         runs = (None, *settings)
         order = [(turn + step) % len(runs) for step in range(len(runs))]
@@ -78,7 +77,7 @@ class Simulated:
             for index in range(1, len(runs))
         ]
 
-    def _decode(self, item: WorkItem, speculation: SpeculationConfig | None) -> GenerationResult:
+    def _decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
         self._drift += self._rng.normal(0, 0.005)
         prompt = int(item.id)
         log_s = math.log(self._seconds[prompt]) + self._drift

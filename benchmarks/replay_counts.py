@@ -21,17 +21,13 @@ from typing import Any
 
 from benchmarks.common import CONTEXT, add_row, read_rows, write_results
 from spectui.cli.documents.common import setting
-from spectui.config import (
-    ModelOptions,
-    NgramConfig,
-    SamplingConfig,
-    Schedule,
-    SpeculationConfig,
-)
+from spectui.config import ModelOptions, SamplingConfig, Schedule
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
+from spectui.options.drafters import NGRAMS, NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.replay.grid import Grid
 from spectui.replay.ngrams import replay_chained, replay_ngrams
@@ -55,7 +51,7 @@ SPACE = Grid(
     draft_p_min=tuple(step / 20 for step in range(20)),
 )
 NGRAMS = tuple(
-    SpeculationConfig(draft_max=size_m, ngram=NgramConfig(size_n=size_n))
+    Speculation(NgramSimple(size_n=size_n, size_m=size_m))
     for size_n, size_m in product((1, 2, 3, 4), (4, 8, 16))
 )
 
@@ -68,7 +64,7 @@ class Case:
     draft: str | None
     """None for n-gram drafters."""
     sampling: SamplingConfig
-    config: SpeculationConfig
+    config: Speculation
 
 
 def main() -> None:
@@ -140,7 +136,7 @@ def cases(
     engine: Engine,
     workload: Workload,
     candidates: Sequence[Candidate],
-    configs: Sequence[SpeculationConfig],
+    configs: Sequence[Speculation],
     n_ctx: int,
 ) -> Iterator[Case]:
     """Every prompt, drafter and setting; the draft of a case is loaded when it comes."""
@@ -216,7 +212,7 @@ def recorded_again(engine: Engine, case: Case, result: GenerationResult) -> Reco
     return replace(recording, chains={case.draft: told.chains})
 
 
-def replay(recording: Recording, draft: str | None, config: SpeculationConfig) -> list[int]:
+def replay(recording: Recording, draft: str | None, config: Speculation) -> list[int]:
     """Rounds, drafted, accepted, by replay."""
     if draft is None:
         (total,) = replay_ngrams((recording,), (config,))

@@ -19,9 +19,10 @@ from itertools import combinations
 from typing import Any
 
 from benchmarks.common import CONTEXT, demo_pair, write_results
-from spectui.config import SamplingConfig, Schedule, SpeculationConfig
+from spectui.config import SamplingConfig, Schedule
 from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
+from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.replay.cost_fit import fit_costs
 from spectui.replay.costs import Costs
@@ -128,13 +129,13 @@ def agreement(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def predict(tracing: Tracing, costs: Costs) -> dict[SpeculationConfig, float]:
+def predict(tracing: Tracing, costs: Costs) -> dict[Speculation, float]:
     """Predicted speedup of every setting."""
     totals = replay_trace(tracing.recordings, DRAFT, GRID, costs)
     return {total.speculation: total.speedup or 0.0 for total in totals}
 
 
-def choose(predicted: dict[SpeculationConfig, float], n: int) -> list[SpeculationConfig]:
+def choose(predicted: dict[Speculation, float], n: int) -> list[Speculation]:
     """Settings across the range of predictions."""
     ordered = sorted(predicted, key=lambda config: predicted[config])
     return [ordered[index * (len(ordered) - 1) // (n - 1)] for index in range(n)]
@@ -145,7 +146,7 @@ class Run:
     """One prompt decoded with one setting."""
 
     prompt: str
-    config: SpeculationConfig
+    config: Speculation
     repeat: int
     seconds: float
     off_s: float
@@ -156,7 +157,7 @@ def measure(
     engine: Engine,
     workload: Workload,
     schedule: Schedule,
-    chosen: Sequence[SpeculationConfig],
+    chosen: Sequence[Speculation],
     n_repeats: int,
 ) -> tuple[list[Run], Costs]:
     """All runs, and the costs of the same minutes."""
@@ -202,10 +203,10 @@ def speedup_of(runs: Sequence[Run]) -> float:
 
 
 def told(
-    config: SpeculationConfig,
+    config: Speculation,
     runs: Sequence[Run],
-    predicted: dict[SpeculationConfig, float],
-    before: dict[SpeculationConfig, float],
+    predicted: dict[Speculation, float],
+    before: dict[Speculation, float],
 ) -> dict[str, Any]:
     """What is told of a setting."""
     own = [run for run in runs if run.config == config]
@@ -225,9 +226,7 @@ def told(
     }
 
 
-def blocks(
-    chosen: Sequence[SpeculationConfig], dice: random.Random
-) -> Iterator[Sequence[SpeculationConfig]]:
+def blocks(chosen: Sequence[Speculation], dice: random.Random) -> Iterator[Sequence[Speculation]]:
     """Settings in random order, in groups of ``_BLOCK``."""
     shuffled = dice.sample(chosen, len(chosen))
     for first in range(0, len(shuffled), _BLOCK):

@@ -17,7 +17,8 @@ from textual.app import App, ComposeResult
 from textual.widgets import DataTable
 
 from benchmarks.common import write_results
-from spectui.config import SpeculationConfig
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.tui.glyphs import UNICODE
 from spectui.tui.screens.tune import TuneScreen
 from spectui.tui.tune.columns import Column, text
@@ -149,10 +150,12 @@ def _state(records: tuple[TrialRecord, ...]) -> TuningState:
 def _record(pick: random.Random, number: int) -> TrialRecord:
     arm = OFF
     if number:
-        config = SpeculationConfig(
-            draft_max=pick.randint(1, 16),
-            draft_min=pick.randint(0, 4),
-            draft_p_min=round(pick.randint(0, 19) * 0.05, 2),
+        config = Speculation(
+            DraftSimple(
+                draft_max=pick.randint(1, 16),
+                draft_min=pick.randint(0, 4),
+                draft_p_min=round(pick.randint(0, 19) * 0.05, 2),
+            )
         )
         arm = Arm(draft="SmolLM2-135M-Instruct-Q4_1", speculation=config)
     scores = tuple(

@@ -19,9 +19,10 @@ from typing import Any
 import psutil
 
 from benchmarks.common import CONTEXT, demo_pair, write_results
-from spectui.config import SamplingConfig, Schedule, SpeculationConfig
+from spectui.config import SamplingConfig, Schedule
 from spectui.engine.commands import Generate, Tokenize
 from spectui.engine.driver import Engine
+from spectui.options.speculation import Speculation
 from spectui.sessions import AnswerEnd, recent_sessions
 from tests.support.terminal import Terminal
 
@@ -81,7 +82,7 @@ def decode_headless(threads: int, n_predict: int) -> float:
                 prompt=prompt,
                 n_predict=n_predict,
                 sampling=SamplingConfig(ignore_eos=True),
-                speculation=SpeculationConfig(),
+                speculation=Speculation(),
                 schedule=Schedule.FAST,
             )
         )

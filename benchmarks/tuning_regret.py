@@ -25,11 +25,13 @@ from typing import Any
 import msgspec
 
 from benchmarks.common import CONTEXT, demo_pair, server_binary, write_results
-from spectui.config import ModelOptions, SamplingConfig, Schedule, SpeculationConfig
+from spectui.config import ModelOptions, SamplingConfig, Schedule
 from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
 from spectui.export import Dialect, server_arguments
 from spectui.monitor.machine import this_machine
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.server import LlamaServer
 from spectui.tune.candidates import Candidate
@@ -45,7 +47,7 @@ from spectui.tune.studies.study import TuningStudy
 from spectui.tune.workload import WorkItem, Workload, tokenize
 
 GRID = [
-    SpeculationConfig(draft_max=longest, draft_p_min=floor)
+    Speculation(DraftSimple(draft_max=longest, draft_p_min=floor))
     for longest, floor in product((1, 2, 3, 4, 6, 8, 12, 16), (0.0, 0.3, 0.5, 0.75, 0.9))
 ]
 DRAFT = "draft"
@@ -65,7 +67,7 @@ class Job:
     n_predict: int
     logs: Path
 
-    def start(self, config: SpeculationConfig | None, name: str) -> LlamaServer:
+    def start(self, config: Speculation | None, name: str) -> LlamaServer:
         """Start the real server with the flags that spectui exports."""
         arguments = server_arguments(
             self.target,
@@ -135,8 +137,8 @@ def parsed() -> argparse.Namespace:
 
 
 def finals(
-    grid: Sequence[dict[str, Any]], found: Mapping[str, SpeculationConfig | None]
-) -> dict[str, SpeculationConfig | None]:
+    grid: Sequence[dict[str, Any]], found: Mapping[str, Speculation | None]
+) -> dict[str, Speculation | None]:
     """Settings that are measured once more: the best of the grid, the defaults, what was found."""
     best = sorted(grid, key=lambda row: -row["speedup"])[:_TOP]
     return {
@@ -144,7 +146,7 @@ def finals(
         "defaults": SERVER_DEFAULTS,
         "old defaults": OLD_DEFAULTS,
         **{
-            f"grid {rank}": msgspec.convert(row["config"], SpeculationConfig)
+            f"grid {rank}": msgspec.convert(row["config"], Speculation)
             for rank, row in enumerate(best)
         },
         **found,
@@ -182,7 +184,7 @@ def measure_grid(job: Job, path: Path) -> list[dict[str, Any]]:
 
 
 def measure_block(
-    job: Job, configs: Sequence[SpeculationConfig], off: LlamaServer
+    job: Job, configs: Sequence[Speculation], off: LlamaServer
 ) -> list[dict[str, Any]]:
     """Rows of a few settings. Their seconds are what they themselves took, off left out."""
     spent: list[float] = []
@@ -255,7 +257,7 @@ def tune(
         return result, time.perf_counter() - began
 
 
-def chosen(result: TuneResult) -> SpeculationConfig | None:
+def chosen(result: TuneResult) -> Speculation | None:
     """The setting to use, None for off."""
     if not result.verdict.use_speculation or result.best is None:
         return None
@@ -274,15 +276,15 @@ def told(result: TuneResult, wall_s: float) -> dict[str, Any]:
     }
 
 
-def setting(config: SpeculationConfig) -> dict[str, Any]:
+def setting(config: Speculation) -> dict[str, Any]:
     """The parameters of a draft model's setting."""
     return {key: value for key, value in asdict(config).items() if value is not None}
 
 
-def measure_together(job: Job, settings: dict[str, SpeculationConfig | None]) -> dict[str, float]:
+def measure_together(job: Job, settings: dict[str, Speculation | None]) -> dict[str, float]:
     """Speedup over off of each setting, on servers that take turns on every prompt."""
     distinct = list(dict.fromkeys(settings.values()))
-    seconds: dict[SpeculationConfig | None, list[float]] = {config: [] for config in distinct}
+    seconds: dict[Speculation | None, list[float]] = {config: [] for config in distinct}
     with ExitStack() as stack:
         servers = [
             stack.enter_context(job.start(config, f"final-{index}"))

@@ -12,15 +12,10 @@ from typing import Any
 
 from benchmarks.common import CONTEXT, demo_pair, write_results
 from benchmarks.demo_verdicts import PRESETS, run
-from spectui.config import (
-    NgramKind,
-    SamplingConfig,
-    Schedule,
-    SpeculationConfig,
-    ngram_setting,
-)
+from spectui.config import SamplingConfig, Schedule
 from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
+from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.tune.measurement import Measurer, measurements
 from spectui.tune.statistics import paired_speedup
@@ -61,31 +56,31 @@ def main() -> None:
     )
 
 
-def setting_of(one: dict[str, Any]) -> SpeculationConfig | None:
+def setting_of(one: dict[str, Any]) -> Speculation | None:
     """What a run says to use; None for off, and for n-gram drafters."""
     parameters = (one["best"] or {}).get("params", {})
     if not one["verdict"]["use_speculation"] or "draft_p_min" not in parameters:
         return None
     names = ("draft_max", "draft_min", "draft_p_min")
-    own = SpeculationConfig(**{name: parameters[name] for name in names})
+    own = Speculation(**{name: parameters[name] for name in names})
     return own.after([ngram_of(one) for one in parameters.get("ahead", ())])
 
 
-def ngram_of(parameters: dict[str, Any]) -> SpeculationConfig:
+def ngram_of(parameters: dict[str, Any]) -> Speculation:
     """An n-gram drafter, as a document describes it."""
     options = dict(parameters["ngram"])
     return ngram_setting(NgramKind(options.pop("kind")), options)
 
 
 def measure_together(
-    target: DemoModel, chosen: Sequence[SpeculationConfig | None], n_prompts: int
-) -> dict[SpeculationConfig, float]:
+    target: DemoModel, chosen: Sequence[Speculation | None], n_prompts: int
+) -> dict[Speculation, float]:
     """Speedup over off of each distinct setting, all in turn on every prompt."""
     distinct = list(dict.fromkeys(setting for setting in chosen if setting is not None))
     if not distinct:
         return {}
     options, draft = demo_pair(target)
-    pairs: dict[SpeculationConfig, list[Any]] = {setting: [] for setting in distinct}
+    pairs: dict[Speculation, list[Any]] = {setting: [] for setting in distinct}
     with Engine() as engine:
         longest = max(setting.longest for setting in distinct)
         loaded = engine.load_target(options, CONTEXT, max_draft=longest)
@@ -107,7 +102,7 @@ def measure_together(
     }
 
 
-def describe(setting: SpeculationConfig) -> dict[str, Any]:
+def describe(setting: Speculation) -> dict[str, Any]:
     """As the results have it."""
     return {
         "draft_max": setting.draft_max,

@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import load_pair, start_server, write_results
-from spectui.config import Schedule, SpeculationConfig
+from spectui.config import Schedule
 from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.server import Completion, LlamaServer
 from spectui.tune.measurement import Measurer, Pair
 from spectui.tune.promise import observed_of
@@ -54,7 +56,7 @@ def main() -> None:
 
 def compared(target: DemoModel, arguments: argparse.Namespace) -> dict[str, Any]:
     """What engine and servers do with one pair."""
-    speculation = SpeculationConfig(draft_max=DRAFT_MAX[target])
+    speculation = Speculation(DraftSimple(draft_max=DRAFT_MAX[target]))
     with (
         tempfile.TemporaryDirectory() as logs,
         start_server(None, Path(logs) / "off.log", target=target) as off,

@@ -4,16 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from spectui.config import (
-    ContextOptions,
-    FlashAttention,
-    ModelOptions,
-    SpeculationConfig,
-    TensorOverride,
-)
+from spectui.config import ContextOptions, FlashAttention, ModelOptions, TensorOverride
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.export import Dialect, server_arguments
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.server import ChatMessage, LlamaServer
 from tests.support.beside_server import CONTEXT, N_PREDICT, PROMPTS, run_both, tokens_of
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
@@ -25,9 +21,9 @@ pytestmark = [pytest.mark.models, pytest.mark.server]
 @pytest.mark.parametrize(
     "config",
     [
-        SpeculationConfig(draft_max=3),
-        SpeculationConfig(draft_max=8, draft_min=2, draft_p_min=0.4),
-        SpeculationConfig(draft_max=16, draft_p_min=0.75),
+        Speculation(DraftSimple(draft_max=3)),
+        Speculation(DraftSimple(draft_max=8, draft_min=2, draft_p_min=0.4)),
+        Speculation(DraftSimple(draft_max=16, draft_p_min=0.75)),
     ],
 )
 def test_drafts_and_output_equal_the_servers(
@@ -35,7 +31,7 @@ def test_drafts_and_output_equal_the_servers(
     served_pair: tuple[ModelOptions, ModelOptions],
     llama_server_binary: Path,
     tmp_path: Path,
-    config: SpeculationConfig,
+    config: Speculation,
 ) -> None:
     target, draft = served_pair
     flags = server_arguments(target, draft, CONTEXT, config, dialect=Dialect.LLAMA_CPP)
@@ -88,7 +84,7 @@ def test_exported_flags_are_accepted_and_the_server_answers(
         ModelOptions(path=tiny(TARGET), **target),  # type: ignore[arg-type]
         ModelOptions(path=tiny(CLOSE_DRAFT)),
         ContextOptions(**{"ctx_size": 512, "threads": 1, **context}),  # type: ignore[arg-type]
-        SpeculationConfig(draft_max=5, draft_min=1, draft_p_min=0.05),
+        Speculation(DraftSimple(draft_max=5, draft_min=1, draft_p_min=0.05)),
         dialect=Dialect.LLAMA_CPP,
     )
     log = tmp_path / "server.log"

@@ -4,13 +4,16 @@ import random
 
 import pytest
 
-from spectui.config import SpeculationConfig
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.tune.categories import Profiles, judge_profiles, per_category
 from spectui.tune.trials import OFF, Arm, PromptScore, TrialRecord, TrialState
 
-SHORT = Arm(draft="d", speculation=SpeculationConfig(draft_max=2))
-LONG = Arm(draft="d", speculation=SpeculationConfig(draft_max=12))
-ARMS = tuple(Arm(draft="d", speculation=SpeculationConfig(draft_max=n)) for n in range(1, 11))
+SHORT = Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=2)))
+LONG = Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=12)))
+ARMS = tuple(
+    Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=n))) for n in range(1, 11)
+)
 SPEEDS = {
     OFF: {"code": 1.0, "prose": 1.0},
     SHORT: {"code": 1.4, "prose": 1.2},

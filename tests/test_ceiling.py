@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.config import SpeculationConfig
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.sweep.summary import Against, against_off
 from spectui.tune.statistics import PairedMeasurement, Speedup, paired_speedup
 from spectui.tune.trials import OFF, Arm
@@ -12,8 +13,8 @@ from spectui.tune.verdict import Verdict, doubt, judge
 from spectui.verify.comparison import Agreement, agreement, verdict
 from spectui.verify.preference import Delivery, preferred
 
-BEST = Arm(draft=None, speculation=SpeculationConfig(draft_max=8))
-RIVAL = Arm(draft=None, speculation=SpeculationConfig(draft_max=4))
+BEST = Arm(draft=None, speculation=Speculation(DraftSimple(draft_max=8)))
+RIVAL = Arm(draft=None, speculation=Speculation(DraftSimple(draft_max=4)))
 LEAVE = Verdict(use_speculation=False, reason="Turn it off: in-process.")
 USE = Verdict(use_speculation=True, reason="Use it: in-process.")
 

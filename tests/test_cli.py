@@ -12,7 +12,6 @@ from typing import Any
 import pexpect
 import pytest
 
-from spectui.config import NgramKind
 from spectui.engine.driver import Engine
 from spectui.errors import BadInputError
 from spectui.tune.bench import BenchResult, run_bench

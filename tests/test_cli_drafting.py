@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.config import SERVER_KINDS
+from spectui.options.drafters import HIDDEN_STATE_KINDS
 from tests.support.cli import Spectui
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
@@ -101,7 +101,7 @@ def test_a_preset_may_hold_more_than_who_drafts_takes(spectui: Spectui, tmp_path
     assert "missing.gguf" in spectui.err
 
 
-@pytest.mark.parametrize("kind", SERVER_KINDS)
+@pytest.mark.parametrize("kind", HIDDEN_STATE_KINDS)
 @pytest.mark.parametrize("command", ["bench", "cockpit", "tune", "trace"])
 def test_what_only_the_server_runs_is_said_to_be_so(
     spectui: Spectui, command: str, kind: str

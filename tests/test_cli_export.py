@@ -9,10 +9,12 @@ from pathlib import Path
 import optuna
 import pytest
 
-from spectui.config import ContextOptions, ModelOptions, Schedule, SpeculationConfig
+from spectui.config import ContextOptions, ModelOptions, Schedule
 from spectui.errors import BadInputError
 from spectui.export import Dialect, server_command
 from spectui.export.words import divide
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.tune.outcome import Outcome
 from spectui.tune.stored import to_plain
 from spectui.tune.studies.study import OUTCOME, TuningStudy
@@ -59,7 +61,7 @@ def test_a_verdict_to_use_it_is_exported_with_its_setting(spectui: Spectui, home
         target=target,
         draft=draft,
         context=ContextOptions(ctx_size=8192),
-        speculation=SpeculationConfig(draft_max=6, draft_p_min=0.15000000000000002),
+        speculation=Speculation(DraftSimple(draft_max=6, draft_p_min=0.15000000000000002)),
         schedule=Schedule.FAST,
         gain=None,
         extra=("--jinja",),

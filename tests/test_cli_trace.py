@@ -15,10 +15,11 @@ import pytest
 
 from spectui.cli.costs_view import cliff_warnings
 from spectui.cli.drawing import wrapped
-from spectui.config import NgramKind, SamplingConfig
+from spectui.config import SamplingConfig
 from spectui.engine.commands import RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import ChainsRecorded
+from spectui.options.drafters import NgramMod
 from spectui.replay.file import read_trace, write_trace
 from tests.support.cli import Spectui
 from tests.support.models import OTHER, ROUGH_DRAFT, Tiny, TinyPath
@@ -125,7 +126,7 @@ def test_every_kind_of_ngram_drafter_is_replayed_on_text(
     lists = ["--spec-type", ",".join(NgramKind), "--spec-ngram-mod-n-match", "2,16"]
     found = configs(spectui, path, "--draft-max", 3, *lists)
     kinds = [c["ngram"]["kind"] for c in found if "ngram" in c]
-    assert kinds == sorted([*NgramKind, NgramKind.MOD], key=list(NgramKind).index)
+    assert kinds == sorted([*NgramKind, NgramMod], key=list(NgramKind).index)
 
 
 def test_drafters_that_hash_tokens_are_not_replayed_without_text(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.config import ModelOptions, SamplingConfig, Schedule, SpeculationConfig
+from spectui.config import ModelOptions, SamplingConfig, Schedule
 from spectui.engine.commands import Generate, LoadDraft, ProbeMargin, Shutdown, Tokenize
 from spectui.engine.driver import Engine
 from spectui.engine.events import (
@@ -30,6 +30,7 @@ from spectui.engine.events import (
     Tokenized,
 )
 from spectui.errors import BadInputError, CancelledError, SpectuiError, UsageError
+from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.decoder import Stop
 from spectui.speculative.rollback import Rollback
@@ -87,7 +88,7 @@ def own_engine(tiny: TinyPath) -> Iterator[Engine]:
 
 def request(
     n_predict: int = 60,
-    draft: SpeculationConfig | None = None,
+    draft: Speculation | None = None,
     *,
     prompt: tuple[int, ...] = PROMPT,
     sampling: SamplingConfig = ENDLESS,
@@ -121,7 +122,7 @@ def without_times(counters: Counters) -> Counters:
 
 
 @pytest.mark.parametrize("draft", [None, speculation(4)])
-def test_a_generation_is_told_in_order(engine: Engine, draft: SpeculationConfig | None) -> None:
+def test_a_generation_is_told_in_order(engine: Engine, draft: Speculation | None) -> None:
     result, events = recorded(engine, request(draft=draft))
     rounds = [event.round for event in events if isinstance(event, RoundFinished)]
     expected: list[object] = [PromptEvaluated, (result.tokens[0], False)]
@@ -266,7 +267,7 @@ def test_a_mixture_of_experts_is_lossless_too(tiny: TinyPath) -> None:
 @settings(max_examples=40, deadline=None)
 def test_greedy_output_does_not_depend_on_any_setting(
     engine: Engine,
-    config: SpeculationConfig,
+    config: Speculation,
     n_predict: int,
     prompt: list[int],
     schedule: Schedule,
@@ -279,7 +280,7 @@ def test_greedy_output_does_not_depend_on_any_setting(
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_seeded_text_does_not_depend_on_the_draft(own_engine: Engine, schedule: Schedule) -> None:
-    def text(seed: int, draft: SpeculationConfig | None) -> tuple[int, ...]:
+    def text(seed: int, draft: Speculation | None) -> tuple[int, ...]:
         sampling = SamplingConfig(temp=0.8, seed=seed, ignore_eos=True)
         command = request(draft=draft, sampling=sampling, schedule=schedule)
         return own_engine.generate(command).tokens
@@ -315,9 +316,7 @@ def test_both_schedules_count_the_same(own_engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("draft", [None, speculation(5), speculation(16)])
-def test_a_text_without_bound_fills_the_context(
-    tiny: TinyPath, draft: SpeculationConfig | None
-) -> None:
+def test_a_text_without_bound_fills_the_context(tiny: TinyPath, draft: Speculation | None) -> None:
     with Engine() as started:
         options = ModelOptions(path=tiny(TARGET))
         loaded = started.load_target(options, small_context(256), max_draft=MAX_DRAFT)
@@ -466,7 +465,7 @@ def test_a_reused_prompt_changes_nothing(own_engine: Engine, schedule: Schedule)
 
 
 def test_reuse_is_told_and_ends_with_the_target(own_engine: Engine, tiny: TinyPath) -> None:
-    def reused(draft: SpeculationConfig | None = None) -> bool:
+    def reused(draft: Speculation | None = None) -> bool:
         command = request(n_predict=1, draft=draft, reuse_prompt=True)
         (evaluated,) = (
             event

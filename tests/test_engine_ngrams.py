@@ -5,16 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from spectui.config import (
-    ModelOptions,
-    NgramConfig,
-    SamplingConfig,
-    Schedule,
-    SpeculationConfig,
-)
+from spectui.config import ModelOptions, SamplingConfig, Schedule
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.errors import UsageError
+from spectui.options.drafters import NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.replay.ngrams import NGRAM_COSTS, replay_ngrams
 from spectui.replay.trace import Recording
 from spectui.speculative.rollback import Rollback
@@ -43,8 +39,8 @@ SAMPLING = {
 }
 
 
-def ngrams(size_n: int, size_m: int) -> SpeculationConfig:
-    return SpeculationConfig(draft_max=size_m, ngram=NgramConfig(size_n=size_n))
+def ngrams(size_n: int, size_m: int) -> Speculation:
+    return Speculation(NgramSimple(size_n=size_n, size_m=size_m))
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +111,7 @@ def test_a_chat_may_change_its_drafter(engine: Engine, tiny: TinyPath) -> None:
     ],
 )
 def test_sizes_that_draft_nothing_or_do_not_fit_are_refused(
-    engine: Engine, setting: SpeculationConfig, reason: str
+    engine: Engine, setting: Speculation, reason: str
 ) -> None:
     with pytest.raises(UsageError, match=reason):
         engine.generate(Generate(prompt=PROMPT, speculation=setting))

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.config import SpeculationConfig
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.tune.estimates import estimates, finalists
 from spectui.tune.forecast import Forecast
 from spectui.tune.trials import OFF, Arm, PromptScore, TrialRecord, TrialState
@@ -18,7 +19,7 @@ ANCHOR = 10.0
 
 
 def arm(draft_max: int) -> Arm:
-    return Arm(draft="d", speculation=SpeculationConfig(draft_max=draft_max))
+    return Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=draft_max)))
 
 
 def trial(which: Arm, speedup: float, *, spread: float = 0.04, number: int = 0) -> TrialRecord:

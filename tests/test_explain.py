@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.config import NgramConfig, SpeculationConfig
+from spectui.options.drafters import DraftSimple, NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.replay.cost_break_even import MeanRound, Outlook
 from spectui.replay.cost_findings import Term, find
 from spectui.replay.cost_terms import (
@@ -321,7 +322,7 @@ def test_a_confirmation_is_explained_with_what_it_measured() -> None:
     item = items(1)[0]
     base = replace(result(20.0), counters=BASELINE)
     pair = Pair(item=item, baseline=base, speculative=replace(base, counters=SPECULATIVE))
-    arm = Arm(draft="draft", speculation=SpeculationConfig(draft_max=4))
+    arm = Arm(draft="draft", speculation=Speculation(DraftSimple(draft_max=4)))
     found = explain_measured((pair,), arm, speedup=1.4, recommended=True, costs=COSTS)
     assert found.findings is not None
     assert found.findings.speedup == 1.4
@@ -331,7 +332,7 @@ def test_a_confirmation_is_explained_with_what_it_measured() -> None:
 def test_a_confirmation_without_drafts_says_what_is_missing() -> None:
     item = items(1)[0]
     pair = Pair(item=item, baseline=result(10.0), speculative=result(10.0))
-    arm = Arm(draft=None, speculation=SpeculationConfig(ngram=NgramConfig()))
+    arm = Arm(draft=None, speculation=Speculation(NgramSimple(size_m=3)))
     found = explain_measured((pair,), arm, speedup=1.0, recommended=False, costs=None)
     assert found.findings is None
     assert "nothing was drafted" in found.text

@@ -5,21 +5,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.config import (
-    ContextOptions,
-    FlashAttention,
-    ModelOptions,
-    NgramConfig,
-    NgramKind,
-    SpeculationConfig,
-    TensorOverride,
-)
+from spectui.config import ContextOptions, FlashAttention, ModelOptions, TensorOverride
 from spectui.errors import BadInputError
 from spectui.export import Dialect, server_arguments, server_command
+from spectui.options.drafters import (
+    DraftMtp,
+    DraftSimple,
+    NgramCache,
+    NgramMapK,
+    NgramMapK4V,
+    NgramMod,
+    NgramSimple,
+)
+from spectui.options.speculation import Speculation
 
 TARGET = ModelOptions(path=Path("/models/target.gguf"))
 DRAFT = ModelOptions(path=Path("/models/draft.gguf"))
-SPECULATION = SpeculationConfig(draft_max=8, draft_min=1, draft_p_min=0.75)
+SPECULATION = Speculation(DraftSimple(draft_max=8, draft_min=1, draft_p_min=0.75))
 ALL_DIALECTS = pytest.mark.parametrize("dialect", list(Dialect))
 
 # Everything a POSIX path or a regular expression can hold, and what shells stumble over.
@@ -59,7 +61,7 @@ contexts = st.builds(
     threads_batch=st.integers(0, 64),
 )
 speculations = st.builds(
-    SpeculationConfig,
+    Speculation,
     draft_max=st.integers(0, 64),
     draft_min=st.integers(0, 8),
     draft_p_min=st.floats(0, 1),
@@ -70,7 +72,7 @@ def arguments(
     target: ModelOptions = TARGET,
     draft: ModelOptions | None = DRAFT,
     context: ContextOptions | None = None,
-    speculation: SpeculationConfig | None = SPECULATION,
+    speculation: Speculation | None = SPECULATION,
     dialect: Dialect = Dialect.LLAMA_CPP,
 ) -> list[str]:
     return server_arguments(
@@ -110,7 +112,7 @@ def test_the_whole_command(dialect: Dialect) -> None:
 
 @ALL_DIALECTS
 def test_defaults_are_written_since_they_changed_between_versions(dialect: Dialect) -> None:
-    found = " ".join(arguments(speculation=SpeculationConfig(), dialect=dialect))
+    found = " ".join(arguments(speculation=Speculation(), dialect=dialect))
     assert found.endswith(
         {
             Dialect.LLAMA_CPP: "--spec-draft-n-max 3 --spec-draft-n-min 0 --spec-draft-p-min 0.0",
@@ -244,11 +246,11 @@ def test_the_draft_does_not_inherit_the_targets_cache_types(dialect: Dialect) ->
 
 
 def test_a_samplers_rounding_error_is_not_shown() -> None:
-    config = SpeculationConfig(draft_p_min=0.1 + 0.05)
+    config = Speculation(DraftSimple(draft_p_min=0.1 + 0.05))
     assert value(arguments(speculation=config), "--spec-draft-p-min") == "0.15"
 
 
-NGRAM = SpeculationConfig(draft_max=48, ngram=NgramConfig(size_n=12))
+NGRAM = Speculation(NgramSimple(size_n=12, size_m=48))
 
 
 @pytest.mark.parametrize("draft", [None, DRAFT])
@@ -267,15 +269,15 @@ def test_an_ngram_drafter_is_written_with_its_sizes_and_no_draft(
 @pytest.mark.parametrize(
     ("config", "flags"),
     [
-        (NgramConfig(kind=NgramKind.MAP_K, size_n=6), "size-n 6 size-m 48 min-hits 1"),
-        (NgramConfig(kind=NgramKind.MAP_K4V, min_hits=2), "size-n 12 size-m 48 min-hits 2"),
-        (NgramConfig(kind=NgramKind.MOD, n_match=16, n_min=4), "n-match 16 n-min 4 n-max 48"),
-        (NgramConfig(kind=NgramKind.CACHE), ""),
+        (NgramMapK(size_n=6), "size-n 6 size-m 48 min-hits 1"),
+        (NgramMapK4V(min_hits=2), "size-n 12 size-m 48 min-hits 2"),
+        (NgramMod(n_match=16, n_min=4), "n-match 16 n-min 4 n-max 48"),
+        (NgramCache(), ""),
     ],
 )
 def test_every_kind_of_ngram_drafter_has_flags_of_its_own(config: NgramConfig, flags: str) -> None:
     off = arguments(draft=None, speculation=None)
-    found = arguments(speculation=SpeculationConfig(draft_max=48, ngram=config))
+    found = arguments(speculation=Speculation(draft_max=48, ngram=config))
     prefix = f"--spec-{config.kind}-"
     words = [word if word.isdigit() else f"{prefix}{word}" for word in flags.split()]
     assert found[len(off) :] == ["--spec-type", str(config.kind), *words]
@@ -312,25 +314,21 @@ def test_an_ngram_drafter_without_flags_is_an_error() -> None:
             ],
         ),
         (
-            SpeculationConfig(draft_max=2, mtp=True).after(
-                [SpeculationConfig(draft_max=64, ngram=NgramConfig(kind=NgramKind.MOD))]
-            ),
+            Speculation(DraftMtp(draft_max=2)).after([NgramMod(n_max=64)]),
             ["ngram-mod:ngram_size_n=24,n_min=48,n_max=64", "mtp:n_max=2,n_min=0,p_min=0.0"],
         ),
-        (SpeculationConfig(ngram=NgramConfig(kind=NgramKind.CACHE)), ["ngram-cache"]),
+        (Speculation(NgramCache()), ["ngram-cache"]),
     ],
     ids=["ngram", "ahead-of-a-draft", "ahead-of-mtp", "cache"],
 )
-def test_ik_llama_cpp_has_a_stage_per_drafter(
-    speculation: SpeculationConfig, stages: list[str]
-) -> None:
+def test_ik_llama_cpp_has_a_stage_per_drafter(speculation: Speculation, stages: list[str]) -> None:
     found = arguments(speculation=speculation, dialect=Dialect.IK)
     assert found[-2 * len(stages) :: 2] == ["--spec-type"] * len(stages)
     assert found[-2 * len(stages) + 1 :: 2] == stages
 
 
 def test_ik_llama_cpp_takes_two_stages_of_which_the_second_is_no_ngram_drafter() -> None:
-    mod = SpeculationConfig(ngram=NgramConfig(kind=NgramKind.MOD))
+    mod = Speculation(NgramMod(n_max=3))
     for speculation in (mod.after([NGRAM]), SPECULATION.after([NGRAM, mod])):
         with pytest.raises(BadInputError, match="it takes one drafter, and one n-gram drafter"):
             arguments(speculation=speculation, dialect=Dialect.IK)
@@ -360,7 +358,7 @@ def test_a_shell_reads_back_what_was_written(
     dialect: Dialect,
     pair: tuple[ModelOptions, ModelOptions],
     context: ContextOptions,
-    speculation: SpeculationConfig | None,
+    speculation: Speculation | None,
     program: str,
 ) -> None:
     written = arguments(*pair, context, speculation, dialect)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from spectui.config import NgramKind
 from spectui.errors import BadInputError
 from spectui.export import Dialect, ExportSetup, Format, render
+from spectui.options.drafters import NgramCache
 from spectui.server import LlamaServer
 from spectui.server.binary import examine
 from tests.support.configurations import VERBOSE, Files, random_setup, unconfirmed
@@ -164,7 +164,7 @@ def test_the_real_server_confirms_every_value(
 def is_noticed(setup: ExportSetup, said: str) -> bool:
     """Whether other limits than the ones that were taken would be found out."""
     speculation = setup.speculation
-    if speculation is None or speculation.ngrams[-1:] == (NgramKind.CACHE,):
+    if speculation is None or speculation.ngrams[-1:] == (NgramCache,):
         return True
     other = replace(speculation, draft_max=speculation.draft_max + 1)
     return bool(unconfirmed(replace(setup, speculation=other), said))

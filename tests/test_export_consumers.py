@@ -13,9 +13,10 @@ import pytest
 import yaml
 from hypothesis import given, settings
 
-from spectui.config import ContextOptions, ModelOptions, SpeculationConfig
+from spectui.config import ContextOptions, ModelOptions
 from spectui.errors import BadInputError
 from spectui.export import Dialect, ExportSetup, Format, render
+from spectui.options.speculation import Speculation
 from tests.support.binaries import write_script
 from tests.test_export_formats import interpolated, read_ini, read_llama_swap, setups
 
@@ -46,7 +47,7 @@ def setup_of(value: str) -> ExportSetup:
         target=ModelOptions(path=Path(f"/models/{value}.gguf")),
         draft=ModelOptions(path=Path(f"/models/draft {value}.gguf")),
         context=ContextOptions(),
-        speculation=SpeculationConfig(),
+        speculation=Speculation(),
         extra=("--alias", value.lstrip("-")),
         name=value,
     )

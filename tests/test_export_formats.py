@@ -16,17 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui import __version__
-from spectui.config import (
-    ContextOptions,
-    ModelOptions,
-    NgramConfig,
-    SpeculationConfig,
-    TensorOverride,
-)
+from spectui.config import ContextOptions, ModelOptions, TensorOverride
 from spectui.errors import BadInputError
 from spectui.export import Dialect, ExportSetup, Format, render
 from spectui.export.names import OPTIONS
 from spectui.export.words import divide
+from spectui.options.drafters import DraftSimple, NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 from tests.test_export import contexts, hostile, models, speculations
@@ -37,12 +33,12 @@ SETUP = ExportSetup(
     target=ModelOptions(path=Path("/models/target.gguf"), n_gpu_layers=0),
     draft=ModelOptions(path=Path("/drafts/draft.gguf"), n_gpu_layers=0),
     context=ContextOptions(),
-    speculation=SpeculationConfig(draft_max=8, draft_p_min=0.75),
+    speculation=Speculation(DraftSimple(draft_max=8, draft_p_min=0.75)),
     extra=("--jinja", "-np", "1"),
     name="target",
 )
 NGRAM = dataclasses.replace(
-    SETUP, speculation=SpeculationConfig(draft_max=8, ngram=NgramConfig(size_n=4)), extra=()
+    SETUP, speculation=Speculation(NgramSimple(size_n=4, size_m=8)), extra=()
 )
 OFF = dataclasses.replace(SETUP, speculation=None, extra=("--jinja", "--spec-draft-threads", "2"))
 COMMENTED = [f for f in Format if f not in {Format.JSON, Format.ARGS}]
@@ -273,7 +269,7 @@ def test_both_drafting_limits_are_always_written(dialect: Dialect, format: Forma
         with pytest.raises(BadInputError, match=r"current llama\.cpp"):
             render(SETUP, dialect=dialect, format=format)
         return
-    text = render(changed(speculation=SpeculationConfig()), dialect=dialect, format=format)
+    text = render(changed(speculation=Speculation()), dialect=dialect, format=format)
     words = re.split(r"[\s=:,\"']+", text.lower().replace("_", "-"))
     for name in ("n-max", "p-min") if dialect is Dialect.LLAMA_CPP else ("max", "p-min"):
         assert any(word.endswith(f"draft-{name}") for word in words), name
@@ -502,7 +498,7 @@ def served(tiny: TinyPath, tmp_path: Path) -> ExportSetup:
         target=ModelOptions(path=paths[0], override_tensor=(override,), mmap=False),
         draft=ModelOptions(path=paths[1], cpu_moe=True, cache_type_k="q8_0"),
         context=ContextOptions(ctx_size=512, batch_size=128, threads=1),
-        speculation=SpeculationConfig(draft_max=5, draft_min=1, draft_p_min=0.05),
+        speculation=Speculation(DraftSimple(draft_max=5, draft_min=1, draft_p_min=0.05)),
         extra=("-np", "1", "--no-webui"),
         name="a pair",
     )

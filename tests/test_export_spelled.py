@@ -7,17 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from spectui.config import (
-    ContextOptions,
-    FlashAttention,
-    ModelOptions,
-    NgramConfig,
-    SpeculationConfig,
-)
+from spectui.config import ContextOptions, FlashAttention, ModelOptions
 from spectui.errors import BadInputError
 from spectui.export import ExportSetup, Format, render
 from spectui.export.accepted import Accepted, drafters_of
 from spectui.export.words import divide
+from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.server.binary import ServerBinary
 from spectui.server.help_text import read_help
 from tests.support.binaries import BETWEEN, CURRENT, IK, LEGACY, OLD_IK, OLDEST
@@ -35,7 +31,7 @@ SETUP = ExportSetup(
     target=ModelOptions(path=Path("t.gguf")),
     draft=ModelOptions(path=Path("d.gguf")),
     context=ContextOptions(flash_attn=FlashAttention.ON),
-    speculation=SpeculationConfig(draft_max=8, draft_min=1, draft_p_min=0.5),
+    speculation=Speculation(DraftSimple(draft_max=8, draft_min=1, draft_p_min=0.5)),
     name="t",
 )
 _CONTEXT = "-c 4096 -b 2048 -ub 512"
@@ -127,11 +123,11 @@ def test_a_build_that_cannot_choose_flash_attention_is_not_asked_to() -> None:
 
 
 def test_drafters_that_a_build_has_are_called_as_it_calls_them() -> None:
-    mtp = replace(SETUP, speculation=SpeculationConfig(mtp=True))
+    mtp = replace(SETUP, speculation=Speculation(DraftMtp()))
     assert "draft-mtp" in spelled(CURRENT, mtp)
     assert "mtp" in spelled(BETWEEN, mtp)
-    ngram = SpeculationConfig(ngram=NgramConfig(size_n=4), draft_max=8)
-    ahead = replace(SETUP, speculation=SpeculationConfig().after([ngram]))
+    ngram = Speculation(NgramSimple(size_n=4, size_m=8))
+    ahead = replace(SETUP, speculation=Speculation().after([ngram]))
     text = BETWEEN + "--spec-ngram-simple-size-n N   n\n--spec-ngram-simple-size-m N   m\n"
     words = spelled(text, ahead)
     assert words[words.index("--spec-type") + 1] == "ngram-simple"

@@ -7,8 +7,10 @@ from typing import cast
 
 import pytest
 
-from spectui.config import NgramConfig, NgramKind, SamplingConfig, Schedule, SpeculationConfig
+from spectui.config import SamplingConfig, Schedule
 from spectui.engine.driver import Engine
+from spectui.options.drafters import DraftSimple, NgramCache, NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.replay.ngrams import NGRAM_COSTS
 from spectui.replay.trace import Recording
 from spectui.speculative.rollback import Rollback
@@ -45,7 +47,7 @@ def test_the_whole_space_is_replayed_best_first() -> None:
     assert all(one.speedup >= other.speedup for one, other in pairwise(found))
     assert all(one.n_accepted <= one.n_drafted for one in found)
     # Too short for ngram-cache, whose drafts have a fixed length.
-    assert {one.arm.drafter for one in found} == {"draft", *NgramKind} - {NgramKind.CACHE}
+    assert {one.arm.drafter for one in found} == {"draft", *NgramKind} - {NgramCache}
 
 
 def test_ngrams_ahead_of_a_model_are_forecast_where_they_gain() -> None:
@@ -116,13 +118,13 @@ def sizes(one: Forecast) -> tuple[int, int]:
 
 
 def one(draft: str, draft_max: int, p_min: float, speedup: float) -> Forecast:
-    speculation = SpeculationConfig(draft_max=draft_max, draft_p_min=p_min)
+    speculation = Speculation(DraftSimple(draft_max=draft_max, draft_p_min=p_min))
     arm = Arm(draft=draft, speculation=speculation)
     return Forecast(arm=arm, speedup=speedup, n_drafted=1, n_accepted=1)
 
 
 def of_ngrams(n: int, m: int, *, n_drafted: int) -> Forecast:
-    speculation = SpeculationConfig(draft_max=m, ngram=NgramConfig(size_n=n))
+    speculation = Speculation(NgramSimple(size_n=n, size_m=m))
     arm = Arm(draft=None, speculation=speculation)
     return Forecast(arm=arm, speedup=1.0, n_drafted=n_drafted, n_accepted=0)
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.config import SpeculationConfig
 from spectui.engine.events import PromptEvaluated, Role
 from spectui.live.bottleneck import Evidence, Limit, find_bottleneck
 from spectui.live.memory import MemoryState, memory_state
@@ -17,6 +16,8 @@ from spectui.live.throughput import Phase
 from spectui.llama.buffers import Buffer, BufferKind
 from spectui.llama.memory import ModelMemory
 from spectui.monitor.readings import Reading, Snapshot
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.speculative.counters import RoundTimes
 from spectui.speculative.expectation import (
     Loss,
@@ -38,7 +39,7 @@ from tests.support.live import (
     without_gpu,
 )
 
-DRAFTING = SpeculationConfig()
+DRAFTING = Speculation()
 PROMPT = PromptEvaluated(n_tokens=100, seconds=0.5, n_reused=0)
 MACHINE = list(snapshots())
 DECODING = MACHINE[-1]
@@ -48,7 +49,7 @@ lengths = st.floats(0, 64)
 costs = st.floats(0, 100)
 
 
-def answering(speculation: SpeculationConfig | None = DRAFTING) -> LiveTally:
+def answering(speculation: Speculation | None = DRAFTING) -> LiveTally:
     tally = LiveTally()
     tally.generation_started(speculation)
     tally.prompt_evaluated(PROMPT)
@@ -228,7 +229,7 @@ def test_acceptance_counts_this_turn_and_alpha_all_turns_with_these_settings() -
 def test_other_settings_start_anew() -> None:
     tally = answering()
     tally.round_finished(make_round(4, 4))
-    tally.generation_started(SpeculationConfig(draft_max=8))
+    tally.generation_started(Speculation(DraftSimple(draft_max=8)))
     state = tally.state()
     assert (state.acceptance.alpha, state.acceptance.recent) == (None, ())
     assert state.expectation.measured is None
@@ -526,7 +527,7 @@ def any_tally(draw: st.DrawFn) -> LiveTally:
     # A clock has a resolution.
     seconds = st.just(0.0) | st.floats(1e-9, 1e6)
     tally = LiveTally()
-    settings = st.sampled_from([None, DRAFTING, SpeculationConfig(draft_max=9)])
+    settings = st.sampled_from([None, DRAFTING, Speculation(DraftSimple(draft_max=9))])
     machines: st.SearchStrategy[Snapshot] = st.sampled_from([*MACHINE, without_gpu(DECODING)])
     for step in draw(st.lists(st.integers(0, 6), max_size=30)):
         match step:

@@ -11,13 +11,7 @@ from typing import TypeVar
 
 import pytest
 
-from spectui.config import (
-    MTP_KIND,
-    ContextOptions,
-    ModelOptions,
-    SamplingConfig,
-    SpeculationConfig,
-)
+from spectui.config import ContextOptions, ModelOptions, SamplingConfig
 from spectui.engine.events import (
     EngineFailed,
     Event,
@@ -35,6 +29,8 @@ from spectui.errors import BadInputError, CancelledError
 from spectui.live.events import BaselineMeasured, TuningChanged
 from spectui.live.session import LiveSession
 from spectui.live.setup import LiveSetup
+from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.prompts import ChatMessage, Prompt, load_prompts
 from spectui.speculative.decoder import Stop
 from spectui.tune.background import BackgroundTuning, TuningRequest
@@ -316,7 +312,7 @@ def test_a_target_that_drafts_for_itself_is_tuned_as_a_pair_is(
     path = tmp_path / "target.gguf"
     write_qwen35(Tiny(), path)
     alone = replace(setup, target=ModelOptions(path=path), draft=None)
-    watched.load(replace(alone, speculation=SpeculationConfig(draft_max=2, mtp=True)))
+    watched.load(replace(alone, speculation=Speculation(DraftMtp(draft_max=2))))
     state = tuned(watched, alone, n_trials=3)
     assert state.phase is Phase.FINISHED, state.error
     assert MTP_KIND in {record.arm.drafter for record in state.records}
@@ -336,10 +332,12 @@ def test_drafts_longer_than_tuning_tries_are_loaded_for_as_far_as_the_batch_goes
     watched: Watched, setup: LiveSetup, draft_max: int, batch: int
 ) -> None:
     context = replace(setup.context, batch_size=batch, ubatch_size=batch)
-    wanted = replace(setup, context=context, speculation=SpeculationConfig(draft_max=draft_max))
+    wanted = replace(
+        setup, context=context, speculation=Speculation(DraftSimple(draft_max=draft_max))
+    )
     watched.load(wanted)
     assert watched.session.max_draft == max(16, min(draft_max, batch - 1))
-    longest = SpeculationConfig(draft_max=watched.session.max_draft)
+    longest = Speculation(DraftSimple(draft_max=watched.session.max_draft))
     watched.session.send(replace(wanted, speculation=longest), QUESTION)
     assert watched.wait(GenerationFinished).result.counters.n_drafted > 0
 

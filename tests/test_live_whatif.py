@@ -8,13 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.config import (
-    ModelOptions,
-    NgramConfig,
-    SamplingConfig,
-    Schedule,
-    SpeculationConfig,
-)
+from spectui.config import ModelOptions, SamplingConfig, Schedule
 from spectui.engine import recording as engine_recording
 from spectui.engine.commands import Generate, LoadDraft
 from spectui.engine.events import (
@@ -35,6 +29,8 @@ from spectui.live.runs import Run, RunMeter, newest
 from spectui.live.setup import LiveSetup
 from spectui.live.traces import chat_trace, save_trace
 from spectui.live.whatif import Source, WhatIf, whatif_state
+from spectui.options.drafters import NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.replay.file import read_trace
 from spectui.replay.grid import Grid, replay_grid
 from spectui.replay.recorder import record_chains
@@ -62,7 +58,7 @@ def whatif(*, with_costs: bool = True) -> WhatIf:
     return WhatIf(RECORDINGS, "draft", longest=DEPTH, costs=costs)
 
 
-def assert_exact(one: WhatIf, setting: SpeculationConfig) -> None:
+def assert_exact(one: WhatIf, setting: Speculation) -> None:
     """Compare with replays of this setting alone."""
     grid = Grid(
         draft_max=(setting.draft_max,),
@@ -140,7 +136,7 @@ def test_the_same_text_with_the_same_costs_need_not_be_replayed_again() -> None:
 
 def run(
     rounds: tuple[Round, ...] = (),
-    wanted: SpeculationConfig | None = None,
+    wanted: Speculation | None = None,
     *,
     schedule: Schedule = Schedule.SERVER,
     n_decoded: int = 10,
@@ -209,7 +205,7 @@ def test_slow_rounds_raise_the_level_and_bend_no_curve() -> None:
 def test_costs_of_other_work_per_round_are_left_out() -> None:
     rounds = known_rounds()
     fast = run(rounds, speculation(16), schedule=Schedule.FAST)
-    ngram = run(rounds, SpeculationConfig(draft_max=16, ngram=NgramConfig()))
+    ngram = run(rounds, Speculation(NgramSimple(size_m=16)))
     for other in (fast, ngram):
         assert known_costs([other], None, Schedule.SERVER, None).costs is None
 
@@ -259,7 +255,7 @@ def test_what_was_measured_is_drawn_by_setting() -> None:
             run((), speculation(4), n_decoded=30, decode_s=2.0),
             run((), speculation(2), schedule=Schedule.FAST),
             run((), None),
-            run((), SpeculationConfig(draft_max=8, ngram=NgramConfig())),
+            run((), Speculation(NgramSimple(size_m=8))),
         ),
     )
     trials = (trial(0), trial(1, arm(3), 1.2), failed(2, "no"))
@@ -273,7 +269,7 @@ def test_what_was_measured_is_drawn_by_setting() -> None:
 
 def test_an_n_gram_setting_is_none_that_a_draft_could_run() -> None:
     chat = ChatRecording(draft="draft", depth=DEPTH)
-    ngram = SpeculationConfig(draft_max=8, ngram=NgramConfig())
+    ngram = Speculation(NgramSimple(size_m=8))
     assert whatif_state(chat, schedule=Schedule.FAST, applied=ngram).applied is None
     plain = whatif_state(chat, schedule=Schedule.FAST, applied=speculation(2))
     assert plain.applied == speculation(2)

@@ -8,13 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spectui.config import (
-    MTP_KIND,
-    ModelOptions,
-    NgramConfig,
-    Schedule,
-    SpeculationConfig,
-)
+from spectui.config import ModelOptions, Schedule
 from spectui.engine.events import GenerationFinished, GenerationResult
 from spectui.errors import UsageError
 from spectui.live.costs import known_costs, on_schedule
@@ -24,6 +18,8 @@ from spectui.live.runs import Run
 from spectui.live.setup import LiveSetup
 from spectui.live.traces import save_trace
 from spectui.live.whatif import Source, WhatIf, chat_points, trial_points, whatif_state
+from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple, NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.replay.file import read_trace
 from spectui.speculative.counters import Round
 from spectui.speculative.mtp import effective_schedule
@@ -45,8 +41,8 @@ THREE = replace(OWN, mtp_layers=3)
 MODEL = ChatRecording(draft="draft", depth=16)
 
 
-def mtp(draft_max: int, p_min: float = 0.0, draft_min: int = 0) -> SpeculationConfig:
-    return SpeculationConfig(draft_max=draft_max, draft_p_min=p_min, draft_min=draft_min, mtp=True)
+def mtp(draft_max: int, p_min: float = 0.0, draft_min: int = 0) -> Speculation:
+    return Speculation(DraftMtp(draft_max=draft_max, draft_p_min=p_min, draft_min=draft_min))
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Chat(Watched):
     """A session whose answers are waited for until they are recorded."""
 
-    def ask(self, setup: LiveSetup, speculation: SpeculationConfig | None) -> GenerationResult:
+    def ask(self, setup: LiveSetup, speculation: Speculation | None) -> GenerationResult:
         """Ask the same question in a conversation of its own."""
         wanted = replace(setup, speculation=speculation)
         self.session.send(wanted, QUESTION)
@@ -93,7 +89,7 @@ def chat() -> Iterator[Chat]:
     started.session.close()
 
 
-def setup_of(path: Path, speculation: SpeculationConfig | None = None) -> LiveSetup:
+def setup_of(path: Path, speculation: Speculation | None = None) -> LiveSetup:
     return LiveSetup(
         target=ModelOptions(path=path),
         draft=None,
@@ -187,7 +183,7 @@ def test_a_draft_model_of_that_name_is_told_apart(
 ) -> None:
     path = tmp_path / f"{MTP_KIND}.gguf"
     path.symlink_to(tiny(CLOSE_DRAFT))
-    setup = setup_of(folder / "glm4moe.gguf", SpeculationConfig(draft_max=2))
+    setup = setup_of(folder / "glm4moe.gguf", Speculation(DraftSimple(draft_max=2)))
     chat.load(replace(setup, draft=ModelOptions(path=path)))
     told = [event.recording for event in chat.events if isinstance(event, ChatRecorded)][-1]
     assert told is not None
@@ -239,7 +235,7 @@ def test_costs_come_of_the_rounds_that_it_drafted(chat: Chat, folder: Path, name
     assert (other.known.costs, other.measured, other.applied) == (None, (), None)
 
 
-def run(wanted: SpeculationConfig | None, rounds: tuple[Round, ...] = ()) -> Run:
+def run(wanted: Speculation | None, rounds: tuple[Round, ...] = ()) -> Run:
     return Run(
         speculation=wanted,
         schedule=Schedule.FAST,
@@ -251,15 +247,15 @@ def run(wanted: SpeculationConfig | None, rounds: tuple[Round, ...] = ()) -> Run
 
 
 def test_settings_of_layers_and_of_a_draft_model_are_never_mixed() -> None:
-    model = SpeculationConfig(draft_max=4)
+    model = Speculation(DraftSimple(draft_max=4))
     runs = tuple(
         run(wanted)
         for wanted in (
             mtp(4),
             model,
             None,
-            SpeculationConfig(draft_max=8, ngram=NgramConfig()),
-            mtp(4).after([SpeculationConfig(draft_max=8, ngram=NgramConfig())]),
+            Speculation(NgramSimple(size_m=8)),
+            mtp(4).after([NgramSimple(size_m=8)]),
         )
     )
     own_arm = Arm(draft=MTP_KIND, speculation=mtp(3))
@@ -296,5 +292,5 @@ def test_layers_catch_up_with_all_that_was_accepted() -> None:
     assert known_costs([run(mtp(4), accepting)], None, Schedule.SERVER, COSTS, mtp=True).costs == (
         COSTS
     )
-    model = [run(SpeculationConfig(draft_max=4), accepting)]
+    model = [run(Speculation(DraftSimple(draft_max=4)), accepting)]
     assert known_costs(model, None, Schedule.FAST, COSTS, mtp=True).costs == alone

@@ -12,7 +12,7 @@ from textual.app import App
 
 from spectui.cli.cockpit import command as cockpit_command
 from spectui.cli.run_cockpit import make_launch
-from spectui.config import ModelOptions, NgramConfig, Schedule, SpeculationConfig
+from spectui.config import ModelOptions, Schedule
 from spectui.engine.commands import ComparePair, Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import Event, RoundFinished
@@ -29,6 +29,8 @@ from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import TargetContext
 from spectui.llama.planned import PlanRequest
+from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.sessions import settings_of, speculation_of
 from spectui.settings import Settings
 from spectui.speculative.models import Outputs
@@ -154,8 +156,8 @@ def engine(folder: Path, request: pytest.FixtureRequest) -> Iterator[Engine]:
         yield started
 
 
-def mtp(draft_max: int, p_min: float = 0.0, draft_min: int = 0) -> SpeculationConfig:
-    return SpeculationConfig(draft_max=draft_max, draft_p_min=p_min, draft_min=draft_min, mtp=True)
+def mtp(draft_max: int, p_min: float = 0.0, draft_min: int = 0) -> Speculation:
+    return Speculation(DraftMtp(draft_max=draft_max, draft_p_min=p_min, draft_min=draft_min))
 
 
 def test_its_buffers_come_on_top_of_the_targets(folder: Path) -> None:
@@ -206,7 +208,7 @@ def test_drafts_stop_where_the_context_does(folder: Path) -> None:
 def test_after_ngrams_it_follows_what_they_drafted(engine: Engine) -> None:
     command = Generate(prompt=PROMPTS[0], n_predict=60, sampling=ENDLESS)
     plain = engine.generate(command)
-    ngrams = SpeculationConfig(draft_max=6, ngram=NgramConfig(size_n=2))
+    ngrams = Speculation(NgramSimple(size_n=2, size_m=6))
     for schedule in Schedule:
         drafting = replace(command, speculation=mtp(3).after([ngrams]), schedule=schedule)
         assert_lossless(engine, command, plain, engine.generate(drafting))
@@ -399,7 +401,7 @@ def test_a_draft_that_is_chosen_on_the_screen_is_used(folder: Path, tiny: TinyPa
     make_setup = launch("-m", target, "--spec-type", "draft-mtp", "--draft-max", 2).make_setup
     assert make_setup(Pair(target=target, draft=None)).drafting == mtp(2)
     chosen = make_setup(Pair(target=target, draft=tiny(TARGET)))
-    assert chosen.drafting == SpeculationConfig(draft_max=2)
+    assert chosen.drafting == Speculation(DraftSimple(draft_max=2))
 
 
 @pytest.mark.parametrize(
@@ -440,13 +442,13 @@ def test_the_screen_keeps_it(tmp_path: Path) -> None:
     ("setting", "exported"),
     [
         (mtp(2), mtp(2)),
-        (SpeculationConfig(ngram=NgramConfig()), SpeculationConfig(ngram=NgramConfig())),
-        (SpeculationConfig(), None),
+        (Speculation(NgramSimple(size_m=3)), Speculation(NgramSimple(size_m=3))),
+        (Speculation(), None),
     ],
     ids=["mtp", "ngram", "model"],
 )
 def test_what_drafts_without_a_draft_is_exported(
-    tmp_path: Path, setting: SpeculationConfig, exported: SpeculationConfig | None
+    tmp_path: Path, setting: Speculation, exported: Speculation | None
 ) -> None:
     setup = LiveSetup(
         target=ModelOptions(path=tmp_path / "t.gguf"),

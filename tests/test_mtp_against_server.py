@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from spectui.config import ModelOptions, SpeculationConfig
+from spectui.config import ModelOptions
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.export import Dialect, server_arguments
+from spectui.options.drafters import DraftMtp
+from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, small_context
@@ -26,15 +28,15 @@ PROMPTS = ((88, 102, 126, 263, 261, 109, 271) * 4, tuple(range(40, 90)))
 @pytest.mark.parametrize(
     "config",
     [
-        SpeculationConfig(draft_max=2, mtp=True),
+        Speculation(DraftMtp(draft_max=2)),
         # No probability is within a thousandth of this floor: rounding moves less.
-        SpeculationConfig(draft_max=4, draft_min=2, draft_p_min=0.44, mtp=True),
+        Speculation(DraftMtp(draft_max=4, draft_min=2, draft_p_min=0.44)),
     ],
     ids=lambda config: config.summary,
 )
 @pytest.mark.parametrize("arch", WRITERS)
 def test_drafts_and_output_equal_the_servers(
-    llama_server_binary: Path, tmp_path: Path, arch: str, config: SpeculationConfig
+    llama_server_binary: Path, tmp_path: Path, arch: str, config: Speculation
 ) -> None:
     target, context = ModelOptions(path=tmp_path / "target.gguf"), small_context()
     WRITERS[arch](Tiny(), target.path)

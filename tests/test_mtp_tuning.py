@@ -9,13 +9,7 @@ from typing import Any
 
 import pytest
 
-from spectui.config import (
-    MTP_KIND,
-    ModelOptions,
-    NgramConfig,
-    Schedule,
-    SpeculationConfig,
-)
+from spectui.config import ModelOptions, Schedule
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import PromptEvaluated
@@ -25,6 +19,8 @@ from spectui.llama.context import AbortFlag
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import TargetContext
+from spectui.options.drafters import MTP_KIND, NGRAMS, DraftMtp, NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.replay.grid import Grid
 from spectui.replay.ngrams import replay_chained
 from spectui.replay.totals import replay_trace
@@ -42,7 +38,7 @@ MAX_DRAFT = 8
 PROMPTS = ((88, 102, 126, 263, 261, 109, 271) * 4, tuple(range(40, 90)))
 # No probability is within a thousandth of this floor: rounding moves less.
 GRID = Grid(draft_max=(1, 2, 3, 8), draft_min=(0, 2), draft_p_min=(0.0, 0.44))
-NGRAMS = SpeculationConfig(draft_max=6, ngram=NgramConfig(size_n=2))
+NGRAMS = Speculation(NgramSimple(size_n=2, size_m=6))
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +122,7 @@ def test_a_full_context_is_predicted(folder: Path) -> None:
 
 
 def test_a_recording_leaves_the_chat_alone(engine: Engine) -> None:
-    drafting = SpeculationConfig(draft_max=2, mtp=True)
+    drafting = Speculation(DraftMtp(draft_max=2))
     turn = Generate(
         prompt=PROMPTS[0], n_predict=10, sampling=ENDLESS, conversation=True, speculation=drafting
     )
@@ -151,7 +147,7 @@ def test_another_draft_does_not_cost_what_is_kept_of_prompts(folder: Path, tiny:
         n_predict=4,
         sampling=ENDLESS,
         reuse_prompt=True,
-        speculation=SpeculationConfig(draft_max=2, mtp=True),
+        speculation=Speculation(DraftMtp(draft_max=2)),
     )
     with Engine() as engine:
         options = ModelOptions(path=folder / "glm4moe.gguf")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spectui.config import NgramConfig, NgramKind
+from spectui.options.drafters import NgramSimple
 from spectui.speculative.counters import count
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import Draft, NoDrafter
@@ -70,7 +70,7 @@ TEXT = (9, 1, 2, 3, 4, 5, 6, 7, 8, 1)
 def drafted(
     text: Sequence[int], last: int, *, size_n: int = 2, size_m: int = 4, n_max: int = 99
 ) -> tuple[int, ...]:
-    drafter = ngram_drafter(NgramConfig(kind=NgramKind.SIMPLE, size_n=size_n), size_m)
+    drafter = ngram_drafter(NgramSimple(size_n=size_n, size_m=size_m))
     drafter.begin(text)
     return drafter.draft(last, n_max).tokens
 
@@ -123,7 +123,7 @@ def loop(scene: Scene, ngram: NgramConfig | None, draft_max: int) -> tuple[list[
 @given(scene=repetitive_scenes(), size_n=st.integers(1, 4), size_m=st.integers(1, 8))
 def test_the_output_is_the_targets(scene: Scene, size_n: int, size_m: int) -> None:
     plain, plain_decoder = loop(scene, None, 0)
-    output, decoder = loop(scene, NgramConfig(size_n=size_n), size_m)
+    output, decoder = loop(scene, NgramSimple(size_n=size_n), size_m)
     assert output == plain
     assert decoder.stop is plain_decoder.stop
 
@@ -132,7 +132,7 @@ def test_the_output_is_the_targets(scene: Scene, size_n: int, size_m: int) -> No
 def test_a_lookup_is_draft_time_and_no_step(period: int) -> None:
     prompt = tuple(1 + place % period for place in range(20))
     target = ScriptedTarget(200, lambda prefix: 1 + len(prefix) % period)
-    drafter = ngram_drafter(NgramConfig(size_n=2), 4)
+    drafter = ngram_drafter(NgramSimple(size_n=2, size_m=4))
     decoder = Decoder(target, drafter, n_predict=21, clock=FakeClock())
     counters = count(decoder.rounds(decoder.start(prompt)))
     assert counters.n_drafted == counters.n_accepted

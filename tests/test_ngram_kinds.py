@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.config import NgramConfig, NgramKind
+from spectui.options.drafters import NgramCache, NgramMapK, NgramMapK4V, NgramMod, NgramSimple
 from spectui.speculative.counters import count
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import Drafter, NoDrafter
@@ -56,7 +56,7 @@ def test_every_kind_drafts_what_repeats(kind: NgramKind) -> None:
 
 
 def test_defaults_are_llama_servers() -> None:
-    config = NgramConfig()
+    config = NgramSimple()
     assert (config.size_n, config.min_hits, config.n_match, config.n_min) == (12, 1, 24, 48)
 
 
@@ -66,12 +66,12 @@ TEXT = (9, *(1, 2, 3, 4, 5, 6, 7, 8) * 2, 1)
 @pytest.mark.parametrize(
     ("config", "drafted"),
     [
-        (NgramConfig(size_n=3), ()),
-        (NgramConfig(kind=NgramKind.MAP_K, size_n=2, min_hits=2), (3, 4)),
-        (NgramConfig(kind=NgramKind.MAP_K4V, size_n=2, min_hits=2), ()),
-        (NgramConfig(kind=NgramKind.MOD, n_match=2, n_min=9), (3, 4)),
-        (NgramConfig(kind=NgramKind.MOD), ()),
-        (NgramConfig(kind=NgramKind.CACHE), (3, 4)),
+        (NgramSimple(size_n=3), ()),
+        (NgramMapK(size_n=2, min_hits=2), (3, 4)),
+        (NgramMapK4V(size_n=2, min_hits=2), ()),
+        (NgramMod(n_match=2, n_min=9), (3, 4)),
+        (NgramMod(), ()),
+        (NgramCache(), (3, 4)),
     ],
 )
 def test_a_kind_takes_its_own_settings(config: NgramConfig, drafted: tuple[int, ...]) -> None:
@@ -81,12 +81,12 @@ def test_a_kind_takes_its_own_settings(config: NgramConfig, drafted: tuple[int, 
 
 
 def test_no_draft_of_ngram_cache_is_longer_than_llama_servers() -> None:
-    drafter = ngram_drafter(NgramConfig(kind=NgramKind.CACHE), 64)
+    drafter = ngram_drafter(NgramCache())
     drafter.begin(TEXT)
     assert len(drafter.draft(2, 99).tokens) == 8
 
 
-@pytest.mark.parametrize("kind", [NgramKind.MAP_K, NgramKind.MAP_K4V])
+@pytest.mark.parametrize("kind", [NgramMapK, NgramMapK4V])
 def test_a_map_remembers_lengths_of_the_last_turn_only_in_a_chat(kind: NgramKind) -> None:
     config = NgramConfig(kind=kind, size_n=2)
     memory = NgramMemory()
@@ -100,7 +100,7 @@ def test_a_map_remembers_lengths_of_the_last_turn_only_in_a_chat(kind: NgramKind
         assert drafter.draft(2, 9).tokens == drafted
 
 
-@pytest.mark.parametrize("kind", [NgramKind.MOD, NgramKind.CACHE])
+@pytest.mark.parametrize("kind", [NgramMod, NgramCache])
 def test_a_table_remembers_tokens_of_the_last_turn_only_in_a_chat(kind: NgramKind) -> None:
     config = NgramConfig(kind=kind, n_match=2, n_min=0)
     memory = NgramMemory()

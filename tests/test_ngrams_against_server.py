@@ -5,30 +5,33 @@ from pathlib import Path
 
 import pytest
 
-from spectui.config import (
-    ModelOptions,
-    NgramConfig,
-    NgramKind,
-    SpeculationConfig,
-    ngram_setting,
-)
+from spectui.config import ModelOptions
 from spectui.engine.commands import Generate, Tokenize
 from spectui.engine.driver import Engine
 from spectui.export import Dialect, server_arguments
+from spectui.options.drafters import (
+    DraftSimple,
+    NgramCache,
+    NgramMapK,
+    NgramMapK4V,
+    NgramMod,
+    NgramSimple,
+)
+from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from tests.support.beside_server import CONTEXT, N_PREDICT, run_both, tokens_of
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.beside_server_fixtures"]
 pytestmark = [pytest.mark.models, pytest.mark.server]
 
-Start = Callable[[SpeculationConfig], LlamaServer]
+Start = Callable[[Speculation], LlamaServer]
 
 
 @pytest.fixture
 def start(
     served_pair: tuple[ModelOptions, ModelOptions], llama_server_binary: Path, tmp_path: Path
 ) -> Start:
-    def started(config: SpeculationConfig) -> LlamaServer:
+    def started(config: Speculation) -> LlamaServer:
         flags = server_arguments(*served_pair, CONTEXT, config, dialect=Dialect.LLAMA_CPP)
         log = tmp_path / "server.log"
         return LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log)
@@ -43,7 +46,7 @@ def prompts(served_engine: Engine) -> list[tuple[int, ...]]:
 
 
 def n_drafted_alike(
-    engine: Engine, server: LlamaServer, prompt: tuple[int, ...], config: SpeculationConfig
+    engine: Engine, server: LlamaServer, prompt: tuple[int, ...], config: Speculation
 ) -> int:
     """Output and counts are the same; return how many tokens were drafted."""
     command = Generate(prompt=prompt, n_predict=2 * N_PREDICT, speculation=config)
@@ -53,7 +56,7 @@ def n_drafted_alike(
 
 
 def n_drafted_beside_fresh_servers(
-    engine: Engine, start: Start, prompts: Sequence[tuple[int, ...]], config: SpeculationConfig
+    engine: Engine, start: Start, prompts: Sequence[tuple[int, ...]], config: Speculation
 ) -> int:
     n_drafted = 0
     for prompt in prompts:
@@ -66,16 +69,16 @@ def n_drafted_beside_fresh_servers(
 @pytest.mark.parametrize(
     "config",
     [
-        SpeculationConfig(draft_max=4, ngram=NgramConfig(size_n=2)),
-        SpeculationConfig(draft_max=12, ngram=NgramConfig(size_n=3)),
-        SpeculationConfig(draft_max=16, ngram=NgramConfig(size_n=12)),
+        Speculation(NgramSimple(size_n=2, size_m=4)),
+        Speculation(NgramSimple(size_n=3, size_m=12)),
+        Speculation(NgramSimple(size_n=12, size_m=16)),
     ],
 )
 def test_ngram_drafts_and_output_equal_the_servers(
     served_engine: Engine,
     start: Start,
     prompts: list[tuple[int, ...]],
-    config: SpeculationConfig,
+    config: Speculation,
 ) -> None:
     with start(config) as server:
         n_drafted = [
@@ -87,35 +90,33 @@ def test_ngram_drafts_and_output_equal_the_servers(
 @pytest.mark.parametrize(
     "config",
     [
-        SpeculationConfig(draft_max=8, ngram=NgramConfig(kind=NgramKind.MAP_K, size_n=2)),
-        SpeculationConfig(draft_max=4, ngram=NgramConfig(kind=NgramKind.MAP_K, size_n=3)),
-        SpeculationConfig(draft_max=4, ngram=NgramConfig(kind=NgramKind.MAP_K4V, size_n=2)),
-        SpeculationConfig(
-            draft_max=6, ngram=NgramConfig(kind=NgramKind.MAP_K4V, size_n=3, min_hits=2)
-        ),
-        SpeculationConfig(draft_max=12, ngram=NgramConfig(kind=NgramKind.MOD, n_match=2, n_min=0)),
-        SpeculationConfig(draft_max=16, ngram=NgramConfig(kind=NgramKind.MOD, n_match=4, n_min=3)),
-        SpeculationConfig(draft_max=8, ngram=NgramConfig(kind=NgramKind.CACHE)),
+        Speculation(NgramMapK(size_n=2, size_m=8)),
+        Speculation(NgramMapK(size_n=3, size_m=4)),
+        Speculation(NgramMapK4V(size_n=2, size_m=4)),
+        Speculation(NgramMapK4V(size_n=3, size_m=6, min_hits=2)),
+        Speculation(NgramMod(n_match=2, n_min=0, n_max=12)),
+        Speculation(NgramMod(n_match=4, n_min=3, n_max=16)),
+        Speculation(NgramCache()),
     ],
 )
 def test_drafters_that_remember_equal_those_of_a_fresh_server(
     served_engine: Engine,
     start: Start,
     prompts: list[tuple[int, ...]],
-    config: SpeculationConfig,
+    config: Speculation,
 ) -> None:
     assert n_drafted_beside_fresh_servers(served_engine, start, prompts[:1], config) > 0
 
 
-def ngram(kind: NgramKind, **options: int) -> SpeculationConfig:
+def ngram(kind: NgramKind, **options: int) -> Speculation:
     return ngram_setting(kind, options)
 
 
-SIMPLE = ngram(NgramKind.SIMPLE, size_n=2, size_m=6)
-MAP_K = ngram(NgramKind.MAP_K, size_n=2, size_m=8, min_hits=1)
-MOD = ngram(NgramKind.MOD, n_match=2, n_min=0, n_max=12)
-CACHE = ngram(NgramKind.CACHE)
-MODEL = SpeculationConfig(draft_max=3, draft_p_min=0.3)
+SIMPLE = ngram(NgramSimple, size_n=2, size_m=6)
+MAP_K = ngram(NgramMapK, size_n=2, size_m=8, min_hits=1)
+MOD = ngram(NgramMod, n_match=2, n_min=0, n_max=12)
+CACHE = ngram(NgramCache)
+MODEL = Speculation(DraftSimple(draft_max=3, draft_p_min=0.3))
 
 
 @pytest.mark.parametrize(
@@ -131,14 +132,14 @@ def test_drafters_in_a_row_take_turns_as_the_servers_do(
     served_engine: Engine,
     start: Start,
     prompts: list[tuple[int, ...]],
-    config: SpeculationConfig,
+    config: Speculation,
 ) -> None:
     assert n_drafted_beside_fresh_servers(served_engine, start, prompts[:2], config) > 0
 
 
 @pytest.mark.parametrize("config", [MAP_K, MOD, CACHE], ids=lambda config: config.kind)
 def test_turns_of_a_chat_learn_from_each_other_as_the_servers_do(
-    served_pair: tuple[ModelOptions, ModelOptions], start: Start, config: SpeculationConfig
+    served_pair: tuple[ModelOptions, ModelOptions], start: Start, config: Speculation
 ) -> None:
     with Engine() as engine, start(config) as server:
         engine.load_target(served_pair[0], CONTEXT, max_draft=16)

@@ -10,17 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.config import (
-    ContextOptions,
-    KvOverride,
-    ModelOptions,
-    NgramConfig,
-    Schedule,
-    SpeculationConfig,
-    TensorOverride,
-)
+from spectui.config import ContextOptions, KvOverride, ModelOptions, Schedule, TensorOverride
 from spectui.errors import BadInputError, UsageError
 from spectui.export import Dialect
+from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.outcome import Gain, Outcome, advised, outcome_of
 from spectui.tune.pace import Spent
@@ -34,7 +28,7 @@ from spectui.tune.trials import OFF, Arm
 from spectui.tune.verdict import Verdict
 
 ENDED = datetime(2026, 5, 1, 12, tzinfo=UTC)
-BEST = Arm(draft="small", speculation=SpeculationConfig(draft_max=8))
+BEST = Arm(draft="small", speculation=Speculation(DraftSimple(draft_max=8)))
 OUTCOME_OFF = Outcome(
     ended=ENDED,
     verdict=Verdict(use_speculation=False, reason="Turn it off."),
@@ -68,9 +62,9 @@ outcomes = st.builds(
     speculation=st.sampled_from(
         [
             None,
-            SpeculationConfig(draft_p_min=1 / 3),
-            SpeculationConfig(mtp=True),
-            SpeculationConfig().after([SpeculationConfig(ngram=NgramConfig(size_n=4))]),
+            Speculation(DraftSimple(draft_p_min=1 / 3)),
+            Speculation(DraftMtp()),
+            Speculation().after([NgramSimple(size_n=4, size_m=3)]),
         ]
     ),
     gain=st.none()

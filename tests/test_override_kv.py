@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spectui.cli.request import kv_overrides
-from spectui.config import ContextOptions, KvOverride, ModelOptions, SpeculationConfig
+from spectui.config import ContextOptions, KvOverride, ModelOptions
 from spectui.engine.driver import Engine
 from spectui.errors import UsageError
 from spectui.export import Dialect, server_arguments
@@ -15,6 +15,7 @@ from spectui.export.takeover import read_command
 from spectui.llama.files import check_file
 from spectui.llama.gguf_file import read_gguf
 from spectui.llama.weights import weight_traffic
+from spectui.options.speculation import Speculation
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, MOE, TARGET, TinyPath
 
@@ -150,7 +151,7 @@ def test_the_export_writes_it_once_for_both_models(tiny: TinyPath) -> None:
     both = (ONE, KvOverride(key="b", value="x,y"))
     target = ModelOptions(path=tiny(MOE), override_kv=both)
     draft = ModelOptions(path=tiny(CLOSE_DRAFT), override_kv=both)
-    given = target, draft, ContextOptions(), SpeculationConfig()
+    given = target, draft, ContextOptions(), Speculation()
     current = server_arguments(*given, dialect=Dialect.LLAMA_CPP)
     assert current.count("--override-kv") == 1
     value = current[current.index("--override-kv") + 1]

@@ -10,13 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.config import (
-    ContextOptions,
-    ModelOptions,
-    SamplingConfig,
-    SpeculationConfig,
-    TensorOverride,
-)
+from spectui.config import ContextOptions, ModelOptions, SamplingConfig, TensorOverride
 from spectui.engine.commands import LoadTarget, ProbeMargin
 from spectui.engine.demand import MARGIN_BYTES, FreeMemory, can_load
 from spectui.engine.driver import Engine
@@ -25,6 +19,8 @@ from spectui.engine.fitting import with_n_cpu_moe
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.planned import PlanRequest
 from spectui.monitor.readings import Reading
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.categories import per_category
 from spectui.tune.conditions import conditions
@@ -174,7 +170,7 @@ class PlacedMeasurer(ScriptedMeasurer):
         self.machine = machine
         self.seen: set[tuple[str | None, int]] = set()
 
-    def decode(self, item: WorkItem, speculation: SpeculationConfig | None) -> GenerationResult:
+    def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
         if speculation is not None and speculation.ngram is None:
             self.seen.add((self.machine.draft, self.machine.n_cpu_moe))
         return super().decode(item, speculation)
@@ -349,8 +345,8 @@ def test_a_load_that_failed_is_made_up_for_by_the_next() -> None:
     assert machine.loads == [4, 6, "big"]
 
 
-BIG = Arm(draft="big", speculation=SpeculationConfig(draft_max=6), n_cpu_moe=6)
-SMALL = Arm(draft="small", speculation=SpeculationConfig(draft_max=8), n_cpu_moe=4)
+BIG = Arm(draft="big", speculation=Speculation(DraftSimple(draft_max=6)), n_cpu_moe=6)
+SMALL = Arm(draft="small", speculation=Speculation(DraftSimple(draft_max=8)), n_cpu_moe=4)
 ALONE = replace(OFF, n_cpu_moe=4)
 
 

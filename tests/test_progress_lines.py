@@ -7,14 +7,15 @@ import pytest
 from rich.console import Console
 
 from spectui.cli.progress.lines import Lines
-from spectui.config import SpeculationConfig
 from spectui.engine.events import LoadProgress, Role
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.tune.events import ConfirmationStarted, PromptMeasured, TraceProgress, TrialStarted
 from spectui.tune.tracing import DraftRecorded
 from spectui.tune.trials import OFF, Arm
 from tests.support.search import result
 
-ARM = Arm(draft="good", speculation=SpeculationConfig(draft_max=4))
+ARM = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=4)))
 
 
 class Told:

@@ -6,8 +6,9 @@ from typing import cast
 
 import pytest
 
-from spectui.config import SpeculationConfig
 from spectui.engine.events import GenerationResult
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.tune.measurement import Measurer, Pair
 from spectui.tune.race import LOOK_EVERY, Race
 from spectui.tune.statistics import Speedup
@@ -15,10 +16,10 @@ from spectui.tune.trials import Arm
 from spectui.tune.workload import WorkItem
 from tests.support.search import ScriptedMeasurer, items
 
-BEST = Arm(draft="good", speculation=SpeculationConfig(draft_max=6))
-NEAR = Arm(draft="good", speculation=SpeculationConfig(draft_max=7))
-FAR = Arm(draft="good", speculation=SpeculationConfig(draft_max=16))
-OTHER = Arm(draft="other", speculation=SpeculationConfig(draft_max=7))
+BEST = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=6)))
+NEAR = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=7)))
+FAR = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=16)))
+OTHER = Arm(draft="other", speculation=Speculation(DraftSimple(draft_max=7)))
 
 
 class Wild(ScriptedMeasurer):
@@ -26,7 +27,7 @@ class Wild(ScriptedMeasurer):
 
     gains = (0.7, 1.0, 1.9, 1.2)
 
-    def decode(self, item: WorkItem, speculation: SpeculationConfig | None) -> GenerationResult:
+    def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
         done = super().decode(item, speculation)
         if speculation is None:
             return done
@@ -214,7 +215,7 @@ def test_an_interrupt_between_two_drafts_still_tells_how_they_stand(after: int) 
 
 def test_texts_that_end_at_once_decide_nothing() -> None:
     class Silent(ScriptedMeasurer):
-        def decode(self, item: WorkItem, speculation: SpeculationConfig | None) -> GenerationResult:
+        def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
             return replace(super().decode(item, speculation), tokens=(1,), decode_s=0.0)
 
     one = race(Silent(), BEST)

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from spectui.config import ModelOptions, NgramKind, SpeculationConfig, ngram_setting
+from spectui.config import ModelOptions
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.export import Dialect, server_arguments
+from spectui.options.drafters import DraftMtp, DraftSimple, NgramMapK, NgramMod, NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from tests.support.engine import ENDLESS, small_context
 from tests.support.models import Tiny, write_tiny
@@ -23,17 +25,17 @@ Write = Callable[[Tiny, Path], None]
 
 N_PREDICT = 48
 PROMPTS = ((88, 102, 126, 263, 261, 109, 271) * 4, tuple(range(40, 70)))
-MODEL = SpeculationConfig(draft_max=4)
-SIMPLE = ngram_setting(NgramKind.SIMPLE, {"size_n": 1, "size_m": 9})
-MAP = ngram_setting(NgramKind.MAP_K, {"size_n": 1, "size_m": 9, "min_hits": 1})
-MOD = ngram_setting(NgramKind.MOD, {"n_match": 1, "n_min": 0, "n_max": 20})
-MTP = SpeculationConfig(draft_max=4, mtp=True)
+MODEL = Speculation(DraftSimple(draft_max=4))
+SIMPLE = Speculation(NgramSimple(size_n=1, size_m=9))
+MAP = Speculation(NgramMapK(size_n=1, size_m=9, min_hits=1))
+MOD = Speculation(NgramMod(n_match=1, n_min=0, n_max=20))
+MTP = Speculation(DraftMtp(draft_max=4))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
     target: Write
-    config: SpeculationConfig
+    config: Speculation
     draft: Write | None = None
 
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.config import Schedule, SpeculationConfig
+from spectui.config import Schedule
 from spectui.errors import UsageError
+from spectui.options.speculation import Speculation
 from spectui.replay.grid import Grid, replay_grid
 from spectui.replay.prices import Prices, RoundPrices
 from spectui.speculative.counters import Counters, Round, count
@@ -27,7 +28,7 @@ GRID = Grid(
 )
 
 
-def run(scene: Scene, config: SpeculationConfig, schedule: Schedule) -> list[Round]:
+def run(scene: Scene, config: Speculation, schedule: Schedule) -> list[Round]:
     drafter = model_drafter(scene.draft(), config, schedule, lambda: 0.0)
     decoder = Decoder(scene.target(), drafter, n_predict=scene.n_predict, clock=lambda: 0.0)
     return list(decoder.rounds(decoder.start(scene.prompt)))

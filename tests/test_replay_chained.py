@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.config import NgramKind, Schedule, SpeculationConfig, ngram_setting
+from spectui.config import Schedule
 from spectui.errors import UsageError
+from spectui.options.drafters import DraftSimple, NgramMapK, NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.replay.ngrams import replay_chained, replay_ngrams
 from spectui.speculative.counters import Round, RoundEnd, count
 from spectui.speculative.decoder import Decoder
@@ -16,17 +18,17 @@ from spectui.speculative.drafters import ChainedDrafter, model_drafter
 from spectui.speculative.ngram import ngram_drafter
 from tests.support.replay import COSTS, DEPTH, SCENE, Scene, record, repetitive_scenes, scenes
 
-SIMPLE = ngram_setting(NgramKind.SIMPLE, {"size_n": 1, "size_m": 3})
-MAP = ngram_setting(NgramKind.MAP_K, {"size_n": 2, "size_m": 2})
+SIMPLE = Speculation(NgramSimple(size_n=1, size_m=3))
+MAP = Speculation(NgramMapK(size_n=2, size_m=2))
 OWN = (
-    SpeculationConfig(draft_max=1),
-    SpeculationConfig(draft_max=4, draft_p_min=0.5),
-    SpeculationConfig(draft_max=DEPTH, draft_min=2, draft_p_min=0.3),
+    Speculation(DraftSimple(draft_max=1)),
+    Speculation(DraftSimple(draft_max=4, draft_p_min=0.5)),
+    Speculation(DraftSimple(draft_max=DEPTH, draft_min=2, draft_p_min=0.3)),
 )
 SETTINGS = tuple(own.after(ahead) for own in OWN for ahead in ((SIMPLE,), (SIMPLE, MAP)))
 
 
-def run(scene: Scene, setting: SpeculationConfig, schedule: Schedule) -> list[Round]:
+def run(scene: Scene, setting: Speculation, schedule: Schedule) -> list[Round]:
     *ahead, own = setting.chain
     ngrams = [ngram_drafter(one.ngram, one.draft_max) for one in ahead if one.ngram]
     model = model_drafter(scene.draft(), own, schedule, lambda: 0.0)
@@ -77,7 +79,7 @@ def test_only_the_models_own_chains_take_a_chains_time() -> None:
         step_growth_s=0.0,
         off_growth_s=0.0,
     )
-    setting = SpeculationConfig(draft_max=2).after((replace(SIMPLE, draft_max=1),))
+    setting = Speculation(DraftSimple(draft_max=2)).after((replace(SIMPLE, draft_max=1),))
     rounds = run(REPETITIVE, setting, Schedule.SERVER)
     by_ngrams = [one for one in rounds if one.n_drafted and not one.n_steps]
     by_model = [one for one in rounds if one.n_steps]
@@ -89,7 +91,7 @@ def test_only_the_models_own_chains_take_a_chains_time() -> None:
 
 def test_after_a_round_of_an_ngram_drafter_the_model_has_to_catch_up() -> None:
     recording, _chains = record(REPETITIVE)
-    setting = SpeculationConfig(draft_max=2).after((replace(SIMPLE, draft_max=1),))
+    setting = Speculation(DraftSimple(draft_max=2)).after((replace(SIMPLE, draft_max=1),))
     (without,) = replay_chained((recording,), "draft", [setting], replace(COSTS, catch_up_s=0.0))
     (catching,) = replay_chained((recording,), "draft", [setting], replace(COSTS, catch_up_s=1.0))
     assert without.seconds is not None
@@ -106,7 +108,7 @@ def test_after_a_round_of_an_ngram_drafter_the_model_has_to_catch_up() -> None:
 
 def test_a_draft_longer_than_the_trace_and_a_model_among_ngrams_are_refused() -> None:
     recording, _chains = record(SCENE)
-    longer = SpeculationConfig(draft_max=DEPTH + 1).after((SIMPLE,))
+    longer = Speculation(DraftSimple(draft_max=DEPTH + 1)).after((SIMPLE,))
     with pytest.raises(UsageError, match="recorded for"):
         replay_chained((recording,), "draft", [longer])
     with pytest.raises(UsageError, match="drafts with a model"):

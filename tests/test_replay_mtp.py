@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.config import MTP_KIND, NgramKind, Schedule, SpeculationConfig, ngram_setting
+from spectui.config import Schedule
+from spectui.options.drafters import MTP_KIND, DraftMtp, NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.replay.grid import Grid, replay_grid
 from spectui.replay.ngrams import replay_chained
 from spectui.replay.recorder import record_own_chains
@@ -30,7 +32,7 @@ from tests.support.scripted import N_VOCAB, ScriptedDraft, mix
 GRID = Grid(draft_max=(1, 2, 4, DEPTH), draft_min=(0, 2, 3), draft_p_min=(0.0, 0.3, 0.6))
 COUNTS = ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_before_mismatch", "n_redone")
 N_LAYERS = st.sampled_from([1, 3])
-AHEAD = ngram_setting(NgramKind.SIMPLE, {"size_n": 1, "size_m": 3})
+AHEAD = Speculation(NgramSimple(size_n=1, size_m=3))
 
 
 class ScriptedMtp(ScriptedDraft):
@@ -68,7 +70,7 @@ def record_mtp(scene: Scene, n_layers: int) -> tuple[Recording, Chains]:
     return replace(recording, chains={MTP_KIND: chains}), chains
 
 
-def run(scene: Scene, config: SpeculationConfig, schedule: Schedule, n_layers: int) -> list[Round]:
+def run(scene: Scene, config: Speculation, schedule: Schedule, n_layers: int) -> list[Round]:
     *ahead, own = config.chain
     ngrams = [ngram_drafter(one.ngram, one.draft_max) for one in ahead if one.ngram]
     mtp = mtp_drafter(layers_of(scene), own, schedule, lambda: 0.0, n_layers=n_layers)
@@ -99,7 +101,7 @@ def test_every_setting_is_replayed_exactly(scene: Scene, schedule: Schedule, n_l
 @given(scene=repetitive_scenes(), schedule=st.sampled_from(Schedule), n_layers=N_LAYERS)
 def test_behind_an_ngram_drafter_as_well(scene: Scene, schedule: Schedule, n_layers: int) -> None:
     recording, _chains = record_mtp(scene, n_layers)
-    own = (SpeculationConfig(draft_max=n, draft_p_min=0.3, mtp=True) for n in (1, DEPTH))
+    own = (Speculation(DraftMtp(draft_max=n, draft_p_min=0.3)) for n in (1, DEPTH))
     for total in replay_chained((recording,), MTP_KIND, [one.after((AHEAD,)) for one in own]):
         counted = count(run(scene, total.speculation, schedule, n_layers))
         for name in COUNTS:
@@ -120,7 +122,7 @@ def test_a_setting_alone_takes_the_time_that_it_takes_in_a_grid(
 
 def test_what_was_accepted_is_read_again_on_the_fast_schedule() -> None:
     recording, _chains = record_mtp(SCENE, 1)
-    setting = SpeculationConfig(draft_max=2, mtp=True)
+    setting = Speculation(DraftMtp(draft_max=2))
     (free,) = replay_chained((recording,), MTP_KIND, [setting], replace(COSTS, catch_up_s=0.0))
     (dear,) = replay_chained((recording,), MTP_KIND, [setting], replace(COSTS, catch_up_s=1.0))
     rounds = run(SCENE, setting, Schedule.FAST, 1)

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from spectui.config import NgramConfig, SpeculationConfig
 from spectui.errors import UsageError
+from spectui.options.drafters import NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.replay.ngrams import NGRAM_COSTS, ngram_costs, replay_ngrams
 from spectui.replay.tokens import without_text
 from spectui.replay.totals import Total
@@ -24,12 +25,11 @@ from tests.support.replay import COSTS, SCENE, Scene, record, repetitive_scenes,
 from tests.support.scripted import EOG, ScriptedTarget, Stream
 
 SETTINGS = tuple(
-    SpeculationConfig(draft_max=m, ngram=NgramConfig(size_n=n))
-    for n, m in product((1, 2, 3), (1, 2, 5, 9))
+    Speculation(NgramSimple(size_n=n, size_m=m)) for n, m in product((1, 2, 3), (1, 2, 5, 9))
 )
 
 
-def run(scene: Scene, setting: SpeculationConfig) -> list[Round]:
+def run(scene: Scene, setting: Speculation) -> list[Round]:
     assert setting.ngram is not None
     drafter = ngram_drafter(setting.ngram, setting.draft_max)
     decoder = Decoder(scene.target(), drafter, n_predict=scene.n_predict, clock=lambda: 0.0)
@@ -88,7 +88,7 @@ def test_an_output_that_was_cut_off_is_replayed_as_if_no_more_was_wanted() -> No
         chains={},
         rollback=Rollback.TRUNCATE,
     )
-    setting = SpeculationConfig(draft_max=9, ngram=NgramConfig(size_n=2))
+    setting = Speculation(NgramSimple(size_n=2, size_m=9))
     (total,) = replay_ngrams((recording,), (setting,))
     # Five tokens are left, one of them the bonus token; four may be drafted, and four there are.
     assert (total.n_rounds, total.n_drafted, total.n_accepted) == (1, 4, 4)
@@ -131,13 +131,13 @@ class PricedTarget(ScriptedTarget):
 def test_the_seconds_of_a_replay_are_those_of_the_loop(
     scene: Scene, size_n: int, size_m: int
 ) -> None:
-    setting = SpeculationConfig(draft_max=size_m, ngram=NgramConfig(size_n=size_n))
+    setting = Speculation(NgramSimple(size_n=size_n, size_m=size_m))
     scene = replace(scene, rollback=Rollback.TRUNCATE)
     recording, _chains = record(scene)
     (total,) = replay_ngrams((recording,), (setting,), EXACT)
     stream = None if scene.seed is None else Stream(scene.choose, scene.seed)
     target = PricedTarget(scene.n_ctx, scene.choose, eog=EOG, stream=stream)
-    drafter = ngram_drafter(NgramConfig(size_n=size_n), size_m)
+    drafter = ngram_drafter(NgramSimple(size_n=size_n, size_m=size_m))
     decoder = Decoder(target, drafter, n_predict=scene.n_predict, clock=lambda: target.now)
     first = decoder.start(scene.prompt)
     began = target.now
@@ -161,7 +161,7 @@ def test_rounds_that_are_redone_take_another_decode_and_emit_another_token(
     scene: Scene, size_n: int, size_m: int
 ) -> None:
     scene = replace(scene, rollback=Rollback.CHECKPOINT, seed=None)
-    setting = SpeculationConfig(draft_max=size_m, ngram=NgramConfig(size_n=size_n))
+    setting = Speculation(NgramSimple(size_n=size_n, size_m=size_m))
     recording, _chains = record(scene)
     # The last token of a text that ends need not be decoded again.
     assume(recording.stop is not Stop.END_OF_GENERATION)
@@ -169,7 +169,7 @@ def test_rounds_that_are_redone_take_another_decode_and_emit_another_token(
     (total,) = replay_ngrams((recording,), (setting,), replace(costs, rollback_token_s=1.0))
     assert total.n_redone == total.n_rejections
     target = RedoingTarget(scene.n_ctx, scene.choose, eog=EOG, rollback=Rollback.CHECKPOINT)
-    drafter = ngram_drafter(NgramConfig(size_n=size_n), size_m)
+    drafter = ngram_drafter(NgramSimple(size_n=size_n, size_m=size_m))
     decoder = Decoder(target, drafter, n_predict=scene.n_predict, clock=lambda: target.now)
     first = decoder.start(scene.prompt)
     began = target.now
@@ -181,7 +181,7 @@ def test_rounds_that_are_redone_take_another_decode_and_emit_another_token(
 def test_the_text_grows_dearer_with_its_depth_and_rejections_cost() -> None:
     scene = replace(SCENE, prompt=(1, 2, 3) * 8, n_predict=20)
     recording, _chains = record(scene)
-    setting = SpeculationConfig(draft_max=2, ngram=NgramConfig(size_n=1))
+    setting = Speculation(NgramSimple(size_n=1, size_m=2))
     rounds = run(scene, setting)
     assert any(one.end is RoundEnd.MISMATCH for one in rounds)
     (total,) = replay_ngrams((recording,), (setting,), EXACT)
@@ -218,7 +218,7 @@ def test_a_curve_without_single_tokens_keeps_its_level() -> None:
 
 def test_a_setting_that_drafts_nothing_is_as_fast_as_the_target_alone() -> None:
     recording, _chains = record(replace(SCENE, prompt=tuple(range(1, 21)), n_predict=30))
-    setting = SpeculationConfig(draft_max=12, ngram=NgramConfig(size_n=12))
+    setting = Speculation(NgramSimple(size_n=12, size_m=12))
     costs = ngram_costs({"draft": replace(COSTS, verify_growth_s=(0.0,) * 5, off_growth_s=0.0)})
     (total,) = replay_ngrams((recording,), (setting,), costs)
     assert total.n_drafted == 0
@@ -232,4 +232,4 @@ def test_drafts_longer_than_the_measured_ones_cost_more_along_the_last_line() ->
 
 def test_a_setting_of_a_model_is_refused() -> None:
     with pytest.raises(UsageError, match="drafts with a model"):
-        replay_ngrams((), (SpeculationConfig(),))
+        replay_ngrams((), (Speculation(),))

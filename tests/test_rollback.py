@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.config import ContextOptions, ModelOptions, Schedule, SpeculationConfig
+from spectui.config import ContextOptions, ModelOptions, Schedule
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.errors import BadInputError, CancelledError
 from spectui.llama.breakdown import memory_breakdown
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.model import Model
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.speculative.models import Outputs
 from spectui.speculative.rollback import Rollback
 from tests.support.engine import ENDLESS, MAX_DRAFT, assert_lossless, small_context
@@ -216,7 +218,7 @@ def test_output_is_the_targets_own_for_every_pair(
         n_drafted = 0
         for schedule in Schedule:
             for draft_max, p_min in ((1, 0.0), (4, 0.0), (16, 0.3)):
-                speculation = SpeculationConfig(draft_max=draft_max, draft_p_min=p_min)
+                speculation = Speculation(DraftSimple(draft_max=draft_max, draft_p_min=p_min))
                 other = engine.generate(
                     Generate(
                         prompt=prompt,

@@ -12,18 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.config import (
-    ContextOptions,
-    ModelOptions,
-    NgramConfig,
-    NgramKind,
-    SamplingConfig,
-    SpeculationConfig,
-)
+from spectui.config import ContextOptions, ModelOptions, SamplingConfig
 from spectui.engine.commands import Generate
 from spectui.engine.events import GenerationResult
 from spectui.errors import ServerError
 from spectui.monitor.machine import Machine
+from spectui.options.drafters import DraftSimple, NgramMapK, NgramMod, NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.served import Fleet, Setup
 from spectui.served.decoding import ServerDecoding
 from spectui.served.memory import remembers
@@ -48,16 +43,17 @@ ONE, OTHER = (
     replace(
         OFF_SETUP,
         draft=ModelOptions(path=Path("d.gguf")),
-        speculation=SpeculationConfig(draft_max=longest),
+        speculation=Speculation(DraftSimple(draft_max=longest)),
     )
     for longest in (4, 8)
 )
 NGRAM = replace(
     OFF_SETUP,
-    speculation=SpeculationConfig(draft_max=8, ngram=NgramConfig(kind=NgramKind.MAP_K, size_n=4)),
+    speculation=Speculation(NgramMapK(size_n=4, size_m=8)),
 )
 ARMS = tuple(
-    Arm(draft="d", speculation=SpeculationConfig(draft_max=longest)) for longest in (4, 8, 12)
+    Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=longest)))
+    for longest in (4, 8, 12)
 )
 
 
@@ -181,7 +177,7 @@ def decoding(fleet: Fleet, *, keeps_off: bool = True) -> ServerDecoding:
 
 
 def test_a_server_that_fails_is_started_anew_when_it_is_asked_again(fleets: Fleets) -> None:
-    setting = SpeculationConfig(draft_max=4)
+    setting = Speculation(DraftSimple(draft_max=4))
     with fleets.open(keeps_off=True, manner="is killed", n_good=1) as fleet:
         servers = decoding(fleet)
         servers.load("d")
@@ -238,7 +234,7 @@ def test_both_take_turns_without_starting_more_servers_than_needed(
         workload = Workload(items=items(4), n_predict=5, sampling=SamplingConfig())
         measurer = Measurer(servers, workload, Generate(prompt=()).schedule)
         measurer.warm_up(None)
-        pairs = list(measurer.pairs(workload.items, SpeculationConfig(draft_max=4), 2))
+        pairs = list(measurer.pairs(workload.items, Speculation(DraftSimple(draft_max=4)), 2))
     assert [pair.item.id for pair in pairs] == order
     assert not total_counters([pair.baseline for pair in pairs]).n_drafted
     assert all(pair.speculative.counters.n_drafted for pair in pairs)
@@ -251,9 +247,9 @@ class Recorder(ScriptedMeasurer):
     def __init__(self, n_beside_off: int | None) -> None:
         super().__init__()
         self.n_beside_off = n_beside_off
-        self.order: list[tuple[str, SpeculationConfig | None]] = []
+        self.order: list[tuple[str, Speculation | None]] = []
 
-    def decode(self, item: WorkItem, speculation: SpeculationConfig | None) -> GenerationResult:
+    def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
         self.order.append((item.id, speculation))
         return super().decode(item, speculation)
 
@@ -335,17 +331,15 @@ def test_studies_of_other_binaries_are_others() -> None:
     ("speculation", "is_one"),
     [
         (None, False),
-        (SpeculationConfig(draft_max=4), False),
-        (SpeculationConfig(ngram=NgramConfig(kind=NgramKind.SIMPLE)), False),
-        (SpeculationConfig(ngram=NgramConfig(kind=NgramKind.MOD)), True),
+        (Speculation(DraftSimple(draft_max=4)), False),
+        (Speculation(NgramSimple(size_m=3)), False),
+        (Speculation(NgramMod(n_max=3)), True),
         (
-            SpeculationConfig().after([SpeculationConfig(ngram=NgramConfig(kind=NgramKind.MAP_K))]),
+            Speculation().after([NgramMapK(size_m=3)]),
             True,
         ),
     ],
     ids=["off", "model", "ngram-simple", "ngram-mod", "ngram-map-k ahead of a model"],
 )
-def test_drafters_that_remember_requests(
-    speculation: SpeculationConfig | None, *, is_one: bool
-) -> None:
+def test_drafters_that_remember_requests(speculation: Speculation | None, *, is_one: bool) -> None:
     assert remembers(speculation) is is_one

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.config import NgramKind, Schedule, SpeculationConfig, ngram_setting
+from spectui.config import Schedule
+from spectui.options.drafters import DraftSimple, NgramMod, NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.speculative.acceptance import Acceptance, accept
 from spectui.speculative.counters import Counters, Round, RoundEnd, RoundTimes, count
 from spectui.speculative.decoder import Decoder, Stop, draft_cap
@@ -50,7 +52,7 @@ PROMPT = (11, 12, 13)
 class Case:
     """Everything that a generation depends on."""
 
-    config: SpeculationConfig
+    config: Speculation
     prompt: tuple[int, ...]
     n_ctx: int
     n_predict: int
@@ -109,7 +111,7 @@ def cases(draw: st.DrawFn) -> Case:
     prompt = tuple(draw(st.lists(st.integers(1, N_VOCAB - 1), min_size=1, max_size=12)))
     room = draw(st.one_of(st.integers(1, 8), st.integers(9, 120)))
     return Case(
-        config=SpeculationConfig(
+        config=Speculation(
             draft_max=draw(st.integers(1, 20)),
             draft_min=draw(st.integers(0, 6)),
             draft_p_min=draw(st.one_of(st.just(0.0), st.floats(0, 1))),
@@ -207,8 +209,8 @@ def test_drafts_of_varied_lengths_change_no_output(
 @given(case=cases(), schedule=schedules)
 def test_drafters_ahead_of_the_model_change_no_output(case: Case, schedule: Schedule) -> None:
     chosen = (
-        ngram_setting(NgramKind.SIMPLE, {"size_n": 1, "size_m": 2}),
-        ngram_setting(NgramKind.MOD, {"n_match": 1, "n_min": 0, "n_max": 5}),
+        Speculation(NgramSimple(size_n=1, size_m=2)),
+        Speculation(NgramMod(n_match=1, n_min=0, n_max=5)),
     )
     ahead = [ngram_drafter(one.ngram, one.draft_max) for one in chosen if one.ngram is not None]
     finished = run(case, schedule, ahead=ahead)
@@ -288,7 +290,7 @@ def test_an_end_of_text_in_the_draft_is_the_last_token_and_in_no_cache(
     text, clock = [21, 22, 23, EOG, 24, 25], FakeClock()
     target = ScriptedTarget(64, scripted_target(3, text))
     draft = ScriptedDraft(64, scripted_draft(3, [(token, 1.0) for token in text]))
-    config = SpeculationConfig(draft_max=draft_max)
+    config = Speculation(DraftSimple(draft_max=draft_max))
     drafter = model_drafter(draft, config, schedule, clock)
     decoder = Decoder(target, drafter, n_predict=-1, clock=clock)
     *_, last = decoder.rounds(decoder.start(PROMPT))
@@ -353,7 +355,7 @@ def test_cancellation_ends_the_text_at_a_round_boundary(
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_prompts_that_stand_in_the_caches_are_not_decoded_again(schedule: Schedule) -> None:
-    case = Case(config=SpeculationConfig(draft_max=4), prompt=PROMPT, n_ctx=64, n_predict=20)
+    case = Case(config=Speculation(DraftSimple(draft_max=4)), prompt=PROMPT, n_ctx=64, n_predict=20)
     fresh = run(case, schedule)
     target, draft, clock = case.target(), case.draft(), FakeClock()
     target.decode(PROMPT, Outputs.LAST)
@@ -444,7 +446,7 @@ def test_draft_chain_stops_where_llama_cpp_stops(
     pairs = [(21 + index, probability) for index, probability in enumerate(offered)]
     model = ScriptedDraft(64, scripted_draft(len(PROMPT) + 1, pairs))
     model.decode(PROMPT, Outputs.LAST)
-    config = SpeculationConfig(**limits)  # type: ignore[arg-type]
+    config = Speculation(**limits)  # type: ignore[arg-type]
     draft = draft_chain(model, (20,), config, n_max, FakeClock())
     assert draft.probabilities == expected
     assert draft.tokens == tuple(21 + index for index in range(len(expected)))
@@ -455,7 +457,7 @@ def test_draft_chain_stops_where_llama_cpp_stops(
 def test_draft_chain_decodes_all_that_is_pending_in_one_step() -> None:
     model = ScriptedDraft(64, scripted_draft(5, [(21, 0.5)]))
     model.decode(PROMPT, Outputs.LAST)
-    draft = draft_chain(model, (19, 20), SpeculationConfig(draft_max=1), 1, FakeClock())
+    draft = draft_chain(model, (19, 20), DraftSimple(draft_max=1), 1, FakeClock())
     assert draft.tokens == (21,)
     assert model.tokens == [*PROMPT, 19, 20]
 
@@ -464,7 +466,7 @@ def test_fast_draft_catches_up_with_two_tokens_after_full_acceptance() -> None:
     text = list(range(1, 20))
     target = ScriptedTarget(64, scripted_target(3, text))
     draft = ScriptedDraft(64, scripted_draft(3, [(token, 1.0) for token in text]))
-    config, clock = SpeculationConfig(draft_max=2), FakeClock()
+    config, clock = Speculation(DraftSimple(draft_max=2)), FakeClock()
     drafter = model_drafter(draft, config, Schedule.FAST, clock)
     decoder = Decoder(target, drafter, n_predict=7, clock=clock)
     rounds = decoder.rounds(decoder.start(PROMPT))
@@ -664,7 +666,7 @@ class TickingModels:
     ("schedule", "draft_s"), [(Schedule.FAST, 40.0), (Schedule.SERVER, 40.0 + 10.0)]
 )
 def test_time_is_booked_on_who_spent_it(schedule: Schedule, draft_s: float) -> None:
-    config = SpeculationConfig(draft_max=4)
+    config = Speculation(DraftSimple(draft_max=4))
     case = Case(config=config, prompt=PROMPT, n_ctx=64, n_predict=6, agreement=1.0)
     models = TickingModels(case)
     decoder = models.decoder(case, schedule)

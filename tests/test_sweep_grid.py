@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.config import NgramKind
 from spectui.errors import BadInputError
+from spectui.options.drafters import NgramMod
 from spectui.sweep.axes import Axes, names, placeholders
 from spectui.sweep.cells import Cell, Place, coordinates
 from spectui.sweep.expand import expand
@@ -228,7 +228,7 @@ places = st.builds(
 cells = st.one_of(
     st.builds(cell, st.integers(1, 5), draft=st.sampled_from(DRAFTS), place=places),
     st.builds(off_cell, places),
-    st.just(ngram_cell(NgramKind.MOD)),
+    st.just(ngram_cell(NgramMod)),
 )
 
 

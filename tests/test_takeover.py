@@ -9,11 +9,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from spectui.cli.bench import command as bench
-from spectui.config import ContextOptions, ModelOptions, SpeculationConfig
+from spectui.config import ContextOptions, ModelOptions
 from spectui.errors import BadInputError
 from spectui.export import Dialect, ExportSetup, Format, render, server_command
 from spectui.export.names import OPTIONS
 from spectui.export.takeover import read_command
+from spectui.options.speculation import Speculation
 from tests.test_export import contexts, hostile, models, speculations
 
 NOT_LLAMA_SERVERS = {
@@ -92,7 +93,7 @@ def test_an_exported_command_is_read_back(
     target: ModelOptions,
     draft: ModelOptions,
     context: ContextOptions,
-    speculation: SpeculationConfig,
+    speculation: Speculation,
 ) -> None:
     assume(not any(str(m.path).startswith("~/") for m in (target, draft)))
     command = server_command(target, draft, context, speculation, dialect=dialect)

@@ -14,8 +14,10 @@ from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.widgets import Input, TextArea
 
-from spectui.config import ContextOptions, ModelOptions, SpeculationConfig
+from spectui.config import ContextOptions, ModelOptions
 from spectui.export import Dialect, ExportSetup, Format, render
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.screens.export import ExportChoice, ExportScreen
 from spectui.tui.theme import THEMES
@@ -28,7 +30,7 @@ ON = ExportSetup(
     target=ModelOptions(path=Path("/models/big [one].gguf")),
     draft=ModelOptions(path=Path("/models/small.gguf")),
     context=ContextOptions(),
-    speculation=SpeculationConfig(draft_max=8, draft_p_min=0.5),
+    speculation=Speculation(DraftSimple(draft_max=8, draft_p_min=0.5)),
     name="big [one]",
 )
 OFF = dataclasses.replace(ON, speculation=None)

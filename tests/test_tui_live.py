@@ -16,14 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Log
 from textual.widgets._footer import FooterKey
 
-from spectui.config import (
-    ContextOptions,
-    ModelOptions,
-    NgramConfig,
-    Schedule,
-    SpeculationConfig,
-    TensorOverride,
-)
+from spectui.config import ContextOptions, ModelOptions, Schedule, TensorOverride
 from spectui.demo import DemoModel
 from spectui.engine.events import (
     EngineFailed,
@@ -35,6 +28,8 @@ from spectui.engine.events import (
 from spectui.errors import BadInputError, SpectuiError
 from spectui.live.launch import Pair
 from spectui.live.setup import LiveSetup
+from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.paths import cache_dir
 from spectui.sessions import (
     AnswerEnd,
@@ -404,10 +399,10 @@ def test_the_draft_is_switched_off_and_on_with_its_settings() -> None:
 
 @pytest.mark.parametrize(
     "alone",
-    [SpeculationConfig(draft_max=2, mtp=True), SpeculationConfig(ngram=NgramConfig(size_n=3))],
+    [Speculation(DraftMtp(draft_max=2)), Speculation(NgramSimple(size_n=3, size_m=3))],
     ids=["mtp", "ngram"],
 )
-def test_what_drafts_without_a_draft_is_switched_off_and_on(alone: SpeculationConfig) -> None:
+def test_what_drafts_without_a_draft_is_switched_off_and_on(alone: Speculation) -> None:
     def make_setup(pair: Pair) -> LiveSetup:
         return replace(setup(pair), speculation=alone)
 
@@ -447,7 +442,7 @@ def test_settings_are_applied_from_the_next_answer_on() -> None:
         screen.query_one("#system", Input).focus()
         await press_keys(pilot, "enter")
         changed = setup_of(cockpit)
-        assert changed.speculation == SpeculationConfig(draft_max=8, draft_p_min=0.25)
+        assert changed.speculation == Speculation(DraftSimple(draft_max=8, draft_p_min=0.25))
         assert changed.sampling.temp == 0.7
         assert changed.schedule is Schedule.SERVER
         await ask(cockpit, pilot)
@@ -604,7 +599,7 @@ def test_drafts_may_be_as_long_as_the_pair_was_loaded_for() -> None:
         await press_keys(pilot, "f3")
         cockpit.app.screen.query_one("#draft_max", Input).value = "40"
         await press_keys(pilot, "enter")
-        assert setup_of(cockpit).speculation == SpeculationConfig(draft_max=40)
+        assert setup_of(cockpit).speculation == Speculation(DraftSimple(draft_max=40))
 
     cockpit.run(scenario)
 
@@ -820,7 +815,7 @@ def test_another_pair_is_not_loaded_as_the_stored_one() -> None:
 
 def test_where_layers_allow_one_schedule_alone_it_stands_there_and_another_is_refused() -> None:
     def make_setup(pair: Pair) -> LiveSetup:
-        return replace(setup(pair), speculation=SpeculationConfig(draft_max=2, mtp=True))
+        return replace(setup(pair), speculation=Speculation(DraftMtp(draft_max=2)))
 
     cockpit = Cockpit(launch(make_setup=make_setup, pair=Pair(target=TARGET, draft=None)))
     cockpit.script.load_events = [[replace(loaded(Role.TARGET), mtp_layers=3)], []]
@@ -858,7 +853,7 @@ def test_a_target_that_drafted_for_itself_is_loaded_to_do_so_again() -> None:
         await ready(cockpit, pilot)
         (loaded_as,) = [value for name, value in cockpit.script.asked if name == "load"]
         assert isinstance(loaded_as, LiveSetup)
-        assert loaded_as.speculation == SpeculationConfig(draft_max=2, mtp=True)
+        assert loaded_as.speculation == Speculation(DraftMtp(draft_max=2))
 
     cockpit.run(scenario)
 
@@ -883,7 +878,7 @@ def test_a_stored_session_is_taken_up() -> None:
         await ready(cockpit, pilot)
         assert cockpit.app.live.transcript.last_answer == "It is 4."
         resumed = setup_of(cockpit)
-        wanted = SpeculationConfig(draft_max=7, draft_p_min=0.5)
+        wanted = Speculation(DraftSimple(draft_max=7, draft_p_min=0.5))
         assert resumed.speculation == wanted
         (loaded_as,) = [value for name, value in cockpit.script.asked if name == "load"]
         assert isinstance(loaded_as, LiveSetup)

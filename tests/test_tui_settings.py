@@ -7,11 +7,12 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from spectui.config import CACHE_LONGEST, NgramConfig, NgramKind, SpeculationConfig, ngram_setting
 from spectui.engine.events import EngineFailed
 from spectui.errors import BadInputError
 from spectui.live.launch import Pair
 from spectui.live.setup import LiveSetup
+from spectui.options.drafters import DraftSimple, NgramCache, NgramMapK, NgramMod, NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.tui.widgets.choice_row import ChoiceRow
 from spectui.tui.widgets.status_bar import StatusBar
 from tests.support.cockpit import (
@@ -26,15 +27,15 @@ from tests.support.cockpit import (
     setup_of,
 )
 
-MOD = ngram_setting(NgramKind.MOD, {"n_match": 24, "n_min": 0, "n_max": 16})
-SIMPLE = ngram_setting(NgramKind.SIMPLE, {"size_n": 3, "size_m": 8})
-MAP_K = ngram_setting(NgramKind.MAP_K, {"size_n": 3, "size_m": 8, "min_hits": 2})
-CACHE = ngram_setting(NgramKind.CACHE, {})
-MODEL = SpeculationConfig(draft_max=4)
+MOD = Speculation(NgramMod(n_match=24, n_min=0, n_max=16))
+SIMPLE = Speculation(NgramSimple(size_n=3, size_m=8))
+MAP_K = Speculation(NgramMapK(size_n=3, size_m=8, min_hits=2))
+CACHE = Speculation(NgramCache())
+MODEL = Speculation(DraftSimple(draft_max=4))
 ANSWER = ["n_predict", "temp", "top_k", "top_p", "min_p", "seed", "system"]
 
 
-def cockpit_of(speculation: SpeculationConfig, *, draft: bool = True) -> Cockpit:
+def cockpit_of(speculation: Speculation, *, draft: bool = True) -> Cockpit:
     def make_setup(pair: Pair) -> LiveSetup:
         return replace(setup(pair), speculation=speculation)
 
@@ -96,9 +97,7 @@ def test_what_is_set_while_it_is_off_holds_when_it_is_switched_on() -> None:
         await press_keys(pilot, "enter")
         assert setup_of(cockpit).speculation is None
         await press_keys(pilot, "f4")
-        assert setup_of(cockpit).speculation == replace(
-            MOD, ngram=NgramConfig(kind=NgramKind.MOD, n_match=16, n_min=0)
-        )
+        assert setup_of(cockpit).speculation == replace(MOD, ngram=NgramMod(n_match=16, n_min=0))
 
     cockpit.run(scenario)
 
@@ -128,7 +127,7 @@ def test_what_is_set_while_it_is_off_holds_when_it_is_switched_on() -> None:
     ids=["model", "mtp", "mod", "cache", "map-k", "row"],
 )
 def test_the_form_shows_what_who_drafts_reads_and_nothing_else(
-    speculation: SpeculationConfig, fields: Sequence[str]
+    speculation: Speculation, fields: Sequence[str]
 ) -> None:
     cockpit = cockpit_of(speculation)
 
@@ -153,7 +152,7 @@ def test_of_a_row_each_drafter_takes_its_own_numbers() -> None:
         await press_keys(pilot, "enter")
         simple, cache, model = setup_of(cockpit).wanted.chain
         assert simple == replace(SIMPLE, draft_max=10)
-        assert (cache, cache.draft_max) == (CACHE, CACHE_LONGEST)
+        assert (cache, cache.draft_max) == (CACHE, NgramCache.LONGEST)
         assert model == replace(MODEL, draft_max=6)
 
     cockpit.run(scenario)

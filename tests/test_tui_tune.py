@@ -13,8 +13,9 @@ from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from spectui.config import SpeculationConfig
 from spectui.engine.events import GenerationResult
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.screens.tune import TuneScreen
 from spectui.tui.theme import THEMES
@@ -56,7 +57,7 @@ SIZES = [(80, 24), (120, 40), (200, 60)]
 
 
 def arm(longest: int = 4, p_min: float = 0.0, *, shortest: int = 0, draft: str = "good") -> Arm:
-    speculation = SpeculationConfig(draft_max=longest, draft_min=shortest, draft_p_min=p_min)
+    speculation = Speculation(DraftSimple(draft_max=longest, draft_min=shortest, draft_p_min=p_min))
     return Arm(draft=draft, speculation=speculation)
 
 
@@ -617,7 +618,7 @@ def test_a_failed_trial_cannot_be_applied() -> None:
 
 
 FORECAST = Forecast(
-    arm=Arm(draft="good", speculation=SpeculationConfig(draft_max=7)),
+    arm=Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=7))),
     speedup=1.5,
     n_drafted=10,
     n_accepted=7,

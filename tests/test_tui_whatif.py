@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Digits
 from textual.widgets._toast import Toast
 
-from spectui.config import NgramConfig, SamplingConfig, Schedule, SpeculationConfig
+from spectui.config import SamplingConfig, Schedule
 from spectui.engine.events import Role
 from spectui.live.costs import KnownCosts, known_costs
 from spectui.live.events import ChatRecorded
@@ -23,6 +23,8 @@ from spectui.live.launch import Launch, Pair
 from spectui.live.recording import ChatRecording, ChatText
 from spectui.live.traces import chat_trace as make_trace
 from spectui.live.whatif import Measured, Source, WhatIf, WhatIfState, whatif_state
+from spectui.options.drafters import NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.replay.costs import Costs
 from spectui.replay.file import read_trace
 from spectui.replay.recorder import record_chains
@@ -197,7 +199,7 @@ def seen(
     return shown
 
 
-def expected(setting: SpeculationConfig) -> list[str]:
+def expected(setting: Speculation) -> list[str]:
     """The numbers that belong to a setting."""
     total = REPLAYED.at(setting)
     assert total.acceptance_rate is not None
@@ -223,7 +225,7 @@ def test_it_says_on_how_much_text_it_rests_and_what_is_predicted() -> None:
     assert "Speed: predicted (fast schedule), costs fitted to 210 rounds" in shown
 
 
-SIMPLE = SpeculationConfig(draft_max=48, ngram=NgramConfig())
+SIMPLE = Speculation(NgramSimple(size_m=48))
 
 
 @pytest.mark.parametrize(
@@ -240,7 +242,7 @@ SIMPLE = SpeculationConfig(draft_max=48, ngram=NgramConfig())
     ids=["ngram", "ahead", "draft", "off"],
 )
 def test_it_says_whom_of_those_who_draft_it_does_not_answer_for(
-    applied: SpeculationConfig | None, said: str
+    applied: Speculation | None, said: str
 ) -> None:
     shown = seen(state=whatif_state(CHAT, schedule=Schedule.FAST, applied=applied))
     assert said in shown
@@ -257,7 +259,7 @@ def test_what_others_drafted_is_not_counted_as_drafted_by_who_is_replayed() -> N
     assert "this session has drafted nothing often enough with it alone" in seen(state=state)
 
 
-KEYS: list[tuple[list[str], SpeculationConfig]] = [
+KEYS: list[tuple[list[str], Speculation]] = [
     (["right"], speculation(5)),
     (["left", "left"], speculation(2)),
     (["end"], speculation(16)),

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from textual.pilot import Pilot
 
-from spectui.config import MTP_KIND, SamplingConfig, Schedule, SpeculationConfig
+from spectui.config import SamplingConfig, Schedule
 from spectui.engine.events import EngineFailed, Role
 from spectui.errors import BadInputError
 from spectui.live.costs import KnownCosts
@@ -14,6 +14,8 @@ from spectui.live.launch import Pair
 from spectui.live.recording import ChatRecording, ChatText
 from spectui.live.setup import LiveSetup
 from spectui.live.whatif import WhatIf, WhatIfState
+from spectui.options.drafters import MTP_KIND, DraftMtp
+from spectui.options.speculation import Speculation
 from spectui.tui.screens.live import Activity
 from spectui.tui.screens.whatif import WhatIfScreen
 from spectui.tune.progress import TuningState
@@ -35,10 +37,8 @@ from tests.test_tui_tune import arm, trial
 from tests.test_tui_whatif import Host, drive, looked, post, screen_of, seen
 
 
-def mtp(draft_max: int, draft_min: int = 0, draft_p_min: float = 0.0) -> SpeculationConfig:
-    return SpeculationConfig(
-        draft_max=draft_max, draft_min=draft_min, draft_p_min=draft_p_min, mtp=True
-    )
+def mtp(draft_max: int, draft_min: int = 0, draft_p_min: float = 0.0) -> Speculation:
+    return Speculation(DraftMtp(draft_max=draft_max, draft_min=draft_min, draft_p_min=draft_p_min))
 
 
 def empty(n_layers: int) -> ChatRecording:
@@ -51,7 +51,7 @@ def recorded(n_layers: int) -> ChatRecording:
     return replace(empty(n_layers), texts=(text,))
 
 
-def state(n_layers: int, applied: SpeculationConfig | None) -> WhatIfState:
+def state(n_layers: int, applied: Speculation | None) -> WhatIfState:
     return WhatIfState(
         recording=recorded(n_layers),
         schedule=Schedule.SERVER,

@@ -12,18 +12,13 @@ import msgspec
 import optuna
 import pytest
 
-from spectui.config import (
-    MTP_KIND,
-    ModelOptions,
-    NgramConfig,
-    NgramKind,
-    SamplingConfig,
-    SpeculationConfig,
-)
+from spectui.config import ModelOptions, SamplingConfig
 from spectui.engine.commands import ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, MarginProbed
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
+from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple, NgramCache, NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.events import (
     ForecastMade,
@@ -164,10 +159,12 @@ class ScriptedForecaster:
         return None if not self.keeps else self._outlook()
 
     def _outlook(self) -> Outlook:
-        found = [self._forecast(SpeculationConfig(draft_max=length)) for length in self._lengths]
+        found = [
+            self._forecast(Speculation(DraftSimple(draft_max=length))) for length in self._lengths
+        ]
         return Outlook(forecasts=tuple(sorted(found, key=lambda one: -one.speedup)), costs={})
 
-    def _forecast(self, speculation: SpeculationConfig) -> Forecast:
+    def _forecast(self, speculation: Speculation) -> Forecast:
         known = self._measurer
         speedup = known.speedup(speculation) if known else 1 + speculation.draft_max / 100
         arm = Arm(draft="good", speculation=speculation)
@@ -237,8 +234,8 @@ def test_the_best_forecast_comes_right_after_off_and_the_others_before_the_sampl
     longest = [r.arm.speculation.draft_max for r in result.trials[1:6] if r.arm.speculation]
     assert longest == [7, 3, 16, FIRST_NGRAM.draft_max, 5]
     assert [one.arm.speculation for one in result.forecasts] == [
-        SpeculationConfig(draft_max=7),
-        SpeculationConfig(draft_max=5),
+        Speculation(DraftSimple(draft_max=7)),
+        Speculation(DraftSimple(draft_max=5)),
     ]
     told = [type(event) for event in events if not isinstance(event, PromptMeasured)]
     # What off decodes is the recording's output.
@@ -474,9 +471,7 @@ def test_time_that_others_have_the_engine_is_no_work(tmp_path: Path) -> None:
         engine, now_s, told = Drafts(), [0.0], list[float | None]()
 
         class Timed(ScriptedMeasurer):
-            def decode(
-                self, item: WorkItem, speculation: SpeculationConfig | None
-            ) -> GenerationResult:
+            def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
                 # A turn of the chat or a pause, and then 2 s of work.
                 now_s[0] += pause_s + 2
                 engine.waited_s += pause_s
@@ -551,7 +546,7 @@ def test_every_sampler_can_be_used(tmp_path: Path, sampler: Sampler) -> None:
 
 def test_a_defect_of_the_engine_is_no_failed_trial(tmp_path: Path) -> None:
     class Broken(ScriptedMeasurer):
-        def decode(self, item: WorkItem, speculation: SpeculationConfig | None) -> GenerationResult:
+        def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
             if speculation is not None:
                 error = SpectuiError("TypeError: on purpose")
                 error.add_note("Traceback")
@@ -566,7 +561,7 @@ def test_a_defect_of_the_engine_is_no_failed_trial(tmp_path: Path) -> None:
 def test_a_confirmation_that_fails_is_reported_with_the_trials(tmp_path: Path) -> None:
     class Breaks(ScriptedMeasurer):
         def block(
-            self, item: WorkItem, settings: Sequence[SpeculationConfig | None], turn: int
+            self, item: WorkItem, settings: Sequence[Speculation | None], turn: int
         ) -> list[Pair]:
             if turn == 2:
                 raise DoesNotFitError("the memory is full")
@@ -580,7 +575,7 @@ def test_a_confirmation_that_fails_is_reported_with_the_trials(tmp_path: Path) -
 
 def test_a_changed_output_is_found_in_the_confirmation(tmp_path: Path) -> None:
     class Changes(ScriptedMeasurer):
-        def decode(self, item: WorkItem, speculation: SpeculationConfig | None) -> GenerationResult:
+        def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
             done = super().decode(item, speculation)
             if speculation is None or item.id != "p9":
                 return done
@@ -792,7 +787,7 @@ def test_the_targets_own_layers_draft_as_far_as_they_reach(tmp_path: Path) -> No
     first = space.first_arms()
     assert [arm.drafter for arm in first] == ["off", "a", MTP_KIND, "a", "ngram-simple"]
     assert first[2].speculation == replace(SERVER_DEFAULTS, draft_max=2, mtp=True)
-    own = SpeculationConfig(draft_max=1, draft_min=1, draft_p_min=0.35, mtp=True)
+    own = Speculation(DraftMtp(draft_max=1, draft_min=1, draft_p_min=0.35))
     queued = [Arm(draft=MTP_KIND, speculation=setting) for setting in (own, own.after(AHEAD[-1:]))]
     study = TuningStudy(
         name="s",
@@ -830,11 +825,11 @@ def test_every_sizes_of_ngrams_draft_and_fit() -> None:
         assert max(setting.draft_max for setting in settings) == max_draft
         for setting in settings:
             assert setting.ngram is not None
-            if setting.ngram.kind is NgramKind.SIMPLE:
+            if setting.ngram.kind is NgramSimple:
                 assert 2 <= setting.ngram.size_n <= setting.draft_max
         kinds = {setting.ngram.kind for setting in settings if setting.ngram is not None}
         # Its drafts have a length that nobody can change.
-        assert kinds == set(NgramKind) - ({NgramKind.CACHE} if max_draft < 8 else set())
+        assert kinds == set(NgramKind) - ({NgramCache} if max_draft < 8 else set())
 
 
 def test_a_study_may_leave_ngrams_out(tmp_path: Path) -> None:
@@ -888,7 +883,7 @@ def test_an_arm_that_is_queued_is_the_arm_that_is_asked_for(
 ) -> None:
     ngrams = (*SearchSpace(drafts=drafts).ngrams()[::4], FIRST_NGRAM)
     arms = [Arm(draft=None, speculation=speculation) for speculation in ngrams]
-    model = SpeculationConfig(draft_max=7, draft_min=2, draft_p_min=0.35)
+    model = Speculation(DraftSimple(draft_max=7, draft_min=2, draft_p_min=0.35))
     arms += [Arm(draft=draft, speculation=model) for draft in drafts]
     arms += [Arm(draft=draft, speculation=model.after(AHEAD[-1:])) for draft in drafts]
     with open_study(tmp_path, drafts=drafts) as study:
@@ -937,13 +932,13 @@ def test_a_study_from_before_ngrams_goes_on(tmp_path: Path) -> None:
     study = open_study(tmp_path, drafts=("a", "b"))
     (known,) = study.records()
     assert known.arm.draft == draft
-    assert known.arm.speculation == msgspec.convert({**settings, "ngram": None}, SpeculationConfig)
+    assert known.arm.speculation == msgspec.convert({**settings, "ngram": None}, Speculation)
     result = run(study, ScriptedMeasurer(), n_trials=20, drafts=("a", "b"))
     assert {record.arm.drafter for record in result.trials} >= {"off", "ngram-simple", "a", "b"}
 
 
 def test_the_label_of_an_ngram_arm_names_kind_and_sizes() -> None:
-    speculation = SpeculationConfig(draft_max=48, ngram=NgramConfig())
+    speculation = Speculation(NgramSimple(size_m=48))
     arm = Arm(draft=None, speculation=speculation)
     assert (arm.label, arm.drafter) == ("ngram-simple: n 12, m 48", "ngram-simple")
 
@@ -951,7 +946,7 @@ def test_the_label_of_an_ngram_arm_names_kind_and_sizes() -> None:
 def test_the_arms_label_is_the_setting() -> None:
     assert OFF.label == "off"
     arm = SearchSpace(drafts=("d",)).first_arms()[1]
-    assert arm.speculation == SpeculationConfig(draft_max=3)
+    assert arm.speculation == Speculation(DraftSimple(draft_max=3))
     assert arm.label == "d: max 3, min 0, p_min 0.00"
 
 

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from spectui.config import SpeculationConfig
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.tune.events import (
     ConfirmationStarted,
     ForecastMade,
@@ -21,7 +22,7 @@ from spectui.tune.tracing import DraftRecorded
 from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState
 from tests.support.search import result
 
-ARM = Arm(draft="good", speculation=SpeculationConfig(draft_max=4))
+ARM = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=4)))
 STARTING = TuningState(phase=Phase.STARTING, study="s", n_trials=9)
 
 

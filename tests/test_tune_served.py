@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from spectui.cli.tune_served import Served, failure_of, final
-from spectui.config import SpeculationConfig
 from spectui.errors import CancelledError, ServerError
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.tune.measurement import Pair
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
@@ -17,8 +18,8 @@ from spectui.tune.verdict import Verdict
 from spectui.verify.preference import Preference
 from tests.support.search import items, result
 
-BEST = Arm(draft="d", speculation=SpeculationConfig(draft_max=4))
-RIVAL = Arm(draft="d", speculation=SpeculationConfig(draft_max=8))
+BEST = Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=4)))
+RIVAL = Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=8)))
 OTHER = Verdict(use_speculation=True, reason="llama-server says so")
 
 

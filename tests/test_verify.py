@@ -15,15 +15,14 @@ from spectui.config import (
     ContextOptions,
     KvOverride,
     ModelOptions,
-    NgramKind,
     SamplingConfig,
     Schedule,
-    SpeculationConfig,
     TensorOverride,
-    ngram_setting,
 )
 from spectui.engine.events import GenerationResult
 from spectui.monitor.machine import Machine
+from spectui.options.drafters import DraftSimple, NgramMapK, NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.served import room
 from spectui.served.prompts import distinct
 from spectui.server import Completion
@@ -49,7 +48,7 @@ from spectui.verify.order import Side, blocks, n_starts
 from spectui.verify.preference import Delivery, preferred
 from spectui.verify.served import ServedPair
 
-GOOD = SpeculationConfig(draft_max=4)
+GOOD = Speculation(DraftSimple(draft_max=4))
 CASE = Case(
     baseline=ModelOptions(path=Path("t.gguf")),
     target=ModelOptions(path=Path("t.gguf"), n_cpu_moe=3),
@@ -59,7 +58,7 @@ CASE = Case(
         override_kv=(KvOverride(key="a", value=True), KvOverride(key="b", value=2.5)),
     ),
     context=ContextOptions(ctx_size=512),
-    speculation=GOOD.after([ngram_setting(NgramKind.SIMPLE, {"size_n": 4, "size_m": 8})]),
+    speculation=GOOD.after([NgramSimple(size_n=4, size_m=8)]),
     sampling=SamplingConfig(),
     n_predict=16,
     extra=("--jinja",),
@@ -406,14 +405,12 @@ def test_what_the_engine_did_not_run_is_not_compared() -> None:
         (GOOD, 0.0, None),
         (GOOD, 0.5, "greedy"),
         (CASE.speculation, 0.0, None),
-        (GOOD.after([ngram_setting(NgramKind.MAP_K, {})]), 0.0, "n-gram"),
+        (GOOD.after([NgramMapK()]), 0.0, "n-gram"),
         (replace(GOOD, mtp=True), 0.0, "MTP"),
     ],
     ids=["model", "temperature", "forgets", "remembers", "mtp"],
 )
-def test_what_need_not_be_equal(
-    speculation: SpeculationConfig, temp: float, reason: str | None
-) -> None:
+def test_what_need_not_be_equal(speculation: Speculation, temp: float, reason: str | None) -> None:
     found = incomparable(speculation, SamplingConfig(temp=temp))
     assert found is None if reason is None else reason in (found or "")
 
@@ -493,7 +490,7 @@ def test_two_servers_need_room(
 
 
 BEST = Arm(draft="d", speculation=GOOD)
-RIVAL = Arm(draft="d", speculation=SpeculationConfig(draft_max=8))
+RIVAL = Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=8)))
 USE = Verdict(use_speculation=True, reason="Use it: in-process.")
 LEAVE = Verdict(use_speculation=False, reason="Turn it off: in-process.")
 

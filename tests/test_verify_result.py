@@ -8,14 +8,10 @@ import pytest
 
 from spectui.cli.documents.verify import verify_document
 from spectui.cli.verify_report import text_of
-from spectui.config import (
-    ContextOptions,
-    ModelOptions,
-    SamplingConfig,
-    Schedule,
-    SpeculationConfig,
-)
+from spectui.config import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.monitor.machine import this_machine
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.server import Completion
 from spectui.server.help_text import Version
 from spectui.tune.outcome import Outcome
@@ -37,7 +33,7 @@ CASE = Case(
     target=TARGET,
     draft=ModelOptions(path=Path("d.gguf")),
     context=ContextOptions(),
-    speculation=SpeculationConfig(draft_max=4),
+    speculation=Speculation(DraftSimple(draft_max=4)),
     sampling=SamplingConfig(),
     n_predict=16,
 )
@@ -202,7 +198,7 @@ def test_nothing_delivered_is_no_defect() -> None:
     assert list(warnings(found)) == list(notes(found, {})) == []
 
 
-def outcome(speculation: SpeculationConfig | None) -> Outcome:
+def outcome(speculation: Speculation | None) -> Outcome:
     return Outcome(
         ended=datetime(2026, 5, 4, 12, 30, tzinfo=UTC),
         verdict=Verdict(use_speculation=speculation is not None, reason="It is so."),

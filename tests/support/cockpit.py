@@ -10,7 +10,7 @@ from textual.app import App
 from textual.message import Message
 from textual.pilot import Pilot
 
-from spectui.config import ContextOptions, ModelOptions, SpeculationConfig
+from spectui.config import ContextOptions, ModelOptions
 from spectui.demo import DemoModel
 from spectui.engine.events import (
     EngineFailed,
@@ -32,6 +32,8 @@ from spectui.live.setup import LiveSetup
 from spectui.llama.buffers import Buffer, BufferKind
 from spectui.llama.info import ModelInfo
 from spectui.llama.memory import ModelMemory, WeightTraffic
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
 from spectui.settings import Settings
 from spectui.speculative.counters import Round, RoundEnd, RoundTimes, count
@@ -56,7 +58,7 @@ def setup(pair: Pair) -> LiveSetup:
         target=ModelOptions(path=pair.target, cpu_moe=True),
         draft=None if pair.draft is None else ModelOptions(path=pair.draft),
         context=ContextOptions(ctx_size=16384, threads=7),
-        speculation=SpeculationConfig(draft_max=4) if pair.draft else None,
+        speculation=Speculation(DraftSimple(draft_max=4)) if pair.draft else None,
     )
 
 

@@ -12,12 +12,11 @@ from spectui.config import (
     FlashAttention,
     KvOverride,
     ModelOptions,
-    NgramKind,
-    SpeculationConfig,
     TensorOverride,
-    ngram_setting,
 )
 from spectui.export import ExportSetup
+from spectui.options.drafters import NgramCache, NgramMapK, NgramMapK4V, NgramMod, NgramSimple
+from spectui.options.speculation import Speculation
 
 _PLAIN = ("f32", "f16", "bf16")
 """Cache types that V may have without flash attention."""
@@ -93,7 +92,7 @@ def _context(draw: random.Random) -> ContextOptions:
     )
 
 
-def _speculation(draw: random.Random) -> SpeculationConfig | None:
+def _speculation(draw: random.Random) -> Speculation | None:
     drafter = draw.choice(("off", "model", "model", "mtp", "ngram", "ngram"))
     if drafter == "off":
         return None
@@ -104,7 +103,7 @@ def _speculation(draw: random.Random) -> SpeculationConfig | None:
     if drafter != "ngram":
         longest = draw.choice((1, 3, 5, 8, 16))
         settings.append(
-            SpeculationConfig(
+            Speculation(
                 draft_max=longest,
                 draft_min=draw.randrange(min(longest, 5)),
                 draft_p_min=draw.choice((0.0, 0.05, 1 / 3, 0.15000000000000002, 0.75, 1.0)),
@@ -115,16 +114,16 @@ def _speculation(draw: random.Random) -> SpeculationConfig | None:
     return own.after(ahead)
 
 
-def _ngram(draw: random.Random, kind: NgramKind) -> SpeculationConfig:
+def _ngram(draw: random.Random, kind: NgramKind) -> Speculation:
     size_n = draw.choice((2, 4, 12))
     return ngram_setting(
         kind,
         {
-            NgramKind.SIMPLE: {"size_n": size_n, "size_m": size_n + draw.randrange(20)},
-            NgramKind.MAP_K: {"size_n": size_n, "size_m": 16, "min_hits": draw.choice((1, 2))},
-            NgramKind.MAP_K4V: {"size_n": size_n, "size_m": 9, "min_hits": draw.choice((1, 3))},
-            NgramKind.MOD: {"n_match": 16 + draw.randrange(9), "n_min": 2, "n_max": 33},
-            NgramKind.CACHE: {},
+            NgramSimple: {"size_n": size_n, "size_m": size_n + draw.randrange(20)},
+            NgramMapK: {"size_n": size_n, "size_m": 16, "min_hits": draw.choice((1, 2))},
+            NgramMapK4V: {"size_n": size_n, "size_m": 9, "min_hits": draw.choice((1, 3))},
+            NgramMod: {"n_match": 16 + draw.randrange(9), "n_min": 2, "n_max": 33},
+            NgramCache: {},
         }[kind],
     )
 
@@ -187,14 +186,14 @@ def _drafters(setup: ExportSetup) -> Iterator[str]:
         yield (
             added
             + {
-                NgramKind.SIMPLE: f"size_n={one.ngram.size_n}, size_m={one.draft_max}, ",
-                NgramKind.MAP_K: f"size_key={one.ngram.size_n}, size_value={one.draft_max}, "
+                NgramSimple: f"size_n={one.ngram.size_n}, size_m={one.draft_max}, ",
+                NgramMapK: f"size_key={one.ngram.size_n}, size_value={one.draft_max}, "
                 f"key_only=1, min_hits={one.ngram.min_hits}$",
-                NgramKind.MAP_K4V: f"size_key={one.ngram.size_n}, size_value={one.draft_max}, "
+                NgramMapK4V: f"size_key={one.ngram.size_n}, size_value={one.draft_max}, "
                 f"key_only=0, min_hits={one.ngram.min_hits}$",
-                NgramKind.MOD: f"n_match={one.ngram.n_match}, n_max={one.draft_max}, "
+                NgramMod: f"n_match={one.ngram.n_match}, n_max={one.draft_max}, "
                 f"n_min={one.ngram.n_min}$",
-                NgramKind.CACHE: "",
+                NgramCache: "",
             }[one.ngram.kind]
         )
 

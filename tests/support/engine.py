@@ -5,11 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from spectui.closing import Closing
-from spectui.config import ContextOptions, ModelOptions, SamplingConfig, SpeculationConfig
+from spectui.config import ContextOptions, ModelOptions, SamplingConfig
 from spectui.engine.commands import Command, Generate, LoadTarget, ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import TERMINAL, Event, GenerationResult
 from spectui.engine.thread import EngineThread
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 
 MAX_DRAFT = 16
 ENDLESS = SamplingConfig(ignore_eos=True)
@@ -25,8 +27,10 @@ def load_target(path: Path, ctx_size: int = 512) -> LoadTarget:
     return LoadTarget(options=options, context=small_context(ctx_size), max_draft=MAX_DRAFT)
 
 
-def speculation(draft_max: int, draft_min: int = 0, draft_p_min: float = 0.0) -> SpeculationConfig:
-    return SpeculationConfig(draft_max=draft_max, draft_min=draft_min, draft_p_min=draft_p_min)
+def speculation(draft_max: int, draft_min: int = 0, draft_p_min: float = 0.0) -> Speculation:
+    return Speculation(
+        DraftSimple(draft_max=draft_max, draft_min=draft_min, draft_p_min=draft_p_min)
+    )
 
 
 def assert_lossless(

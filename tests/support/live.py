@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
-from spectui.config import SpeculationConfig
 from spectui.engine.events import PromptEvaluated, Role
 from spectui.live.tally import LiveTally
 from spectui.llama.buffers import Buffer, BufferKind
 from spectui.llama.memory import ModelMemory, WeightTraffic
 from spectui.monitor.readings import Reading, Snapshot
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round, RoundEnd, RoundTimes
 from tests.support.constructed import snapshots
 
@@ -129,7 +130,7 @@ def _talking(models: dict[Role, ModelMemory], machine: list[Snapshot]) -> LiveTa
     for role, memory in models.items():
         tally.loaded(role, memory)
     tally.baseline(1 / 0.0605, 0.058)
-    tally.generation_started(SpeculationConfig(draft_max=5))
+    tally.generation_started(Speculation(DraftSimple(draft_max=5)))
     tally.prompt_evaluated(PromptEvaluated(n_tokens=412, seconds=1.84, n_reused=0))
     accepted = (5, 5, 3, 5, 0, 4, 5, 2, 5, 5, 1, 5)
     for number, snapshot in enumerate(machine[60:]):

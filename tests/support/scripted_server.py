@@ -3,7 +3,6 @@
 import sys
 from pathlib import Path
 
-from spectui.config import NgramKind, ngram_flags
 from tests.support.binaries import CURRENT, write_script
 
 OFF_MS, ON_MS = 10.0, 8.0

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from spectui.config import SpeculationConfig
 from spectui.engine.events import GenerationResult
+from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.decoder import Stop
 from spectui.tune.measurement import Pair
@@ -51,15 +51,15 @@ class ScriptedMeasurer:
         self.prompt_token_s = 0.0
         self.n_runs = 0
         self.interrupt_at: int | None = None
-        self.measured: list[SpeculationConfig | None] = []
+        self.measured: list[Speculation | None] = []
 
-    def warm_up(self, speculation: SpeculationConfig | None) -> None:
+    def warm_up(self, speculation: Speculation | None) -> None:
         """Costs nothing."""
 
     def anchor(self) -> float:
         return OFF_TOKENS_PER_S * self._machine()
 
-    def decode(self, item: WorkItem, speculation: SpeculationConfig | None) -> GenerationResult:
+    def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
         self.n_runs += 1
         if self.n_runs == self.interrupt_at:
             raise KeyboardInterrupt
@@ -70,7 +70,7 @@ class ScriptedMeasurer:
         return result(speed * self.speedup(speculation) * _spread(item), drafted=48)
 
     def block(
-        self, item: WorkItem, settings: Sequence[SpeculationConfig | None], _turn: int
+        self, item: WorkItem, settings: Sequence[Speculation | None], _turn: int
     ) -> list[Pair]:
         baseline = self.decode(item, None)
         return [
@@ -78,7 +78,7 @@ class ScriptedMeasurer:
             for speculation in settings
         ]
 
-    def speedup(self, speculation: SpeculationConfig) -> float:
+    def speedup(self, speculation: Speculation) -> float:
         """Falls off with the distance from the peak."""
         gain = self.gain if speculation.ngram is None else min(self.gain, self.ngram_gain)
         return gain / (1 + 0.05 * abs(speculation.draft_max - self.peak))

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from spectui.cli.drafting import defaults_of
-from spectui.config import NgramKind, SpeculationConfig, ngram_setting
 from spectui.errors import SpectuiError
+from spectui.options.drafters import DraftSimple, NgramSimple
+from spectui.options.speculation import Speculation
 from spectui.sweep.cells import Cell, NamedCell, Place, Task
 from spectui.sweep.expand import Defaults
 from spectui.sweep.order import Visit
@@ -27,7 +28,7 @@ def cell(
     place: Place = PLACE,
     task: Task = TASK,
 ) -> Cell:
-    speculation = SpeculationConfig(draft_max=draft_max, draft_p_min=p_min)
+    speculation = Speculation(DraftSimple(draft_max=draft_max, draft_p_min=p_min))
     return Cell(arm=Arm(draft=draft, speculation=speculation), place=place, task=task)
 
 
@@ -35,7 +36,7 @@ def off_cell(place: Place = PLACE, task: Task = TASK) -> Cell:
     return Cell(arm=OFF, place=place, task=task)
 
 
-def ngram_cell(kind: NgramKind = NgramKind.SIMPLE) -> Cell:
+def ngram_cell(kind: NgramKind = NgramSimple) -> Cell:
     arm = Arm(draft=None, speculation=ngram_setting(kind, defaults_of(kind)))
     return Cell(arm=arm, place=PLACE, task=TASK)
 
