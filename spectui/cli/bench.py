@@ -7,7 +7,8 @@ import click
 from spectui.cli.drafting import MEASURED
 from spectui.cli.options import add_options, sweep_options
 from spectui.cli.options_backend import BACKEND, SERVER_BIN
-from spectui.cli.values import INT_MAX, Fraction, ListOf, WholeNumber
+from spectui.cli.values import Fraction, ListOf, WholeNumber
+from spectui.options.option import INT_MAX
 
 
 @click.command(name="bench")

@@ -5,7 +5,8 @@ from typing import Any
 import click
 
 from spectui.cli.options import add_options, candidate_options
-from spectui.cli.values import INT_MAX, WholeNumber
+from spectui.cli.values import WholeNumber
+from spectui.options.option import INT_MAX
 
 _BRING_DRAFTS = ("model_draft", "draft_dirs", "preset", "demo")
 _LONGEST = click.option(

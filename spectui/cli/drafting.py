@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from spectui.cli.options_placement import Decorator
-from spectui.cli.values import DrafterKind, Fraction, ListOf, WholeNumber
+from spectui.cli.click_options import Decorator, listed, number_option
+from spectui.cli.values import DrafterKind, ListOf
 from spectui.options.drafters import (
     HIDDEN_STATE_KINDS,
     MODEL_KIND,
@@ -21,7 +21,6 @@ from spectui.options.drafters import (
     numbers_of,
     owners,
 )
-from spectui.options.number import Number
 from spectui.options.speculation import Speculation, speculation_of
 
 _WITH_SERVER = f" {', '.join(HIDDEN_STATE_KINDS)} with --backend server."
@@ -40,55 +39,14 @@ def _kinds(*more: str) -> Decorator:
     )
 
 
-def _range(number: Number) -> WholeNumber | Fraction:
-    if number.type is int:
-        return WholeNumber(int(number.low), int(number.high))
-    return Fraction(number.low, number.high)
-
-
-def _metavar(number: Number) -> str:
-    return "N" if number.type is int else "P"
-
-
-def _single(number: Number) -> Decorator:
-    return click.option(
-        *number.flags,
-        number.parameter,
-        type=_range(number),
-        default=number.default,
-        show_default=True,
-        metavar=_metavar(number),
-        help=number.help,
-    )
-
-
-def listed(number: Number, *, default: tuple[float, ...] | None = (), means: str = "") -> Decorator:
-    """The option of a number as a list of values.
-
-    Args:
-        number: which one.
-        default: values where the option is not given.
-        means: what that stands for; empty for llama-server's default.
-    """
-    stands_for = means or f"{number.default:g}"
-    return click.option(
-        *number.flags,
-        number.parameter,
-        type=ListOf(_range(number)),
-        default=default,
-        metavar=f"{_metavar(number)},...",
-        help=f"{number.help[:-1]} (default: {stands_for}).",
-    )
-
-
 _NUMBERS = (
     *numbers_of(DraftSimple),
     *(number for drafter in NGRAMS for number in numbers_of(drafter)),
 )
 """Every number that is an option; MTP layers share those of a draft model."""
 
-DRAFTING: tuple[Decorator, ...] = (_kinds(), *map(_single, _NUMBERS))
-MEASURED: tuple[Decorator, ...] = (_kinds(*HIDDEN_STATE_KINDS), *map(_single, _NUMBERS))
+DRAFTING: tuple[Decorator, ...] = (_kinds(), *map(number_option, _NUMBERS))
+MEASURED: tuple[Decorator, ...] = (_kinds(*HIDDEN_STATE_KINDS), *map(number_option, _NUMBERS))
 """The same where llama-server may be what measures."""
 
 LISTED_NGRAMS: tuple[Decorator, ...] = tuple(

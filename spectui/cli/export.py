@@ -66,7 +66,7 @@ def command(
     """
     from spectui.cli.run_export import Reader, export, from_command, from_study
     from spectui.errors import UsageError
-    from spectui.export import Dialect
+    from spectui.options.dialect import Dialect
 
     if command_line is not None and (study is not None or storage is not None):
         raise UsageError("--from rewrites a command, so there is no study to take; leave one out")

@@ -6,7 +6,8 @@ from pathlib import Path
 import click
 
 from spectui.cli.options_output import QUIET, json_option
-from spectui.cli.values import INT_MAX, FileGlob, WholeNumber
+from spectui.cli.values import FileGlob, WholeNumber
+from spectui.options.option import INT_MAX
 
 
 @click.group(name="models")

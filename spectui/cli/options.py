@@ -7,25 +7,22 @@ from typing import Any
 
 import click
 
+from spectui.cli.click_options import Decorator, click_option
 from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
 from spectui.cli.options_output import LOOK, QUIET, json_option
-from spectui.cli.options_placement import CONTEXT, CONTEXT_OF_GRID, PLACEMENT, Decorator
-from spectui.cli.values import INT_MAX, DrafterKind, Fraction, ListOf, WholeNumber
+from spectui.cli.values import DrafterKind, ListOf, WholeNumber
 from spectui.config import Schedule
+from spectui.options import catalogue
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
+from spectui.options.option import INT_MAX
 
-_PAIR: tuple[Decorator, ...] = (
-    click.option("-m", "--model", type=click.Path(path_type=Path), help="The target, a GGUF file."),
-    click.option(
-        "-md",
-        "--model-draft",
-        "--spec-draft-model",
-        "model_draft",
-        type=click.Path(path_type=Path),
-        multiple=True,
-        help="A draft, a GGUF file. May be repeated: each is a candidate.",
-    ),
+_PAIR = (click_option(catalogue.MODEL), click_option(catalogue.MODEL_DRAFT))
+_PLACEMENT = tuple(map(click_option, catalogue.PLACEMENT))
+_CONTEXT = tuple(map(click_option, catalogue.CONTEXT))
+_CONTEXT_OF_GRID = tuple(
+    click_option(option) for option in catalogue.CONTEXT if option is not catalogue.THREADS
 )
+"""For a command to which threads are an axis."""
 
 _PRESET: Decorator = click.option(
     "--preset",
@@ -68,27 +65,8 @@ _DEMO: tuple[Decorator, ...] = (
 
 _MODELS = (*_PAIR, _PRESET, _FROM, *_DEMO)
 
-_TEMPERATURE: Decorator = click.option(
-    "--temp",
-    type=Fraction(min=0),
-    default=0.0,
-    show_default=True,
-    help="Temperature; 0 is greedy.",
-)
-
-_SAMPLING: tuple[Decorator, ...] = (
-    click.option("--top-k", type=WholeNumber(0, INT_MAX), default=40, show_default=True),
-    click.option("--top-p", type=Fraction(0, 1), default=0.95, show_default=True),
-    click.option("--min-p", type=Fraction(0, 1), default=0.05, show_default=True),
-    click.option(
-        "--seed",
-        type=WholeNumber(0, 2**32 - 1),
-        default=0,
-        show_default=True,
-        help="Of sampling, and of the search.",
-    ),
-    click.option("--ignore-eos", is_flag=True, help="Go on after the end of the text."),
-)
+_TEMPERATURE = click_option(catalogue.TEMPERATURE)
+_SAMPLING = tuple(map(click_option, catalogue.SAMPLING))
 
 _DRAFT_DIR: Decorator = click.option(
     "--draft-dir",
@@ -145,8 +123,8 @@ OF_A_RUN: tuple[Decorator, ...] = (
     _DRAFT_DIR,
     _DRAFTERS,
     *_DEMO,
-    *PLACEMENT,
-    *CONTEXT,
+    *_PLACEMENT,
+    *_CONTEXT,
     _TEMPERATURE,
     *_SAMPLING,
     _LENGTH,
@@ -190,7 +168,7 @@ COCKPIT: tuple[Decorator, ...] = (
 
 def cockpit_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of the interactive screen."""
-    return add_options(*_MODELS, *PLACEMENT, *CONTEXT, _TEMPERATURE, *_SAMPLING)(function)
+    return add_options(*_MODELS, *_PLACEMENT, *_CONTEXT, _TEMPERATURE, *_SAMPLING)(function)
 
 
 def shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -204,7 +182,7 @@ def sweep_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_one_draft(*temperature: Decorator) -> Decorator:
-    groups = (*_MODELS, *PLACEMENT, *CONTEXT, *temperature, *_SAMPLING, _LENGTH, *_RUN)
+    groups = (*_MODELS, *_PLACEMENT, *_CONTEXT, *temperature, *_SAMPLING, _LENGTH, *_RUN)
     return add_options(*groups)
 
 
@@ -220,14 +198,16 @@ def search_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _of_several_drafts(drafters: Decorator) -> Decorator:
     models = (*_PAIR, _DRAFT_DIR, drafters, _PRESET, _FROM, *_DEMO)
-    groups = (*models, *PLACEMENT, *CONTEXT, _TEMPERATURE, *_SAMPLING, _LENGTH, *_RUN)
+    groups = (*models, *_PLACEMENT, *_CONTEXT, _TEMPERATURE, *_SAMPLING, _LENGTH, *_RUN)
     return add_options(*groups)
 
 
 def grid_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same for a command to which drafters, threads and temperatures are axes."""
     models = (*_PAIR, _DRAFT_DIR, _PRESET, _FROM, *_DEMO)
-    return add_options(*models, *PLACEMENT, *CONTEXT_OF_GRID, *_SAMPLING, _LENGTH, *_RUN)(function)
+    return add_options(*models, *_PLACEMENT, *_CONTEXT_OF_GRID, *_SAMPLING, _LENGTH, *_RUN)(
+        function
+    )
 
 
 def add_options(*options: Decorator) -> Decorator:

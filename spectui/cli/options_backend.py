@@ -4,8 +4,8 @@ from enum import StrEnum
 
 import click
 
+from spectui.cli.click_options import Decorator
 from spectui.cli.duration import DURATION
-from spectui.cli.options_placement import Decorator
 
 
 class BackendKind(StrEnum):

@@ -2,7 +2,7 @@
 
 import click
 
-from spectui.cli.options_placement import Decorator
+from spectui.cli.click_options import Decorator
 
 
 def json_option(what: str = "Write the result as JSON; - for stdout.") -> Decorator:

@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from spectui.cli.drafting import REPLAYED_NGRAMS, listed, replayed_ahead, replayed_ngrams
+from spectui.cli.click_options import listed
+from spectui.cli.drafting import REPLAYED_NGRAMS, replayed_ahead, replayed_ngrams
 from spectui.cli.options import add_options
 from spectui.cli.options_output import json_option
 from spectui.options.drafters import DraftSimple, numbers_of

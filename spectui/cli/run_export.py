@@ -10,12 +10,13 @@ from spectui.cli.output import check_writable, complain, say
 from spectui.cli.taken_command import TakenCommand
 from spectui.config import Schedule
 from spectui.errors import BadInputError
-from spectui.export import Dialect, ExportSetup, Format, render
+from spectui.export import ExportSetup, Format, render
 from spectui.export.entry import COMPOSE, INI, LLAMA_SWAP
 from spectui.export.hub import check_serves
 from spectui.export.launch import printable
 from spectui.export.rewriting.items import Command
 from spectui.export.sources import read_source
+from spectui.options.dialect import Dialect
 from spectui.writing import write_file, write_new_file
 
 _AUTO = "auto"

@@ -6,9 +6,9 @@ from spectui.cli.documents.lint import lint_document
 from spectui.cli.lint_view import told
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.errors import BadInputError, UsageError
-from spectui.export.dialects import Dialect
 from spectui.export.sources import read_source
 from spectui.lint import Command, Finding, Reader, fixed, lint
+from spectui.options.dialect import Dialect
 from spectui.paths import text_of
 from spectui.severity import Severity
 

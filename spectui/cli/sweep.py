@@ -5,12 +5,13 @@ from typing import Any
 
 import click
 
+from spectui.cli.click_options import Decorator, listed
 from spectui.cli.defaults import FromUserOnly
-from spectui.cli.drafting import LISTED_NGRAMS, listed
+from spectui.cli.drafting import LISTED_NGRAMS
 from spectui.cli.options import add_options, grid_options
 from spectui.cli.options_backend import BACKEND, SERVER_BIN
-from spectui.cli.options_placement import MAX_THREADS, Decorator
-from spectui.cli.values import INT_MAX, DrafterKind, Fraction, ListOf, WholeNumber
+from spectui.cli.values import DrafterKind, ListOf, WholeNumber
+from spectui.options import catalogue
 from spectui.options.drafters import (
     HIDDEN_STATE_KINDS,
     MODEL_KIND,
@@ -19,6 +20,7 @@ from spectui.options.drafters import (
     DraftSimple,
     numbers_of,
 )
+from spectui.options.option import INT_MAX
 
 _KINDS = (MODEL_KIND, *HIDDEN_STATE_KINDS, MTP_KIND, *NGRAM_KINDS)
 
@@ -42,14 +44,7 @@ _AXES: tuple[Decorator, ...] = (
     ),
     *map(listed, numbers_of(DraftSimple)),
     *LISTED_NGRAMS,
-    click.option(
-        "-t",
-        "--threads",
-        type=ListOf(WholeNumber(0, MAX_THREADS)),
-        default=(),
-        metavar="N,...",
-        help="Compute threads (default: one per physical core).",
-    ),
+    listed(catalogue.THREADS, means="one per physical core"),
     click.option(
         "--prompt-length",
         type=ListOf(WholeNumber(1, INT_MAX)),
@@ -57,13 +52,7 @@ _AXES: tuple[Decorator, ...] = (
         metavar="N,...",
         help="Lengths of prompt: each prompt with others before it (default: its own).",
     ),
-    click.option(
-        "--temp",
-        type=ListOf(Fraction(min=0)),
-        default=(),
-        metavar="T,...",
-        help="Temperatures (default: 0, which is greedy).",
-    ),
+    listed(catalogue.TEMPERATURE, means="0, which is greedy", help_text="Temperatures."),
 )
 
 _COURSE: tuple[Decorator, ...] = (

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectui.cli.taken_drafting import Drafting, drafting_of
-from spectui.export import Dialect
 from spectui.export.accepted import Accepted
 from spectui.export.launch import Launch, printable
 from spectui.export.rewriting.items import Command, Item
@@ -15,6 +14,7 @@ from spectui.export.rewriting.rewrite import rewritten
 from spectui.export.setup import told
 from spectui.export.sources import Source
 from spectui.lint import lint
+from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 
 _NAMES = ("model", "hf-repo", "model-url", "docker-repo", "models-preset", "models-dir")

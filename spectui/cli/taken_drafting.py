@@ -7,8 +7,7 @@ import click
 
 from spectui.cli.drafting import take_drafting
 from spectui.errors import BadInputError, UsageError
-from spectui.export import Dialect
-from spectui.export.dialects import speculation_arguments
+from spectui.export.command import speculation_arguments
 from spectui.export.old_ngrams import SHARED, told_of_length
 from spectui.export.rewriting.edits import Edit
 from spectui.export.rewriting.ik_stages import KNOWN_TO_IK
@@ -17,6 +16,7 @@ from spectui.export.rewriting.lengths import NEW_LENGTHS, OLD_LENGTHS, assumed_l
 from spectui.export.rewriting.reader import Reader
 from spectui.export.takeover import Takeover, taken_over
 from spectui.export.words import Given, divide
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
     MTP_KIND,
     NGRAM_KINDS,

@@ -18,7 +18,7 @@ from spectui.cli.tune_present import present_document, present_lines
 from spectui.cli.tune_request import TuneRun
 from spectui.cli.tune_served import Served
 from spectui.config import Schedule
-from spectui.export import Dialect
+from spectui.options.dialect import Dialect
 from spectui.served import Setup
 from spectui.served.memory import remembers
 from spectui.served.models import ServedModel

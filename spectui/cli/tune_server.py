@@ -26,10 +26,10 @@ from spectui.cli.tune_study import keep_outcome, open_study, space_of, takes_mtp
 from spectui.config import Schedule
 from spectui.engine.commands import LoadTarget
 from spectui.errors import BadInputError, HopelessError
-from spectui.export import Dialect
 from spectui.models.sizes import bytes_text
 from spectui.monitor.machine import this_machine
 from spectui.monitor.thermal import hottest_c
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, NGRAM_KINDS
 from spectui.prompts import Prompt
 from spectui.served import Fleet, Setup

@@ -8,7 +8,7 @@ from spectui.cli.request import SharedOptions
 from spectui.cli.tune_promise import keep_promise
 from spectui.cli.tune_request import TuneOptions, TuneRun
 from spectui.errors import BadInputError, UsageError
-from spectui.export import NGRAM_DIALECTS, Dialect
+from spectui.options.dialect import NGRAM_DIALECTS, Dialect
 from spectui.options.drafters import MTP_KIND
 from spectui.tune.candidates import Candidate
 from spectui.tune.outcome import advised, outcome_of

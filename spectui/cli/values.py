@@ -8,10 +8,7 @@ import click
 
 from spectui.config import ONLY_BY_SERVER, THROUGH_SERVER
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
-
-INT_MAX = 2**31 - 1
-"""llama.cpp's sizes and counts are 32-bit."""
-
+from spectui.options.option import INT_MAX
 
 _ALL = -2
 _NO_LAYERS = -3

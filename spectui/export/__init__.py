@@ -1,12 +1,9 @@
 """Hands over what was found: flags that the user's own llama-server accepts."""
 
 from spectui.export.command import server_arguments, server_command
-from spectui.export.dialects import NGRAM_DIALECTS, Dialect
 from spectui.export.formats import ExportSetup, Format, render
 
 __all__ = [
-    "NGRAM_DIALECTS",
-    "Dialect",
     "ExportSetup",
     "Format",
     "render",

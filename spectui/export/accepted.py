@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from spectui.config import FlashAttention
 from spectui.errors import BadInputError
-from spectui.export.dialects import Dialect
-from spectui.export.names import Option
 from spectui.export.words import FLASH_ATTENTION, Given, canonical, divide
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
+from spectui.options.option import Option
 
 _IK_ONLY = frozenset({"--run-time-repack", "--smart-expert-reduction", "--mla-use"})
 _CURRENT = "--spec-draft-n-max"

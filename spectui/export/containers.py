@@ -9,11 +9,11 @@ from typing import Any
 import yaml
 
 from spectui.errors import BadInputError
-from spectui.export.dialects import Dialect
 from spectui.export.entry import COMPOSE, LLAMA_SWAP, Entry
 from spectui.export.launch import Launch, commented
 from spectui.export.preset_file import slug
 from spectui.export.words import divide, value_of, without
+from spectui.options.dialect import Dialect
 
 _IMAGE = "ghcr.io/ggml-org/llama.cpp:server"
 _PORT = "8080"

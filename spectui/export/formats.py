@@ -7,11 +7,11 @@ from enum import StrEnum
 import spectui
 from spectui.errors import BadInputError
 from spectui.export.containers import compose, llama_swap
-from spectui.export.dialects import Dialect
 from spectui.export.launch import Launch, Launchable, commented
 from spectui.export.preset_file import preset_file, slug
 from spectui.export.setup import ExportSetup
 from spectui.export.variables import variables_file
+from spectui.options.dialect import Dialect
 
 __all__ = ["ExportSetup", "Format", "file_name", "render"]
 

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from spectui.errors import BadInputError
 from spectui.export.accepted import Accepted
-from spectui.export.dialects import Dialect
 from spectui.export.entry import Entry
 from spectui.export.words import canonical, divide
+from spectui.options.dialect import Dialect
 
 _LISTENING = ("--host", "--port")
 

@@ -9,11 +9,11 @@ import shlex
 
 from spectui.errors import BadInputError
 from spectui.export.accepted import Accepted
-from spectui.export.dialects import Dialect
 from spectui.export.entry import INI
 from spectui.export.launch import Launch, commented, printable
 from spectui.export.variables import check_placing
 from spectui.export.words import Given, divide
+from spectui.options.dialect import Dialect
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _SECTION = re.compile(r"[^\]\s]([^\]]*[^\]\s])?")

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 
-from spectui.export.dialects import Dialect
 from spectui.export.option_tables import IK, LLAMA_CPP, OLDER
+from spectui.options.dialect import Dialect
 
 PREFIX = "LLAMA_ARG_"
 """Of the variables that stand for options."""

@@ -6,19 +6,20 @@ from pathlib import Path
 from spectui.config import ContextOptions, ModelOptions
 from spectui.export.accepted import Accepted
 from spectui.export.command import server_arguments
-from spectui.export.dialects import Dialect
 from spectui.export.launch import Launch, printable
 from spectui.export.rewriting.items import Command, Item
 from spectui.export.rewriting.reader import Reader
 from spectui.export.rewriting.rewrite import Rewritten, rewritten
 from spectui.export.starting import Start
 from spectui.export.words import Given, divide
-from spectui.options.drafters import DrafterSetting
+from spectui.options.dialect import Dialect
+from spectui.options.drafters import DRAFTERS, DrafterSetting, numbers_of
 from spectui.options.speculation import Speculation
 
 _ALWAYS = frozenset(
     {
-        *("model", "model-draft", "spec-type", "draft-max", "draft-min", "draft-p-min"),
+        *("model", "model-draft", "spec-type"),
+        *(one.option for drafter in DRAFTERS for one in numbers_of(drafter)),
         # Written only where the dialect would take the target's instead.
         *("cache-type-k-draft", "cache-type-v-draft"),
     }

@@ -5,8 +5,8 @@ Who may reach a server, what it logs and how it waits are none of them.
 
 from collections.abc import Iterator, Sequence
 
-from spectui.export.dialects import Dialect
 from spectui.export.words import Given, canonical, divide
+from spectui.options.dialect import Dialect
 
 _PLACES = (
     *("--device", "--main-gpu", "--tensor-split", "--split-mode", "--rpc", "--numa", "--no-host"),

@@ -4,10 +4,10 @@ import shlex
 from collections.abc import Iterator
 
 from spectui.errors import BadInputError
-from spectui.export.dialects import Dialect
 from spectui.export.launch import Launch, commented, printable
 from spectui.export.server_options import NEGATION, PREFIX, canonical
 from spectui.export.words import Given, divide
+from spectui.options.dialect import Dialect
 
 _OTHERS = {"--api-key": "LLAMA_API_KEY", "-hft": "HF_TOKEN", "--hf-token": "HF_TOKEN"}
 """Variables of options that are not called after them."""

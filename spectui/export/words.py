@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spectui.errors import BadInputError
-from spectui.export.names import BY_FLAG, Option
 from spectui.export.server_options import Arity, ServerOption, canonical, server_option
+from spectui.options.catalogue import BY_FLAG
+from spectui.options.option import Option
 
 __all__ = ["FLASH_ATTENTION", "Given", "canonical", "divide", "value_of", "without"]
 

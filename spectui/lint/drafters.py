@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from spectui.export.dialects import Dialect
 from spectui.export.rewriting.items import BY_LAYERS, Command, Item
 from spectui.export.rewriting.reader import Reader
 from spectui.lint.finding import Finding, added, left_out, quoted
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.severity import Severity
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from spectui.errors import BadInputError
-from spectui.export.dialects import Dialect
 from spectui.export.rewriting.ik_stages import IK_KINDS, KNOWN_TO_IK, in_stages
 from spectui.export.rewriting.items import Command, Item
 from spectui.export.rewriting.reader import Reader
 from spectui.export.stages import drafting
 from spectui.lint.finding import Finding, left_out, quoted, replaced
 from spectui.lint.values import meant_by
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
     MODEL_KIND,
     MODELS,

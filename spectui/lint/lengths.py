@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from spectui.export.dialects import Dialect
 from spectui.export.rewriting.items import Command
 from spectui.export.rewriting.lengths import NEW_LENGTHS, OLD_LENGTHS, assumed_lengths
 from spectui.export.rewriting.reader import Reader
 from spectui.lint.finding import Finding, added, quoted, replaced
+from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 
 _OFFLOAD_BATCH = 32

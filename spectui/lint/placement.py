@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from spectui.export.dialects import Dialect
 from spectui.export.rewriting.items import Command, Item
 from spectui.export.rewriting.reader import Reader
 from spectui.lint.finding import Finding, left_out, quoted
 from spectui.lint.overrides import overrides
+from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 
 _PARTS = ("up", "down", "gate")

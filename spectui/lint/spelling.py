@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from spectui.export.dialects import Dialect
 from spectui.export.old_ngrams import told_of_length
 from spectui.export.rewriting.ik_stages import is_of_stage
 from spectui.export.rewriting.items import Command, Item
@@ -12,6 +11,7 @@ from spectui.export.rewriting.renames import instead_of, together
 from spectui.export.server_options import Arity, canonical, option_of_variable
 from spectui.export.words import value_of
 from spectui.lint.finding import Finding, quoted, replaced
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import NgramSimple, number_of
 from spectui.severity import Severity
 

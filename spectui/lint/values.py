@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from spectui.export.dialects import Dialect
 from spectui.export.option_values import Values, values_of
 from spectui.export.rewriting.items import Command, Item
 from spectui.export.rewriting.reader import Reader
 from spectui.export.server_options import Arity
 from spectui.lint.finding import Finding, quoted, replaced
+from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 
 _OFF = frozenset({"off", "disabled", "false", "0", "none"})

@@ -13,7 +13,8 @@ from typing import Annotated, Any, ClassVar, TypeVar
 import msgspec
 from msgspec import Meta
 
-from spectui.options.number import INT_MAX, Number, facts, read_number
+from spectui.options.number import Number, facts, read_number
+from spectui.options.option import INT_MAX
 
 NGRAM_LARGEST = 1024
 """That llama-server takes for any number of an n-gram drafter."""
@@ -85,6 +86,7 @@ _DraftMax = Annotated[
         short="max",
         ik=("n_max",),
         flags=("--draft-max", "--draft", "--draft-n", "--spec-draft-n-max"),
+        variables=("SPEC_DRAFT_N_MAX", "DRAFT_MAX"),
         old_default=16,
         bounds_drafts=True,
     ),
@@ -98,6 +100,7 @@ _DraftMin = Annotated[
         short="min",
         ik=("n_min",),
         flags=("--draft-min", "--draft-n-min", "--spec-draft-n-min"),
+        variables=("SPEC_DRAFT_N_MIN", "DRAFT_MIN"),
     ),
 ]
 _DraftPMin = Annotated[
@@ -109,6 +112,7 @@ _DraftPMin = Annotated[
         short="p_min",
         ik=("p_min",),
         flags=("--draft-p-min", "--spec-draft-p-min"),
+        variables=("SPEC_DRAFT_P_MIN", "DRAFT_P_MIN"),
         old_default=0.75,
     ),
 ]

@@ -6,7 +6,7 @@ from typing import Any, get_args
 import msgspec
 from msgspec import NODEFAULT, Meta
 
-INT_MAX = 2**31 - 1
+from spectui.options.option import Decimal, Whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,8 @@ class Number:
     """Keys behind the kind in ik_llama.cpp's ``--spec-type``; of several the last one counts."""
     shared: tuple[str, ...]
     """Options in its place when all n-gram drafters shared them (until spring 2026)."""
+    variables: tuple[str | None, str | None]
+    """Of current builds and of those before spring 2026, less their ``LLAMA_ARG_``."""
     bounds_drafts: bool
     """Whether it is the length of the longest draft."""
     is_read: bool
@@ -42,6 +44,13 @@ class Number:
     """Least and most that a search tries, None for its longest draft; None where it does not."""
     replayed: tuple[int, ...]
     """What a replay tries in its place, where drafts of every length are tried with each."""
+
+    @property
+    def values(self) -> Whole | Decimal:
+        """What it may be."""
+        if self.type is int:
+            return Whole(int(self.low), int(self.high))
+        return Decimal(self.low, self.high)
 
     @property
     def option(self) -> str:
@@ -77,6 +86,7 @@ def facts(
     ik: tuple[str, ...] = (),
     shared: tuple[str, ...] = (),
     flags: tuple[str, ...] = (),
+    variables: tuple[str | None, str | None] = (None, None),
     old_default: float | None = None,
     bounds_drafts: bool = False,
     is_read: bool = True,
@@ -89,6 +99,7 @@ def facts(
         "ik": ik,
         "shared": shared,
         "flags": flags,
+        "variables": variables,
         "old_default": old_default,
         "bounds_drafts": bounds_drafts,
         "is_read": is_read,

@@ -9,7 +9,7 @@ import msgspec
 
 from spectui.errors import ServerError, UsageError
 from spectui.export.accepted import Accepted, drafters_of
-from spectui.export.dialects import Dialect
+from spectui.options.dialect import Dialect
 from spectui.server.asking import Answer, ask
 from spectui.server.binary_cache import identity_of, recall, remember
 from spectui.server.help_text import HelpOption, Version, read_help, read_version

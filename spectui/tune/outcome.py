@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from spectui.config import ContextOptions, ModelOptions, Schedule
-from spectui.export.dialects import Dialect
 from spectui.export.starting import Start
+from spectui.options.dialect import Dialect
 from spectui.options.speculation import Speculation
 from spectui.speculative.mtp import effective_schedule
 from spectui.tune.candidates import Candidate

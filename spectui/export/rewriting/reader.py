@@ -3,9 +3,9 @@
 import re
 from dataclasses import dataclass
 
-from spectui.export.dialects import Dialect
 from spectui.export.rewriting.absent import ABSENT_IN_IK
 from spectui.export.server_options import canonical, flags_of, server_option
+from spectui.options.dialect import Dialect
 
 NEW = re.compile(
     r"--(no-)?spec-(draft-|ngram-(mod|simple|map-k)|synth-|default)"

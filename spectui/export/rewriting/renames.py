@@ -1,6 +1,5 @@
 """What to write instead of a flag that the reader does not take."""
 
-from spectui.export.dialects import Dialect
 from spectui.export.old_ngrams import own_options
 from spectui.export.rewriting.edits import Edit
 from spectui.export.rewriting.ik_stages import in_stages, is_of_stage
@@ -8,6 +7,7 @@ from spectui.export.rewriting.items import Command, Item, is_negation
 from spectui.export.rewriting.misspelled import meant_by
 from spectui.export.rewriting.reader import Reader
 from spectui.export.server_options import canonical
+from spectui.options.dialect import Dialect
 
 _LENGTHS = {"draft-max": "n-max", "draft-min": "n-min"}
 _MODES = {

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from spectui.export.command import first_experts
-from spectui.export.dialects import SPELLINGS, Dialect
+from spectui.export.command import all_layers, first_experts
 from spectui.export.rewriting.edits import Edit
 from spectui.export.rewriting.items import Command, Item
 from spectui.export.rewriting.reader import Reader
 from spectui.export.rewriting.renames import instead_of, together
 from spectui.export.server_options import Arity
 from spectui.export.words import FLASH_ATTENTION, divide
+from spectui.options.dialect import Dialect
 
 _LAYERS = frozenset({"gpu-layers", "gpu-layers-draft"})
 _OFF = frozenset({"off", "disabled", "false", "0", "none"})
@@ -102,7 +102,7 @@ def _words(item: Item, reader: Reader) -> tuple[str, ...]:
             return item.given.words if value == wanted else (flag, wanted)
         case name, Dialect.LEGACY | Dialect.IK if name in _LAYERS and value in _WORDS:
             # What is left to the server stays so, as its default.
-            return (flag, SPELLINGS[reader.dialect].all_layers) if value == "all" else ()
+            return (flag, all_layers(reader.dialect)) if value == "all" else ()
         case "n-cpu-moe", Dialect.IK if value.isascii() and value.isdigit() and int(value):
             # It counts from the last layer, where llama.cpp counts from the first.
             override = first_experts(int(value))

@@ -10,10 +10,10 @@ from pathlib import PurePath
 
 from spectui.errors import BadInputError
 from spectui.export.entry import Entry
-from spectui.export.names import BY_VARIABLE
 from spectui.export.server_options import NEGATION, PREFIX, Arity, option_of_variable
 from spectui.export.sources.files import Change, changed_variables, changed_words
 from spectui.export.starting import Start
+from spectui.options.catalogue import BY_VARIABLE
 
 PROGRAMS = frozenset({"llama-server", "llama-server.exe"})
 IMAGES = re.compile(r"llama[._-]?(cpp|server)")

@@ -9,8 +9,8 @@ from textual.screen import Screen
 from textual.widgets import Static, TextArea
 
 from spectui.errors import BadInputError
-from spectui.export.dialects import Dialect
 from spectui.export.formats import ExportSetup, Format, file_name, render
+from spectui.options.dialect import Dialect
 from spectui.tui.glyphs import ASCII, glyphs_of
 from spectui.tui.text.display import Display
 from spectui.tui.tune.words import own

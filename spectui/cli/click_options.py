@@ -1,0 +1,94 @@
+"""Options of ``spectui.options`` as click has them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from spectui.cli.values import Fraction, GpuLayers, ListOf, WholeNumber
+from spectui.options.number import Number
+from spectui.options.option import Decimal, File, Layers, Option, Switch, Text, Values, Whole, Words
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def click_type(values: Values) -> click.ParamType[Any] | None:
+    """What click parses a value with; None for a switch."""
+    match values:
+        case Whole(low=low, high=high):
+            return WholeNumber(low, high)
+        case Decimal(low=low, high=high):
+            return Fraction(low, high)
+        case Words(words=words):
+            return click.Choice(words)
+        case Layers():
+            return GpuLayers()
+        case File():
+            from pathlib import Path
+
+            return click.Path(path_type=Path)
+        case Text():
+            return click.STRING
+        case Switch():
+            return None
+
+
+def click_option(option: Option) -> Decorator:
+    """The option, under all of its names."""
+    if option.is_switch:
+        return click.option(*option.flags, option.parameter, is_flag=True, help=option.help)
+    return click.option(
+        *option.flags,
+        option.parameter,
+        type=click_type(option.values),
+        default=None if option.default is None else option.default,
+        show_default=option.shows_default and option.default is not None,
+        multiple=option.repeats,
+        metavar=option.metavar,
+        help=option.help or None,
+    )
+
+
+def number_option(number: Number) -> Decorator:
+    """The option of a drafter's number."""
+    return click.option(
+        *number.flags,
+        number.parameter,
+        type=click_type(number.values),
+        default=number.default,
+        show_default=True,
+        metavar=_metavar(number.values),
+        help=number.help,
+    )
+
+
+def listed(
+    described: Option | Number,
+    *,
+    default: tuple[float, ...] | None = (),
+    means: str = "",
+    help_text: str = "",
+) -> Decorator:
+    """The option as a list of values.
+
+    Args:
+        described: an option that takes a number.
+        default: values where the option is not given.
+        means: what that stands for; empty for llama-server's default.
+        help_text: in place of the option's own.
+    """
+    parse = click_type(described.values)
+    assert parse is not None  # noqa: S101 - a switch is no list
+    stands_for = means or f"{described.default:g}"
+    return click.option(
+        *described.flags,
+        described.parameter,
+        type=ListOf(parse),
+        default=default,
+        metavar=f"{_metavar(described.values)},...",
+        help=f"{(help_text or described.help)[:-1]} (default: {stands_for}).",
+    )
+
+
+def _metavar(values: Values) -> str:
+    return "P" if isinstance(values, Decimal) else "N"

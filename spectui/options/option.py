@@ -1,0 +1,118 @@
+"""One option of llama-server: its names in every dialect, what it takes, and what it does."""
+
+from dataclasses import dataclass
+
+from spectui.options.dialect import Dialect
+
+INT_MAX = 2**31 - 1
+"""llama.cpp's sizes and counts are 32-bit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A whole number in a range, both ends included."""
+
+    low: int
+    high: int = INT_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal:
+    """A finite number in a range, both ends included; None for no upper end."""
+
+    low: float
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """One of several words."""
+
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """A number of layers, ``auto`` or ``all``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Any text."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """Nothing: the option alone switches something on."""
+
+
+Values = Whole | Decimal | Words | Layers | Text | File | Switch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One thing that a llama-server command can say."""
+
+    flags: tuple[str, ...]
+    """Every spelling in any dialect. The first long one is known to old and current builds."""
+    values: Values = Text()
+    default: object = None
+    """Of spectui's own command line."""
+    help: str = ""
+    metavar: str | None = None
+    shows_default: bool = True
+    repeats: bool = False
+    """Whether it may be given several times."""
+    written: str = ""
+    """What exports write for current llama.cpp; empty for the first flag, as for other builds."""
+    lacking: frozenset[Dialect] = frozenset()
+    """Dialects without it, or where it means something else."""
+    variable: str | None = None
+    """What current builds read from the environment."""
+    legacy_variable: str | None = None
+    """What builds before spring 2026 read from it."""
+    is_ours: bool = True
+    """spectui's command line has it, under ``name``."""
+    is_written: bool = True
+    """The export writes it from a setup. What it does not write must travel as it stands."""
+
+    @property
+    def name(self) -> str:
+        """The long name without dashes; spectui's own where its command line has the option."""
+        return self.long_flag.lstrip("-")
+
+    @property
+    def parameter(self) -> str:
+        """The name as Python has it."""
+        return self.name.replace("-", "_")
+
+    @property
+    def long_flag(self) -> str:
+        """The long spelling that old and current builds share."""
+        return next(flag for flag in self.flags if flag.startswith("--"))
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether it takes no value."""
+        return isinstance(self.values, Switch)
+
+    def flag_in(self, dialect: Dialect) -> str | None:
+        """What an export writes in that dialect; None where it has no such option."""
+        if dialect in self.lacking:
+            return None
+        return self.written if dialect is Dialect.LLAMA_CPP and self.written else self.flags[0]
+
+    def variable_in(self, dialect: Dialect) -> str | None:
+        """The variable of that dialect; None where it has none, as ik_llama.cpp never has."""
+        match dialect:
+            case Dialect.LLAMA_CPP:
+                return self.variable
+            case Dialect.LEGACY:
+                return self.legacy_variable
+            case Dialect.IK:
+                return None
