@@ -126,8 +126,9 @@ def linted(spectui: Spectui, place: Place, given: str, dialect: str) -> Iterator
         told = f"   {one['severity']} {one['flag']}: {one['what']}; {one['why']}"
         yield told + _replacement(one)
     yield f"   fixed: {document['fixed']}"
-    if shlex.split(document["fixed"])[-len(document["fixed_arguments"]) :] != (
-        document["fixed_arguments"]
+    if (
+        shlex.split(document["fixed"])[-len(document["fixed_arguments"]) :]
+        != (document["fixed_arguments"])
     ):
         yield f"   arguments: {json.dumps(document['fixed_arguments'], ensure_ascii=False)}"
 
