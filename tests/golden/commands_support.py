@@ -57,13 +57,13 @@ from spectui.sweep.spec import sweep_name, sweep_spec
 from spectui.tune.kept import study_trace
 from spectui.tune.outcome import Gain, Outcome
 from spectui.tune.promise import Case, Observed, Promise, digest_of
+from spectui.tune.space import SearchSpace
 from spectui.tune.spec import served_spec, spec_digest, study_name
 from spectui.tune.statistics import PairedMeasurement, Speedup
 from spectui.tune.stored import from_plain, to_plain
 from spectui.tune.studies.listing import list_studies
 from spectui.tune.studies.samplers import Sampler
 from spectui.tune.studies.study import TuningStudy
-from spectui.tune.space import SearchSpace
 from spectui.tune.trials import OFF, Arm, PromptScore, TrialRecord, TrialState
 from spectui.tune.verdict import Verdict
 from spectui.tune.workload import WorkItem, Workload
@@ -254,7 +254,7 @@ def trace_written_again(path: Path, out: Path) -> bytes:
     return out.read_bytes()
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> Any:  # noqa: ANN401 - what JSON holds
     return msgspec.to_builtins(value, enc_hook=str)
 
 

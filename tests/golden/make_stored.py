@@ -11,6 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from spectui.cli import main
 from tests.golden import commands_support as inside
 from tests.support.models import CLOSE_DRAFT, ROUGH_DRAFT, TARGET, Tiny, write_tiny
@@ -24,6 +26,10 @@ PROMPTS = """\
 {"id": "a", "category": "x", "prompt": "the rain on the other tin ring"}
 {"id": "b", "category": "x", "prompt": "one to the other, then on"}
 {"id": "c", "category": "y", "messages": [{"role": "user", "content": "there?"}]}
+{"id": "d", "category": "y", "prompt": "all in one ring"}
+{"id": "e", "category": "y", "prompt": "hello there"}
+{"id": "f", "category": "x", "prompt": "in the tin on the ring"}
+{"id": "g", "category": "z", "prompt": "the other one of the others"}
 """
 CONFIG = """\
 theme = "nord"
@@ -66,16 +72,15 @@ def write_models(folder: Path) -> None:
     }
     for name, recipe in recipes.items():
         write_tiny(recipe, folder / f"{name}.gguf")
-    write_qwen35(Tiny(), folder / "mtp.gguf", n_mtp=2)
+    write_qwen35(Tiny(), folder / "mtp.gguf", n_mtp=1)
     (folder / "prompts.jsonl").write_text(PROMPTS, "utf-8")
 
 
 def _run(*arguments: object) -> None:
     sys.argv = ["spectui", *map(str, arguments)]
-    try:
+    with pytest.raises(SystemExit) as ended:
         main()
-    except SystemExit as ended:
-        assert ended.code == 0, arguments
+    assert ended.value.code == 0, arguments
 
 
 def _make(folder: Path) -> None:

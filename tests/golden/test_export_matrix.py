@@ -97,7 +97,7 @@ SETUPS: dict[str, Plain] = {
         )
     ),
     "extra": setup(
-        extra=["--jinja", "-np", "1", "--host", "0.0.0.0", "--port", "9", "--alias", "it's $5"]
+        extra=["--jinja", "-np", "1", "--host", "::1", "--port", "9", "--alias", "it's $5"]
     ),
     "extra-old-and-foreign-names": setup(
         extra=["--mlock", "-fmoe", "--no-warmup", "--newfangled", "3"]
@@ -107,6 +107,10 @@ SETUPS: dict[str, Plain] = {
     "extra-line-end": setup(extra=["--alias", "a\nb ${c} ; #"]),
     "given-few": setup(given=["model", "model-draft", "ctx-size"]),
     "given-none": setup(given=[]),
+    "given-few-ngram": setup(draft=None, speculation=MAP_K4V, given=["model", "ctx-size"]),
+    "given-few-chain": setup(speculation={**MODEL, "ahead": [MOD]}, given=["model", "ctx-size"]),
+    "given-few-mtp": setup(draft=None, speculation=MTP, given=["model", "ctx-size"]),
+    "given-few-off": setup(draft=None, speculation=None, given=["model", "ctx-size"]),
     "given-placement": setup(
         target=target(n_cpu_moe=3, mmap=False, n_gpu_layers=99),
         given=["model", "gpu-layers", "n-cpu-moe", "load-mode", "flash-attn", "threads"],
