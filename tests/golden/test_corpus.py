@@ -12,6 +12,7 @@ import pytest
 from spectui import __version__
 from tests.golden import commands_support
 from tests.golden.conftest import Golden
+from tests.support import binaries
 from tests.support.cli import Spectui
 
 pytest_plugins = ["tests.support.cli_fixtures"]
@@ -112,10 +113,9 @@ def merged(found: dict[str, tuple[str, ...]]) -> Iterator[str]:
         yield from lines
 
 
-def linted(spectui: Spectui, place: Place, given: str, dialect: str) -> Iterator[str]:
+def linted(spectui: Spectui, place: Place, given: str, *options: str) -> Iterator[str]:
     """Findings, the corrected command, the exit code."""
-    options = ("--no-models", "--quiet", "--json", "-", "--dialect", dialect)
-    code = spectui("lint", *options, given)
+    code = spectui("lint", "--no-models", "--quiet", "--json", "-", *options, given)
     if not spectui.out:
         yield f"exit {code}"
         yield from indented(place.hidden(spectui.err))
@@ -184,8 +184,37 @@ def test_what_is_said_and_made_of_them(
     for name, entry in GROUPS[group].items():
         given = place.given(name, entry)
         title = tuple(titled(name, entry))
-        findings = {d: tuple(linted(spectui, place, given, d)) for d in DIALECTS}
+        findings = {d: tuple(linted(spectui, place, given, "--dialect", d)) for d in DIALECTS}
         texts["lint.txt"] += [*title, *merged(findings), ""]
         made = taken(spectui, place, given, OWN_FORMATS.get(group))
         texts["from.txt"] += [*title, *made, ""]
     golden(f"corpus/{group}", {file: "\n".join(lines) for file, lines in texts.items()})
+
+
+ASKED = (
+    *("smallest", "chat-on-one-gpu", "dense-pair", "legacy-pair", "legacy-memory", "ik-pair"),
+    *("ngram-simple", "ngram-ahead-of-a-draft", "mtp", "some-experts-in-ram", "notes-3090-draft"),
+)
+BINARIES = {
+    "current": binaries.CURRENT,
+    "between": binaries.BETWEEN,
+    "legacy": binaries.LEGACY,
+    "ik": binaries.IK,
+}
+
+
+@pytest.mark.parametrize("kind", BINARIES)
+def test_what_is_written_for_a_binary(
+    kind: str, spectui: Spectui, place: Place, golden: Golden, tmp_path: Path
+) -> None:
+    binary = binaries.write_binary(tmp_path / "llama-server", BINARIES[kind])
+    texts: dict[str, list[str]] = {"lint.txt": [], "from.txt": []}
+    for name in ASKED:
+        entry = GROUPS["real"][name]
+        given, title = place.given(name, entry), tuple(titled(name, entry))
+        findings = linted(spectui, place, given, "--server-bin", str(binary))
+        texts["lint.txt"] += [*title, *findings, ""]
+        made = exported(spectui, place, given, "--server-bin", str(binary))
+        texts["from.txt"] += [*title, *made, ""]
+    whole = {file: "\n".join(lines) for file, lines in texts.items()}
+    golden(f"binary/{kind}", {k: v.replace(str(tmp_path), FOLDER) for k, v in whole.items()})

@@ -13,7 +13,7 @@ import pytest
 
 from spectui import __version__
 from tests.golden import commands_support as inside
-from tests.golden.conftest import Golden
+from tests.golden.conftest import EXPECTED, Golden
 from tests.golden.make_stored import STORED, SWEEP, TRACES, TUNE, write_models
 from tests.support.cli import Spectui
 
@@ -193,6 +193,44 @@ def test_a_sweep_goes_on(spectui: Spectui, home: Path, tmp_path: Path, golden: G
     texts["other-context.txt"] = other
     assert (folder / "cells.jsonl").read_bytes() == (STORED / "sweep.jsonl").read_bytes()
     golden("stored/sweep", {k: v.replace(str(tmp_path), "@") for k, v in texts.items()})
+
+
+YOUNGER = {
+    "lossless": None,
+    "of_server": False,
+    "noisy": False,
+    "error": None,
+    "wall_s": 0.0,
+    "rerun": 0,
+    "n_cpu_moe": None,
+    "reader": None,
+    "mtp": False,
+    "ahead": [],
+    "ngram": None,
+}
+"""Fields that came with a version, by what they are where nothing was said."""
+
+
+def without_younger(plain: object) -> object:
+    """What an older version would have written."""
+    if isinstance(plain, list):
+        return list(map(without_younger, plain))
+    if not isinstance(plain, dict):
+        return plain
+    told = {name: value for name, value in plain.items() if value != YOUNGER.get(name, ...)}
+    return {name: without_younger(value) for name, value in told.items()}
+
+
+def test_an_older_sweep_goes_on(spectui: Spectui, home: Path, tmp_path: Path) -> None:
+    write_models(tmp_path)
+    path = home / "data" / "sweeps" / "stored" / "cells.jsonl"
+    path.parent.mkdir(parents=True)
+    header, *lines = (STORED / "sweep.jsonl").read_text("utf-8").splitlines()
+    older = [json.dumps(without_younger(json.loads(line))) for line in lines]
+    path.write_text("\n".join([header, *older, ""]), "utf-8")
+    plan = (EXPECTED / "stored" / "sweep" / "plan.json").read_text("utf-8")
+    with inside.neutral():
+        assert told(spectui, *SWEEP, "--dry-run", "--json", "-") == plan
 
 
 def test_names_and_digests(tmp_path: Path, home: Path, golden: Golden) -> None:
