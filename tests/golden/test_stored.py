@@ -195,7 +195,7 @@ def test_a_sweep_goes_on(spectui: Spectui, home: Path, tmp_path: Path, golden: G
     golden("stored/sweep", {k: v.replace(str(tmp_path), "@") for k, v in texts.items()})
 
 
-YOUNGER = {
+YOUNGER: dict[str, object] = {
     "lossless": None,
     "of_server": False,
     "noisy": False,
