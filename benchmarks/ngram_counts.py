@@ -21,7 +21,8 @@ from spectui.config import ModelOptions, SamplingConfig
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
-from spectui.export import Dialect, server_arguments
+from spectui.export import server_arguments
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import NgramCache, NgramMapK, NgramMapK4V, NgramMod, NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.prompts import load_prompts

@@ -28,7 +28,8 @@ from benchmarks.common import CONTEXT, demo_pair, server_binary, write_results
 from spectui.config import ModelOptions, SamplingConfig, Schedule
 from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
-from spectui.export import Dialect, server_arguments
+from spectui.export import server_arguments
+from spectui.options.dialect import Dialect
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation

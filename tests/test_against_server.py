@@ -7,7 +7,8 @@ import pytest
 from spectui.config import ContextOptions, FlashAttention, ModelOptions, TensorOverride
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
-from spectui.export import Dialect, server_arguments
+from spectui.export import server_arguments
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.server import ChatMessage, LlamaServer

@@ -11,7 +11,8 @@ import pytest
 from spectui.cli.taken_command import TakenCommand
 from spectui.config import ModelOptions
 from spectui.errors import BadInputError
-from spectui.export import Dialect, ExportSetup
+from spectui.export import ExportSetup
+from spectui.options.dialect import Dialect
 from spectui.export.rewriting.items import Command
 from spectui.export.rewriting.reader import Reader
 from spectui.export.sources import read_source
@@ -51,7 +52,7 @@ def test_what_it_says_is_taken_and_the_rest_is_kept(real: RealCommand, tmp_path:
 @pytest.mark.parametrize("dialect", list(Dialect))
 def test_its_export_means_the_same(real: RealCommand, dialect: Dialect, tmp_path: Path) -> None:
     setup = setup_of(read_command(real.given(tmp_path)))
-    needs_current = setup.speculation is not None and not setup.speculation.has_model
+    needs_current = setup.speculation is not None and not setup.speculation.needs_draft
     is_of_model = not needs_current and not has_ngrams(real, tmp_path)
     if (dialect is Dialect.LEGACY and not is_of_model) or (
         dialect is Dialect.IK and _is_long(setup)

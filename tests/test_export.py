@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from spectui.config import ContextOptions, FlashAttention, ModelOptions, TensorOverride
 from spectui.errors import BadInputError
-from spectui.export import Dialect, server_arguments, server_command
+from spectui.export import server_arguments, server_command
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
     DraftMtp,
     DraftSimple,

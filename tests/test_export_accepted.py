@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from spectui.errors import BadInputError
-from spectui.export import Dialect, ExportSetup, Format, render
+from spectui.export import ExportSetup, Format, render
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import NgramCache
 from spectui.server import LlamaServer
 from spectui.server.binary import examine

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from spectui import __version__
 from spectui.config import ContextOptions, ModelOptions, TensorOverride
 from spectui.errors import BadInputError
-from spectui.export import Dialect, ExportSetup, Format, render
-from spectui.export.names import OPTIONS
+from spectui.export import ExportSetup, Format, render
+from spectui.options.dialect import Dialect
+from spectui.options.catalogue import OPTIONS
 from spectui.export.words import divide
 from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.speculation import Speculation

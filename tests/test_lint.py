@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
-from spectui.export import Dialect
+from spectui.options.dialect import Dialect
 from spectui.export.server_options import flags_of
 from spectui.export.sources import read_source
 from spectui.lint import Command, Finding, Known, Reader, fixed, lint

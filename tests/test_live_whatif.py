@@ -29,7 +29,7 @@ from spectui.live.runs import Run, RunMeter, newest
 from spectui.live.setup import LiveSetup
 from spectui.live.traces import chat_trace, save_trace
 from spectui.live.whatif import Source, WhatIf, whatif_state
-from spectui.options.drafters import NgramSimple
+from spectui.options.drafters import Model, NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.replay.file import read_trace
 from spectui.replay.grid import Grid, replay_grid
@@ -39,7 +39,7 @@ from spectui.speculative.counters import Round
 from spectui.speculative.decoder import Stop
 from spectui.speculative.rollback import Rollback
 from tests.support.cockpit import loaded
-from tests.support.engine import ENDLESS, load_target, small_context, speculation
+from tests.support.engine import ENDLESS, drafting, load_target, small_context, speculation
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 from tests.support.replay import COSTS, DEPTH, SCENE, record
 from tests.test_costs import rounds as rounds_of_known_costs
@@ -58,7 +58,7 @@ def whatif(*, with_costs: bool = True) -> WhatIf:
     return WhatIf(RECORDINGS, "draft", longest=DEPTH, costs=costs)
 
 
-def assert_exact(one: WhatIf, setting: Speculation) -> None:
+def assert_exact(one: WhatIf, setting: Model) -> None:
     """Compare with replays of this setting alone."""
     grid = Grid(
         draft_max=(setting.draft_max,),
@@ -68,7 +68,7 @@ def assert_exact(one: WhatIf, setting: Speculation) -> None:
     prices = COSTS.prices(DEPTH)
     alone = [replay_grid(r, r.chains["draft"], grid, prices=prices) for r in RECORDINGS]
     total = one.at(setting)
-    assert total.speculation == setting
+    assert total.model == setting
     assert total.n_rounds == sum(int(r.n_rounds.item()) for r in alone)
     assert total.n_drafted == sum(int(r.n_drafted.item()) for r in alone)
     assert total.n_accepted == sum(int(r.n_accepted.item()) for r in alone)
@@ -80,24 +80,24 @@ def test_every_setting_of_the_space_is_exact_and_known_at_once() -> None:
     one = whatif()
     one.replay_space()
     for longest, shortest, p_min in product(range(1, DEPTH + 1), range(3), (0.0, 0.35, 0.95)):
-        setting = speculation(longest, shortest, p_min)
+        setting = drafting(longest, shortest, p_min)
         assert one.knows(setting)
         assert_exact(one, setting)
 
 
 def test_a_setting_between_the_steps_is_replayed_when_it_is_asked_for() -> None:
-    one, setting = whatif(), speculation(4, 5, 0.333)
+    one, setting = whatif(), drafting(4, 5, 0.333)
     one.replay_space()
     assert not one.knows(setting)
     assert_exact(one, setting)
-    assert one.knows(replace(setting, draft_max=1))
+    assert one.knows(drafting(1, 5, 0.333))
 
 
 def test_a_line_goes_over_draft_max() -> None:
-    line = whatif().line(speculation(3, 1, 0.5))
-    assert [total.speculation.draft_max for total in line] == list(range(1, DEPTH + 1))
-    assert {total.speculation.draft_min for total in line} == {1}
-    assert {total.speculation.draft_p_min for total in line} == {0.5}
+    line = whatif().line(drafting(3, 1, 0.5))
+    assert [total.model.draft_max for total in line] == list(range(1, DEPTH + 1))
+    assert {total.model.draft_min for total in line} == {1}
+    assert {total.model.draft_p_min for total in line} == {0.5}
 
 
 def test_the_best_is_the_fastest_that_asks_for_the_least() -> None:
@@ -106,24 +106,24 @@ def test_the_best_is_the_fastest_that_asks_for_the_least() -> None:
     one.replay_space()
     assert one.best is not None
     settings = [
-        speculation(longest, shortest, round(0.05 * step, 2))
+        drafting(longest, shortest, round(0.05 * step, 2))
         for longest, step in product(range(1, DEPTH + 1), range(20))
         for shortest in range(min(longest, 4) + 1)
     ]
     fastest = max(one.at(setting).tokens_per_s or 0.0 for setting in settings)
     assert one.best.tokens_per_s == fastest
     alike = [setting for setting in settings if one.at(setting).tokens_per_s == fastest]
-    assert one.best.speculation.draft_min == min(setting.draft_min for setting in alike)
+    assert one.best.model.draft_min == min(setting.draft_min for setting in alike)
 
 
 def test_without_costs_there_are_counts_and_no_speed() -> None:
     one = whatif(with_costs=False)
     one.replay_space()
     assert one.best is None
-    total = one.at(speculation(3))
+    total = one.at(drafting(3))
     assert total.tokens_per_s is None
     assert total.speedup is None
-    assert total.n_accepted == whatif().at(speculation(3)).n_accepted
+    assert total.n_accepted == whatif().at(drafting(3)).n_accepted
 
 
 def test_the_same_text_with_the_same_costs_need_not_be_replayed_again() -> None:
@@ -261,9 +261,9 @@ def test_what_was_measured_is_drawn_by_setting() -> None:
     trials = (trial(0), trial(1, arm(3), 1.2), failed(2, "no"))
     state = whatif_state(chat, schedule=Schedule.SERVER, applied=None, trials=trials)
     first, second = state.measured
-    assert (first.source, first.speculation) == (Source.CHAT, speculation(4))
+    assert (first.source, first.setting) == (Source.CHAT, drafting(4))
     assert first.tokens_per_s == pytest.approx(20.0)
-    assert (second.source, second.speculation) == (Source.TRIAL, arm(3).speculation)
+    assert (second.source, second.setting) == (Source.TRIAL, drafting(3))
     assert second.tokens_per_s == pytest.approx(12.0)
 
 
@@ -272,7 +272,7 @@ def test_an_n_gram_setting_is_none_that_a_draft_could_run() -> None:
     ngram = Speculation(NgramSimple(size_m=8))
     assert whatif_state(chat, schedule=Schedule.FAST, applied=ngram).applied is None
     plain = whatif_state(chat, schedule=Schedule.FAST, applied=speculation(2))
-    assert plain.applied == speculation(2)
+    assert plain.applied == drafting(2)
 
 
 @pytest.mark.parametrize(
@@ -369,8 +369,8 @@ def test_an_answer_is_recorded_and_replays_exactly(chat: Chat) -> None:
     assert heard.speculation == first.speculation
     assert sum(len(one.tokens) for one in heard.rounds) == heard.n_decoded == 23
     one = WhatIf((recording,), "close", longest=8, costs=None)
-    for setting in (speculation(3), speculation(8, 2, 0.3), speculation(1)):
-        other = chat.ask(replace(first, speculation=setting))
+    for setting in (drafting(3), drafting(8, 2, 0.3), drafting(1)):
+        other = chat.ask(replace(first, speculation=Speculation(setting)))
         total = one.at(setting)
         counters = other.counters
         assert (total.n_rounds, total.n_drafted, total.n_accepted) == (
@@ -440,7 +440,7 @@ def test_a_recording_gives_way_to_the_chat_and_begins_again(
 
 
 def assert_replayable(recording: Recording) -> None:
-    total = WhatIf((recording,), "close", longest=8, costs=None).at(speculation(4))
+    total = WhatIf((recording,), "close", longest=8, costs=None).at(drafting(4))
     assert total.n_rounds + total.n_accepted == recording.n_decoded
 
 
@@ -538,7 +538,7 @@ def test_a_saved_trace_can_be_read_and_replays_the_same(
     assert read.schedule is Schedule.FAST
     one = WhatIf(read.recordings, "draft", longest=DEPTH, costs=read.costs["draft"])
     other = WhatIf(RECORDINGS[:1], "draft", longest=DEPTH, costs=COSTS)
-    assert one.line(speculation(3, 1, 0.4)) == other.line(speculation(3, 1, 0.4))
+    assert one.line(drafting(3, 1, 0.4)) == other.line(drafting(3, 1, 0.4))
 
 
 def test_a_trace_has_the_answers_that_were_sampled_as_the_last_one() -> None:

@@ -41,8 +41,8 @@ THREE = replace(OWN, mtp_layers=3)
 MODEL = ChatRecording(draft="draft", depth=16)
 
 
-def mtp(draft_max: int, p_min: float = 0.0, draft_min: int = 0) -> Speculation:
-    return Speculation(DraftMtp(draft_max=draft_max, draft_p_min=p_min, draft_min=draft_min))
+def mtp(draft_max: int, p_min: float = 0.0, draft_min: int = 0) -> DraftMtp:
+    return DraftMtp(draft_max=draft_max, draft_p_min=p_min, draft_min=draft_min)
 
 
 @pytest.fixture(autouse=True)
@@ -62,9 +62,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Chat(Watched):
     """A session whose answers are waited for until they are recorded."""
 
-    def ask(self, setup: LiveSetup, speculation: Speculation | None) -> GenerationResult:
+    def ask(self, setup: LiveSetup, own: DraftMtp | DraftSimple | None) -> GenerationResult:
         """Ask the same question in a conversation of its own."""
-        wanted = replace(setup, speculation=speculation)
+        wanted = replace(setup, speculation=None if own is None else Speculation(own))
         self.session.send(wanted, QUESTION)
         return self.wait(GenerationFinished).result
 
@@ -94,7 +94,7 @@ def setup_of(path: Path, speculation: Speculation | None = None) -> LiveSetup:
         target=ModelOptions(path=path),
         draft=None,
         context=small_context(),
-        speculation=speculation or mtp(3),
+        speculation=speculation or Speculation(mtp(3)),
         schedule=effective_schedule(Schedule.FAST, N_LAYERS[path.stem]),
         sampling=ENDLESS,
         n_predict=40,
@@ -117,7 +117,7 @@ def test_an_answer_is_recorded_with_its_layers_and_replays_exactly(
     n_accepted = 0
     for setting in (mtp(1), mtp(2), mtp(3), mtp(3, 0.44), mtp(3, 0.3, 2), mtp(found.longest)):
         total, counters = one.at(setting), chat.ask(setup, setting).counters
-        assert total.speculation == setting
+        assert total.model == setting
         for count in ("n_rounds", "n_drafted", "n_accepted"):
             assert getattr(total, count) == getattr(counters, count), (count, setting)
         n_accepted += counters.n_accepted
@@ -223,15 +223,15 @@ def test_costs_come_of_the_rounds_that_it_drafted(chat: Chat, folder: Path, name
     for longest in (1, 2, 3):
         chat.ask(setup, mtp(longest))
     found = chat.recording(lambda state: is_recorded(state) and len(state.runs) == 4)
-    state = whatif_state(found, schedule=setup.schedule, applied=mtp(3))
+    state = whatif_state(found, schedule=setup.schedule, applied=Speculation(mtp(3)))
     assert state.known.costs is not None
     assert state.known.costs.step_s > 0
     assert (state.known.costs.catch_up_s == 0) or setup.schedule is Schedule.FAST
-    assert [point.speculation for point in state.measured] == [mtp(1), mtp(2), mtp(3)]
+    assert [point.setting for point in state.measured] == [mtp(1), mtp(2), mtp(3)]
     assert all(point.source is Source.CHAT for point in state.measured)
     # Of a draft model they say nothing.
     model = replace(found, draft="draft", mtp_layers=0)
-    other = whatif_state(model, schedule=setup.schedule, applied=mtp(3))
+    other = whatif_state(model, schedule=setup.schedule, applied=Speculation(mtp(3)))
     assert (other.known.costs, other.measured, other.applied) == (None, (), None)
 
 
@@ -258,12 +258,12 @@ def test_settings_of_layers_and_of_a_draft_model_are_never_mixed() -> None:
             mtp(4).after([NgramSimple(size_m=8)]),
         )
     )
-    own_arm = Arm(draft=MTP_KIND, speculation=mtp(3))
+    own_arm = Arm(draft=MTP_KIND, speculation=Speculation(mtp(3)))
     trials = (trial(0), trial(1, arm(3), 1.2), trial(2, own_arm, 1.3))
     for recording, chatted, tried in ((OWN, mtp(4), mtp(3)), (MODEL, model, arm(3).speculation)):
         points = chat_points(replace(recording, runs=runs), Schedule.FAST)
-        assert [point.speculation for point in points] == [chatted]
-        assert [point.speculation for point in trial_points(recording, trials)] == [tried]
+        assert [point.setting for point in points] == [chatted]
+        assert [point.setting for point in trial_points(recording, trials)] == [tried]
         assert recording.alone(chatted) == chatted
         assert recording.alone(None) is None
     assert OWN.alone(model) is MODEL.alone(mtp(4)) is None
@@ -276,7 +276,7 @@ def test_of_several_layers_a_longer_draft_is_one_of_their_number() -> None:
     # It drops every draft; with another one it would not.
     assert THREE.alone(mtp(8, draft_min=5)) == mtp(3, draft_min=5)
     points = chat_points(replace(THREE, runs=(run(mtp(3)), run(mtp(16)))), Schedule.FAST)
-    assert [point.speculation for point in points] == [mtp(3)]
+    assert [point.setting for point in points] == [mtp(3)]
 
 
 def test_layers_catch_up_with_all_that_was_accepted() -> None:

@@ -18,7 +18,8 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import Event, RoundFinished
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, UsageError
-from spectui.export import Dialect, server_arguments
+from spectui.export import server_arguments
+from spectui.options.dialect import Dialect
 from spectui.live.launch import Launch, Pair
 from spectui.live.setup import LiveSetup
 from spectui.llama.buffers import BufferKind

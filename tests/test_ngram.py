@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spectui.options.drafters import NgramSimple
 from spectui.speculative.counters import count
 from spectui.speculative.decoder import Decoder
-from spectui.speculative.drafters import Draft, NoDrafter
+from spectui.speculative.drafters import Draft, Drafter, NoDrafter
 from spectui.speculative.ngram import NgramSimpleDrafter, ngram_drafter
 from tests.support.replay import Scene, repetitive_scenes
 from tests.support.scripted import FakeClock, ScriptedTarget
@@ -110,8 +110,7 @@ def test_another_prompt_begins_anew() -> None:
     assert drafter.draft(2, 9) == Draft()
 
 
-def loop(scene: Scene, ngram: NgramConfig | None, draft_max: int) -> tuple[list[int], Decoder]:
-    drafter = NoDrafter() if ngram is None else ngram_drafter(ngram, draft_max)
+def loop(scene: Scene, drafter: Drafter) -> tuple[list[int], Decoder]:
     decoder = Decoder(scene.target(), drafter, n_predict=scene.n_predict, clock=FakeClock())
     output = [decoder.start(scene.prompt)]
     for finished in decoder.rounds(output[0]):
@@ -122,8 +121,8 @@ def loop(scene: Scene, ngram: NgramConfig | None, draft_max: int) -> tuple[list[
 @settings(max_examples=60, deadline=None)
 @given(scene=repetitive_scenes(), size_n=st.integers(1, 4), size_m=st.integers(1, 8))
 def test_the_output_is_the_targets(scene: Scene, size_n: int, size_m: int) -> None:
-    plain, plain_decoder = loop(scene, None, 0)
-    output, decoder = loop(scene, NgramSimple(size_n=size_n), size_m)
+    plain, plain_decoder = loop(scene, NoDrafter())
+    output, decoder = loop(scene, ngram_drafter(NgramSimple(size_n=size_n, size_m=size_m)))
     assert output == plain
     assert decoder.stop is plain_decoder.stop
 

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.options.drafters import NgramCache, NgramMapK, NgramMapK4V, NgramMod, NgramSimple
+from spectui.options.drafters import (
+    NGRAMS,
+    Ngram,
+    NgramCache,
+    NgramMapK,
+    NgramMapK4V,
+    NgramMod,
+    NgramSimple,
+)
 from spectui.speculative.counters import count
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import Drafter, NoDrafter
@@ -13,7 +21,14 @@ from tests.support.ngram_reference import play, say
 from tests.support.replay import Scene, repetitive_scenes
 from tests.support.scripted import FakeClock, ScriptedTarget
 
-KINDS = st.sampled_from(NgramKind)
+
+def short(kind: type[Ngram], size_n: int, longest: int, n_min: int = 0) -> Ngram:
+    """A drafter of every kind that looks few tokens up."""
+    if kind is NgramCache:
+        return NgramCache()
+    if kind is NgramMod:
+        return NgramMod(n_match=size_n, n_min=n_min, n_max=longest)
+    return kind(size_n=size_n, size_m=longest)
 
 
 def loop(scene: Scene, drafter: Drafter) -> tuple[list[int], Decoder]:
@@ -27,37 +42,32 @@ def loop(scene: Scene, drafter: Drafter) -> tuple[list[int], Decoder]:
 @settings(max_examples=150, deadline=None)
 @given(
     scenes=st.lists(repetitive_scenes(), min_size=1, max_size=2),
-    kind=KINDS,
+    kind=st.sampled_from(NGRAMS),
     size_n=st.integers(1, 4),
     draft_max=st.integers(1, 9),
     n_min=st.integers(0, 3),
 )
 def test_the_output_is_the_targets(
-    scenes: list[Scene], kind: NgramKind, size_n: int, draft_max: int, n_min: int
+    scenes: list[Scene], kind: type[Ngram], size_n: int, draft_max: int, n_min: int
 ) -> None:
-    config = NgramConfig(kind=kind, size_n=size_n, n_match=size_n, n_min=n_min)
+    drafting = short(kind, size_n, draft_max, n_min)
     memory = NgramMemory()
     for scene in scenes:
         plain, plain_decoder = loop(scene, NoDrafter())
-        output, decoder = loop(scene, ngram_drafter(config, draft_max, memory))
+        output, decoder = loop(scene, ngram_drafter(drafting, memory))
         assert output == plain
         assert decoder.stop is plain_decoder.stop
 
 
-@pytest.mark.parametrize("kind", NgramKind)
-def test_every_kind_drafts_what_repeats(kind: NgramKind) -> None:
+@pytest.mark.parametrize("kind", NGRAMS)
+def test_every_kind_drafts_what_repeats(kind: type[Ngram]) -> None:
     prompt = tuple(1 + place % 5 for place in range(30))
     target = ScriptedTarget(200, lambda prefix: 1 + len(prefix) % 5)
-    drafter = ngram_drafter(NgramConfig(kind=kind, size_n=2, n_match=2, n_min=0), 4)
+    drafter = ngram_drafter(short(kind, 2, 4))
     decoder = Decoder(target, drafter, n_predict=41, clock=FakeClock())
     counters = count(decoder.rounds(decoder.start(prompt)))
     assert counters.n_drafted == counters.n_accepted > 0
     assert (counters.n_steps, counters.chain_s) == (0, 0.0)
-
-
-def test_defaults_are_llama_servers() -> None:
-    config = NgramSimple()
-    assert (config.size_n, config.min_hits, config.n_match, config.n_min) == (12, 1, 24, 48)
 
 
 TEXT = (9, *(1, 2, 3, 4, 5, 6, 7, 8) * 2, 1)
@@ -66,16 +76,16 @@ TEXT = (9, *(1, 2, 3, 4, 5, 6, 7, 8) * 2, 1)
 @pytest.mark.parametrize(
     ("config", "drafted"),
     [
-        (NgramSimple(size_n=3), ()),
-        (NgramMapK(size_n=2, min_hits=2), (3, 4)),
-        (NgramMapK4V(size_n=2, min_hits=2), ()),
-        (NgramMod(n_match=2, n_min=9), (3, 4)),
+        (NgramSimple(size_n=3, size_m=2), ()),
+        (NgramMapK(size_n=2, size_m=2, min_hits=2), (3, 4)),
+        (NgramMapK4V(size_n=2, size_m=2, min_hits=2), ()),
+        (NgramMod(n_match=2, n_min=9, n_max=2), (3, 4)),
         (NgramMod(), ()),
-        (NgramCache(), (3, 4)),
+        (NgramCache(), (3, 4, 5, 6, 7, 8, 1, 2)),
     ],
 )
-def test_a_kind_takes_its_own_settings(config: NgramConfig, drafted: tuple[int, ...]) -> None:
-    drafter = ngram_drafter(config, 2)
+def test_a_kind_takes_its_own_settings(config: Ngram, drafted: tuple[int, ...]) -> None:
+    drafter = ngram_drafter(config)
     drafter.begin(TEXT)
     assert drafter.draft(2, 99).tokens == drafted
 
@@ -87,27 +97,27 @@ def test_no_draft_of_ngram_cache_is_longer_than_llama_servers() -> None:
 
 
 @pytest.mark.parametrize("kind", [NgramMapK, NgramMapK4V])
-def test_a_map_remembers_lengths_of_the_last_turn_only_in_a_chat(kind: NgramKind) -> None:
-    config = NgramConfig(kind=kind, size_n=2)
+def test_a_map_remembers_lengths_of_the_last_turn_only_in_a_chat(kind: type[Ngram]) -> None:
+    config = short(kind, 2, 2)
     memory = NgramMemory()
-    first = ngram_drafter(config, 2, memory)
+    first = ngram_drafter(config, memory)
     first.begin(TEXT)
     assert play(first, 2, 1) == (3, 4)
     for known, drafted in ((None, (3, 4)), (memory, (3,))):
-        drafter = ngram_drafter(config, 2, known)
+        drafter = ngram_drafter(config, known)
         drafter.begin((*TEXT, 2, 3))
         say(drafter, 1)
         assert drafter.draft(2, 9).tokens == drafted
 
 
 @pytest.mark.parametrize("kind", [NgramMod, NgramCache])
-def test_a_table_remembers_tokens_of_the_last_turn_only_in_a_chat(kind: NgramKind) -> None:
-    config = NgramConfig(kind=kind, n_match=2, n_min=0)
+def test_a_table_remembers_tokens_of_the_last_turn_only_in_a_chat(kind: type[Ngram]) -> None:
+    config = short(kind, 2, 2)
     memory = NgramMemory()
-    first = ngram_drafter(config, 2, memory)
+    first = ngram_drafter(config, memory)
     first.begin(TEXT)
     assert play(first, 2, 1) == (3, 4)
     for known, drafted in ((None, ()), (memory, (3, 4))):
-        drafter = ngram_drafter(config, 2, known)
+        drafter = ngram_drafter(config, known)
         drafter.begin((0, 0, 1))
         assert drafter.draft(2, 9).tokens == drafted

@@ -8,7 +8,8 @@ import pytest
 from spectui.config import ModelOptions
 from spectui.engine.commands import Generate, Tokenize
 from spectui.engine.driver import Engine
-from spectui.export import Dialect, server_arguments
+from spectui.export import server_arguments
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
     DraftSimple,
     NgramCache,

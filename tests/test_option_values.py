@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.export.dialects import Dialect
+from spectui.options.dialect import Dialect
 from spectui.export.option_values import Values, listed_flags, values_of
 from spectui.export.server_options import Arity, flags_of, server_option
 from spectui.export.takeover import read_command

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spectui.config import ContextOptions, KvOverride, ModelOptions, Schedule, TensorOverride
 from spectui.errors import BadInputError, UsageError
-from spectui.export import Dialect
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate

@@ -10,7 +10,8 @@ from spectui.cli.request import kv_overrides
 from spectui.config import ContextOptions, KvOverride, ModelOptions
 from spectui.engine.driver import Engine
 from spectui.errors import UsageError
-from spectui.export import Dialect, server_arguments
+from spectui.export import server_arguments
+from spectui.options.dialect import Dialect
 from spectui.export.takeover import read_command
 from spectui.llama.files import check_file
 from spectui.llama.gguf_file import read_gguf

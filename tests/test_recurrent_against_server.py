@@ -9,7 +9,8 @@ import pytest
 from spectui.config import ModelOptions
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
-from spectui.export import Dialect, server_arguments
+from spectui.export import server_arguments
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramMapK, NgramMod, NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spectui.config import Schedule
 from spectui.errors import UsageError
-from spectui.options.speculation import Speculation
+from spectui.options.drafters import DraftMtp, DraftSimple
 from spectui.replay.grid import Grid, replay_grid
 from spectui.replay.prices import Prices, RoundPrices
 from spectui.speculative.counters import Counters, Round, count
@@ -28,7 +28,7 @@ GRID = Grid(
 )
 
 
-def run(scene: Scene, config: Speculation, schedule: Schedule) -> list[Round]:
+def run(scene: Scene, config: DraftSimple | DraftMtp, schedule: Schedule) -> list[Round]:
     drafter = model_drafter(scene.draft(), config, schedule, lambda: 0.0)
     decoder = Decoder(scene.target(), drafter, n_predict=scene.n_predict, clock=lambda: 0.0)
     return list(decoder.rounds(decoder.start(scene.prompt)))
@@ -40,7 +40,7 @@ def test_every_setting_is_replayed_exactly(scene: Scene, schedule: Schedule) -> 
     recording, chains = record(scene)
     replayed = replay_grid(recording, chains, GRID, batches=True)
     assert replayed.batches is not None
-    for index, config in enumerate(GRID.settings):
+    for index, config in enumerate(GRID.settings(mtp=False)):
         rounds = run(scene, config, schedule)
         counted: Counters = count(rounds)
         assert replayed.n_rounds.flat[index] == counted.n_rounds
@@ -129,7 +129,7 @@ def test_the_seconds_of_a_replay_are_those_of_the_loop(scene: Scene, schedule: S
     recording, chains = record(replace(scene, rollback=Rollback.TRUNCATE))
     replayed = replay_grid(recording, chains, GRID, prices=prices_of(schedule))
     assert replayed.seconds is not None
-    for index, config in enumerate(GRID.settings):
+    for index, config in enumerate(GRID.settings(mtp=False)):
         wages = Wages()
         stream = None if scene.seed is None else Stream(scene.choose, scene.seed)
         target = PricedTarget(scene.n_ctx, scene.choose, eog=EOG, stream=stream)

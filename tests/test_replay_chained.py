@@ -18,8 +18,8 @@ from spectui.speculative.drafters import ChainedDrafter, model_drafter
 from spectui.speculative.ngram import ngram_drafter
 from tests.support.replay import COSTS, DEPTH, SCENE, Scene, record, repetitive_scenes, scenes
 
-SIMPLE = Speculation(NgramSimple(size_n=1, size_m=3))
-MAP = Speculation(NgramMapK(size_n=2, size_m=2))
+SIMPLE = NgramSimple(size_n=1, size_m=3)
+MAP = NgramMapK(size_n=2, size_m=2)
 OWN = (
     Speculation(DraftSimple(draft_max=1)),
     Speculation(DraftSimple(draft_max=4, draft_p_min=0.5)),
@@ -29,9 +29,9 @@ SETTINGS = tuple(own.after(ahead) for own in OWN for ahead in ((SIMPLE,), (SIMPL
 
 
 def run(scene: Scene, setting: Speculation, schedule: Schedule) -> list[Round]:
-    *ahead, own = setting.chain
-    ngrams = [ngram_drafter(one.ngram, one.draft_max) for one in ahead if one.ngram]
-    model = model_drafter(scene.draft(), own, schedule, lambda: 0.0)
+    assert setting.model is not None
+    ngrams = [ngram_drafter(one) for one in setting.ahead]
+    model = model_drafter(scene.draft(), setting.model, schedule, lambda: 0.0)
     drafter = ChainedDrafter((*ngrams, model))
     decoder = Decoder(scene.target(), drafter, n_predict=scene.n_predict, clock=lambda: 0.0)
     return list(decoder.rounds(decoder.start(scene.prompt)))
@@ -79,7 +79,7 @@ def test_only_the_models_own_chains_take_a_chains_time() -> None:
         step_growth_s=0.0,
         off_growth_s=0.0,
     )
-    setting = Speculation(DraftSimple(draft_max=2)).after((replace(SIMPLE, draft_max=1),))
+    setting = Speculation(DraftSimple(draft_max=2)).after((NgramSimple(size_n=1, size_m=1),))
     rounds = run(REPETITIVE, setting, Schedule.SERVER)
     by_ngrams = [one for one in rounds if one.n_drafted and not one.n_steps]
     by_model = [one for one in rounds if one.n_steps]
@@ -91,7 +91,7 @@ def test_only_the_models_own_chains_take_a_chains_time() -> None:
 
 def test_after_a_round_of_an_ngram_drafter_the_model_has_to_catch_up() -> None:
     recording, _chains = record(REPETITIVE)
-    setting = Speculation(DraftSimple(draft_max=2)).after((replace(SIMPLE, draft_max=1),))
+    setting = Speculation(DraftSimple(draft_max=2)).after((NgramSimple(size_n=1, size_m=1),))
     (without,) = replay_chained((recording,), "draft", [setting], replace(COSTS, catch_up_s=0.0))
     (catching,) = replay_chained((recording,), "draft", [setting], replace(COSTS, catch_up_s=1.0))
     assert without.seconds is not None

@@ -32,7 +32,7 @@ from tests.support.scripted import N_VOCAB, ScriptedDraft, mix
 GRID = Grid(draft_max=(1, 2, 4, DEPTH), draft_min=(0, 2, 3), draft_p_min=(0.0, 0.3, 0.6))
 COUNTS = ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_before_mismatch", "n_redone")
 N_LAYERS = st.sampled_from([1, 3])
-AHEAD = Speculation(NgramSimple(size_n=1, size_m=3))
+AHEAD = NgramSimple(size_n=1, size_m=3)
 
 
 class ScriptedMtp(ScriptedDraft):
@@ -71,9 +71,9 @@ def record_mtp(scene: Scene, n_layers: int) -> tuple[Recording, Chains]:
 
 
 def run(scene: Scene, config: Speculation, schedule: Schedule, n_layers: int) -> list[Round]:
-    *ahead, own = config.chain
-    ngrams = [ngram_drafter(one.ngram, one.draft_max) for one in ahead if one.ngram]
-    mtp = mtp_drafter(layers_of(scene), own, schedule, lambda: 0.0, n_layers=n_layers)
+    assert config.model is not None
+    ngrams = [ngram_drafter(one) for one in config.ahead]
+    mtp = mtp_drafter(layers_of(scene), config.model, schedule, lambda: 0.0, n_layers=n_layers)
     drafter = ChainedDrafter((*ngrams, mtp))
     decoder = Decoder(
         scene.target(usable_snapshots(config)),
@@ -90,7 +90,7 @@ def test_every_setting_is_replayed_exactly(scene: Scene, schedule: Schedule, n_l
     recording, chains = record_mtp(scene, n_layers)
     steps = replay_grid(recording, chains, GRID).n_steps
     for index, total in enumerate(replay_trace((recording,), MTP_KIND, GRID)):
-        assert total.speculation.mtp
+        assert total.speculation.is_mtp
         counted = count(run(scene, total.speculation, schedule, n_layers))
         for name in COUNTS:
             assert getattr(total, name) == getattr(counted, name), (name, total.speculation)

@@ -30,8 +30,8 @@ SETTINGS = tuple(
 
 
 def run(scene: Scene, setting: Speculation) -> list[Round]:
-    assert setting.ngram is not None
-    drafter = ngram_drafter(setting.ngram, setting.draft_max)
+    (own,) = setting.ngrams
+    drafter = ngram_drafter(own)
     decoder = Decoder(scene.target(), drafter, n_predict=scene.n_predict, clock=lambda: 0.0)
     return list(decoder.rounds(decoder.start(scene.prompt)))
 
@@ -43,7 +43,7 @@ def assert_counts(total: Total, rounds: Sequence[Round]) -> None:
     assert total.acceptance_rate == counted.acceptance_rate
     assert total.mean_accepted_length == counted.mean_accepted_length
     lengths = [one.n_drafted for one in rounds]
-    histogram = [lengths.count(n) for n in range(total.speculation.draft_max + 1)]
+    histogram = [lengths.count(n) for n in range(total.speculation.longest + 1)]
     assert list(total.batches) == histogram
 
 

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from spectui.errors import ServerError
-from spectui.export import Dialect
+from spectui.options.dialect import Dialect
 from spectui.server import asking
 from spectui.server.binary import examine
 from spectui.server.help_text import read_help, read_version

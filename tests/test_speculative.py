@@ -10,7 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.config import Schedule
-from spectui.options.drafters import DraftSimple, NgramMod, NgramSimple
+from spectui.options.drafters import (
+    MODEL_KIND,
+    MTP_KIND,
+    DraftMtp,
+    DraftSimple,
+    Model,
+    NgramMod,
+    NgramSimple,
+    with_kind,
+)
 from spectui.options.speculation import Speculation
 from spectui.speculative.acceptance import Acceptance, accept
 from spectui.speculative.counters import Counters, Round, RoundEnd, RoundTimes, count
@@ -52,7 +61,7 @@ PROMPT = (11, 12, 13)
 class Case:
     """Everything that a generation depends on."""
 
-    config: Speculation
+    config: Model
     prompt: tuple[int, ...]
     n_ctx: int
     n_predict: int
@@ -75,7 +84,7 @@ class Case:
             self.choose,
             stream=self.stream(),
             rollback=self.rollback,
-            n_snapshots=usable_snapshots(self.config),
+            n_snapshots=usable_snapshots(Speculation(self.config)),
         )
 
     def draft(self) -> ScriptedDraft:
@@ -83,7 +92,7 @@ class Case:
         return ScriptedDraft(self.n_ctx, propose)
 
     def drafter(self, draft: ScriptedDraft, schedule: Schedule, clock: Clock) -> Drafter:
-        make = mtp_drafter if self.config.mtp else model_drafter
+        make = mtp_drafter if isinstance(self.config, DraftMtp) else model_drafter
         return make(draft, self.config, schedule, clock)
 
 
@@ -111,11 +120,10 @@ def cases(draw: st.DrawFn) -> Case:
     prompt = tuple(draw(st.lists(st.integers(1, N_VOCAB - 1), min_size=1, max_size=12)))
     room = draw(st.one_of(st.integers(1, 8), st.integers(9, 120)))
     return Case(
-        config=Speculation(
+        config=draw(st.sampled_from((DraftSimple, DraftMtp)))(
             draft_max=draw(st.integers(1, 20)),
             draft_min=draw(st.integers(0, 6)),
             draft_p_min=draw(st.one_of(st.just(0.0), st.floats(0, 1))),
-            mtp=draw(st.booleans()),
         ),
         prompt=prompt,
         n_ctx=len(prompt) + room,
@@ -209,10 +217,10 @@ def test_drafts_of_varied_lengths_change_no_output(
 @given(case=cases(), schedule=schedules)
 def test_drafters_ahead_of_the_model_change_no_output(case: Case, schedule: Schedule) -> None:
     chosen = (
-        Speculation(NgramSimple(size_n=1, size_m=2)),
-        Speculation(NgramMod(n_match=1, n_min=0, n_max=5)),
+        NgramSimple(size_n=1, size_m=2),
+        NgramMod(n_match=1, n_min=0, n_max=5),
     )
-    ahead = [ngram_drafter(one.ngram, one.draft_max) for one in chosen if one.ngram is not None]
+    ahead = [ngram_drafter(one) for one in chosen]
     finished = run(case, schedule, ahead=ahead)
     assert (finished.tokens, finished.stop) == target_only(case)
 
@@ -235,7 +243,7 @@ def test_both_schedules_take_the_same_decisions(case: Case) -> None:
 @given(case=cases())
 @settings(max_examples=50)
 def test_fast_schedule_decodes_each_token_once_on_the_draft(case: Case) -> None:
-    case = replace(case, config=replace(case.config, mtp=False))
+    case = replace(case, config=with_kind(case.config, MODEL_KIND))
     fast = run(case, Schedule.FAST)
     drafted = sum(r.n_steps for r in fast.rounds)
     caught_up = sum(1 for r in fast.rounds if r.draft and r.n_accepted == r.n_drafted)
@@ -254,7 +262,7 @@ def test_fast_schedule_decodes_each_token_once_on_the_draft(case: Case) -> None:
 @given(case=cases())
 @settings(max_examples=50)
 def test_mtp_layers_decode_a_batch_more_per_round_on_the_servers_schedule(case: Case) -> None:
-    case = replace(case, config=replace(case.config, mtp=True))
+    case = replace(case, config=with_kind(case.config, MTP_KIND))
     server, fast = (run(case, schedule) for schedule in (Schedule.SERVER, Schedule.FAST))
     n_steps = sum(r.n_steps for r in fast.rounds)
     assert fast.draft.n_decodes == 1 + n_steps
@@ -290,7 +298,7 @@ def test_an_end_of_text_in_the_draft_is_the_last_token_and_in_no_cache(
     text, clock = [21, 22, 23, EOG, 24, 25], FakeClock()
     target = ScriptedTarget(64, scripted_target(3, text))
     draft = ScriptedDraft(64, scripted_draft(3, [(token, 1.0) for token in text]))
-    config = Speculation(DraftSimple(draft_max=draft_max))
+    config = DraftSimple(draft_max=draft_max)
     drafter = model_drafter(draft, config, schedule, clock)
     decoder = Decoder(target, drafter, n_predict=-1, clock=clock)
     *_, last = decoder.rounds(decoder.start(PROMPT))
@@ -310,7 +318,7 @@ def test_every_round_keeps_its_bounds(case: Case, schedule: Schedule) -> None:
     for r in finished.rounds:
         assert 0 <= r.n_accepted <= r.n_drafted <= case.config.draft_max
         # MTP layers draft beyond the budget, and are cut to it then.
-        is_cut = case.config.mtp and r.n_steps > r.n_drafted
+        is_cut = isinstance(case.config, DraftMtp) and r.n_steps > r.n_drafted
         assert r.n_drafted == 0 or is_cut or r.n_drafted >= case.config.draft_min
         assert len(r.probabilities) == r.n_drafted
         assert all(probability >= floor for probability in r.probabilities)
@@ -355,7 +363,7 @@ def test_cancellation_ends_the_text_at_a_round_boundary(
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_prompts_that_stand_in_the_caches_are_not_decoded_again(schedule: Schedule) -> None:
-    case = Case(config=Speculation(DraftSimple(draft_max=4)), prompt=PROMPT, n_ctx=64, n_predict=20)
+    case = Case(config=DraftSimple(draft_max=4), prompt=PROMPT, n_ctx=64, n_predict=20)
     fresh = run(case, schedule)
     target, draft, clock = case.target(), case.draft(), FakeClock()
     target.decode(PROMPT, Outputs.LAST)
@@ -446,7 +454,7 @@ def test_draft_chain_stops_where_llama_cpp_stops(
     pairs = [(21 + index, probability) for index, probability in enumerate(offered)]
     model = ScriptedDraft(64, scripted_draft(len(PROMPT) + 1, pairs))
     model.decode(PROMPT, Outputs.LAST)
-    config = Speculation(**limits)  # type: ignore[arg-type]
+    config = DraftSimple(**limits)  # type: ignore[arg-type]
     draft = draft_chain(model, (20,), config, n_max, FakeClock())
     assert draft.probabilities == expected
     assert draft.tokens == tuple(21 + index for index in range(len(expected)))
@@ -466,7 +474,7 @@ def test_fast_draft_catches_up_with_two_tokens_after_full_acceptance() -> None:
     text = list(range(1, 20))
     target = ScriptedTarget(64, scripted_target(3, text))
     draft = ScriptedDraft(64, scripted_draft(3, [(token, 1.0) for token in text]))
-    config, clock = Speculation(DraftSimple(draft_max=2)), FakeClock()
+    config, clock = DraftSimple(draft_max=2), FakeClock()
     drafter = model_drafter(draft, config, Schedule.FAST, clock)
     decoder = Decoder(target, drafter, n_predict=7, clock=clock)
     rounds = decoder.rounds(decoder.start(PROMPT))
@@ -666,7 +674,7 @@ class TickingModels:
     ("schedule", "draft_s"), [(Schedule.FAST, 40.0), (Schedule.SERVER, 40.0 + 10.0)]
 )
 def test_time_is_booked_on_who_spent_it(schedule: Schedule, draft_s: float) -> None:
-    config = Speculation(DraftSimple(draft_max=4))
+    config = DraftSimple(draft_max=4)
     case = Case(config=config, prompt=PROMPT, n_ctx=64, n_predict=6, agreement=1.0)
     models = TickingModels(case)
     decoder = models.decoder(case, schedule)

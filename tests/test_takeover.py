@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from spectui.cli.bench import command as bench
 from spectui.config import ContextOptions, ModelOptions
 from spectui.errors import BadInputError
-from spectui.export import Dialect, ExportSetup, Format, render, server_command
-from spectui.export.names import OPTIONS
+from spectui.export import ExportSetup, Format, render, server_command
+from spectui.options.dialect import Dialect
+from spectui.options.catalogue import OPTIONS
 from spectui.export.takeover import read_command
 from spectui.options.speculation import Speculation
 from tests.test_export import contexts, hostile, models, speculations

@@ -23,7 +23,7 @@ from spectui.live.launch import Launch, Pair
 from spectui.live.recording import ChatRecording, ChatText
 from spectui.live.traces import chat_trace as make_trace
 from spectui.live.whatif import Measured, Source, WhatIf, WhatIfState, whatif_state
-from spectui.options.drafters import NgramSimple
+from spectui.options.drafters import Model, NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.replay.costs import Costs
 from spectui.replay.file import read_trace
@@ -55,7 +55,7 @@ from tests.support.cockpit import (
     settled,
     setup_of,
 )
-from tests.support.engine import speculation
+from tests.support.engine import drafting
 from tests.support.replay import COSTS, SCENE, record
 from tests.support.scripted import hashed_draft, hashed_target
 from tests.test_tui_snapshots import SnapCompare
@@ -68,9 +68,9 @@ KNOWN = KnownCosts(
     costs=COSTS, source="fitted to 210 rounds of up to 6 drafted, beyond along a line"
 )
 MEASURED = (
-    Measured(source=Source.CHAT, speculation=speculation(4), tokens_per_s=31.0),
-    Measured(source=Source.TRIAL, speculation=speculation(8), tokens_per_s=27.5),
-    Measured(source=Source.TRIAL, speculation=speculation(10, 0, 0.3), tokens_per_s=29.0),
+    Measured(source=Source.CHAT, setting=drafting(4), tokens_per_s=31.0),
+    Measured(source=Source.TRIAL, setting=drafting(8), tokens_per_s=27.5),
+    Measured(source=Source.TRIAL, setting=drafting(10, 0, 0.3), tokens_per_s=29.0),
 )
 
 
@@ -101,7 +101,7 @@ FOUND = WhatIfState(
     schedule=Schedule.FAST,
     known=KNOWN,
     measured=MEASURED,
-    applied=speculation(4),
+    applied=drafting(4),
 )
 WITHOUT_COSTS = replace(FOUND, known=known_costs((), None, Schedule.FAST, None), measured=())
 REPLAYED = WhatIf(RECORDINGS, CHAT.draft, longest=DEPTH, costs=COSTS)
@@ -199,7 +199,7 @@ def seen(
     return shown
 
 
-def expected(setting: Speculation) -> list[str]:
+def expected(setting: Model) -> list[str]:
     """The numbers that belong to a setting."""
     total = REPLAYED.at(setting)
     assert total.acceptance_rate is not None
@@ -213,8 +213,8 @@ def expected(setting: Speculation) -> list[str]:
 
 def test_it_begins_with_the_setting_that_is_applied() -> None:
     async def look(app: Host, _pilot: Pilot[None]) -> None:
-        assert app.whatif.setting == speculation(4)
-        assert app.numbers == expected(speculation(4))
+        assert app.whatif.setting == drafting(4)
+        assert app.numbers == expected(drafting(4))
 
     drive(look)
 
@@ -225,7 +225,7 @@ def test_it_says_on_how_much_text_it_rests_and_what_is_predicted() -> None:
     assert "Speed: predicted (fast schedule), costs fitted to 210 rounds" in shown
 
 
-SIMPLE = Speculation(NgramSimple(size_m=48))
+SIMPLE = NgramSimple(size_m=48)
 
 
 @pytest.mark.parametrize(
@@ -233,10 +233,10 @@ SIMPLE = Speculation(NgramSimple(size_m=48))
     [
         (SIMPLE, "In the chat ngram-simple drafts, which is not replayed here."),
         (
-            speculation(4).after((SIMPLE,)),
+            Speculation(drafting(4), (SIMPLE,)),
             "In the chat ngram-simple is asked first, which is not replayed here.",
         ),
-        (speculation(4), ""),
+        (Speculation(drafting(4)), ""),
         (None, ""),
     ],
     ids=["ngram", "ahead", "draft", "off"],
@@ -250,30 +250,30 @@ def test_it_says_whom_of_those_who_draft_it_does_not_answer_for(
 
 
 def test_a_small_screen_says_that_the_draft_is_meant_where_others_draft() -> None:
-    state = whatif_state(CHAT, schedule=Schedule.FAST, applied=SIMPLE)
+    state = whatif_state(CHAT, schedule=Schedule.FAST, applied=Speculation(SIMPLE))
     assert "What if the draft drafts: 148" in seen(state=state, size=(40, 12))
 
 
 def test_what_others_drafted_is_not_counted_as_drafted_by_who_is_replayed() -> None:
-    state = whatif_state(CHAT, schedule=Schedule.FAST, applied=SIMPLE)
+    state = whatif_state(CHAT, schedule=Schedule.FAST, applied=Speculation(SIMPLE))
     assert "this session has drafted nothing often enough with it alone" in seen(state=state)
 
 
-KEYS: list[tuple[list[str], Speculation]] = [
-    (["right"], speculation(5)),
-    (["left", "left"], speculation(2)),
-    (["end"], speculation(16)),
-    (["end", "right"], speculation(16)),
-    (["home"], speculation(1)),
-    (["down", "right", "right"], speculation(4, 2)),
-    (["down", "down", "right", "right", "right"], speculation(4, 0, 0.15)),
-    (["up", "right"], speculation(4, 0, 0.05)),
-    (["1", "2", "enter"], speculation(12)),
-    (["1", "2", "backspace", "down"], speculation(1)),
-    (["9", "9", "enter"], speculation(16)),
-    (["7", "escape", "right"], speculation(5)),
-    (["7", "right"], speculation(8)),
-    (["down", "down", "0", ".", "7", "5", "enter"], speculation(4, 0, 0.75)),
+KEYS: list[tuple[list[str], Model]] = [
+    (["right"], drafting(5)),
+    (["left", "left"], drafting(2)),
+    (["end"], drafting(16)),
+    (["end", "right"], drafting(16)),
+    (["home"], drafting(1)),
+    (["down", "right", "right"], drafting(4, 2)),
+    (["down", "down", "right", "right", "right"], drafting(4, 0, 0.15)),
+    (["up", "right"], drafting(4, 0, 0.05)),
+    (["1", "2", "enter"], drafting(12)),
+    (["1", "2", "backspace", "down"], drafting(1)),
+    (["9", "9", "enter"], drafting(16)),
+    (["7", "escape", "right"], drafting(5)),
+    (["7", "right"], drafting(8)),
+    (["down", "down", "0", ".", "7", "5", "enter"], drafting(4, 0, 0.75)),
 ]
 
 
@@ -281,7 +281,7 @@ def test_keys_change_the_setting_and_its_numbers() -> None:
     async def press(app: Host, pilot: Pilot[None]) -> None:
         steppers = app.whatif.query_one(Steppers)
         for keys, setting in KEYS:
-            steppers.setting = speculation(4)
+            steppers.setting = drafting(4)
             steppers.query_one("#draft_max", Stepper).focus()
             await handled(pilot)
             await press_keys(pilot, *keys)
@@ -296,14 +296,14 @@ def test_keys_change_the_setting_and_its_numbers() -> None:
 def test_a_value_between_the_steps_is_replayed_aside() -> None:
     async def press(app: Host, pilot: Pilot[None]) -> None:
         await press_keys(pilot, "down", "down", *"0.333", "enter")
-        setting = speculation(4, 0, 0.333)
+        setting = drafting(4, 0, 0.333)
         assert app.whatif.setting == setting
         await idle(app, pilot)
         assert app.numbers == expected(setting)
         await press_keys(pilot, "left")
-        assert app.whatif.setting == speculation(4, 0, 0.3)
+        assert app.whatif.setting == drafting(4, 0, 0.3)
         await press_keys(pilot, *"0.333", "right")
-        assert app.whatif.setting == speculation(4, 0, 0.35)
+        assert app.whatif.setting == drafting(4, 0, 0.35)
 
     drive(press)
 
@@ -311,8 +311,8 @@ def test_a_value_between_the_steps_is_replayed_aside() -> None:
 def test_draft_min_is_never_above_draft_max() -> None:
     async def press(app: Host, pilot: Pilot[None]) -> None:
         await press_keys(pilot, "down", "end", "up", "left", "left")
-        assert app.whatif.setting == speculation(2, 2)
-        assert app.numbers == expected(speculation(2, 2))
+        assert app.whatif.setting == drafting(2, 2)
+        assert app.numbers == expected(drafting(2, 2))
 
     drive(press)
 
@@ -320,23 +320,23 @@ def test_draft_min_is_never_above_draft_max() -> None:
 def test_the_draft_min_that_was_chosen_returns_with_draft_max() -> None:
     async def press(app: Host, pilot: Pilot[None]) -> None:
         await press_keys(pilot, "down", "3", "enter", "up", "left", "left", "left")
-        assert app.whatif.setting == speculation(1, 1)
+        assert app.whatif.setting == drafting(1, 1)
         await press_keys(pilot, "right")
-        assert app.whatif.setting == speculation(2, 2)
+        assert app.whatif.setting == drafting(2, 2)
         await press_keys(pilot, "right", "right", "right")
-        assert app.whatif.setting == speculation(5, 3)
-        assert app.numbers == expected(speculation(5, 3))
+        assert app.whatif.setting == drafting(5, 3)
+        assert app.numbers == expected(drafting(5, 3))
         # A step that is not possible changes nothing; one that is, and a typed value, do.
         await press_keys(pilot, "2", "enter", "down", "right", "up", "end")
-        assert app.whatif.setting == speculation(16, 3)
+        assert app.whatif.setting == drafting(16, 3)
         await press_keys(pilot, "2", "enter", "down", "left", "up", "end")
-        assert app.whatif.setting == speculation(16, 1)
+        assert app.whatif.setting == drafting(16, 1)
         await press_keys(pilot, "down", "4", "up", "2", "enter", "down", "2", "up", "end")
-        assert app.whatif.setting == speculation(16, 2)
+        assert app.whatif.setting == drafting(16, 2)
         # The best setting is a choice as well.
         assert REPLAYED.best is not None
         await press_keys(pilot, "1", "b", "end")
-        assert app.whatif.setting.draft_min == REPLAYED.best.speculation.draft_min
+        assert app.whatif.setting.draft_min == REPLAYED.best.model.draft_min
 
     drive(press)
 
@@ -360,10 +360,10 @@ def test_a_key_goes_to_the_best_predicted_setting() -> None:
     best = REPLAYED.best
 
     async def press(app: Host, pilot: Pilot[None]) -> None:
-        assert f"Best predicted: max {best.speculation.draft_max}, " in app.text()
+        assert f"Best predicted: max {best.model.draft_max}, " in app.text()
         await press_keys(pilot, "b")
-        assert app.whatif.setting == best.speculation
-        assert app.numbers == expected(best.speculation)
+        assert app.whatif.setting == best.model
+        assert app.numbers == expected(best.model)
 
     drive(press)
 
@@ -380,7 +380,7 @@ def test_the_shown_setting_can_be_applied() -> None:
         await press_keys(pilot, "right", "right", "a")
         (message,) = app.heard
         assert isinstance(message, WhatIfScreen.Applied)
-        assert message.speculation == speculation(6)
+        assert message.setting == drafting(6)
         assert app.notices == ["From the next answer on: max 6, min 0, p_min 0.00."]
 
     drive(press)
@@ -391,16 +391,16 @@ def test_what_is_being_typed_counts_as_soon_as_the_setting_is_used() -> None:
         await press_keys(pilot, "down", "down", *"0.55", "a")
         (message,) = app.heard
         assert isinstance(message, WhatIfScreen.Applied)
-        assert message.speculation == speculation(4, 0, 0.55)
+        assert message.setting == drafting(4, 0, 0.55)
         await press_keys(pilot, *"0.35", "s")
-        assert app.whatif.setting == speculation(4, 0, 0.35)
+        assert app.whatif.setting == drafting(4, 0, 0.35)
         await press_keys(pilot, "up", "up", "1", "a")
         last = app.heard[-1]
         assert isinstance(last, WhatIfScreen.Applied)
-        assert last.speculation == speculation(1, 0, 0.35)
+        assert last.setting == drafting(1, 0, 0.35)
         await press_keys(pilot, "7", "b")
         assert REPLAYED.best is not None
-        assert app.whatif.setting == REPLAYED.best.speculation
+        assert app.whatif.setting == REPLAYED.best.model
         assert app.whatif.query_one("#draft_max", Stepper).typed == ""
 
     drive(press)
@@ -411,7 +411,7 @@ def test_a_least_length_is_bounded_by_the_largest_that_is_typed() -> None:
         await press_keys(pilot, "down", "end", "up", "2", "a")
         (message,) = app.heard
         assert isinstance(message, WhatIfScreen.Applied)
-        assert message.speculation == speculation(2, 2)
+        assert message.setting == drafting(2, 2)
 
     drive(press)
 
@@ -448,13 +448,13 @@ def test_what_the_chat_measured_is_whole_and_says_of_which_answers(size: tuple[i
 
 def test_without_costs_it_shows_counts_and_why_there_is_no_speed() -> None:
     async def look(app: Host, pilot: Pilot[None]) -> None:
-        assert app.numbers == ["-", "-", *expected(speculation(4))[2:]]
+        assert app.numbers == ["-", "-", *expected(drafting(4))[2:]]
         shown = app.text()
         assert "Tokens/s is not known: that takes rounds of 3 different lengths" in shown
         assert "tokens/round by draft_max" in shown
         assert "Best predicted" not in shown
         await press_keys(pilot, "b")
-        assert app.whatif.setting == speculation(4)
+        assert app.whatif.setting == drafting(4)
 
     drive(look, WITHOUT_COSTS)
 
@@ -513,10 +513,10 @@ def test_it_follows_what_is_recorded() -> None:
         await idle(app, pilot)
         assert "148 tokens of 2 answers, replayed exactly." in app.text()
         # What the user looks at stays.
-        assert app.whatif.setting == speculation(5)
-        assert app.numbers == expected(speculation(5))
+        assert app.whatif.setting == drafting(5)
+        assert app.numbers == expected(drafting(5))
 
-    empty = WhatIfState(recording=replace(CHAT, texts=()), applied=speculation(4))
+    empty = WhatIfState(recording=replace(CHAT, texts=()), applied=drafting(4))
     drive(follow, empty)
 
 
@@ -585,7 +585,7 @@ def test_at_every_size_what_matters_is_in_view(size: tuple[int, int], glyphs: Gl
 @pytest.mark.parametrize("size", SMALL)
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 def test_where_room_is_short_the_numbers_are_plain(size: tuple[int, int], glyphs: Glyphs) -> None:
-    speed, factor, rate, length = expected(speculation(4))
+    speed, factor, rate, length = expected(drafting(4))
     shown = seen(size=size, glyphs=glyphs)
     for words in (
         f"{speed} tokens/s",
@@ -611,7 +611,7 @@ def test_what_has_no_room_can_be_scrolled_to() -> None:
         # How to leave stays; the parameter that has the keys still has them.
         assert "esc Back" in app.text()
         await press_keys(pilot, "right")
-        assert app.whatif.setting == speculation(5)
+        assert app.whatif.setting == drafting(5)
         await press_keys(pilot, "left", "pageup", "pageup", "pageup")
         assert app.lines() == before
         await pilot._post_mouse_events([MouseScrollDown], app.whatif.query_one(Steppers), button=0)
@@ -664,7 +664,7 @@ def test_in_ascii_there_is_nothing_else(state: WhatIfState, size: tuple[int, int
 def test_in_ascii_the_numbers_are_plain() -> None:
     async def look(app: Host, _pilot: Pilot[None]) -> None:
         assert app.numbers == []
-        for number in expected(speculation(4)):
+        for number in expected(drafting(4)):
             assert number in app.text()
         assert len(app.whatif.query(BigNumber)) == 4
 
@@ -672,22 +672,22 @@ def test_in_ascii_the_numbers_are_plain() -> None:
 
 
 def test_marks_tell_by_shape_what_was_measured_where() -> None:
-    drawn = curve(REPLAYED.line(speculation(4)), speculation(4), MEASURED)
+    drawn = curve(REPLAYED.line(drafting(4)), drafting(4), MEASURED)
     assert [(kind, x) for kind, x, _y in drawn.points] == [
         (Mark.OTHER, 10),
         (Mark.TRIAL, 8),
         (Mark.CHAT, 4),
     ]
-    alone = COSTS.at(REPLAYED.at(speculation(4)).mean_past)
+    alone = COSTS.at(REPLAYED.at(drafting(4)).mean_past)
     assert drawn.off == pytest.approx(1 / alone.off_s)
     words = "tokens/s by draft_max:  ◆ shown  ■ measured  × trial  · other line  ─ off"
     assert legend(drawn, UNICODE, 80) == f"{words} {drawn.off:.1f}"
-    on_the_other = curve(REPLAYED.line(speculation(4, 0, 0.3)), speculation(4, 0, 0.3), MEASURED)
+    on_the_other = curve(REPLAYED.line(drafting(4, 0, 0.3)), drafting(4, 0, 0.3), MEASURED)
     assert [kind for kind, _x, _y in on_the_other.points] == [Mark.OTHER, Mark.OTHER, Mark.TRIAL]
 
 
 def test_the_legend_says_of_which_answers_curve_and_points_are_where_there_is_room() -> None:
-    drawn = curve(REPLAYED.line(speculation(4)), speculation(4), MEASURED[:1])
+    drawn = curve(REPLAYED.line(drafting(4)), drafting(4), MEASURED[:1])
     off = f"─ off {drawn.off:.1f}"
     plain = f"tokens/s by draft_max:  ◆ shown  ■ measured  {off}"
     short = f"tokens/s by draft_max:  ◆ shown  ■ measured: answers that ran so  {off}"
@@ -697,7 +697,7 @@ def test_the_legend_says_of_which_answers_curve_and_points_are_where_there_is_ro
         assert legend(drawn, UNICODE, len(words) - 1) == shorter
     assert legend(drawn, UNICODE, 0) == plain
     # Trials are of the prompts of tuning.
-    tuned = curve(REPLAYED.line(speculation(4)), speculation(4), MEASURED[1:2])
+    tuned = curve(REPLAYED.line(drafting(4)), drafting(4), MEASURED[1:2])
     assert "answers" not in legend(tuned, UNICODE, 200)
 
 
@@ -738,7 +738,7 @@ def test_a_measured_point_stands_in_the_row_of_its_label(height: int, glyphs: Gl
         labels = [line.split()[0] for line in rows() if line.split()[0].isdigit()]
         assert len(labels) > 1
         for label in labels:
-            one = replace(MEASURED[0], speculation=speculation(15), tokens_per_s=float(label))
+            one = replace(MEASURED[0], setting=drafting(15), tokens_per_s=float(label))
             app.whatif.show(replace(FOUND, measured=(one,)))
             await idle(app, pilot)
             (row,) = [line for line in rows() if sign in line]
@@ -749,7 +749,7 @@ def test_a_measured_point_stands_in_the_row_of_its_label(height: int, glyphs: Gl
 
 @pytest.mark.parametrize("draft_max", [1, DEPTH])
 def test_marks_at_the_ends_are_drawn(draft_max: int) -> None:
-    one = replace(MEASURED[0], speculation=speculation(draft_max), tokens_per_s=40.0)
+    one = replace(MEASURED[0], setting=drafting(draft_max), tokens_per_s=40.0)
 
     async def look(app: Host, _pilot: Pilot[None]) -> None:
         # In the plot, and in the legend.
@@ -759,12 +759,12 @@ def test_marks_at_the_ends_are_drawn(draft_max: int) -> None:
 
 
 def test_what_is_beyond_the_line_is_not_drawn() -> None:
-    far = Measured(source=Source.TRIAL, speculation=speculation(17), tokens_per_s=9.0)
-    assert curve(REPLAYED.line(speculation(4)), speculation(4), (far,)).points == ()
+    far = Measured(source=Source.TRIAL, setting=drafting(17), tokens_per_s=9.0)
+    assert curve(REPLAYED.line(drafting(4)), drafting(4), (far,)).points == ()
 
 
 def test_the_ascii_chart_has_the_curve_the_level_and_the_marks() -> None:
-    drawn = curve(REPLAYED.line(speculation(4)), speculation(4), MEASURED)
+    drawn = curve(REPLAYED.line(drafting(4)), drafting(4), MEASURED)
     lines = ascii_chart(drawn, 71, 12)
     assert len(lines) == 12
     assert max(map(len, lines)) <= 71
@@ -786,14 +786,14 @@ def test_the_ascii_chart_has_the_curve_the_level_and_the_marks() -> None:
 
 
 def test_lengths_that_have_no_room_under_the_ascii_chart_are_left_out() -> None:
-    drawn = curve(REPLAYED.line(speculation(4)), speculation(4), ())
+    drawn = curve(REPLAYED.line(drafting(4)), drafting(4), ())
     lines = ascii_chart(drawn, 7 + DEPTH, 8)
     assert lines[-1] == "       1   5   9   13"
     assert lines[-1].index("9") - 7 == 9 - 1
 
 
 def test_one_value_alone_can_be_drawn() -> None:
-    drawn = curve(REPLAYED.line(speculation(4))[:1], speculation(1), ())
+    drawn = curve(REPLAYED.line(drafting(4))[:1], drafting(1), ())
     assert any("#" in line for line in ascii_chart(drawn, 20, 3))
 
 
@@ -827,7 +827,7 @@ def test_a_key_opens_it_on_what_the_session_recorded() -> None:
         shown = await looked(cockpit, pilot)
         assert "drafts: 148 tokens of 2 answers, replayed exactly." in shown
         # Four are drafted in the chat.
-        assert screen_of(cockpit).setting == speculation(4)
+        assert screen_of(cockpit).setting == drafting(4)
         assert "in use in a trial of tuning: 12.0 tokens/s" in shown
         post(cockpit, replace(CHAT, texts=CHAT.texts[:1]))
         await settled(pilot)
@@ -852,7 +852,7 @@ def test_an_applied_setting_is_the_next_answers() -> None:
         await press_keys(pilot, "f10")
         await looked(cockpit, pilot)
         await press_keys(pilot, "right", "right", "a")
-        assert setup_of(cockpit).speculation == speculation(6)
+        assert setup_of(cockpit).speculation == Speculation(drafting(6))
         assert "in use" in await looked(cockpit, pilot)
 
     cockpit.run(scenario)

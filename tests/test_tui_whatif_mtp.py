@@ -37,8 +37,8 @@ from tests.test_tui_tune import arm, trial
 from tests.test_tui_whatif import Host, drive, looked, post, screen_of, seen
 
 
-def mtp(draft_max: int, draft_min: int = 0, draft_p_min: float = 0.0) -> Speculation:
-    return Speculation(DraftMtp(draft_max=draft_max, draft_min=draft_min, draft_p_min=draft_p_min))
+def mtp(draft_max: int, draft_min: int = 0, draft_p_min: float = 0.0) -> DraftMtp:
+    return DraftMtp(draft_max=draft_max, draft_min=draft_min, draft_p_min=draft_p_min)
 
 
 def empty(n_layers: int) -> ChatRecording:
@@ -51,7 +51,7 @@ def recorded(n_layers: int) -> ChatRecording:
     return replace(empty(n_layers), texts=(text,))
 
 
-def state(n_layers: int, applied: Speculation | None) -> WhatIfState:
+def state(n_layers: int, applied: DraftMtp | None) -> WhatIfState:
     return WhatIfState(
         recording=recorded(n_layers),
         schedule=Schedule.SERVER,
@@ -76,7 +76,7 @@ def test_it_says_who_drafts_and_how_far_several_layers_go() -> None:
         await press_keys(pilot, "a")
         (message,) = app.heard
         assert isinstance(message, WhatIfScreen.Applied)
-        assert message.speculation == mtp(3)
+        assert message.setting == mtp(3)
         assert app.notices == ["From the next answer on: draft-mtp max 3, min 0, p_min 0.00."]
 
     drive(press, state(3, mtp(2)))
@@ -97,7 +97,7 @@ def test_one_layer_goes_on_from_itself_and_drafts_again_once_applied() -> None:
         await press_keys(pilot, "end", "a")
         (message,) = app.heard
         assert isinstance(message, WhatIfScreen.Applied)
-        assert message.speculation == mtp(DEPTH)
+        assert message.setting == mtp(DEPTH)
 
     # It is switched off.
     drive(press, state(1, None))
@@ -111,7 +111,7 @@ def test_while_the_target_goes_along_it_says_how_long_that_takes() -> None:
 
 
 def own_setup(pair: Pair) -> LiveSetup:
-    return replace(setup(pair), speculation=mtp(2))
+    return replace(setup(pair), speculation=Speculation(mtp(2)))
 
 
 def own_target(n_layers: int = 1) -> Cockpit:
@@ -135,7 +135,7 @@ def test_a_key_opens_it_and_what_is_applied_drafts_with_its_layers() -> None:
         assert "Nothing has been said yet: ask something" in shown
         assert "the target goes along it once more with its MTP layers" in shown
         post(cockpit, recorded(1))
-        own, other = Arm(draft=MTP_KIND, speculation=mtp(2)), arm(2)
+        own, other = Arm(draft=MTP_KIND, speculation=Speculation(mtp(2))), arm(2)
         trials = (trial(0), trial(1, own, 1.2), trial(2, other, 9.9))
         cockpit.tuning(TuningState(records=trials, costs={MTP_KIND: COSTS}))
         await settled(pilot)
@@ -145,7 +145,7 @@ def test_a_key_opens_it_and_what_is_applied_drafts_with_its_layers() -> None:
         assert "accepted • in use in a trial of tuning: 12.0 tokens/s" in shown
         assert screen_of(cockpit).setting == mtp(2)
         await press_keys(pilot, "right", "a")
-        assert setup_of(cockpit).speculation == mtp(3)
+        assert setup_of(cockpit).speculation == Speculation(mtp(3))
         assert "in use" in await looked(cockpit, pilot)
 
     cockpit.run(scenario)

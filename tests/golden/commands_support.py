@@ -26,18 +26,27 @@ from spectui import __version__
 from spectui.config import (
     ContextOptions,
     ModelOptions,
-    NgramConfig,
-    NgramKind,
     SamplingConfig,
     Schedule,
-    SpeculationConfig,
     TensorOverride,
 )
 from spectui.errors import BadInputError
-from spectui.export import Dialect, ExportSetup, Format, render
+from spectui.export import ExportSetup, Format, render
 from spectui.llama import library
 from spectui.monitor import machine as machines
 from spectui.monitor.recording import load
+from spectui.options.dialect import Dialect
+from spectui.options.drafters import (
+    DraftEagle3,
+    DraftMtp,
+    DraftSimple,
+    NgramCache,
+    NgramMapK,
+    NgramMapK4V,
+    NgramMod,
+    NgramSimple,
+)
+from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
 from spectui.prompts.prompt import ChatMessage
 from spectui.replay.file import read_trace, write_trace
@@ -47,10 +56,9 @@ from spectui.sessions import (
     Header,
     LoadOptions,
     SessionLog,
+    SettingsChange,
     UserTurn,
     read_session,
-    settings_of,
-    speculation_of,
 )
 from spectui.settings import read_settings
 from spectui.sweep.spec import sweep_name, sweep_spec
@@ -147,26 +155,23 @@ def neutral() -> Iterator[None]:
 
 # Settings of every kind
 
-_SIMPLE = SpeculationConfig(draft_max=12, ngram=NgramConfig(size_n=4))
-_MOD = SpeculationConfig(draft_max=40, ngram=NgramConfig(kind=NgramKind.MOD, n_match=20, n_min=4))
-_MODEL = SpeculationConfig(draft_max=8, draft_min=1, draft_p_min=0.75)
-_MTP = SpeculationConfig(draft_max=2, draft_p_min=0.5, mtp=True)
-SPECULATIONS: dict[str, SpeculationConfig | None] = {
+_SIMPLE = NgramSimple(size_n=4, size_m=12)
+_MOD = NgramMod(n_match=20, n_min=4, n_max=40)
+_NUMBERS: dict[str, Any] = {"draft_max": 8, "draft_min": 1, "draft_p_min": 0.75}
+_MODEL = Speculation(DraftSimple(**_NUMBERS))
+_MTP = Speculation(DraftMtp(draft_max=2, draft_p_min=0.5))
+SPECULATIONS: dict[str, Speculation | None] = {
     "model": _MODEL,
     "off": None,
-    "ngram-simple": _SIMPLE,
-    "ngram-map-k": SpeculationConfig(
-        draft_max=24, ngram=NgramConfig(kind=NgramKind.MAP_K, size_n=8)
-    ),
-    "ngram-map-k4v": SpeculationConfig(
-        draft_max=32, ngram=NgramConfig(kind=NgramKind.MAP_K4V, size_n=6, min_hits=2)
-    ),
-    "ngram-mod": _MOD,
-    "ngram-cache": SpeculationConfig(draft_max=8, ngram=NgramConfig(kind=NgramKind.CACHE)),
+    "ngram-simple": Speculation(_SIMPLE),
+    "ngram-map-k": Speculation(NgramMapK(size_n=8, size_m=24)),
+    "ngram-map-k4v": Speculation(NgramMapK4V(size_n=6, size_m=32, min_hits=2)),
+    "ngram-mod": Speculation(_MOD),
+    "ngram-cache": Speculation(NgramCache()),
     "mtp": _MTP,
-    "chain": replace(_MODEL, ahead=(_SIMPLE, _MOD)),
-    "chain-mtp": replace(_MTP, ahead=(_MOD,)),
-    "reader": replace(_MODEL, reader="draft-eagle3"),
+    "chain": _MODEL.after((_SIMPLE, _MOD)),
+    "chain-mtp": _MTP.after((_MOD,)),
+    "reader": Speculation(DraftEagle3(**_NUMBERS)),
 }
 _TARGET = ModelOptions(
     path=Path("/models/target.gguf"),
@@ -190,7 +195,7 @@ def make_session(path: Path) -> None:
     header = Header(started=started, target=str(_TARGET.path), draft=str(_DRAFT.path), load=load)
     log = SessionLog(header, path.parent)
     for name, setting in SPECULATIONS.items():
-        log.append(settings_of(setting))
+        log.append(SettingsChange(speculation=setting))
         log.append(UserTurn(text=f"How fast is {name}?"))
         log.append(AnswerPart(text="It is [fast], ", drafted=((3, 5), (7, 11))))
         log.append(AnswerPart(text="π times.", drafted=()))
@@ -209,9 +214,6 @@ def session_told(path: Path) -> dict[str, Any]:
         "header": _plain(session.header),
         "prompts": list(session.prompts),
         "settings": _plain(session.settings),
-        "speculation": None
-        if session.settings is None
-        else _plain(speculation_of(session.settings)),
         "entries": [{"is": type(entry).__name__, **_plain(entry)} for entry in session.entries],
     }
 
@@ -310,7 +312,7 @@ def _arm(name: str) -> Arm:
     setting = SPECULATIONS[name]
     assert setting is not None
     drafts = {"mtp": "draft-mtp", "chain-mtp": "draft-mtp", "reader": "eagle"}
-    draft = drafts.get(name, "draft") if setting.ngram is None else None
+    draft = drafts.get(name, "draft") if setting.model is not None else None
     return Arm(draft=draft, speculation=setting)
 
 
@@ -338,8 +340,8 @@ def _measured(number: int, arm: Arm, speedup: float) -> TrialRecord:
     )
 
 
-def _outcome(setting: SpeculationConfig | None) -> Outcome:
-    has_model = setting is not None and setting.has_model
+def _outcome(setting: Speculation | None) -> Outcome:
+    has_model = setting is not None and setting.needs_draft
     return Outcome(
         ended=datetime(2026, 5, 1, 12, tzinfo=UTC),
         verdict=Verdict(use_speculation=setting is not None, reason="It gains 20 % or nothing."),
@@ -350,8 +352,8 @@ def _outcome(setting: SpeculationConfig | None) -> Outcome:
         schedule=Schedule.FAST if setting == _MTP else Schedule.SERVER,
         gain=None if setting is None else Gain(speedup=1.2, low=1.1, high=None, n_prompts=12),
         extra=("--jinja", "--alias", "it's"),
-        given=frozenset({"model", "ctx-size"}) if setting == _SIMPLE else None,
-        dialect=Dialect.IK if setting == _MOD else Dialect.LLAMA_CPP,
+        given=frozenset({"model", "ctx-size"}) if setting == Speculation(_SIMPLE) else None,
+        dialect=Dialect.IK if setting == Speculation(_MOD) else Dialect.LLAMA_CPP,
     )
 
 
@@ -370,7 +372,7 @@ def _promise() -> Promise:
         target=replace(_TARGET, n_gpu_layers=38),
         draft=_DRAFT,
         context=_CONTEXT,
-        speculation=replace(_MODEL, ahead=(_SIMPLE,)),
+        speculation=_MODEL.after((_SIMPLE,)),
         sampling=SamplingConfig(temp=0.8, seed=3),
         n_predict=64,
         extra=("--jinja",),

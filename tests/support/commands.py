@@ -10,7 +10,8 @@ from spectui.cli.cockpit import command as cockpit
 from spectui.cli.drafting import take_drafting
 from spectui.cli.request import SharedOptions
 from spectui.cli.run_cockpit import CockpitOptions
-from spectui.export import Dialect, ExportSetup
+from spectui.export import ExportSetup
+from spectui.options.dialect import Dialect
 from spectui.export.takeover import Takeover, read_command
 
 _FILE = Path(__file__).parent.parent / "data" / "commands" / "commands.toml"
@@ -68,7 +69,7 @@ def setup_of(taken: Takeover) -> ExportSetup:
         target=shared.target_options(shared.model),
         draft=None if draft is None else shared.draft_options(draft),
         context=shared.context_options(),
-        speculation=None if draft is None and speculation.has_model else speculation,
+        speculation=None if draft is None and speculation.needs_draft else speculation,
         extra=taken.extra,
         name="real",
     )

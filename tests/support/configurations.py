@@ -46,7 +46,7 @@ def random_setup(seed: int, files: Files) -> ExportSetup:
     """One of very many; equal seeds give equal setups."""
     draw = random.Random(seed)  # noqa: S311 - for variety
     speculation = _speculation(draw)
-    is_mtp = speculation is not None and speculation.mtp
+    is_mtp = speculation is not None and speculation.is_mtp
     context = _context(draw)
     # The engine refuses a quantised V without flash attention, as llama.cpp does.
     types = CACHE_TYPES if context.flash_attn is FlashAttention.ON else _PLAIN
@@ -96,36 +96,33 @@ def _speculation(draw: random.Random) -> Speculation | None:
     drafter = draw.choice(("off", "model", "model", "mtp", "ngram", "ngram"))
     if drafter == "off":
         return None
-    kinds = draw.sample(list(NgramKind), draw.choice((0, 0, 1, 2)))
+    kinds = draw.sample(NGRAMS, draw.choice((0, 0, 1, 2)))
     if drafter == "ngram":
-        kinds = kinds or [draw.choice(list(NgramKind))]
-    settings = [_ngram(draw, kind) for kind in NgramKind if kind in kinds]
-    if drafter != "ngram":
-        longest = draw.choice((1, 3, 5, 8, 16))
-        settings.append(
-            Speculation(
-                draft_max=longest,
-                draft_min=draw.randrange(min(longest, 5)),
-                draft_p_min=draw.choice((0.0, 0.05, 1 / 3, 0.15000000000000002, 0.75, 1.0)),
-                mtp=drafter == "mtp",
-            )
-        )
-    *ahead, own = settings
-    return own.after(ahead)
-
-
-def _ngram(draw: random.Random, kind: NgramKind) -> Speculation:
-    size_n = draw.choice((2, 4, 12))
-    return ngram_setting(
-        kind,
-        {
-            NgramSimple: {"size_n": size_n, "size_m": size_n + draw.randrange(20)},
-            NgramMapK: {"size_n": size_n, "size_m": 16, "min_hits": draw.choice((1, 2))},
-            NgramMapK4V: {"size_n": size_n, "size_m": 9, "min_hits": draw.choice((1, 3))},
-            NgramMod: {"n_match": 16 + draw.randrange(9), "n_min": 2, "n_max": 33},
-            NgramCache: {},
-        }[kind],
+        kinds = kinds or [draw.choice(NGRAMS)]
+    ngrams = [_ngram(draw, kind) for kind in NGRAMS if kind in kinds]
+    if drafter == "ngram":
+        *ahead, own = ngrams
+        return Speculation(own, tuple(ahead))
+    longest = draw.choice((1, 3, 5, 8, 16))
+    model = DraftMtp if drafter == "mtp" else DraftSimple
+    setting = model(
+        draft_max=longest,
+        draft_min=draw.randrange(min(longest, 5)),
+        draft_p_min=draw.choice((0.0, 0.05, 1 / 3, 0.15000000000000002, 0.75, 1.0)),
     )
+    return Speculation(setting, tuple(ngrams))
+
+
+def _ngram(draw: random.Random, kind: type[Ngram]) -> Ngram:
+    size_n = draw.choice((2, 4, 12))
+    found: dict[type[Ngram], Ngram] = {
+        NgramSimple: NgramSimple(size_n=size_n, size_m=size_n + draw.randrange(20)),
+        NgramMapK: NgramMapK(size_n=size_n, size_m=16, min_hits=draw.choice((1, 2))),
+        NgramMapK4V: NgramMapK4V(size_n=size_n, size_m=9, min_hits=draw.choice((1, 3))),
+        NgramMod: NgramMod(n_match=16 + draw.randrange(9), n_min=2, n_max=33),
+        NgramCache: NgramCache(),
+    }
+    return found[kind]
 
 
 VERBOSE = ("-lv", "5")
@@ -176,26 +173,26 @@ def _placed(target: ModelOptions) -> Iterator[str]:
 def _drafters(setup: ExportSetup) -> Iterator[str]:
     speculation = setup.speculation
     for one in () if speculation is None else speculation.chain:
-        kind = "draft-simple" if one.has_model else one.kind
-        added = rf"adding speculative implementation '{kind}'\n.*- "
-        if one.ngram is None:
-            p_min = f"{one.draft_p_min:.2f}" if one.mtp else f"{one.draft_p_min:f}"
-            yield rf"{added}n_max={one.draft_max}, n_min={one.draft_min}, p_min={p_min}(,|$)"
+        yield rf"adding speculative implementation '{one.kind}'\n.*- {_numbers(one)}"
+        if isinstance(one, ModelDrafter):
             yield from _draft_cache(setup)
-            continue
-        yield (
-            added
-            + {
-                NgramSimple: f"size_n={one.ngram.size_n}, size_m={one.draft_max}, ",
-                NgramMapK: f"size_key={one.ngram.size_n}, size_value={one.draft_max}, "
-                f"key_only=1, min_hits={one.ngram.min_hits}$",
-                NgramMapK4V: f"size_key={one.ngram.size_n}, size_value={one.draft_max}, "
-                f"key_only=0, min_hits={one.ngram.min_hits}$",
-                NgramMod: f"n_match={one.ngram.n_match}, n_max={one.draft_max}, "
-                f"n_min={one.ngram.n_min}$",
-                NgramCache: "",
-            }[one.ngram.kind]
-        )
+
+
+def _numbers(one: DrafterSetting) -> str:
+    match one:
+        case ModelDrafter(draft_max=longest, draft_min=shortest, draft_p_min=floor):
+            p_min = f"{floor:.2f}" if isinstance(one, DraftMtp) else f"{floor:f}"
+            return f"n_max={longest}, n_min={shortest}, p_min={p_min}(,|$)"
+        case NgramSimple(size_n=size_n, size_m=size_m):
+            return f"size_n={size_n}, size_m={size_m}, "
+        case NgramMapK(size_n=size_n, size_m=size_m, min_hits=min_hits):
+            return f"size_key={size_n}, size_value={size_m}, key_only=1, min_hits={min_hits}$"
+        case NgramMapK4V(size_n=size_n, size_m=size_m, min_hits=min_hits):
+            return f"size_key={size_n}, size_value={size_m}, key_only=0, min_hits={min_hits}$"
+        case NgramMod(n_match=n_match, n_min=n_min, n_max=n_max):
+            return f"n_match={n_match}, n_max={n_max}, n_min={n_min}$"
+        case NgramCache():
+            return ""
 
 
 def _draft_cache(setup: ExportSetup) -> Iterator[str]:

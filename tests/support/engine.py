@@ -27,10 +27,12 @@ def load_target(path: Path, ctx_size: int = 512) -> LoadTarget:
     return LoadTarget(options=options, context=small_context(ctx_size), max_draft=MAX_DRAFT)
 
 
+def drafting(draft_max: int, draft_min: int = 0, draft_p_min: float = 0.0) -> DraftSimple:
+    return DraftSimple(draft_max=draft_max, draft_min=draft_min, draft_p_min=draft_p_min)
+
+
 def speculation(draft_max: int, draft_min: int = 0, draft_p_min: float = 0.0) -> Speculation:
-    return Speculation(
-        DraftSimple(draft_max=draft_max, draft_min=draft_min, draft_p_min=draft_p_min)
-    )
+    return Speculation(drafting(draft_max, draft_min, draft_p_min))
 
 
 def assert_lossless(

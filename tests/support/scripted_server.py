@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from spectui.options.drafters import NGRAM_KINDS, NGRAMS, numbers_of
 from tests.support.binaries import CURRENT, write_script
 
 OFF_MS, ON_MS = 10.0, 8.0
@@ -143,9 +144,9 @@ def write_server(
 
 
 _KINDS = "none,draft-simple,draft-mtp"
-_SIZES = "".join(f"{flag} N\n" for kind in NgramKind for flag in ngram_flags(kind))
+_SIZES = "".join(f"{one.flags[0]} N\n" for kind in NGRAMS for one in numbers_of(kind))
 HELP = (
-    CURRENT.replace(f"{_KINDS},ngram-simple", f"{_KINDS},{','.join(NgramKind)}")
+    CURRENT.replace(f"{_KINDS},ngram-simple", f"{_KINDS},{','.join(NGRAM_KINDS)}")
     + "-np,   --parallel N                     number of server slots (default: -1, -1 = auto)\n"
     + _SIZES
 )

@@ -80,8 +80,8 @@ class ScriptedMeasurer:
 
     def speedup(self, speculation: Speculation) -> float:
         """Falls off with the distance from the peak."""
-        gain = self.gain if speculation.ngram is None else min(self.gain, self.ngram_gain)
-        return gain / (1 + 0.05 * abs(speculation.draft_max - self.peak))
+        gain = self.gain if speculation.model else min(self.gain, self.ngram_gain)
+        return gain / (1 + 0.05 * abs(speculation.own.longest - self.peak))
 
     def _machine(self) -> float:
         return (1 - self.drift_per_run) ** self.n_runs

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from spectui.cli.drafting import defaults_of
 from spectui.errors import SpectuiError
-from spectui.options.drafters import DraftSimple, NgramSimple
+from spectui.options.drafters import DraftSimple, Ngram, NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.sweep.cells import Cell, NamedCell, Place, Task
 from spectui.sweep.expand import Defaults
@@ -17,7 +16,7 @@ from tests.support.search import items
 
 PLACE = Place(threads=0, cache_type_k="f16", cache_type_v="f16")
 TASK = Task(prompt_length=None, temp=0.0, n_predict=32)
-DEFAULTS = Defaults(place=PLACE, task=TASK, ngrams={kind: defaults_of(kind) for kind in NgramKind})
+DEFAULTS = Defaults(place=PLACE, task=TASK)
 
 
 def cell(
@@ -36,8 +35,8 @@ def off_cell(place: Place = PLACE, task: Task = TASK) -> Cell:
     return Cell(arm=OFF, place=place, task=task)
 
 
-def ngram_cell(kind: NgramKind = NgramSimple) -> Cell:
-    arm = Arm(draft=None, speculation=ngram_setting(kind, defaults_of(kind)))
+def ngram_cell(kind: type[Ngram] = NgramSimple) -> Cell:
+    arm = Arm(draft=None, speculation=Speculation(kind()))
     return Cell(arm=arm, place=PLACE, task=TASK)
 
 
