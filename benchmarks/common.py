@@ -15,9 +15,9 @@ from spectui.config import ContextOptions, ModelOptions, SamplingConfig
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.driver import Engine
 from spectui.export import server_arguments
-from spectui.options.dialect import Dialect
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.monitor.machine import this_machine
+from spectui.options.dialect import Dialect
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.server import LlamaServer

@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,12 @@ from benchmarks.common import add_row, read_rows, write_results
 from benchmarks.tiny_pairs import KINDS, MAX_DRAFT, N_VOCAB, Kind, Pair
 from spectui.config import Schedule
 from spectui.options.drafters import (
-    NGRAMS,
+    DrafterSetting,
+    DraftMtp,
     DraftSimple,
+    Ngram,
     NgramCache,
+    NgramDrafter,
     NgramMapK,
     NgramMapK4V,
     NgramMod,
@@ -44,11 +47,11 @@ from spectui.speculative.rollback import Rollback
 RIGHT = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 MODEL = Speculation(DraftSimple(draft_max=6))
 NGRAMS = (
-    Speculation(NgramSimple(size_n=1, size_m=6)),
-    Speculation(NgramMapK(size_n=1, size_m=8, min_hits=1)),
-    Speculation(NgramMapK4V(size_n=1, size_m=3, min_hits=1)),
-    Speculation(NgramMod(n_match=1, n_min=0, n_max=12)),
-    Speculation(NgramCache()),
+    NgramSimple(size_n=1, size_m=6),
+    NgramMapK(size_n=1, size_m=8, min_hits=1),
+    NgramMapK4V(size_n=1, size_m=3, min_hits=1),
+    NgramMod(n_match=1, n_min=0, n_max=12),
+    NgramCache(),
 )
 LONGEST_PROMPT = 64
 N_OWN = 32
@@ -76,12 +79,12 @@ WAYS = (
         for draft in ("same kind", "other kind")
         for schedule in Schedule
     ),
-    *(Way(name=config.kind, config=config) for config in NGRAMS),
+    *(Way(name=one.kind, config=Speculation(one)) for one in NGRAMS),
     Way(name="all n-gram drafters, then a model", config=MODEL.after(NGRAMS)),
 )
 
 
-MTP = replace(MODEL, mtp=True)
+MTP = Speculation(DraftMtp(draft_max=6))
 MTP_WAYS = (
     *(
         Way(name=f"its own MTP layers, {schedule}", config=MTP, schedule=schedule)
@@ -150,19 +153,19 @@ class Drafting:
         self._way = way
         self._case = case
         self._dice = random.Random(case.number)  # noqa: S311 - drafts are no secrets
-        self._memories: defaultdict[Speculation, NgramMemory] = defaultdict(NgramMemory)
+        self._memories: defaultdict[Ngram, NgramMemory] = defaultdict(NgramMemory)
 
     def drafter(self) -> Drafter:
         """One that knows what the last one has learnt, as in the turns of a chat."""
         way, case = self._way, self._case
         if way.config is None:
             return ScriptedDrafter(len(case.prompt), case.expected, way.right, self._dice)
-        drafters = [self._one(config) for config in way.config.chain]
+        drafters = [self._one(one) for one in way.config.chain]
         return drafters[0] if len(drafters) == 1 else ChainedDrafter(drafters)
 
-    def _one(self, config: Speculation) -> Drafter:
-        if config.ngram is not None:
-            return ngram_drafter(config.ngram, config.draft_max, self._memories[config])
+    def _one(self, config: DrafterSetting) -> Drafter:
+        if isinstance(config, NgramDrafter):
+            return ngram_drafter(config, self._memories[config])
         schedule, mtp = self._way.schedule, self._pair.mtp
         if mtp is not None:
             return mtp_drafter(mtp, config, schedule, time.perf_counter, n_layers=mtp.n_layers)

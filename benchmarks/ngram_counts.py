@@ -23,7 +23,14 @@ from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.export import server_arguments
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import NgramCache, NgramMapK, NgramMapK4V, NgramMod, NgramSimple
+from spectui.options.drafters import (
+    NGRAM_KINDS,
+    NgramCache,
+    NgramMapK,
+    NgramMapK4V,
+    NgramMod,
+    NgramSimple,
+)
 from spectui.options.speculation import Speculation
 from spectui.prompts import load_prompts
 from spectui.server import LlamaServer
@@ -71,7 +78,7 @@ def main() -> None:
         {
             "n_prompts": len(prompts),
             "n_predict": arguments.n_predict,
-            "drafters": {kind: totals(rows, kind=kind) for kind in NgramKind},
+            "drafters": {kind: totals(rows, kind=kind) for kind in NGRAM_KINDS},
             "categories": {
                 category: totals(rows, category=category)
                 for category in dict.fromkeys(prompt.category for prompt in prompts)
@@ -114,8 +121,8 @@ def compare_all(
     rows = []
     for config, item in product(SETTINGS, workload.items):
         case: dict[str, Any] = {
-            "kind": config.kind,
-            "setting": config.summary,
+            "kind": config.own.kind,
+            "setting": config.own.summary,
             "prompt": item.id,
             "category": item.category,
             "n_predict": workload.n_predict,

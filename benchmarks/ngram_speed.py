@@ -22,8 +22,14 @@ from benchmarks.common import write_results
 from spectui.config import ModelOptions
 from spectui.demo.source import smollm2_path
 from spectui.llama.model import Model
-from spectui.options.drafters import NgramCache, NgramMapK, NgramMapK4V, NgramMod, NgramSimple
-from spectui.options.speculation import Speculation
+from spectui.options.drafters import (
+    Ngram,
+    NgramCache,
+    NgramMapK,
+    NgramMapK4V,
+    NgramMod,
+    NgramSimple,
+)
 from spectui.speculative.drafters import Drafter
 from spectui.speculative.ngram import ngram_drafter
 
@@ -32,16 +38,16 @@ PERIOD = 100
 LIMIT_US = 50.0
 NO_BOUND = 1 << 20
 """Tokens that context and budget leave room for."""
-SETTINGS = (
-    Speculation(NgramSimple(size_n=12, size_m=48)),
-    Speculation(NgramSimple(size_n=2, size_m=16)),
-    Speculation(NgramMapK(size_n=12, size_m=48, min_hits=1)),
-    Speculation(NgramMapK(size_n=2, size_m=16, min_hits=1)),
-    Speculation(NgramMapK4V(size_n=12, size_m=48, min_hits=1)),
-    Speculation(NgramMapK4V(size_n=2, size_m=16, min_hits=1)),
-    Speculation(NgramMod(n_match=24, n_min=48, n_max=64)),
-    Speculation(NgramMod(n_match=2, n_min=0, n_max=16)),
-    Speculation(NgramCache()),
+SETTINGS: tuple[Ngram, ...] = (
+    NgramSimple(size_n=12, size_m=48),
+    NgramSimple(size_n=2, size_m=16),
+    NgramMapK(size_n=12, size_m=48, min_hits=1),
+    NgramMapK(size_n=2, size_m=16, min_hits=1),
+    NgramMapK4V(size_n=12, size_m=48, min_hits=1),
+    NgramMapK4V(size_n=2, size_m=16, min_hits=1),
+    NgramMod(n_match=24, n_min=48, n_max=64),
+    NgramMod(n_match=2, n_min=0, n_max=16),
+    NgramCache(),
 )
 
 
@@ -108,14 +114,12 @@ def source_code(n_tokens: int) -> tuple[int, ...]:
     return tokens[:n_tokens]
 
 
-def measure(
-    config: Speculation, text: Sequence[int], n_history: int, n_rounds: int
-) -> dict[str, Any]:
+def measure(config: Ngram, text: Sequence[int], n_history: int, n_rounds: int) -> dict[str, Any]:
     """Time rounds of one drafter on one text."""
     begins_s: list[float] = []
     timed: list[Timed] = []
     while len(timed) < n_rounds:
-        drafter = ngram_drafter(config.ngram or NgramSimple(), config.draft_max)
+        drafter = ngram_drafter(config)
         began = time.perf_counter()
         drafter.begin(text[:n_history])
         begins_s.append(time.perf_counter() - began)

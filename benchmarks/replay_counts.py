@@ -26,7 +26,7 @@ from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
-from spectui.options.drafters import NGRAMS, NgramSimple
+from spectui.options.drafters import NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.replay.grid import Grid
@@ -50,7 +50,7 @@ SPACE = Grid(
     draft_min=(0, 1, 2, 3, 4),
     draft_p_min=tuple(step / 20 for step in range(20)),
 )
-NGRAMS = tuple(
+_NGRAMS = tuple(
     Speculation(NgramSimple(size_n=size_n, size_m=size_m))
     for size_n, size_m in product((1, 2, 3, 4), (4, 8, 16))
 )
@@ -82,7 +82,7 @@ def main() -> None:
         "seeded": arguments.seeded_prompts or arguments.prompts,
     }
     dice = random.Random(1)  # noqa: S311 - a choice of settings needs no secrets
-    configs = dice.sample(list(SPACE.settings), arguments.configs)
+    configs = dice.sample(list(map(Speculation, SPACE.settings(mtp=False))), arguments.configs)
     with Engine() as engine:
         built = ensure_demo_models((arguments.target, *DRAFTS))
         loaded = engine.load_target(
@@ -108,7 +108,7 @@ def main() -> None:
         "replay_counts",
         {
             "target": str(arguments.target),
-            "n_settings": (len(configs) + _CHAINED * len(AHEAD)) * len(DRAFTS) + len(NGRAMS),
+            "n_settings": (len(configs) + _CHAINED * len(AHEAD)) * len(DRAFTS) + len(_NGRAMS),
             "n_prompts": n_prompts,
             "n_predict": arguments.n_predict,
             "totals": {name: totals(rows, name) for name in SAMPLING},
@@ -151,7 +151,7 @@ def cases(
         on_event=lambda _event: None,
     ).run()
     sampling = workload.sampling
-    for recording, config in product(tracing.recordings, NGRAMS):
+    for recording, config in product(tracing.recordings, _NGRAMS):
         yield Case(recording=recording, draft=None, sampling=sampling, config=config)
     for candidate in candidates:
         engine.load_draft(candidate.options)
@@ -216,13 +216,13 @@ def replay(recording: Recording, draft: str | None, config: Speculation) -> list
     """Rounds, drafted, accepted, by replay."""
     if draft is None:
         (total,) = replay_ngrams((recording,), (config,))
-    elif config.ahead:
+    elif config.ahead or config.model is None:
         (total,) = replay_chained((recording,), draft, (config,))
     else:
         grid = Grid(
-            draft_max=(config.draft_max,),
-            draft_min=(config.draft_min,),
-            draft_p_min=(config.draft_p_min,),
+            draft_max=(config.model.draft_max,),
+            draft_min=(config.model.draft_min,),
+            draft_p_min=(config.model.draft_p_min,),
         )
         (total,) = replay_trace((recording,), draft, grid)
     return counts_of_replay(total)

@@ -22,6 +22,7 @@ from benchmarks.common import CONTEXT, demo_pair, write_results
 from spectui.config import SamplingConfig, Schedule
 from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
+from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.replay.cost_fit import fit_costs
@@ -184,7 +185,13 @@ def measure(
             ]
             before = after
             if index % _PROBE_EVERY == 0:
-                probe = CostProbe(engine, workload, schedule, depth=DEPTH, seed=len(probed))
+                probe = CostProbe(
+                    engine,
+                    workload,
+                    schedule,
+                    drafter=DraftSimple(draft_max=DEPTH),
+                    seed=len(probed),
+                )
                 probed += filter(None, [probe.run([item])])
         print(item.id, file=sys.stderr, flush=True)
     return runs, fit_costs(pooled(probed))
@@ -213,8 +220,7 @@ def told(
     speedup = speedup_of(own)
     repeats = sorted({run.repeat for run in own})
     return {
-        "draft_max": config.draft_max,
-        "draft_p_min": config.draft_p_min,
+        **{name: config.own.numbers[name] for name in ("draft_max", "draft_p_min")},
         "predicted": predicted[config],
         "predicted_before": before[config],
         "measured": speedup,

@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -29,10 +29,11 @@ from spectui.config import ModelOptions, SamplingConfig, Schedule
 from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
 from spectui.export import server_arguments
-from spectui.options.dialect import Dialect
 from spectui.monitor.machine import this_machine
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
+from spectui.options.stored import current
 from spectui.prompts import builtin_suite
 from spectui.server import LlamaServer
 from spectui.tune.candidates import Candidate
@@ -72,7 +73,7 @@ class Job:
         """Start the real server with the flags that spectui exports."""
         arguments = server_arguments(
             self.target,
-            self.draft if config is not None and config.ngram is None else None,
+            self.draft if config is not None and config.needs_draft else None,
             CONTEXT,
             config,
             dialect=Dialect.LLAMA_CPP,
@@ -144,10 +145,10 @@ def finals(
     best = sorted(grid, key=lambda row: -row["speedup"])[:_TOP]
     return {
         "off": None,
-        "defaults": SERVER_DEFAULTS,
-        "old defaults": OLD_DEFAULTS,
+        "defaults": Speculation(SERVER_DEFAULTS),
+        "old defaults": Speculation(OLD_DEFAULTS),
         **{
-            f"grid {rank}": msgspec.convert(row["config"], Speculation)
+            f"grid {rank}": msgspec.convert(current(row["config"]), Speculation)
             for rank, row in enumerate(best)
         },
         **found,
@@ -278,8 +279,8 @@ def told(result: TuneResult, wall_s: float) -> dict[str, Any]:
 
 
 def setting(config: Speculation) -> dict[str, Any]:
-    """The parameters of a draft model's setting."""
-    return {key: value for key, value in asdict(config).items() if value is not None}
+    """Who drafts, and with which numbers."""
+    return dict(msgspec.to_builtins(config))
 
 
 def measure_together(job: Job, settings: dict[str, Speculation | None]) -> dict[str, float]:

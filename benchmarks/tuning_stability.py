@@ -10,11 +10,14 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from benchmarks.common import CONTEXT, demo_pair, write_results
 from benchmarks.demo_verdicts import PRESETS, run
 from spectui.config import SamplingConfig, Schedule
 from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
+from spectui.options.drafters import DraftSimple, Ngram
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.tune.measurement import Measurer, measurements
@@ -62,14 +65,14 @@ def setting_of(one: dict[str, Any]) -> Speculation | None:
     if not one["verdict"]["use_speculation"] or "draft_p_min" not in parameters:
         return None
     names = ("draft_max", "draft_min", "draft_p_min")
-    own = Speculation(**{name: parameters[name] for name in names})
+    own = Speculation(DraftSimple(**{name: parameters[name] for name in names}))
     return own.after([ngram_of(one) for one in parameters.get("ahead", ())])
 
 
-def ngram_of(parameters: dict[str, Any]) -> Speculation:
+def ngram_of(parameters: dict[str, Any]) -> Ngram:
     """An n-gram drafter, as a document describes it."""
-    options = dict(parameters["ngram"])
-    return ngram_setting(NgramKind(options.pop("kind")), options)
+    found: Ngram = msgspec.convert(parameters["ngram"], Ngram)
+    return found
 
 
 def measure_together(
@@ -105,9 +108,7 @@ def measure_together(
 def describe(setting: Speculation) -> dict[str, Any]:
     """As the results have it."""
     return {
-        "draft_max": setting.draft_max,
-        "draft_min": setting.draft_min,
-        "draft_p_min": setting.draft_p_min,
+        **setting.own.numbers,
         "ahead": [f"{one.kind}: {one.summary}" for one in setting.ahead],
     }
 

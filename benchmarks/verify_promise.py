@@ -66,7 +66,7 @@ def compared(target: DemoModel, arguments: argparse.Namespace) -> dict[str, Any]
         workload = load_pair(
             engine,
             target=target,
-            max_draft=speculation.draft_max,
+            max_draft=speculation.longest,
             n_prompts=arguments.prompts,
             n_predict=arguments.n_predict,
         )

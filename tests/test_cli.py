@@ -14,6 +14,7 @@ import pytest
 
 from spectui.engine.driver import Engine
 from spectui.errors import BadInputError
+from spectui.options.drafters import NGRAM_KINDS
 from spectui.tune.bench import BenchResult, run_bench
 from spectui.tune.workload import Workload
 from tests.support.cli import Spectui
@@ -212,7 +213,7 @@ def test_without_a_draft_the_n_gram_drafters_are_tuned(
     off, *others = [trial["params"] for trial in document["trials"]]
     assert off == {"draft": None}
     assert others
-    assert all(params["ngram"]["kind"] in set(NgramKind) for params in others)
+    assert all(params["ngram"]["kind"] in NGRAM_KINDS for params in others)
 
 
 def test_names_of_drafts_are_those_of_the_trials(

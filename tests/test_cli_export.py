@@ -12,8 +12,8 @@ import pytest
 from spectui.config import ContextOptions, ModelOptions, Schedule
 from spectui.errors import BadInputError
 from spectui.export import server_command
-from spectui.options.dialect import Dialect
 from spectui.export.words import divide
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.outcome import Outcome

@@ -19,7 +19,7 @@ from spectui.config import SamplingConfig
 from spectui.engine.commands import RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import ChainsRecorded
-from spectui.options.drafters import NgramMod
+from spectui.options.drafters import NGRAM_KINDS, NgramMod, kind_of
 from spectui.replay.file import read_trace, write_trace
 from tests.support.cli import Spectui
 from tests.support.models import OTHER, ROUGH_DRAFT, Tiny, TinyPath
@@ -106,7 +106,7 @@ def test_the_same_options_are_the_same_ngram_drafters_in_bench_and_replay(
     path = tmp_path / "text.trace.json.gz"
     recorded = ["--prompts", prompts, "--no-costs", "--keep-text", "--out", path]
     assert spectui("trace", *pair, *recorded, "--quiet") == 0, spectui.err
-    for kind in NgramKind:
+    for kind in NGRAM_KINDS:
         (replayed,) = configs(spectui, path, "--draft-max", 3, "--spec-type", kind)[1:]
         # Its own options and defaults are llama-server's.
         options = [*pair[:2], *pair[4:], "--prompts", prompts, "--spec-type", kind]
@@ -123,10 +123,10 @@ def test_every_kind_of_ngram_drafter_is_replayed_on_text(
     path = tmp_path / "text.trace.json.gz"
     options = ["--prompts", prompts, "--no-costs", "--keep-text", "--out", path]
     assert spectui("trace", *pair, *options) == 0, spectui.err
-    lists = ["--spec-type", ",".join(NgramKind), "--spec-ngram-mod-n-match", "2,16"]
+    lists = ["--spec-type", ",".join(NGRAM_KINDS), "--spec-ngram-mod-n-match", "2,16"]
     found = configs(spectui, path, "--draft-max", 3, *lists)
     kinds = [c["ngram"]["kind"] for c in found if "ngram" in c]
-    assert kinds == sorted([*NgramKind, NgramMod], key=list(NgramKind).index)
+    assert kinds == sorted([*NGRAM_KINDS, kind_of(NgramMod)], key=NGRAM_KINDS.index)
 
 
 def test_drafters_that_hash_tokens_are_not_replayed_without_text(

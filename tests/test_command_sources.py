@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
-from spectui.options.dialect import Dialect
-from spectui.options.catalogue import OPTIONS
 from spectui.export.server_options import PREFIX, flags_of, server_option
 from spectui.export.sources import read_source
 from spectui.export.takeover import read_command
+from spectui.options.catalogue import OPTIONS
+from spectui.options.dialect import Dialect
 from tests.test_export import hostile
 
 pytest_plugins = ["tests.support.fixtures"]

@@ -12,13 +12,13 @@ from spectui.cli.taken_command import TakenCommand
 from spectui.config import ModelOptions
 from spectui.errors import BadInputError
 from spectui.export import ExportSetup
-from spectui.options.dialect import Dialect
 from spectui.export.rewriting.items import Command
 from spectui.export.rewriting.reader import Reader
 from spectui.export.sources import read_source
 from spectui.export.takeover import read_command
 from spectui.export.words import divide
 from spectui.lint import lint
+from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 from tests.support.commands import RealCommand, again, real_commands, setup_of
 

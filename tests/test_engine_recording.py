@@ -10,6 +10,7 @@ from spectui.config import ModelOptions, SamplingConfig, Schedule
 from spectui.engine.commands import Generate, RecordChains, Tokenize
 from spectui.engine.driver import Engine
 from spectui.errors import BadInputError, UsageError
+from spectui.options.speculation import Speculation
 from spectui.replay.grid import Grid, replay_grid
 from spectui.replay.trace import Recording
 from spectui.speculative.rollback import Rollback
@@ -61,8 +62,9 @@ def assert_predicts(
 ) -> None:
     recording = recorded(engine, command)
     replayed = replay_grid(recording, recording.chains["draft"], grid)
-    for index, config in enumerate(grid.settings):
-        result = engine.generate(replace(command, speculation=config, schedule=schedule))
+    for index, config in enumerate(grid.settings(mtp=False)):
+        drafting = replace(command, speculation=Speculation(config), schedule=schedule)
+        result = engine.generate(drafting)
         assert result.tokens == recording.output
         counters = result.counters
         for name in ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_steps"):

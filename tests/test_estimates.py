@@ -3,7 +3,6 @@
 import math
 import random
 import statistics
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -165,7 +164,9 @@ def test_nothing_is_expected_of_what_does_the_same_as_a_measured_one() -> None:
     assert estimates(records, forecasts).expected_improvement() == 0.0
     best = arms[-1].speculation
     assert best is not None
-    twin = Arm(draft="d", speculation=replace(best, draft_min=1))
+    twin = Arm(
+        draft="d", speculation=Speculation(DraftSimple(draft_max=best.own.longest, draft_min=1))
+    )
     same = forecast(twin, forecasts[-1].speedup)
     assert estimates(records, [*forecasts, same]).expected_improvement() == 0.0
     better = forecast(twin, 1.05 * forecasts[-1].speedup)

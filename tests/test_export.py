@@ -12,6 +12,7 @@ from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
     DraftMtp,
     DraftSimple,
+    Ngram,
     NgramCache,
     NgramMapK,
     NgramMapK4V,
@@ -63,9 +64,12 @@ contexts = st.builds(
 )
 speculations = st.builds(
     Speculation,
-    draft_max=st.integers(0, 64),
-    draft_min=st.integers(0, 8),
-    draft_p_min=st.floats(0, 1),
+    st.builds(
+        DraftSimple,
+        draft_max=st.integers(1, 64),
+        draft_min=st.integers(0, 8),
+        draft_p_min=st.floats(0, 1),
+    ),
 )
 
 
@@ -251,7 +255,7 @@ def test_a_samplers_rounding_error_is_not_shown() -> None:
     assert value(arguments(speculation=config), "--spec-draft-p-min") == "0.15"
 
 
-NGRAM = Speculation(NgramSimple(size_n=12, size_m=48))
+NGRAM = NgramSimple(size_n=12, size_m=48)
 
 
 @pytest.mark.parametrize("draft", [None, DRAFT])
@@ -259,7 +263,7 @@ def test_an_ngram_drafter_is_written_with_its_sizes_and_no_draft(
     draft: ModelOptions | None,
 ) -> None:
     off = arguments(draft=None, speculation=None)
-    found = arguments(draft=draft, speculation=NGRAM)
+    found = arguments(draft=draft, speculation=Speculation(NGRAM))
     assert found[: len(off)] == off
     assert found[len(off) :] == [
         *("--spec-type", "ngram-simple"),
@@ -272,16 +276,16 @@ def test_an_ngram_drafter_is_written_with_its_sizes_and_no_draft(
     [
         (NgramMapK(size_n=6), "size-n 6 size-m 48 min-hits 1"),
         (NgramMapK4V(min_hits=2), "size-n 12 size-m 48 min-hits 2"),
-        (NgramMod(n_match=16, n_min=4), "n-match 16 n-min 4 n-max 48"),
+        (NgramMod(n_match=16, n_min=4), "n-match 16 n-min 4 n-max 64"),
         (NgramCache(), ""),
     ],
 )
-def test_every_kind_of_ngram_drafter_has_flags_of_its_own(config: NgramConfig, flags: str) -> None:
+def test_every_kind_of_ngram_drafter_has_flags_of_its_own(config: Ngram, flags: str) -> None:
     off = arguments(draft=None, speculation=None)
-    found = arguments(speculation=Speculation(draft_max=48, ngram=config))
+    found = arguments(speculation=Speculation(config))
     prefix = f"--spec-{config.kind}-"
     words = [word if word.isdigit() else f"{prefix}{word}" for word in flags.split()]
-    assert found[len(off) :] == ["--spec-type", str(config.kind), *words]
+    assert found[len(off) :] == ["--spec-type", config.kind, *words]
 
 
 def test_drafters_in_a_row_are_one_list_with_the_options_of_each() -> None:
@@ -300,13 +304,13 @@ def test_drafters_in_a_row_are_one_list_with_the_options_of_each() -> None:
 
 def test_an_ngram_drafter_without_flags_is_an_error() -> None:
     with pytest.raises(BadInputError, match="legacy has no flags for ngram-simple"):
-        arguments(speculation=NGRAM, dialect=Dialect.LEGACY)
+        arguments(speculation=Speculation(NGRAM), dialect=Dialect.LEGACY)
 
 
 @pytest.mark.parametrize(
     ("speculation", "stages"),
     [
-        (NGRAM, ["ngram-simple:n_max=48,ngram_size_n=12,ngram_size_m=48"]),
+        (Speculation(NGRAM), ["ngram-simple:n_max=48,ngram_size_n=12,ngram_size_m=48"]),
         (
             SPECULATION.after([NGRAM]),
             [
@@ -329,8 +333,8 @@ def test_ik_llama_cpp_has_a_stage_per_drafter(speculation: Speculation, stages: 
 
 
 def test_ik_llama_cpp_takes_two_stages_of_which_the_second_is_no_ngram_drafter() -> None:
-    mod = Speculation(NgramMod(n_max=3))
-    for speculation in (mod.after([NGRAM]), SPECULATION.after([NGRAM, mod])):
+    mod = NgramMod(n_min=2, n_max=3)
+    for speculation in (Speculation(mod, (NGRAM,)), SPECULATION.after([NGRAM, mod])):
         with pytest.raises(BadInputError, match="it takes one drafter, and one n-gram drafter"):
             arguments(speculation=speculation, dialect=Dialect.IK)
 

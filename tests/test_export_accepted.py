@@ -7,12 +7,14 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from spectui.errors import BadInputError
 from spectui.export import ExportSetup, Format, render
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import NgramCache
+from spectui.options.drafters import NgramCache, numbers_of
+from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from spectui.server.binary import examine
 from tests.support.configurations import VERBOSE, Files, random_setup, unconfirmed
@@ -64,13 +66,13 @@ def refusal(done: "subprocess.CompletedProcess[str]", target: Path) -> str | Non
 def in_variables(setup: ExportSetup) -> ExportSetup:
     """The same without what llama-server reads from no variable."""
     speculation, draft = setup.speculation, setup.draft
-    is_ngram = speculation is not None and speculation.ngram is not None
+    is_ngram = speculation is not None and speculation.model is None
     return replace(
         setup,
         target=replace(setup.target, override_kv=()),
         draft=None if draft is None else replace(draft, override_tensor=()),
         context=replace(setup.context, threads_batch=0),
-        speculation=None if speculation is None or is_ngram else replace(speculation, ahead=()),
+        speculation=None if speculation is None or is_ngram else Speculation(speculation.own),
         extra=tuple(word for word in setup.extra if word in {"--jinja", "--no-webui"}),
     )
 
@@ -165,9 +167,12 @@ def test_the_real_server_confirms_every_value(
 def is_noticed(setup: ExportSetup, said: str) -> bool:
     """Whether other limits than the ones that were taken would be found out."""
     speculation = setup.speculation
-    if speculation is None or speculation.ngrams[-1:] == (NgramCache,):
+    if speculation is None or isinstance(speculation.own, NgramCache):
         return True
-    other = replace(speculation, draft_max=speculation.draft_max + 1)
+    own = speculation.own
+    (name,) = (one.name for one in numbers_of(type(own)) if one.bounds_drafts)
+    longer = msgspec.structs.replace(own, **{name: own.longest + 1})
+    other = Speculation(longer, speculation.ahead)
     return bool(unconfirmed(replace(setup, speculation=other), said))
 
 
@@ -189,9 +194,9 @@ def test_the_random_setups_cover_what_there_is(tmp_path: Path) -> None:
         "off" if one.speculation is None else "+".join(d.kind for d in one.speculation.chain)
         for one in setups
     )
-    assert {"off", "model", "draft-mtp", "ngram-cache", "ngram-mod"} <= kinds.keys()
+    assert {"off", "draft-simple", "draft-mtp", "ngram-cache", "ngram-mod"} <= kinds.keys()
     assert len(kinds) > 20
     words = {word for one in setups for word in one.arguments(Dialect.LLAMA_CPP)}
     started = [random_setup(seed, absent(tmp_path)) for seed in range(N_READ, N_READ + N_STARTED)]
-    assert any(one.speculation and one.speculation.mtp for one in started)
+    assert any(one.speculation and one.speculation.is_mtp for one in started)
     assert {"-ot", "--cpu-moe", "--n-cpu-moe", "--override-kv", "--load-mode", "-ctv"} <= words

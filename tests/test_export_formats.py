@@ -19,9 +19,9 @@ from spectui import __version__
 from spectui.config import ContextOptions, ModelOptions, TensorOverride
 from spectui.errors import BadInputError
 from spectui.export import ExportSetup, Format, render
-from spectui.options.dialect import Dialect
-from spectui.options.catalogue import OPTIONS
 from spectui.export.words import divide
+from spectui.options.catalogue import OPTIONS
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer

@@ -126,7 +126,7 @@ def test_drafters_that_a_build_has_are_called_as_it_calls_them() -> None:
     mtp = replace(SETUP, speculation=Speculation(DraftMtp()))
     assert "draft-mtp" in spelled(CURRENT, mtp)
     assert "mtp" in spelled(BETWEEN, mtp)
-    ngram = Speculation(NgramSimple(size_n=4, size_m=8))
+    ngram = NgramSimple(size_n=4, size_m=8)
     ahead = replace(SETUP, speculation=Speculation().after([ngram]))
     text = BETWEEN + "--spec-ngram-simple-size-n N   n\n--spec-ngram-simple-size-m N   m\n"
     words = spelled(text, ahead)

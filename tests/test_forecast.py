@@ -9,7 +9,7 @@ import pytest
 
 from spectui.config import SamplingConfig, Schedule
 from spectui.engine.driver import Engine
-from spectui.options.drafters import DraftSimple, NgramCache, NgramSimple
+from spectui.options.drafters import NGRAM_KINDS, DraftSimple, NgramCache, NgramSimple, kind_of
 from spectui.options.speculation import Speculation
 from spectui.replay.ngrams import NGRAM_COSTS
 from spectui.replay.trace import Recording
@@ -47,7 +47,7 @@ def test_the_whole_space_is_replayed_best_first() -> None:
     assert all(one.speedup >= other.speedup for one, other in pairwise(found))
     assert all(one.n_accepted <= one.n_drafted for one in found)
     # Too short for ngram-cache, whose drafts have a fixed length.
-    assert {one.arm.drafter for one in found} == {"draft", *NgramKind} - {NgramCache}
+    assert {one.arm.drafter for one in found} == {"draft", *NGRAM_KINDS} - {kind_of(NgramCache)}
 
 
 def test_ngrams_ahead_of_a_model_are_forecast_where_they_gain() -> None:
@@ -87,7 +87,7 @@ def test_only_what_is_tuned_varies() -> None:
         drafts=("draft",), max_draft=DEPTH, tuned=frozenset({Parameter.DRAFT_P_MIN})
     )
     found = by_models(forecasts(TRACING.recordings, TRACING.costs, space))
-    assert {one.arm.speculation.draft_max for one in found if one.arm.speculation} == {3}
+    assert {one.arm.speculation.own.longest for one in found if one.arm.speculation} == {3}
     assert len(found) == 20
 
 
@@ -113,8 +113,8 @@ def test_ngrams_are_forecast_where_there_is_no_draft() -> None:
 def sizes(one: Forecast) -> tuple[int, int]:
     speculation = one.arm.speculation
     assert speculation is not None
-    assert speculation.ngram is not None
-    return speculation.ngram.size_n, speculation.draft_max
+    assert isinstance(speculation.own, NgramSimple)
+    return speculation.own.size_n, speculation.own.size_m
 
 
 def one(draft: str, draft_max: int, p_min: float, speedup: float) -> Forecast:

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
-from spectui.options.dialect import Dialect
 from spectui.export.server_options import flags_of
 from spectui.export.sources import read_source
 from spectui.lint import Command, Finding, Known, Reader, fixed, lint
+from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 from tests.support.cli import Spectui
 from tests.support.commands import RealCommand, real_commands

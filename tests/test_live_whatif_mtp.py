@@ -18,7 +18,7 @@ from spectui.live.runs import Run
 from spectui.live.setup import LiveSetup
 from spectui.live.traces import save_trace
 from spectui.live.whatif import Source, WhatIf, chat_points, trial_points, whatif_state
-from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple, NgramSimple
+from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple, Model, Ngram, NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.replay.file import read_trace
 from spectui.speculative.counters import Round
@@ -132,7 +132,7 @@ def test_it_is_recorded_while_it_does_not_draft(chat: Chat, folder: Path) -> Non
     assert recording.output == result.tokens
     # What is applied then drafts.
     best = WhatIf((recording,), MTP_KIND, longest=16, costs=None).at(mtp(4))
-    assert chat.ask(setup, best.speculation).counters.n_drafted == best.n_drafted > 0
+    assert chat.ask(setup, mtp(4)).counters.n_drafted == best.n_drafted > 0
 
 
 def test_recording_changes_no_answer_of_a_conversation(chat: Chat, folder: Path) -> None:
@@ -235,9 +235,9 @@ def test_costs_come_of_the_rounds_that_it_drafted(chat: Chat, folder: Path, name
     assert (other.known.costs, other.measured, other.applied) == (None, (), None)
 
 
-def run(wanted: Speculation | None, rounds: tuple[Round, ...] = ()) -> Run:
+def run(wanted: Model | Ngram | None, rounds: tuple[Round, ...] = ()) -> Run:
     return Run(
-        speculation=wanted,
+        speculation=None if wanted is None else Speculation(wanted),
         schedule=Schedule.FAST,
         n_prompt=100,
         rounds=rounds,
@@ -247,34 +247,30 @@ def run(wanted: Speculation | None, rounds: tuple[Round, ...] = ()) -> Run:
 
 
 def test_settings_of_layers_and_of_a_draft_model_are_never_mixed() -> None:
-    model = Speculation(DraftSimple(draft_max=4))
-    runs = tuple(
-        run(wanted)
-        for wanted in (
-            mtp(4),
-            model,
-            None,
-            Speculation(NgramSimple(size_m=8)),
-            mtp(4).after([NgramSimple(size_m=8)]),
-        )
-    )
+    model = DraftSimple(draft_max=4)
+    runs = [run(wanted) for wanted in (mtp(4), model, None, NgramSimple(size_m=8))]
+    chained = Speculation(mtp(4), (NgramSimple(size_m=8),))
+    runs.append(replace(runs[0], speculation=chained))
     own_arm = Arm(draft=MTP_KIND, speculation=Speculation(mtp(3)))
     trials = (trial(0), trial(1, arm(3), 1.2), trial(2, own_arm, 1.3))
-    for recording, chatted, tried in ((OWN, mtp(4), mtp(3)), (MODEL, model, arm(3).speculation)):
-        points = chat_points(replace(recording, runs=runs), Schedule.FAST)
+    for recording, chatted, tried in (
+        (OWN, mtp(4), mtp(3)),
+        (MODEL, model, DraftSimple(draft_max=3)),
+    ):
+        points = chat_points(replace(recording, runs=tuple(runs)), Schedule.FAST)
         assert [point.setting for point in points] == [chatted]
         assert [point.setting for point in trial_points(recording, trials)] == [tried]
-        assert recording.alone(chatted) == chatted
+        assert recording.alone(Speculation(chatted)) == chatted
         assert recording.alone(None) is None
-    assert OWN.alone(model) is MODEL.alone(mtp(4)) is None
+    assert OWN.alone(Speculation(model)) is MODEL.alone(Speculation(mtp(4))) is None
 
 
 def test_of_several_layers_a_longer_draft_is_one_of_their_number() -> None:
     assert (OWN.longest, THREE.longest, MODEL.longest) == (16, 3, 16)
-    assert OWN.alone(mtp(20)) == mtp(20)
-    assert THREE.alone(mtp(20, 0.5)) == mtp(3, 0.5)
+    assert OWN.alone(Speculation(mtp(20))) == mtp(20)
+    assert THREE.alone(Speculation(mtp(20, 0.5))) == mtp(3, 0.5)
     # It drops every draft; with another one it would not.
-    assert THREE.alone(mtp(8, draft_min=5)) == mtp(3, draft_min=5)
+    assert THREE.alone(Speculation(mtp(8, draft_min=5))) == mtp(3, draft_min=5)
     points = chat_points(replace(THREE, runs=(run(mtp(3)), run(mtp(16)))), Schedule.FAST)
     assert [point.setting for point in points] == [mtp(3)]
 
@@ -292,5 +288,5 @@ def test_layers_catch_up_with_all_that_was_accepted() -> None:
     assert known_costs([run(mtp(4), accepting)], None, Schedule.SERVER, COSTS, mtp=True).costs == (
         COSTS
     )
-    model = [run(Speculation(DraftSimple(draft_max=4)), accepting)]
+    model = [run(DraftSimple(draft_max=4), accepting)]
     assert known_costs(model, None, Schedule.FAST, COSTS, mtp=True).costs == alone

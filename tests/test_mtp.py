@@ -19,7 +19,6 @@ from spectui.engine.events import Event, RoundFinished
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, UsageError
 from spectui.export import server_arguments
-from spectui.options.dialect import Dialect
 from spectui.live.launch import Launch, Pair
 from spectui.live.setup import LiveSetup
 from spectui.llama.buffers import BufferKind
@@ -30,9 +29,9 @@ from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import TargetContext
 from spectui.llama.planned import PlanRequest
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
 from spectui.options.speculation import Speculation
-from spectui.sessions import settings_of, speculation_of
 from spectui.settings import Settings
 from spectui.speculative.models import Outputs
 from spectui.speculative.rollback import Rollback
@@ -209,7 +208,7 @@ def test_drafts_stop_where_the_context_does(folder: Path) -> None:
 def test_after_ngrams_it_follows_what_they_drafted(engine: Engine) -> None:
     command = Generate(prompt=PROMPTS[0], n_predict=60, sampling=ENDLESS)
     plain = engine.generate(command)
-    ngrams = Speculation(NgramSimple(size_n=2, size_m=6))
+    ngrams = NgramSimple(size_n=2, size_m=6)
     for schedule in Schedule:
         drafting = replace(command, speculation=mtp(3).after([ngrams]), schedule=schedule)
         assert_lossless(engine, command, plain, engine.generate(drafting))
@@ -436,7 +435,6 @@ def test_the_screen_keeps_it(tmp_path: Path) -> None:
         speculation=mtp(2),
     )
     assert setup.drafting == mtp(2)
-    assert speculation_of(settings_of(mtp(2))) == mtp(2)
 
 
 @pytest.mark.parametrize(

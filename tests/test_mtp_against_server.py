@@ -45,7 +45,7 @@ def test_drafts_and_output_equal_the_servers(
     log = tmp_path / "server.log"
     n_accepted = 0
     with Engine() as engine:
-        engine.load_target(target, context, max_draft=config.draft_max, mtp=True)
+        engine.load_target(target, context, max_draft=config.longest, mtp=True)
         for prompt in PROMPTS:
             # A server begins a prompt with the hidden state that the one before it ended with.
             with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:

@@ -19,7 +19,7 @@ from spectui.llama.context import AbortFlag
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import TargetContext
-from spectui.options.drafters import MTP_KIND, NGRAMS, DraftMtp, NgramSimple
+from spectui.options.drafters import MTP_KIND, DraftMtp, NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.replay.grid import Grid
 from spectui.replay.ngrams import replay_chained
@@ -38,7 +38,7 @@ MAX_DRAFT = 8
 PROMPTS = ((88, 102, 126, 263, 261, 109, 271) * 4, tuple(range(40, 90)))
 # No probability is within a thousandth of this floor: rounding moves less.
 GRID = Grid(draft_max=(1, 2, 3, 8), draft_min=(0, 2), draft_p_min=(0.0, 0.44))
-NGRAMS = Speculation(NgramSimple(size_n=2, size_m=6))
+NGRAM = NgramSimple(size_n=2, size_m=6)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_a_recording_predicts_every_setting(
     command = Generate(prompt=prompt, n_predict=48, sampling=ENDLESS, reuse_prompt=reuse_prompt)
     recording = recorded(engine, rollback, command)
     totals = replay_trace((recording,), MTP_KIND, GRID)
-    chained = [total.speculation.after((NGRAMS,)) for total in totals[:2]]
+    chained = [total.speculation.after((NGRAM,)) for total in totals[:2]]
     n_accepted = 0
     for total in (*totals, *replay_chained((recording,), MTP_KIND, chained)):
         for schedule in Schedule:

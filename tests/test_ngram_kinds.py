@@ -15,7 +15,7 @@ from spectui.options.drafters import (
 )
 from spectui.speculative.counters import count
 from spectui.speculative.decoder import Decoder
-from spectui.speculative.drafters import Drafter, NoDrafter
+from spectui.speculative.drafters import NoDrafter
 from spectui.speculative.ngram import NgramMemory, ngram_drafter
 from tests.support.ngram_reference import play, say
 from tests.support.replay import Scene, repetitive_scenes
@@ -23,12 +23,18 @@ from tests.support.scripted import FakeClock, ScriptedTarget
 
 
 def short(kind: type[Ngram], size_n: int, longest: int, n_min: int = 0) -> Ngram:
-    """A drafter of every kind that looks few tokens up."""
-    if kind is NgramCache:
-        return NgramCache()
-    if kind is NgramMod:
-        return NgramMod(n_match=size_n, n_min=n_min, n_max=longest)
-    return kind(size_n=size_n, size_m=longest)
+    """A drafter of any kind with other sizes than llama-server's."""
+    match kind():
+        case NgramSimple():
+            return NgramSimple(size_n=size_n, size_m=longest)
+        case NgramMapK():
+            return NgramMapK(size_n=size_n, size_m=longest)
+        case NgramMapK4V():
+            return NgramMapK4V(size_n=size_n, size_m=longest)
+        case NgramMod():
+            return NgramMod(n_match=size_n, n_min=n_min, n_max=longest)
+        case NgramCache():
+            return NgramCache()
 
 
 def loop(scene: Scene, drafter: Drafter) -> tuple[list[int], Decoder]:

@@ -109,14 +109,10 @@ def test_drafters_that_remember_equal_those_of_a_fresh_server(
     assert n_drafted_beside_fresh_servers(served_engine, start, prompts[:1], config) > 0
 
 
-def ngram(kind: NgramKind, **options: int) -> Speculation:
-    return ngram_setting(kind, options)
-
-
-SIMPLE = ngram(NgramSimple, size_n=2, size_m=6)
-MAP_K = ngram(NgramMapK, size_n=2, size_m=8, min_hits=1)
-MOD = ngram(NgramMod, n_match=2, n_min=0, n_max=12)
-CACHE = ngram(NgramCache)
+SIMPLE = NgramSimple(size_n=2, size_m=6)
+MAP_K = NgramMapK(size_n=2, size_m=8, min_hits=1)
+MOD = NgramMod(n_match=2, n_min=0, n_max=12)
+CACHE = NgramCache()
 MODEL = Speculation(DraftSimple(draft_max=3, draft_p_min=0.3))
 
 
@@ -124,10 +120,10 @@ MODEL = Speculation(DraftSimple(draft_max=3, draft_p_min=0.3))
     "config",
     [
         MODEL.after([MAP_K, CACHE]),
-        MOD.after([SIMPLE, MAP_K]),
+        Speculation(MOD, (SIMPLE, MAP_K)),
         MODEL.after([SIMPLE, MAP_K, MOD, CACHE]),
     ],
-    ids=lambda config: "+".join([*config.ngrams, "model" * config.has_model]),
+    ids=lambda config: "+".join(one.label for one in config.chain),
 )
 def test_drafters_in_a_row_take_turns_as_the_servers_do(
     served_engine: Engine,
@@ -138,7 +134,11 @@ def test_drafters_in_a_row_take_turns_as_the_servers_do(
     assert n_drafted_beside_fresh_servers(served_engine, start, prompts[:2], config) > 0
 
 
-@pytest.mark.parametrize("config", [MAP_K, MOD, CACHE], ids=lambda config: config.kind)
+@pytest.mark.parametrize(
+    "config",
+    [Speculation(MAP_K), Speculation(MOD), Speculation(CACHE)],
+    ids=lambda one: one.own.kind,
+)
 def test_turns_of_a_chat_learn_from_each_other_as_the_servers_do(
     served_pair: tuple[ModelOptions, ModelOptions], start: Start, config: Speculation
 ) -> None:

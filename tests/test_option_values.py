@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.options.dialect import Dialect
 from spectui.export.option_values import Values, listed_flags, values_of
 from spectui.export.server_options import Arity, flags_of, server_option
 from spectui.export.takeover import read_command
 from spectui.lint import Reader, lint
+from spectui.options.dialect import Dialect
 from spectui.server.binary import examine
 from spectui.severity import Severity
 from tests.test_commands import READ, asked

@@ -11,11 +11,11 @@ from spectui.config import ContextOptions, KvOverride, ModelOptions
 from spectui.engine.driver import Engine
 from spectui.errors import UsageError
 from spectui.export import server_arguments
-from spectui.options.dialect import Dialect
 from spectui.export.takeover import read_command
 from spectui.llama.files import check_file
 from spectui.llama.gguf_file import read_gguf
 from spectui.llama.weights import weight_traffic
+from spectui.options.dialect import Dialect
 from spectui.options.speculation import Speculation
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, MOE, TARGET, TinyPath

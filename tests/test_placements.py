@@ -171,7 +171,7 @@ class PlacedMeasurer(ScriptedMeasurer):
         self.seen: set[tuple[str | None, int]] = set()
 
     def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
-        if speculation is not None and speculation.ngram is None:
+        if speculation is not None and speculation.needs_draft:
             self.seen.add((self.machine.draft, self.machine.n_cpu_moe))
         return super().decode(item, speculation)
 

@@ -27,9 +27,9 @@ Write = Callable[[Tiny, Path], None]
 N_PREDICT = 48
 PROMPTS = ((88, 102, 126, 263, 261, 109, 271) * 4, tuple(range(40, 70)))
 MODEL = Speculation(DraftSimple(draft_max=4))
-SIMPLE = Speculation(NgramSimple(size_n=1, size_m=9))
-MAP = Speculation(NgramMapK(size_n=1, size_m=9, min_hits=1))
-MOD = Speculation(NgramMod(n_match=1, n_min=0, n_max=20))
+SIMPLE = NgramSimple(size_n=1, size_m=9)
+MAP = NgramMapK(size_n=1, size_m=9, min_hits=1)
+MOD = NgramMod(n_match=1, n_min=0, n_max=20)
 MTP = Speculation(DraftMtp(draft_max=4))
 
 
@@ -45,12 +45,12 @@ CASES = {
     "hybrid with a hybrid draft": Case(target=write_lfm2, draft=write_lfm2, config=MODEL),
     "recurrent with a draft": Case(target=write_mamba, draft=write_tiny, config=MODEL),
     "recurrent with a recurrent draft": Case(target=write_mamba, draft=write_mamba, config=MODEL),
-    "hybrid with n-grams": Case(target=write_lfm2, config=SIMPLE),
-    "recurrent with n-grams": Case(target=write_mamba, config=MAP),
+    "hybrid with n-grams": Case(target=write_lfm2, config=Speculation(SIMPLE)),
+    "recurrent with n-grams": Case(target=write_mamba, config=Speculation(MAP)),
     "hybrid with n-grams and a draft": Case(
         target=write_lfm2, draft=write_tiny, config=MODEL.after((SIMPLE, MOD))
     ),
-    "hybrid with MTP layers and n-grams": Case(target=write_qwen35, config=MAP),
+    "hybrid with MTP layers and n-grams": Case(target=write_qwen35, config=Speculation(MAP)),
     # Drafts of n-grams are longer than there are snapshots.
     "MTP layers after n-grams": Case(target=write_qwen35, config=MTP.after((MOD,))),
 }
@@ -70,7 +70,7 @@ def test_drafts_and_output_equal_the_servers(
     log, n_redone = tmp_path / "server.log", 0
     with Engine() as engine:
         longest = case.config.longest
-        engine.load_target(target, context, max_draft=longest, mtp=case.config.mtp)
+        engine.load_target(target, context, max_draft=longest, mtp=case.config.is_mtp)
         if draft is not None:
             engine.load_draft(draft)
         for prompt in PROMPTS:

@@ -298,7 +298,7 @@ def test_finalists_take_turns_with_off_one_after_the_other_where_a_server_runs_e
         cast("Measurer", measurer), ARMS, off=OFF, load=lambda _a: None, on_pair=lambda _p: None
     )
     runs.measure(ARMS, 0, items(3))
-    on = [setting.draft_max for _, setting in measurer.order if setting is not None]
+    on = [setting.longest for _, setting in measurer.order if setting is not None]
     assert on == [4] * 3 + [8] * 3 + [12] * 3
     assert [len(runs.pairs(arm)) for arm in ARMS] == [3, 3, 3]
 

@@ -45,7 +45,7 @@ def stored(*entries: Entry) -> SessionLog:
 ENTRIES: tuple[Entry, ...] = (
     UserTurn(text="What is [bold] \x1b[31m π?"),
     AnswerPart(text="It is 3", drafted=((3, 7),)),
-    SettingsChange(draft_max=None),
+    SettingsChange(speculation=None),
     AnswerPart(text=".14", drafted=()),
     AnswerEnd(note="5 tokens"),
 )

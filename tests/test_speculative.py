@@ -118,9 +118,11 @@ class Run:
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     prompt = tuple(draw(st.lists(st.integers(1, N_VOCAB - 1), min_size=1, max_size=12)))
+    kinds: tuple[type[Model], ...] = (DraftSimple, DraftMtp)
+    model = draw(st.sampled_from(kinds))
     room = draw(st.one_of(st.integers(1, 8), st.integers(9, 120)))
     return Case(
-        config=draw(st.sampled_from((DraftSimple, DraftMtp)))(
+        config=model(
             draft_max=draw(st.integers(1, 20)),
             draft_min=draw(st.integers(0, 6)),
             draft_p_min=draw(st.one_of(st.just(0.0), st.floats(0, 1))),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
-from spectui.options.drafters import NgramMod
+from spectui.options.drafters import NGRAMS, NgramMod
 from spectui.sweep.axes import Axes, names, placeholders
 from spectui.sweep.cells import Cell, Place, coordinates
 from spectui.sweep.expand import expand
@@ -79,7 +79,7 @@ def test_drafts_of_other_kinds_draft_as_their_files_do() -> None:
     defaults = replace(DEFAULTS, readers={"small": None, "smaller": "draft-eagle3"})
     found = expand([Axes(draft_max=(4,))], DRAFTS, defaults)
     speculations = [one.cell.speculation for one in found.cells]
-    assert [one.reader for one in speculations if one] == [None, "draft-eagle3"]
+    assert [one.own.kind for one in speculations if one] == ["draft-simple", "draft-eagle3"]
     named = expand([Axes(spec_type=("draft-eagle3", "draft-simple"))], DRAFTS, defaults)
     assert [one.cell.arm.draft for one in named.cells] == [None, "smaller", "small"]
     assert len(named.left_out) == 2
@@ -105,7 +105,7 @@ def test_names_tell_what_a_cell_does_not_have() -> None:
 
 
 def test_every_axis_can_stand_in_a_name() -> None:
-    cells = [replace(cell(2), rerun=1), *map(ngram_cell, NgramKind)]
+    cells = [replace(cell(2), rerun=1), *map(ngram_cell, NGRAMS)]
     cells += [cell(task=replace(TASK, prompt_length=9))]
     assert {key for one in cells for key in coordinates(one)} == placeholders()
 
@@ -146,7 +146,7 @@ def test_the_matrix_of_19_has_19_cells() -> None:
         "baseline-rerun": 1,
         "ngcache-rerun": 1,
     }
-    kinds = [one.cell.speculation.kind for one in cells if one.cell.speculation is not None]
+    kinds = [one.cell.speculation.own.label for one in cells if one.cell.speculation is not None]
     assert {kind: kinds.count(kind) for kind in kinds} == {
         "ngram-cache": 4,
         "ngram-mod": 7,

@@ -12,9 +12,10 @@ from spectui.cli.bench import command as bench
 from spectui.config import ContextOptions, ModelOptions
 from spectui.errors import BadInputError
 from spectui.export import ExportSetup, Format, render, server_command
-from spectui.options.dialect import Dialect
-from spectui.options.catalogue import OPTIONS
 from spectui.export.takeover import read_command
+from spectui.options.catalogue import OPTIONS
+from spectui.options.dialect import Dialect
+from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from tests.test_export import contexts, hostile, models, speculations
 
@@ -98,17 +99,18 @@ def test_an_exported_command_is_read_back(
 ) -> None:
     assume(not any(str(m.path).startswith("~/") for m in (target, draft)))
     command = server_command(target, draft, context, speculation, dialect=dialect)
-    takeover = read_command(command)
+    takeover, own = read_command(command), speculation.own
+    assert isinstance(own, DraftSimple)
     assert takeover.extra == ()
     again = taken(command)
     for name, wanted in (
-        ("draft-max", str(speculation.draft_max)),
-        ("draft-min", str(speculation.draft_min)),
+        ("draft-max", str(own.draft_max)),
+        ("draft-min", str(own.draft_min)),
         ("ctx-size", str(context.ctx_size)),
         ("flash-attn", str(context.flash_attn)),
     ):
         assert again[name] == (wanted,)
-    assert float(again["draft-p-min"][0]) == pytest.approx(speculation.draft_p_min, abs=1e-6)
+    assert float(again["draft-p-min"][0]) == pytest.approx(own.draft_p_min, abs=1e-6)
     assert Path(again["model"][0]) == target.path
     assert Path(again["model-draft"][0]) == draft.path
     assert ("no-mmap" in again) == (not target.mmap)

@@ -14,6 +14,7 @@ from spectui.engine.events import PairCompared
 from spectui.live.launch import Pair
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelFacts
+from spectui.options.drafters import DraftSimple
 from spectui.prompts import Prompt, builtin_suite
 from spectui.sessions import AnswerPart, Entry, Header, SessionLog, UserTurn, now
 from spectui.settings import Settings
@@ -324,7 +325,8 @@ def test_one_key_applies_the_best_to_the_chat(state: TuningState) -> None:
             assert speculation is None
         else:
             assert speculation is not None
-            assert (speculation.draft_max, speculation.draft_min) == (6, 1)
+            assert isinstance(speculation.own, DraftSimple)
+            assert (speculation.own.draft_max, speculation.own.draft_min) == (6, 1)
 
     cockpit.run(scenario)
 

@@ -843,7 +843,7 @@ def test_a_target_that_drafted_for_itself_is_loaded_to_do_so_again() -> None:
     stored = StoredSession(
         path=Path("session.jsonl"),
         header=Header(started=now(), target=str(TARGET), draft=None, load=load),
-        entries=(SettingsChange(draft_max=2, mtp=True),),
+        entries=(SettingsChange(speculation=Speculation(DraftMtp(draft_max=2))),),
     )
 
     async def scenario(pilot: Pilot[None]) -> None:
@@ -867,7 +867,7 @@ def test_a_stored_session_is_taken_up() -> None:
             UserTurn(text="2+2?"),
             AnswerPart(text="It is 4.", drafted=((2, 5),)),
             AnswerEnd(note="4 tokens"),
-            SettingsChange(draft_max=7, draft_p_min=0.5),
+            SettingsChange(speculation=Speculation(DraftSimple(draft_max=7, draft_p_min=0.5))),
         ),
     )
 

@@ -11,7 +11,14 @@ from spectui.engine.events import EngineFailed
 from spectui.errors import BadInputError
 from spectui.live.launch import Pair
 from spectui.live.setup import LiveSetup
-from spectui.options.drafters import DraftSimple, NgramCache, NgramMapK, NgramMod, NgramSimple
+from spectui.options.drafters import (
+    DraftMtp,
+    DraftSimple,
+    NgramCache,
+    NgramMapK,
+    NgramMod,
+    NgramSimple,
+)
 from spectui.options.speculation import Speculation
 from spectui.tui.widgets.choice_row import ChoiceRow
 from spectui.tui.widgets.status_bar import StatusBar
@@ -27,10 +34,10 @@ from tests.support.cockpit import (
     setup_of,
 )
 
-MOD = Speculation(NgramMod(n_match=24, n_min=0, n_max=16))
-SIMPLE = Speculation(NgramSimple(size_n=3, size_m=8))
-MAP_K = Speculation(NgramMapK(size_n=3, size_m=8, min_hits=2))
-CACHE = Speculation(NgramCache())
+MOD = NgramMod(n_match=24, n_min=0, n_max=16)
+SIMPLE = NgramSimple(size_n=3, size_m=8)
+MAP_K = NgramMapK(size_n=3, size_m=8, min_hits=2)
+CACHE = NgramCache()
 MODEL = Speculation(DraftSimple(draft_max=4))
 ANSWER = ["n_predict", "temp", "top_k", "top_p", "min_p", "seed", "system"]
 
@@ -53,8 +60,8 @@ def status(cockpit: Cockpit) -> str:
 
 @pytest.mark.parametrize("draft", [True, False], ids=["with draft", "target alone"])
 def test_an_ngram_drafter_stays_who_drafts_with_what_was_set(*, draft: bool) -> None:
-    cockpit = cockpit_of(MOD, draft=draft)
-    wanted = replace(MOD, draft_max=12)
+    cockpit = cockpit_of(Speculation(MOD), draft=draft)
+    wanted = Speculation(NgramMod(n_match=24, n_min=0, n_max=12))
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
@@ -72,13 +79,13 @@ def test_an_ngram_drafter_stays_who_drafts_with_what_was_set(*, draft: bool) -> 
 
 
 def test_a_draft_that_cannot_be_loaded_does_not_cost_an_ngram_drafter() -> None:
-    cockpit = cockpit_of(MOD)
+    cockpit = cockpit_of(Speculation(MOD))
     failed = EngineFailed(error=BadInputError("the draft is broken"), trace=None)
     cockpit.script.load_events[1] = [failed]
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
-        assert setup_of(cockpit).drafting == MOD
+        assert setup_of(cockpit).drafting == Speculation(MOD)
         assert "ngram-mod n 24, min 0, max 16" in status(cockpit)
         said = cockpit.app.live.transcript.plain_text
         assert "the draft is broken. It is not needed." in " ".join(said.split())
@@ -87,7 +94,7 @@ def test_a_draft_that_cannot_be_loaded_does_not_cost_an_ngram_drafter() -> None:
 
 
 def test_what_is_set_while_it_is_off_holds_when_it_is_switched_on() -> None:
-    cockpit = cockpit_of(MOD)
+    cockpit = cockpit_of(Speculation(MOD))
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
@@ -97,7 +104,7 @@ def test_what_is_set_while_it_is_off_holds_when_it_is_switched_on() -> None:
         await press_keys(pilot, "enter")
         assert setup_of(cockpit).speculation is None
         await press_keys(pilot, "f4")
-        assert setup_of(cockpit).speculation == replace(MOD, ngram=NgramMod(n_match=16, n_min=0))
+        assert setup_of(cockpit).speculation == Speculation(NgramMod(n_match=16, n_min=0, n_max=16))
 
     cockpit.run(scenario)
 
@@ -106,10 +113,10 @@ def test_what_is_set_while_it_is_off_holds_when_it_is_switched_on() -> None:
     ("speculation", "fields"),
     [
         (MODEL, ["draft_max", "draft_min", "draft_p_min"]),
-        (replace(MODEL, mtp=True), ["draft_max", "draft_min", "draft_p_min"]),
-        (MOD, ["ngram-mod-n_match", "ngram-mod-n_min", "ngram-mod-n_max"]),
-        (CACHE, []),
-        (MAP_K, ["ngram-map-k-size_n", "ngram-map-k-size_m"]),
+        (Speculation(DraftMtp(draft_max=4)), ["draft_max", "draft_min", "draft_p_min"]),
+        (Speculation(MOD), ["ngram-mod-n_match", "ngram-mod-n_min", "ngram-mod-n_max"]),
+        (Speculation(CACHE), []),
+        (Speculation(MAP_K), ["ngram-map-k-size_n", "ngram-map-k-size_m"]),
         (
             MODEL.after((SIMPLE, MOD)),
             [
@@ -151,9 +158,9 @@ def test_of_a_row_each_drafter_takes_its_own_numbers() -> None:
         type_into(cockpit, "draft_max", "6")
         await press_keys(pilot, "enter")
         simple, cache, model = setup_of(cockpit).wanted.chain
-        assert simple == replace(SIMPLE, draft_max=10)
-        assert (cache, cache.draft_max) == (CACHE, NgramCache.LONGEST)
-        assert model == replace(MODEL, draft_max=6)
+        assert simple == NgramSimple(size_n=3, size_m=10)
+        assert cache == CACHE
+        assert model == DraftSimple(draft_max=6)
 
     cockpit.run(scenario)
 

@@ -17,7 +17,16 @@ from spectui.engine.commands import ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, MarginProbed
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
-from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple, NgramCache, NgramSimple
+from spectui.options.drafters import (
+    MTP_KIND,
+    NGRAM_KINDS,
+    NGRAMS,
+    DraftMtp,
+    DraftSimple,
+    ModelDrafter,
+    NgramCache,
+    NgramSimple,
+)
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.events import (
@@ -166,7 +175,7 @@ class ScriptedForecaster:
 
     def _forecast(self, speculation: Speculation) -> Forecast:
         known = self._measurer
-        speedup = known.speedup(speculation) if known else 1 + speculation.draft_max / 100
+        speedup = known.speedup(speculation) if known else 1 + speculation.own.longest / 100
         arm = Arm(draft="good", speculation=speculation)
         return Forecast(arm=arm, speedup=speedup, n_drafted=10, n_accepted=5)
 
@@ -216,7 +225,7 @@ def run(
 def test_off_and_both_defaults_are_tried_first(tmp_path: Path) -> None:
     result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=4)
     first = [record.arm.speculation for record in result.trials[:3]]
-    assert first == [None, SERVER_DEFAULTS, OLD_DEFAULTS]
+    assert first == [None, Speculation(SERVER_DEFAULTS), Speculation(OLD_DEFAULTS)]
 
 
 def test_the_best_forecast_comes_right_after_off_and_the_others_before_the_sampler(
@@ -231,8 +240,8 @@ def test_the_best_forecast_comes_right_after_off_and_the_others_before_the_sampl
         forecaster=forecaster,
         on_event=events.append,
     )
-    longest = [r.arm.speculation.draft_max for r in result.trials[1:6] if r.arm.speculation]
-    assert longest == [7, 3, 16, FIRST_NGRAM.draft_max, 5]
+    longest = [r.arm.speculation.own.longest for r in result.trials[1:6] if r.arm.speculation]
+    assert longest == [7, 3, 16, FIRST_NGRAM.longest, 5]
     assert [one.arm.speculation for one in result.forecasts] == [
         Speculation(DraftSimple(draft_max=7)),
         Speculation(DraftSimple(draft_max=5)),
@@ -302,8 +311,8 @@ def test_a_resumed_study_tries_what_was_forecast_and_records_nothing_again(tmp_p
     again.keeps = True
     result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=6, forecaster=again)
     assert again.recorded == []
-    longest = [r.arm.speculation.draft_max for r in result.trials[1:] if r.arm.speculation]
-    assert longest == [7, 3, 16, FIRST_NGRAM.draft_max, 5]
+    longest = [r.arm.speculation.own.longest for r in result.trials[1:] if r.arm.speculation]
+    assert longest == [7, 3, 16, FIRST_NGRAM.longest, 5]
 
 
 def test_a_resumed_study_without_a_trace_records_one(tmp_path: Path) -> None:
@@ -336,7 +345,7 @@ def test_where_time_is_too_short_for_a_trial_the_defaults_are_raced(tmp_path: Pa
     assert result.spent.ended_trials
     assert (result.spent.n_tried, result.spent.n_trials) == (1, 12)
     assert result.spent.took_s > 30.0
-    assert result.best == Arm(draft="good", speculation=SERVER_DEFAULTS)
+    assert result.best == Arm(draft="good", speculation=Speculation(SERVER_DEFAULTS))
     assert result.speedup is not None
     assert result.verdict.use_speculation
 
@@ -374,7 +383,7 @@ def test_every_draft_gets_the_defaults(tmp_path: Path) -> None:
     study = open_study(tmp_path, drafts=("a", "b"))
     result = run(study, ScriptedMeasurer(), n_trials=4, drafts=("a", "b"))
     tried = [(r.arm.draft, r.arm.speculation) for r in result.trials[1:3]]
-    assert tried == [("a", SERVER_DEFAULTS), ("b", SERVER_DEFAULTS)]
+    assert tried == [(draft, Speculation(SERVER_DEFAULTS)) for draft in ("a", "b")]
 
 
 def test_a_gain_is_found_and_confirmed(tmp_path: Path) -> None:
@@ -382,7 +391,7 @@ def test_a_gain_is_found_and_confirmed(tmp_path: Path) -> None:
     assert result.verdict.use_speculation
     assert result.best is not None
     assert result.best.speculation is not None
-    assert abs(result.best.speculation.draft_max - 6) <= 1
+    assert abs(result.best.speculation.own.longest - 6) <= 1
     assert result.speedup is not None
     assert result.speedup.low is not None
     assert result.speedup.low > 1.2
@@ -619,7 +628,7 @@ def test_trials_end_when_forecasts_say_that_more_would_gain_nothing(tmp_path: Pa
     assert decided.expected_improvement == result.expected_improvement
     assert result.best is not None
     assert result.best.speculation is not None
-    assert result.best.speculation.draft_max == 6
+    assert result.best.speculation.own.longest == 6
 
 
 def test_a_draft_that_fails_is_a_failed_trial_and_the_search_goes_on(tmp_path: Path) -> None:
@@ -658,7 +667,8 @@ def test_a_draft_is_loaded_only_when_it_changes(tmp_path: Path) -> None:
 def test_untuned_parameters_stay_at_the_servers_defaults(tmp_path: Path) -> None:
     study = open_study(tmp_path, tuned=frozenset({Parameter.DRAFT_MAX}))
     result = run(study, ScriptedMeasurer(), n_trials=10)
-    configs = {r.arm.speculation for r in result.trials if r.arm.speculation}
+    owns = {r.arm.speculation.own for r in result.trials if r.arm.speculation}
+    configs = [own for own in owns if isinstance(own, ModelDrafter)]
     assert {(c.draft_min, c.draft_p_min) for c in configs} == {(0, 0.0)}
     assert len({c.draft_max for c in configs}) > 1
 
@@ -673,7 +683,7 @@ def test_off_is_measured_where_draft_max_is_not_tuned(tmp_path: Path) -> None:
 def test_proposals_stay_inside_the_space(tmp_path: Path) -> None:
     result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=40, n_prompts=8)
     for record in result.trials:
-        config = record.arm.speculation
+        config = None if record.arm.speculation is None else record.arm.speculation.model
         if config is not None:
             assert 1 <= config.draft_max <= 16
             assert 0 <= config.draft_min <= min(4, config.draft_max)
@@ -786,7 +796,7 @@ def test_the_targets_own_layers_draft_as_far_as_they_reach(tmp_path: Path) -> No
     space = SearchSpace(drafts=("a", MTP_KIND), mtp_layers=2)
     first = space.first_arms()
     assert [arm.drafter for arm in first] == ["off", "a", MTP_KIND, "a", "ngram-simple"]
-    assert first[2].speculation == replace(SERVER_DEFAULTS, draft_max=2, mtp=True)
+    assert first[2].speculation == Speculation(DraftMtp(draft_max=2))
     own = Speculation(DraftMtp(draft_max=1, draft_min=1, draft_p_min=0.35))
     queued = [Arm(draft=MTP_KIND, speculation=setting) for setting in (own, own.after(AHEAD[-1:]))]
     study = TuningStudy(
@@ -804,10 +814,10 @@ def test_the_targets_own_layers_draft_as_far_as_they_reach(tmp_path: Path) -> No
     assert asked[: len(first) + 2] == [*first, *queued]
     for arm in asked:
         is_own = arm.draft == MTP_KIND
-        assert arm.speculation is None or arm.speculation.mtp is is_own
+        assert arm.speculation is None or arm.speculation.is_mtp is is_own
         if is_own and arm.speculation is not None:
-            assert 1 <= arm.speculation.draft_max <= 2
-            assert arm.speculation.draft_min <= arm.speculation.draft_max
+            assert 1 <= arm.speculation.own.longest <= 2
+            assert arm.speculation.own.check() is None
     assert sum(arm.draft == MTP_KIND for arm in asked) > len(queued) + 1
 
 
@@ -821,15 +831,14 @@ def test_one_layer_of_the_targets_own_goes_on_as_far_as_a_draft_does() -> None:
 
 def test_every_sizes_of_ngrams_draft_and_fit() -> None:
     for max_draft in (3, 5, 16):
-        settings = SearchSpace(drafts=(), max_draft=max_draft).ngrams()
-        assert max(setting.draft_max for setting in settings) == max_draft
+        settings = [one.own for one in SearchSpace(drafts=(), max_draft=max_draft).ngrams()]
+        assert max(setting.longest for setting in settings) == max_draft
         for setting in settings:
-            assert setting.ngram is not None
-            if setting.ngram.kind is NgramSimple:
-                assert 2 <= setting.ngram.size_n <= setting.draft_max
-        kinds = {setting.ngram.kind for setting in settings if setting.ngram is not None}
+            if isinstance(setting, NgramSimple):
+                assert 2 <= setting.size_n <= setting.size_m
+        kinds = {type(setting) for setting in settings}
         # Its drafts have a length that nobody can change.
-        assert kinds == set(NgramKind) - ({NgramCache} if max_draft < 8 else set())
+        assert kinds == set(NGRAMS) - ({NgramCache} if max_draft < 8 else set())
 
 
 def test_a_study_may_leave_ngrams_out(tmp_path: Path) -> None:
@@ -851,13 +860,13 @@ def test_a_study_may_leave_ngrams_out(tmp_path: Path) -> None:
 
 def test_sizes_of_ngrams_vary_only_where_lengths_are_tuned(tmp_path: Path) -> None:
     tuned = frozenset({Parameter.DRAFT_P_MIN})
-    assert SearchSpace(drafts=("good",), tuned=tuned).ngrams() == (FIRST_NGRAM,)
+    assert SearchSpace(drafts=("good",), tuned=tuned).ngrams() == (Speculation(FIRST_NGRAM),)
     with open_study(tmp_path, tuned=tuned, sampler=Sampler.RANDOM) as study:
         begin(study)
         asked = [study.ask().arm for _ in range(12)]
     ngrams = [arm.speculation for arm in asked if arm.drafter == "ngram-simple"]
     assert len(ngrams) > 1
-    assert set(ngrams) == {FIRST_NGRAM}
+    assert set(ngrams) == {Speculation(FIRST_NGRAM)}
 
 
 def test_a_study_without_a_draft_tries_ngrams(tmp_path: Path) -> None:
@@ -866,11 +875,11 @@ def test_a_study_without_a_draft_tries_ngrams(tmp_path: Path) -> None:
     study = open_study(tmp_path, drafts=())
     result = run(study, measurer, n_trials=20, drafts=())
     kinds = {record.arm.drafter for record in result.trials}
-    assert {"off", "ngram-simple"} < kinds <= {"off", *NgramKind}
+    assert {"off", "ngram-simple"} < kinds <= {"off", *NGRAM_KINDS}
     assert result.trials[0].arm == OFF
     assert result.best is not None
     assert result.best.speculation is not None
-    assert abs(result.best.speculation.draft_max - 10) <= 3
+    assert abs(result.best.speculation.own.longest - 10) <= 3
     assert result.verdict.use_speculation
     with open_study(tmp_path, drafts=()) as again:
         assert again.records() == result.trials
@@ -881,7 +890,7 @@ def test_a_study_without_a_draft_tries_ngrams(tmp_path: Path) -> None:
 def test_an_arm_that_is_queued_is_the_arm_that_is_asked_for(
     tmp_path: Path, drafts: tuple[str, ...]
 ) -> None:
-    ngrams = (*SearchSpace(drafts=drafts).ngrams()[::4], FIRST_NGRAM)
+    ngrams = (*SearchSpace(drafts=drafts).ngrams()[::4], Speculation(FIRST_NGRAM))
     arms = [Arm(draft=None, speculation=speculation) for speculation in ngrams]
     model = Speculation(DraftSimple(draft_max=7, draft_min=2, draft_p_min=0.35))
     arms += [Arm(draft=draft, speculation=model) for draft in drafts]
@@ -903,10 +912,9 @@ def test_both_kinds_are_searched_and_ngrams_leave_the_models_parameters_alone(
     assert sum(arm.speculation is not None and arm.draft is None for arm in arms) > 1
     for record in result.trials:
         config = record.arm.speculation
-        if config is not None and config.ngram is not None:
+        if config is not None and config.model is None:
             assert record.arm.draft is None
-            assert 2 <= config.draft_max <= 16
-            assert (config.draft_min, config.draft_p_min) == (0, 0.0)
+            assert 2 <= config.longest <= 16
     with open_study(tmp_path) as study:
         names = {name for name, _ in study.importance()}
         assert names == {"draft_max", "draft_min", "draft_p_min"}
@@ -932,7 +940,7 @@ def test_a_study_from_before_ngrams_goes_on(tmp_path: Path) -> None:
     study = open_study(tmp_path, drafts=("a", "b"))
     (known,) = study.records()
     assert known.arm.draft == draft
-    assert known.arm.speculation == msgspec.convert({**settings, "ngram": None}, Speculation)
+    assert known.arm.speculation == Speculation(msgspec.convert(settings, DraftSimple))
     result = run(study, ScriptedMeasurer(), n_trials=20, drafts=("a", "b"))
     assert {record.arm.drafter for record in result.trials} >= {"off", "ngram-simple", "a", "b"}
 
@@ -964,7 +972,7 @@ def test_drafters_ahead_are_tried_only_where_a_forecast_says_that_they_gain(
 
 
 def test_what_is_both_promising_and_a_default_is_tried_once(tmp_path: Path) -> None:
-    default = Arm(draft="good", speculation=SERVER_DEFAULTS)
+    default = Arm(draft="good", speculation=Speculation(SERVER_DEFAULTS))
     with open_study(tmp_path) as study:
         begin(study, [Forecast(arm=default, speedup=1.5, n_drafted=9, n_accepted=5)])
         asked = [study.ask().arm for _ in range(4)]

@@ -21,7 +21,7 @@ from spectui.config import (
 )
 from spectui.engine.events import GenerationResult
 from spectui.monitor.machine import Machine
-from spectui.options.drafters import DraftSimple, NgramMapK, NgramSimple
+from spectui.options.drafters import DraftMtp, DraftSimple, NgramMapK, NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.served import room
 from spectui.served.prompts import distinct
@@ -406,7 +406,7 @@ def test_what_the_engine_did_not_run_is_not_compared() -> None:
         (GOOD, 0.5, "greedy"),
         (CASE.speculation, 0.0, None),
         (GOOD.after([NgramMapK()]), 0.0, "n-gram"),
-        (replace(GOOD, mtp=True), 0.0, "MTP"),
+        (Speculation(DraftMtp(draft_max=4)), 0.0, "MTP"),
     ],
     ids=["model", "temperature", "forgets", "remembers", "mtp"],
 )

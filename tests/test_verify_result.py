@@ -217,7 +217,7 @@ def outcome(speculation: Speculation | None) -> Outcome:
         (None, ""),
         (outcome(CASE.speculation), ", which it advised"),
         (outcome(None), ". It advised to leave speculation off: this is the best that it measured"),
-        (outcome(replace(CASE.speculation, draft_max=9)), ". It advised another setting"),
+        (outcome(Speculation(DraftSimple(draft_max=9))), ". It advised another setting"),
     ],
     ids=["interrupted", "use", "off", "another"],
 )
@@ -226,7 +226,7 @@ def test_what_is_verified_is_named(found: Outcome | None, said: str) -> None:
     origin = Origin(study="mine", changed=when, advice=advice_of(found, CASE))
     words = subject(CASE, origin)
     setting = subject(CASE, None).removeprefix("setting: ")
-    assert setting.endswith(CASE.speculation.summary)
+    assert setting.endswith(CASE.speculation.own.summary)
     assert words.startswith(f"study mine (2026-05-04 12:30): {setting}{said}")
     assert bool(said) is (words != f"study mine (2026-05-04 12:30): {setting}")
     assert (origin.advice is Advice.OFF) is ("leave speculation off" in words)

@@ -11,8 +11,8 @@ from spectui.cli.drafting import take_drafting
 from spectui.cli.request import SharedOptions
 from spectui.cli.run_cockpit import CockpitOptions
 from spectui.export import ExportSetup
-from spectui.options.dialect import Dialect
 from spectui.export.takeover import Takeover, read_command
+from spectui.options.dialect import Dialect
 
 _FILE = Path(__file__).parent.parent / "data" / "commands" / "commands.toml"
 _UNUSED: dict[str, Any] = {"prompts": None, "json_path": None, "quiet": False, "verbose": False}

@@ -15,7 +15,19 @@ from spectui.config import (
     TensorOverride,
 )
 from spectui.export import ExportSetup
-from spectui.options.drafters import NgramCache, NgramMapK, NgramMapK4V, NgramMod, NgramSimple
+from spectui.options.drafters import (
+    NGRAMS,
+    DrafterSetting,
+    DraftMtp,
+    DraftSimple,
+    ModelDrafter,
+    Ngram,
+    NgramCache,
+    NgramMapK,
+    NgramMapK4V,
+    NgramMod,
+    NgramSimple,
+)
 from spectui.options.speculation import Speculation
 
 _PLAIN = ("f32", "f16", "bf16")
