@@ -33,7 +33,6 @@ from spectui.monitor.machine import this_machine
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.options.stored import current
 from spectui.prompts import builtin_suite
 from spectui.server import LlamaServer
 from spectui.tune.candidates import Candidate
@@ -148,7 +147,7 @@ def finals(
         "defaults": Speculation(SERVER_DEFAULTS),
         "old defaults": Speculation(OLD_DEFAULTS),
         **{
-            f"grid {rank}": msgspec.convert(current(row["config"]), Speculation)
+            f"grid {rank}": Speculation(msgspec.convert(row["config"], DraftSimple))
             for rank, row in enumerate(best)
         },
         **found,
@@ -205,7 +204,7 @@ def measure_block(
                 if index < len(spent):
                     spent[index] += time.perf_counter() - began
     return [
-        {"config": setting(config), "seconds": seconds, "speedup": decoding[-1] / own}
+        {"config": config.own.numbers, "seconds": seconds, "speedup": decoding[-1] / own}
         for config, seconds, own in zip(configs, spent, decoding, strict=False)
     ]
 
@@ -273,14 +272,9 @@ def told(result: TuneResult, wall_s: float) -> dict[str, Any]:
         "wall_s": wall_s,
         "n_trials": len(result.trials),
         "n_replayed": len(result.forecasts),
-        "setting": None if config is None else setting(config),
+        "setting": None if config is None else msgspec.to_builtins(config),
         "verdict": result.verdict.reason,
     }
-
-
-def setting(config: Speculation) -> dict[str, Any]:
-    """Who drafts, and with which numbers."""
-    return dict(msgspec.to_builtins(config))
 
 
 def measure_together(job: Job, settings: dict[str, Speculation | None]) -> dict[str, float]:

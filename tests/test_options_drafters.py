@@ -1,0 +1,235 @@
+"""Drafters: their numbers are llama-server's, and each is described once."""
+
+import math
+import re
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+
+from spectui.errors import UsageError
+from spectui.options.drafters import (
+    DRAFTERS,
+    MODELS,
+    NGRAM_KINDS,
+    NGRAMS,
+    DraftDflash,
+    DraftDspark,
+    DraftEagle3,
+    DrafterOptions,
+    DrafterSetting,
+    DraftMtp,
+    DraftSimple,
+    ModelDrafter,
+    NgramCache,
+    NgramDrafter,
+    NgramMapK,
+    NgramMapK4V,
+    NgramMod,
+    NgramSimple,
+    drafter_class,
+    kind_of,
+    model_class,
+    numbers_of,
+    old_defaults,
+    owners,
+    with_kind,
+)
+from spectui.options.number import Number
+from spectui.options.speculation import Speculation, speculation_of
+from spectui.replay.ngrams import hashes_tokens
+from spectui.served.memory import remembers
+from tests.support.drafters import speculations
+
+pytest_plugins = ["tests.support.fixtures"]
+
+EVERY_NUMBER = [(one, number) for one in DRAFTERS for number in numbers_of(one)]
+ALL_NUMBERS = pytest.mark.parametrize(
+    ("drafter", "number"), EVERY_NUMBER, ids=[f"{one.kind}-{one.name}" for _, one in EVERY_NUMBER]
+)
+ALL_DRAFTERS = pytest.mark.parametrize("drafter", DRAFTERS, ids=kind_of)
+
+
+def test_defaults_are_llama_servers() -> None:
+    """``common_params_speculative`` of llama.cpp's common.h."""
+    for model in MODELS:
+        assert model().numbers == {"draft_max": 3, "draft_min": 0, "draft_p_min": 0.0}
+    assert NgramSimple().numbers == {"size_n": 12, "size_m": 48}
+    for kind in (NgramMapK, NgramMapK4V):
+        assert kind().numbers == {"size_n": 12, "size_m": 48, "min_hits": 1}
+    assert NgramMod().numbers == {"n_match": 24, "n_min": 48, "n_max": 64}
+    assert NgramCache().numbers == {}
+    assert Speculation() == Speculation(DraftSimple())
+
+
+def test_defaults_of_before_spring_2026() -> None:
+    assert old_defaults(DraftSimple) == DraftSimple(draft_max=16, draft_p_min=0.75)
+    assert old_defaults(NgramMod) == NgramMod()
+
+
+@pytest.mark.server
+def test_defaults_and_kinds_are_those_that_the_real_server_tells(llama_server_binary: Path) -> None:
+    command = [str(llama_server_binary), "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    for drafter in DRAFTERS:
+        for number in numbers_of(drafter):
+            told = re.search(
+                rf"^{number.flags[-1]}\b.*?\(default: ([\d.]+)\)",
+                done.stdout,
+                re.MULTILINE | re.DOTALL,
+            )
+            assert told is not None, number.flags
+            assert float(told[1]) == number.default, number.flags
+    (kinds,) = re.findall(r"^--spec-type (\S+)", done.stdout, re.MULTILINE)
+    assert sorted(kinds.split(",")) == sorted(["none", *map(kind_of, DRAFTERS)])
+
+
+def test_every_kind_is_in_one_place() -> None:
+    kinds = [kind_of(one) for one in DRAFTERS]
+    assert len(set(kinds)) == len(kinds)
+    assert {drafter_class(kind) for kind in kinds} == set(DRAFTERS)
+    for drafter in DRAFTERS:
+        one = drafter()
+        assert isinstance(one, NgramDrafter) != isinstance(one, ModelDrafter)
+        assert (drafter in NGRAMS) == isinstance(one, NgramDrafter)
+        assert (drafter in MODELS) == isinstance(one, ModelDrafter)
+        assert one.kind == kind_of(drafter)
+    assert set(NGRAM_KINDS) == {kind_of(one) for one in NGRAMS}
+    for unknown in ("ngram-mod", "nobody"):
+        with pytest.raises(KeyError):
+            model_class(unknown)
+
+
+def test_what_only_some_drafters_do() -> None:
+    assert [one for one in DRAFTERS if one.needs_draft] == [
+        *(DraftSimple, DraftEagle3, DraftDflash, DraftDspark),
+    ]
+    chains = {one: Speculation(one()) for one in NGRAMS}
+    assert {one for one, chain in chains.items() if not remembers(chain)} == {NgramSimple}
+    assert [one for one, chain in chains.items() if hashes_tokens(chain)] == [
+        *NGRAMS[1:4],
+    ]
+
+
+@ALL_NUMBERS
+def test_a_number_is_taken_within_its_range(drafter: type[DrafterOptions], number: Number) -> None:
+    assert number.low <= number.default <= number.high
+    assert number.low <= number.old_default <= number.high
+    for value in (number.low, number.high):
+        kept = {"kind": kind_of(drafter), number.name: number.type(value)}
+        assert getattr(msgspec.convert(kept, drafter), number.name) == value
+    step = 1 if number.type is int else 0.01
+    for value in (number.low - step, number.high + step, math.nan):
+        kept = {"kind": kind_of(drafter), number.name: value}
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert(kept, drafter)
+
+
+@ALL_NUMBERS
+def test_a_number_is_told_in_words(drafter: type[DrafterOptions], number: Number) -> None:
+    assert number.kind == kind_of(drafter)
+    assert number.help.endswith(".")
+    assert "{" not in number.help
+    assert number.kind in owners()[number.parameter]
+    assert number.option.replace("-", "_") == number.parameter
+
+
+def test_one_name_means_the_same_numbers_everywhere() -> None:
+    by_parameter: dict[str, set[tuple[object, ...]]] = {}
+    for _, one in EVERY_NUMBER:
+        facts = (one.flags, one.low, one.high, one.default, one.old_default, one.help)
+        by_parameter.setdefault(one.parameter, set()).add(facts)
+    assert {parameter: len(found) for parameter, found in by_parameter.items()} == dict.fromkeys(
+        owners(), 1
+    )
+
+
+@ALL_DRAFTERS
+def test_one_number_bounds_the_drafts(drafter: type[DrafterSetting]) -> None:
+    bounds = [number for number in numbers_of(drafter) if number.bounds_drafts]
+    assert len(bounds) == (drafter is not NgramCache)
+    for number in bounds:
+        assert msgspec.structs.replace(drafter(), **{number.name: 7}).longest == 7
+    assert NgramCache().longest == NgramCache.LONGEST == 8
+
+
+@given(speculation=speculations())
+def test_what_is_kept_is_read_again(speculation: Speculation) -> None:
+    assert msgspec.convert(msgspec.to_builtins(speculation), Speculation) == speculation
+    assert msgspec.json.decode(msgspec.json.encode(speculation), type=Speculation) == speculation
+
+
+def test_numbers_of_another_drafter_are_no_numbers_of_this_one() -> None:
+    drafter: type[DrafterOptions]
+    for drafter, name in ((NgramSimple, "n_match"), (NgramCache, "size_m"), (DraftMtp, "n_max")):
+        with pytest.raises(TypeError):
+            drafter(**{name: 3})
+
+
+@pytest.mark.parametrize(
+    ("drafter", "problem"),
+    [
+        (DraftSimple(draft_max=3, draft_min=3), None),
+        (
+            DraftMtp(draft_max=3, draft_min=4),
+            "draft_min 4 is above draft_max 3, so every draft would be dropped",
+        ),
+        (NgramSimple(size_n=8, size_m=8), None),
+        (
+            NgramSimple(size_n=12, size_m=8),
+            "size_n 12 is above size_m 8, so every draft would be dropped",
+        ),
+        # Shorter drafts than the n-gram are drafts of these, and a table may be left early.
+        (NgramMapK(size_n=12, size_m=8), None),
+        (NgramMapK4V(size_n=12, size_m=8), None),
+        (NgramMod(n_min=48, n_max=8), None),
+        (NgramCache(), None),
+    ],
+)
+def test_a_drafter_that_would_never_draft_says_so(
+    drafter: DrafterOptions, problem: str | None
+) -> None:
+    assert drafter.check() == problem
+
+
+def test_the_command_line_names_its_own_flags() -> None:
+    values = {number.parameter: number.default for _, number in EVERY_NUMBER}
+    with pytest.raises(UsageError) as caught:
+        speculation_of(("ngram-simple",), {**values, "spec_ngram_simple_size_m": 8})
+    assert str(caught.value) == (
+        "--spec-ngram-simple-size-n 12 is above --spec-ngram-simple-size-m 8, so every draft would "
+        "be dropped; lower it"
+    )
+    with pytest.raises(UsageError, match="one draft context; name one"):
+        speculation_of(("draft-simple", "draft-mtp"), values)
+
+
+def test_kinds_of_options_are_asked_in_the_servers_order() -> None:
+    values = {number.parameter: number.default for _, number in EVERY_NUMBER}
+    found = speculation_of(("draft-mtp", "ngram-cache", "ngram-mod", "ngram-simple"), values)
+    assert found == Speculation(DraftMtp(), (NgramSimple(), NgramMod(), NgramCache()))
+    assert found.has_server_order
+    assert (found.is_mtp, found.needs_draft, found.model) == (True, False, DraftMtp())
+    assert found.longest == 64
+    alone = speculation_of(("ngram-cache", "ngram-simple"), values)
+    assert alone == Speculation(NgramCache(), (NgramSimple(),))
+    assert alone.model is None
+    assert not Speculation(NgramSimple(), (NgramMod(),)).has_server_order
+    assert not Speculation(NgramMod(), (NgramMod(n_max=8),)).has_server_order
+
+
+@pytest.mark.parametrize("model", MODELS, ids=kind_of)
+def test_numbers_are_handed_to_another_kind(model: type[ModelDrafter]) -> None:
+    setting = DraftSimple(draft_max=9, draft_min=2, draft_p_min=0.25)
+    other = with_kind(setting, kind_of(model))
+    assert isinstance(other, model)
+    assert other.numbers == setting.numbers
+
+
+def test_tables_and_documents_call_a_draft_model_a_model() -> None:
+    assert [one().label for one in DRAFTERS if one().label != kind_of(one)] == ["model"]
+    assert DraftSimple(draft_p_min=0.5).summary == "max 3, min 0, p_min 0.50"
+    assert NgramMapK().summary == "n 12, m 48, hits 1"
+    assert NgramCache().summary == ""
