@@ -1,6 +1,8 @@
 """Options of ``spectui.options`` as click has them."""
 
 from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import click
@@ -24,8 +26,6 @@ def click_type(values: Values) -> click.ParamType[Any] | None:
         case Layers():
             return GpuLayers()
         case File():
-            from pathlib import Path
-
             return click.Path(path_type=Path)
         case Text():
             return click.STRING
@@ -41,7 +41,8 @@ def click_option(option: Option) -> Decorator:
         *option.flags,
         option.parameter,
         type=click_type(option.values),
-        default=None if option.default is None else option.default,
+        # Click offers the names of an enumeration's members, not what they stand for.
+        default=str(option.default) if isinstance(option.default, StrEnum) else option.default,
         show_default=option.shows_default and option.default is not None,
         multiple=option.repeats,
         metavar=option.metavar,

@@ -13,13 +13,13 @@ from spectui.export.rewriting.rewrite import Rewritten, rewritten
 from spectui.export.starting import Start
 from spectui.export.words import Given, divide
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import DRAFTERS, DrafterSetting, numbers_of
+from spectui.options.drafters import NGRAMS, DrafterSetting, DraftSimple, numbers_of
 from spectui.options.speculation import Speculation
 
 _ALWAYS = frozenset(
     {
         *("model", "model-draft", "spec-type"),
-        *(one.option for drafter in DRAFTERS for one in numbers_of(drafter)),
+        *(one.option for one in numbers_of(DraftSimple)),
         # Written only where the dialect would take the target's instead.
         *("cache-type-k-draft", "cache-type-v-draft"),
     }
@@ -27,6 +27,9 @@ _ALWAYS = frozenset(
 """What has to stand in a command whoever wrote it: defaults changed between versions."""
 _STANDS_FOR = {"load-mode": "no-mmap", "override-tensor": "n-cpu-moe"}
 """What a dialect may write for an option that it lacks."""
+_NGRAM_DEFAULTS = {
+    one.option: one.argument(one.default) for drafter in NGRAMS for one in numbers_of(drafter)
+}
 _LAYERS = frozenset({"gpu-layers", "gpu-layers-draft"})
 """Options of which the user's own arguments hold what spectui has no number for: ``auto``."""
 
@@ -148,6 +151,9 @@ class ExportSetup:
 
 def _is_wanted(written: Given, given: frozenset[str]) -> bool:
     name = "" if written.option is None else written.option.name
+    if name in _NGRAM_DEFAULTS and written.values != (_NGRAM_DEFAULTS[name],):
+        # What the server would not do of itself.
+        return True
     return not given.isdisjoint({name, _STANDS_FOR.get(name, name)}) or name in _ALWAYS
 
 

@@ -269,7 +269,7 @@ OVERRIDE_TENSOR_DRAFT, CPU_MOE_DRAFT, N_CPU_MOE_DRAFT = DRAFT_PLACEMENT = (
         lacking=_IK,
     ),
     _option(
-        "-cmoed --cpu-moe-draft --spec-draft-cpu-moe",
+        "--cpu-moe-draft -cmoed --spec-draft-cpu-moe",
         Switch(),
         "",
         "SPEC_DRAFT_CPU_MOE",
@@ -279,7 +279,7 @@ OVERRIDE_TENSOR_DRAFT, CPU_MOE_DRAFT, N_CPU_MOE_DRAFT = DRAFT_PLACEMENT = (
         lacking=_IK,
     ),
     _option(
-        "-ncmoed --n-cpu-moe-draft --spec-draft-n-cpu-moe --spec-draft-ncmoe",
+        "--n-cpu-moe-draft -ncmoed --spec-draft-n-cpu-moe --spec-draft-ncmoe",
         Text(),
         "",
         "SPEC_DRAFT_N_CPU_MOE",

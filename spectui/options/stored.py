@@ -7,38 +7,40 @@ from spectui.options.drafters import (
     MODEL_KIND,
     MTP_KIND,
     NGRAM_KINDS,
+    DraftSimple,
+    NgramSimple,
     drafter_class,
     kind_of,
     numbers_of,
 )
 
 _MODEL_NUMBERS = ("draft_max", "draft_min", "draft_p_min")
-_FLAT = frozenset({*_MODEL_NUMBERS, "ahead"})
-"""Keys of the flat form, which had all drafters' numbers at once."""
 
 
 def current(kept: Any) -> Any:  # noqa: ANN401 - plain data of any shape
     """Plain data in which every way of drafting has today's form (``Speculation``)."""
     match kept:
         case dict():
-            if kept.keys() >= _FLAT and "own" not in kept:
-                return speculation_from_flat(kept)
-            return {key: current(value) for key, value in kept.items()}
+            return {key: _of_key(key, value) for key, value in kept.items()}
         case list() | tuple():
             return [current(value) for value in kept]
         case _:
             return kept
 
 
+def _of_key(key: str, value: Any) -> Any:  # noqa: ANN401 - as above
+    is_flat = key == "speculation" and isinstance(value, dict) and "own" not in value
+    return speculation_from_flat(value) if is_flat else current(value)
+
+
 def speculation_from_flat(kept: Mapping[str, Any]) -> dict[str, Any]:
     """The plain form of ``Speculation`` from the flat form of versions before 0.2.
 
-    There ``draft_max`` was the longest draft of an n-gram drafter, too.
+    There ``draft_max`` was the longest draft of an n-gram drafter, too. What had its default may
+    be missing.
     """
-    ngram = kept.get("ngram")
-    own = _model(kept) if ngram is None else _ngram(ngram, kept.get("draft_max"))
-    ahead = [_ngram(one.get("ngram"), one.get("draft_max")) for one in kept.get("ahead", ())]
-    return {"own": own, "ahead": ahead}
+    ahead = [_ngram(one) for one in kept.get("ahead", ())]
+    return {"own": _model(kept) if kept.get("ngram") is None else _ngram(kept), "ahead": ahead}
 
 
 def _model(kept: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,13 +48,17 @@ def _model(kept: Mapping[str, Any]) -> dict[str, Any]:
     return {"kind": kind, **{name: kept[name] for name in _MODEL_NUMBERS if name in kept}}
 
 
-def _ngram(kept: object, longest: object) -> dict[str, Any]:
+def _ngram(kept: object) -> dict[str, Any]:
     """What is damaged or unknown stays so: decoding refuses it."""
-    if not isinstance(kept, Mapping) or kept.get("kind") not in NGRAM_KINDS:
+    ngram = kept.get("ngram") if isinstance(kept, Mapping) else None
+    if not isinstance(kept, Mapping) or not isinstance(ngram, Mapping):
         return {"kind": None}
-    drafter = drafter_class(kept["kind"])
+    kind = ngram.get("kind", kind_of(NgramSimple))
+    if kind not in NGRAM_KINDS:
+        return {"kind": kind}
+    longest = kept.get("draft_max", DraftSimple().draft_max)
     numbers = {
-        one.name: longest if one.bounds_drafts else kept.get(one.name, one.default)
-        for one in numbers_of(drafter)
+        one.name: longest if one.bounds_drafts else ngram.get(one.name, one.default)
+        for one in numbers_of(drafter_class(kind))
     }
-    return {"kind": kind_of(drafter), **numbers}
+    return {"kind": kind, **numbers}
