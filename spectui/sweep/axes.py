@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from spectui.config import CACHE_TYPES
+from spectui.options import catalogue
 from spectui.options.drafters import (
     DRAFTERS,
     HIDDEN_STATE_KINDS,
@@ -16,6 +17,7 @@ from spectui.options.drafters import (
     numbers_of,
     owners,
 )
+from spectui.options.option import INT_MAX
 
 OFF_KIND = "none"
 """The target alone, as ``--spec-type`` has it."""
@@ -26,9 +28,8 @@ KINDS = (OFF_KIND, *MODEL_KINDS, MTP_KIND, *NGRAM_KINDS)
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 """In a name, for a value of the cell."""
 
-_INT_MAX = 2**31 - 1
-_Counts = tuple[Annotated[int, msgspec.Meta(ge=1, le=_INT_MAX)], ...]
-_Threads = tuple[Annotated[int, msgspec.Meta(ge=0, le=512)], ...]
+_Counts = tuple[Annotated[int, msgspec.Meta(ge=1, le=INT_MAX)], ...]
+_Threads = tuple[Annotated[int, msgspec.Meta(ge=0, le=catalogue.MAX_THREADS)], ...]
 _Temps = tuple[Annotated[float, msgspec.Meta(ge=0, le=1000)], ...]
 _Texts = tuple[Annotated[str, msgspec.Meta(min_length=1)], ...]
 _Times = Annotated[float, msgspec.Meta(gt=0, le=1000)]

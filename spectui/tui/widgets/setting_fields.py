@@ -1,15 +1,15 @@
 """Numbers of the settings form: what each drafter has, and what concerns every answer."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spectui.live.setup import LiveSetup
+from spectui.options import catalogue
 from spectui.options.drafters import DrafterSetting, DraftSimple, ModelDrafter, numbers_of
 from spectui.options.number import Number
+from spectui.options.option import INT_MAX, Decimal, Option, Whole
 from spectui.options.speculation import Speculation
-
-_MAX_INT = 2**31 - 1
-_MAX_SEED = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +38,12 @@ class Field:
             number = self.kind(text)
         except ValueError:
             number = self.low - 1
-        if not self.low <= number <= self.high:
+        if not (self.low <= number <= self.high and math.isfinite(number)):
             name = f"{self.drafter} {self.label}".strip()
-            raise ValueError(f"{name} must be {self.low:g} to {self.high:g}{self.why}")
+            bounds = f"{self.low:g} to {self.high:g}"
+            if math.isinf(self.high):
+                bounds = f"at least {self.low:g}"
+            raise ValueError(f"{name} must be {bounds}{self.why}")
         return number
 
 
@@ -107,24 +110,23 @@ def _number_field(number: Number, drafter: DrafterSetting, max_draft: int) -> Fi
 
 def answer_fields(setup: LiveSetup) -> tuple[Field, ...]:
     """Return what concerns every answer, whoever drafts."""
-    sampling = setup.sampling
+    samplers = (catalogue.TEMPERATURE, *(one for one in catalogue.SAMPLING if not one.is_switch))
     return (
-        _number("n_predict", setup.n_predict, -1, _MAX_INT, label="tokens (-1: all)"),
-        _number("temp", sampling.temp, 0, 10, label="temperature", kind=float),
-        _number("top_k", sampling.top_k, 0, _MAX_INT),
-        _number("top_p", sampling.top_p, 0, 1, kind=float),
-        _number("min_p", sampling.min_p, 0, 1, kind=float),
-        _number("seed", sampling.seed, 0, _MAX_SEED),
+        Field(
+            id="n_predict", label="tokens (-1: all)", value=setup.n_predict, low=-1, high=INT_MAX
+        ),
+        *(_sampler_field(one, getattr(setup.sampling, one.parameter)) for one in samplers),
     )
 
 
-def _number(
-    name: str,
-    value: float,
-    low: float,
-    high: float,
-    *,
-    label: str = "",
-    kind: type[int] | type[float] = int,
-) -> Field:
-    return Field(id=name, label=label or name, value=value, low=low, high=high, kind=kind)
+def _sampler_field(option: Option, value: float) -> Field:
+    numbers = option.values
+    assert isinstance(numbers, Whole | Decimal)  # noqa: S101 - a sampler takes a number
+    return Field(
+        id=option.parameter,
+        label="temperature" if option is catalogue.TEMPERATURE else option.parameter,
+        value=value,
+        kind=int if isinstance(numbers, Whole) else float,
+        low=numbers.low,
+        high=math.inf if numbers.high is None else numbers.high,
+    )
