@@ -1,0 +1,323 @@
+"""The one place of the golden net that knows what is inside: adapt it, not the tests.
+
+Commands run in this process, through the program's entry, in a folder whose path is always as long,
+on tiny models. Time is virtual: it passes when llama.cpp decodes, by a fixed amount per model and
+batch, so that every speed, forecast, trace and verdict is the same on every run and machine.
+"""
+
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import llama_cpp.llama_cpp as native
+import psutil
+import pytest
+
+from spectui import __version__
+from spectui.cli import main
+from tests.support.models import CLOSE_DRAFT, MOE, OTHER, ROUGH_DRAFT, TARGET, Tiny, write_empty, write_tiny
+from tests.support.scripted_server import write_server
+
+PLACE = "/the/place/of/a/test"
+"""Stands for the folder of a test, which is as long: tables and line breaks stay as they are."""
+COLUMNS = 80
+
+MODELS = {
+    "target": TARGET,
+    "close": CLOSE_DRAFT,
+    "rough": ROUGH_DRAFT,
+    "other": OTHER,
+    "moe": MOE,
+    "misfit": Tiny(n_extra=200),
+}
+PROMPTS = (
+    ("a", "x", "the rain on the other tin ring"),
+    ("b", "x", "one to the other, then on"),
+    ("c", "y", "there?"),
+    ("d", "y", "all in one ring"),
+    ("e", "y", "hello there"),
+    ("f", "x", "in the tin on the ring"),
+    ("g", "y", "a tin of rain"),
+    ("h", "x", "on and on in the rain"),
+    ("i", "y", "she sells the other ring"),
+    ("j", "x", "in it, on it, at it"),
+)
+
+
+# --- Time -------------------------------------------------------------------------------------
+
+_TICKS_PER_S = 1 << 40
+"""A power of two: sums and differences of times are exact."""
+
+Cost = Callable[[str, int], float]
+"""Seconds of a decode of so many tokens with the model of that name."""
+
+
+def memory_bound(model: str, n_tokens: int) -> float:
+    """A batch costs little more than a token, and a draft a tenth: speculation pays."""
+    return (0.001 if model != "target" else 0.010) * (1 + 0.04 * (n_tokens - 1))
+
+
+def compute_bound(model: str, n_tokens: int) -> float:
+    """Every token of a batch costs as much as the first: speculation does not pay."""
+    return (0.002 if model != "target" else 0.010) * n_tokens
+
+
+def even(model: str, n_tokens: int) -> float:
+    """Somewhere between: what is gained is about what is lost."""
+    return (0.002 if model != "target" else 0.010) * (1 + 0.45 * (n_tokens - 1))
+
+
+class VirtualTime:
+    """A clock that advances when llama.cpp decodes, and at no other time."""
+
+    def __init__(self, cost: Cost) -> None:
+        self.cost = cost
+        self._ticks = 0
+        self._lock = threading.Lock()
+        self._name_of_model: dict[int, str] = {}
+        self._name_of_context: dict[int, str] = {}
+
+    def __call__(self) -> float:
+        return self._ticks / _TICKS_PER_S
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        load, begin, decode = (
+            native.llama_model_load_from_file,
+            native.llama_init_from_model,
+            native.llama_decode,
+        )
+
+        def loaded(path: bytes, *arguments: Any) -> Any:
+            model = load(path, *arguments)
+            if model:
+                self._name_of_model[_address(model)] = Path(os.fsdecode(path)).stem
+            return model
+
+        def begun(model: Any, *arguments: Any) -> Any:
+            context = begin(model, *arguments)
+            if context:
+                name = self._name_of_model.get(_address(model), "")
+                self._name_of_context[_address(context)] = name
+            return context
+
+        def decoded(context: Any, batch: Any) -> Any:
+            status = decode(context, batch)
+            seconds = self.cost(self._name_of_context[_address(context)], batch.n_tokens)
+            with self._lock:
+                self._ticks += round(seconds * _TICKS_PER_S)
+            return status
+
+        monkeypatch.setattr(native, "llama_model_load_from_file", loaded)
+        monkeypatch.setattr(native, "llama_init_from_model", begun)
+        monkeypatch.setattr(native, "llama_decode", decoded)
+        monkeypatch.setattr(time, "perf_counter", self)
+
+
+def _address(pointer: Any) -> int:
+    return int(pointer) if isinstance(pointer, int) else int(getattr(pointer, "value", 0) or 0)
+
+
+# --- The machine ------------------------------------------------------------------------------
+
+
+def install_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let hardware and surroundings be the same everywhere."""
+    memory = psutil.virtual_memory()._replace(total=32 << 30, available=16 << 30)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
+    monkeypatch.setattr(psutil, "cpu_count", lambda logical=True: 8 if logical else 4)
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    for name, value in _MEASURED.items():
+        monkeypatch.setattr(name, lambda *_, value=value: value)
+    for name in list(os.environ):
+        if name.startswith(("LLAMA_", "SPECTUI_", "HF_", "GGML_")) or name in _TERMINAL:
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    monkeypatch.setenv("GGML_NO_BACKTRACE", "1")
+
+
+_MEASURED = {
+    "spectui.monitor.machine._cpu_name": "A processor",
+    "spectui.monitor.machine._gpu_names": (),
+    "spectui.cli.run_doctor.ram_bytes_per_s": 12.5e9,
+}
+"""What functions say of the machine, by their names inside."""
+_TERMINAL = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "LINES")
+
+
+# --- The command line -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """What a command said."""
+
+    line: str
+    code: int
+    out: str
+    err: str
+
+    @property
+    def text(self) -> str:
+        """One text: the command line, its exit code and both streams."""
+        parts = [f"$ {self.line}", f"exit code {self.code}"]
+        parts += [f"--- {name}\n{text}" for name, text in (("out", self.out), ("err", self.err))]
+        return _ended("\n".join(part.rstrip("\n") for part in parts))
+
+    @property
+    def document(self) -> str:
+        """The JSON document on stdout."""
+        return document_text(self.out)
+
+
+class Place:
+    """A folder with models, prompts and servers, in which commands run."""
+
+    def __init__(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self.folder = folder
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+        self.time = VirtualTime(memory_bound)
+        self.time.install(monkeypatch)
+
+    def run(self, *arguments: object) -> Said:
+        """Run a command; texts are normalised."""
+        words = [*map(str, arguments)]
+        self._monkeypatch.setattr(sys, "argv", ["spectui", *words])
+        handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        before = {number: signal.getsignal(number) for number in handled}
+        try:
+            with pytest.raises(SystemExit) as caught:
+                main()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        out, err = self._capsys.readouterr()
+        assert isinstance(caught.value.code, int)
+        return Said(
+            line=self.normal(" ".join(["spectui", *words])),
+            code=caught.value.code,
+            out=self.normal(out),
+            err=self.normal(err),
+        )
+
+    def read(self, name: str) -> str:
+        """A file that a command wrote, normalised; a document as ``document_text``."""
+        text = self.normal((self.folder / name).read_text("utf-8"))
+        return document_text(text) if name.endswith(".json") else text
+
+    def server(self, name: str, manner: str = "is good", **how: Any) -> Path:
+        """A program that passes for llama-server; see ``tests.support.scripted_server``."""
+        return write_server(self.folder / name, manner, **how)
+
+    def write_bad_files(self) -> None:
+        """Files that are not what their names say."""
+        (self.folder / "text.gguf").write_text("not a model")
+        (self.folder / "empty.gguf").touch()
+        write_empty(self.folder / "header.gguf")
+        whole = (self.folder / "target.gguf").read_bytes()
+        (self.folder / "truncated.gguf").write_bytes(whole[: len(whole) * 2 // 3])
+        for name, text in _BAD_TEXTS.items():
+            (self.folder / name).write_text(text)
+
+    def normal(self, text: str) -> str:
+        """Mask what is this run's or this machine's own."""
+        return normal(text.replace(str(self.folder), PLACE))
+
+
+_BAD_TEXTS = {
+    "broken.jsonl": '{"prompt": "fine"}\n{"prompt": 3}\n',
+    "long.jsonl": json.dumps({"id": "long", "prompt": "ring " * 300}),
+    "empty.jsonl": "",
+    "unknown-option.toml": "[options]\nspeed = 3",
+    "wrong-value.toml": "[options]\ndraft-max = 'many'",
+    "wrong-type.toml": "options = 3",
+    "unknown-table.toml": "[option]\nctx-size = 1",
+    "unclosed.toml": "[options",
+}
+
+
+@contextmanager
+def folder_of_models() -> Iterator[Path]:
+    """Models, built once."""
+    with tempfile.TemporaryDirectory() as name:
+        for stem, recipe in MODELS.items():
+            write_tiny(recipe, Path(name) / f"{stem}.gguf")
+        yield Path(name)
+
+
+@contextmanager
+def furnished(models: Path) -> Iterator[Path]:
+    """A folder with all of that, whose path is as long as ``PLACE``."""
+    folder = Path(tempfile.mkdtemp(prefix="golden-", dir="/tmp"))  # noqa: S108 - of one length
+    assert len(str(folder)) == len(PLACE)
+    try:
+        for path in models.iterdir():
+            (folder / path.name).hardlink_to(path)
+        lines = [
+            json.dumps({"id": name, "category": category, "prompt": text})
+            for name, category, text in PROMPTS
+        ]
+        (folder / "prompts.jsonl").write_text("\n".join(lines[:6]))
+        (folder / "ten.jsonl").write_text("\n".join(lines))
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+# --- What is masked ---------------------------------------------------------------------------
+
+_MASKED = (
+    (re.compile(re.escape(version("llama-cpp-python"))), "<llama-cpp-python>"),
+    (re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?"), "<date>"),
+    (re.compile(r"(127\.0\.0\.1|localhost|--port)([: ])\d+"), r"\1\2<port>"),
+    (re.compile(rf'("spectui": "|version ){re.escape(__version__)}'), r"\1<spectui>"),
+)
+"""Versions of this package and of the binding, dates with or without a time, ports."""
+
+_WALL = frozenset({"took_s", "wall_s", "left_s", "elapsed_s", "remaining_s", "load_s"})
+"""Seconds of the wall clock, by their names in documents."""
+
+
+def normal(text: str) -> str:
+    for pattern, replacement in _MASKED:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def document_text(text: str) -> str:
+    """A document for people: keys in order, wall-clock times masked, numbers of six digits."""
+    return _ended(json.dumps(_rounded(json.loads(text)), indent=1, ensure_ascii=False, sort_keys=True))
+
+
+def _rounded(value: Any, name: str = "") -> Any:
+    match value:
+        case dict():
+            return {key: _rounded(each, key) for key, each in value.items()}
+        case list():
+            return [_rounded(each) for each in value]
+        case float() if name in _WALL:
+            return "<s>"
+        case float():
+            return float(f"{value:.6g}") if abs(value) > 1e-7 else 0.0
+    return value
+
+
+def _ended(text: str) -> str:
+    return text.rstrip("\n") + "\n"
