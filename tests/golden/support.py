@@ -67,19 +67,22 @@ Cost = Callable[[str, int], float]
 """Seconds of a decode of so many tokens with the model of that name."""
 
 
+_TARGETS = frozenset({"target", "moe"})
+
+
 def memory_bound(model: str, n_tokens: int) -> float:
     """A batch costs little more than a token, and a draft a tenth: speculation pays."""
-    return (0.001 if model != "target" else 0.010) * (1 + 0.04 * (n_tokens - 1))
+    return (0.001 if model not in _TARGETS else 0.010) * (1 + 0.04 * (n_tokens - 1))
 
 
 def compute_bound(model: str, n_tokens: int) -> float:
     """Every token of a batch costs as much as the first: speculation does not pay."""
-    return (0.002 if model != "target" else 0.010) * n_tokens
+    return (0.002 if model not in _TARGETS else 0.010) * n_tokens
 
 
 def even(model: str, n_tokens: int) -> float:
     """Somewhere between: what is gained is about what is lost."""
-    return (0.002 if model != "target" else 0.010) * (1 + 0.45 * (n_tokens - 1))
+    return (0.002 if model not in _TARGETS else 0.010) * (1 + 0.45 * (n_tokens - 1))
 
 
 class VirtualTime:
@@ -195,6 +198,7 @@ class Place:
         self._capsys = capsys
         self.time = VirtualTime(memory_bound)
         self.time.install(monkeypatch)
+        self._interrupt_at: str | None = None
 
     def run(self, *arguments: object) -> Said:
         """Run a command; texts are normalised."""
@@ -203,7 +207,7 @@ class Place:
         handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         before = {number: signal.getsignal(number) for number in handled}
         try:
-            with pytest.raises(SystemExit) as caught:
+            with self._interrupting(), pytest.raises(SystemExit) as caught:
                 main()
         finally:
             for number, handler in before.items():
@@ -217,14 +221,57 @@ class Place:
             err=self.normal(err),
         )
 
+    @contextmanager
+    def _interrupting(self) -> Iterator[None]:
+        write, at = sys.stderr.write, self._interrupt_at
+        self._interrupt_at = None
+
+        def written(text: str) -> int:
+            n = write(text)
+            if at is not None and at in text:
+                signal.raise_signal(signal.SIGINT)
+            return n
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys.stderr, "write", written)
+            yield
+
+    def both(self, name: str, *arguments: object) -> dict[str, str]:
+        """What a command says to people, and the document that it writes, as two files."""
+        said = self.run(*arguments, "--json", "result.json")
+        texts = {f"{name}.txt": said.text}
+        if (self.folder / "result.json").exists():
+            texts[f"{name}.json"] = self.read("result.json")
+            (self.folder / "result.json").unlink()
+        return texts
+
     def read(self, name: str) -> str:
         """A file that a command wrote, normalised; a document as ``document_text``."""
         text = self.normal((self.folder / name).read_text("utf-8"))
         return document_text(text) if name.endswith(".json") else text
 
-    def server(self, name: str, manner: str = "is good", **how: Any) -> Path:
-        """A program that passes for llama-server; see ``tests.support.scripted_server``."""
-        return write_server(self.folder / name, manner, **how)
+    def server(
+        self, name: str, manner: str = "is good", *, on_ms: float = 8.0, parts: bool = False, **how: Any
+    ) -> None:
+        """Write a program that passes for llama-server; see ``tests.support.scripted_server``.
+
+        Args:
+            name: of the program.
+            manner: that of the scripted server.
+            on_ms: a token takes with speculation; without it, 10.
+            parts: whether the output is another one with speculation.
+            how: more about the scripted server.
+        """
+        self._monkeypatch.setattr("tests.support.scripted_server.ON_MS", on_ms)
+        path = write_server(self.folder / name, manner, **how)
+        if parts:
+            source = path.read_text("utf-8")
+            assert source.count(_TOKENS) == 1
+            path.write_text(source.replace(_TOKENS, "[t + is_on for t in range(n)]"), "utf-8")
+
+    def interrupt_at(self, text: str) -> None:
+        """Press Ctrl-C as soon as this is written to stderr."""
+        self._interrupt_at = text
 
     def write_bad_files(self) -> None:
         """Files that are not what their names say."""
@@ -241,6 +288,8 @@ class Place:
         return normal(text.replace(str(self.folder), PLACE))
 
 
+_TOKENS = "list(range(n))"
+"""What the scripted server outputs."""
 _BAD_TEXTS = {
     "broken.jsonl": '{"prompt": "fine"}\n{"prompt": 3}\n',
     "long.jsonl": json.dumps({"id": "long", "prompt": "ring " * 300}),
@@ -287,11 +336,14 @@ _MASKED = (
     (re.compile(re.escape(version("llama-cpp-python"))), "<llama-cpp-python>"),
     (re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?"), "<date>"),
     (re.compile(r"(127\.0\.0\.1|localhost|--port)([: ])\d+"), r"\1\2<port>"),
+    (re.compile(r'("llama_cpp": "|in-process it is\s)[^"\s]+\b'), r"\1<llama.cpp>"),
+    (re.compile(r" / busy'"), "'"),
     (re.compile(rf'("spectui": "|version ){re.escape(__version__)}'), r"\1<spectui>"),
 )
-"""Versions of this package and of the binding, dates with or without a time, ports."""
+"""Versions of this package, the binding and llama.cpp, dates with or without a time, ports, and a
+last word of the scripted server that may come too late."""
 
-_WALL = frozenset({"took_s", "wall_s", "left_s", "elapsed_s", "remaining_s", "load_s"})
+_WALL = frozenset({"took_s", "wall_s", "left_s", "elapsed_s", "remaining_s", "load_s", "served_s"})
 """Seconds of the wall clock, by their names in documents."""
 
 

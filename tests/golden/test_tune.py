@@ -1,17 +1,77 @@
 """``spectui tune``: each verdict, and what stands below it."""
 
 from tests.golden.conftest import Golden
-from tests.golden.support import Place, compute_bound, even
+from tests.golden.support import Cost, Place, compute_bound, even, memory_bound
 
-PAIR = ("-m", "target.gguf", "-md", "close.gguf", "-c", 256, "-t", 1, "-n", 12)
+RUN = ("-c", 256, "-t", 1, "-n", 24, "--ignore-eos", "--prompts", "ten.jsonl")
+PAIR = ("-m", "target.gguf", "-md", "close.gguf", *RUN)
+MODEL = ("--spec-type", "draft-simple")
+SERVED = ("--backend", "server", "--keep-both", "--server-bin", "./llama-server")
 
 
-def test_tune(golden: Golden, place: Place) -> None:
-    common = ("tune", *PAIR, "--prompts", "ten.jsonl", "--trials", 5)
+def tuned(place: Place, cost: Cost, name: str, *arguments: object) -> dict[str, str]:
+    place.time.cost = cost
+    return place.both(name, "tune", *arguments, "--study", name)
+
+
+def test_verdicts(golden: Golden, place: Place) -> None:
+    texts = {
+        **tuned(place, memory_bound, "use", *PAIR, *MODEL, "--trials", 6),
+        **tuned(place, compute_bound, "off", *PAIR, *MODEL, "--trials", 4),
+        **tuned(place, even, "open", *PAIR, *MODEL, "--trials", 4),
+    }
+    golden("tune/verdicts", texts)
+    place.time.cost = memory_bound
+    again = place.run("tune", *PAIR, *MODEL, "--trials", 6, "--study", "use")
+    names = [place.run("export", "use", "--quiet") for _ in ()]
+    assert not names
+    golden("tune/resumed", {"resumed.txt": again.text, "export.txt": place.run("export", "use").text})
+
+
+def test_drafts(golden: Golden, place: Place) -> None:
+    several = ("-md", "rough.gguf", "-md", "misfit.gguf", *MODEL)
+    texts = {
+        **tuned(place, memory_bound, "ngrams", "-m", "target.gguf", *RUN, "--trials", 4),
+        **tuned(place, memory_bound, "several", *PAIR, *several, "--trials", 5, "--quiet"),
+        **tuned(
+            place, memory_bound, "length", *PAIR, *MODEL, "--tune", "draft_max", "--trials", 3
+        ),
+        **tuned(
+            place, memory_bound, "ik", *PAIR, *MODEL, "--dialect", "ik", "--trials", 2, "--quiet"
+        ),
+        **tuned(
+            place, memory_bound, "random", *PAIR, *MODEL, "--sampler", "random", "--trials", 4
+        ),
+    }
+    golden("tune/drafts", texts)
+
+
+def test_interrupted(golden: Golden, place: Place) -> None:
+    place.interrupt_at("trial 2")
+    texts = place.both("interrupted", "tune", *PAIR, *MODEL, "--trials", 6, "--study", "mine")
+    place.interrupt_at("trial 0")
+    texts |= place.both("at-once", "tune", *PAIR, *MODEL, "--trials", 6, "--study", "other")
+    golden("tune/interrupted", texts)
+
+
+def test_server(golden: Golden, place: Place) -> None:
     texts = {}
-    for name, cost in (("use", place.time.cost), ("off", compute_bound), ("even", even)):
-        place.time.cost = cost
-        said = place.run(*common, "--study", name, "--json", f"{name}.json")
-        texts[f"{name}.txt"] = said.text
-        texts[f"{name}.json"] = place.read(f"{name}.json")
-    golden("tune", texts)
+    for name, how in (
+        ("faster", {}),
+        ("slower", {"on_ms": 12.5}),
+        ("noise", {"manner": "drafts nothing"}),
+        ("fails", {"manner": "exits with a draft"}),
+    ):
+        place.server("llama-server", **how)
+        served = (*PAIR, *MODEL, *SERVED, "--tune", "draft_max", "--trials", 3)
+        texts |= tuned(place, memory_bound, name, *served)
+    golden("tune/server", texts)
+
+
+def test_verified(golden: Golden, place: Place) -> None:
+    texts = {}
+    for name, cost, on_ms in (("agrees", memory_bound, 5.0), ("overrules", compute_bound, 8.0)):
+        place.server("llama-server", on_ms=on_ms)
+        found = (*PAIR, *MODEL, "--trials", 2, "--server-bin", "./llama-server")
+        texts |= tuned(place, cost, name, *found)
+    golden("tune/verified", texts)
