@@ -16,25 +16,28 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import llama_cpp.llama_cpp as native
 import psutil
 import pytest
+from huggingface_hub import close_session, constants
 
 from spectui import __version__
 from spectui.cli import main
+from spectui.server import LlamaServer
+from tests.support import attached, hub, pull
 from tests.support.models import CLOSE_DRAFT, MOE, OTHER, ROUGH_DRAFT, TARGET, Tiny, write_empty, write_tiny
 from tests.support.scripted_server import write_server
 
 PLACE = "/the/place/of/a/test"
 """Stands for the folder of a test, which is as long: tables and line breaks stay as they are."""
 COLUMNS = 80
+_SOURCE = Path(__file__).parents[2]
 
 MODELS = {
     "target": TARGET,
@@ -144,6 +147,8 @@ def install_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
     monkeypatch.setattr(psutil, "cpu_count", lambda logical=True: 8 if logical else 4)
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    usage = shutil.disk_usage("/")._replace(total=200 << 30, used=100 << 30, free=100 << 30)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage)
     for name, value in _MEASURED.items():
         monkeypatch.setattr(name, lambda *_, value=value: value)
     for name in list(os.environ):
@@ -156,6 +161,7 @@ def install_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 _MEASURED = {
     "spectui.monitor.machine._cpu_name": "A processor",
     "spectui.monitor.machine._gpu_names": (),
+    "spectui.server.attached.local.name_of": "python",
     "spectui.cli.run_doctor.ram_bytes_per_s": 12.5e9,
 }
 """What functions say of the machine, by their names inside."""
@@ -285,7 +291,7 @@ class Place:
 
     def normal(self, text: str) -> str:
         """Mask what is this run's or this machine's own."""
-        return normal(text.replace(str(self.folder), PLACE))
+        return normal(text.replace(str(self.folder), PLACE).replace(str(_SOURCE), "/the/source"))
 
 
 _TOKENS = "list(range(n))"
@@ -330,6 +336,83 @@ def furnished(models: Path) -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
+# --- Others that are spoken to ----------------------------------------------------------------
+
+
+@contextmanager
+def running_server(
+    place: Place, name: str, manner: str = "is good", **how: Any
+) -> Iterator[str]:
+    """Run a scripted llama-server as a user would; give its address. It drafts unless "off"."""
+    place.server(name, manner, **how)
+    arguments = () if name == "off" else ("--spec-type", "draft-simple")
+    log = place.folder / f"{name}.log"
+    with LlamaServer(place.folder / name, arguments, log_path=log) as server:
+        yield server.base_url
+
+
+def scripted_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[tuple[str, AbstractContextManager[str]]]:
+    """Servers on another machine, by name: each gives its address."""
+    # This process listens, and has llama.cpp loaded.
+    monkeypatch.setattr("spectui.server.attached.local.runs_llama", lambda _process: False)
+    changes: dict[str, dict[str, attached.Play]] = {
+        "all": {},
+        "no-metrics": {"/metrics": attached.error(501, "off")},
+        "no-slots": {"/slots": attached.error(501, "off")},
+        "no-props": {"/props": attached.error(501, "off")},
+        "no-drafts": {"/metrics": attached.page(attached.metrics_text(attached.OLD_METRICS))},
+        "loading": {"/health": attached.error(503, "Loading model")},
+        "locked": {name: attached.error(401, "Invalid API Key") for name in _PAGES},
+        "no-server": {name: attached.page("hello") for name in _PAGES},
+    }
+    for name, plays in changes.items():
+        yield name, _answering(plays)
+
+
+_PAGES = ("/health", "/props", "/v1/models", "/metrics", "/slots")
+
+
+@contextmanager
+def _answering(plays: Mapping[str, attached.Play]) -> Iterator[str]:
+    with attached.serving() as script:
+        script.plays |= plays
+        yield script.address
+
+
+@contextmanager
+def hub_of(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Serve a hub with the models of a preset; give the preset's name."""
+    preset = place.folder / "home" / "config" / "presets" / "mine.toml"
+    preset.parent.mkdir(parents=True)
+    preset.write_text(pull.PRESET)
+    with hub.serving() as served:
+        served.repos[pull.TARGET] = {
+            pull.FIRST: hub.Served(content=pull.BIG),
+            pull.SECOND: hub.Served(content=pull.BIG[::-1]),
+            "Q4_0/Other.gguf": hub.Served(content=b"other"),
+        }
+        served.repos[pull.DRAFT] = {"Draft.gguf": hub.Served(content=pull.SMALL)}
+        for name in filter(pull.is_ambient, list(os.environ)):
+            monkeypatch.delenv(name)
+        for name, value in (("HF_HUB_DISABLE_TELEMETRY", "1"), ("HF_HUB_VERBOSITY", "error")):
+            monkeypatch.setenv(name, value)
+        template = f"{served.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+        values = {
+            "ENDPOINT": served.url,
+            "HUGGINGFACE_CO_URL_TEMPLATE": template,
+            "HF_HUB_DISABLE_TELEMETRY": True,
+            "HF_HUB_OFFLINE": False,
+            "HF_HUB_USER_AGENT_ORIGIN": None,
+        }
+        for name, constant in values.items():
+            monkeypatch.setattr(constants, name, constant)
+        close_session()
+        yield "mine"
+        close_session()
+
+
 # --- What is masked ---------------------------------------------------------------------------
 
 _MASKED = (
@@ -337,13 +420,16 @@ _MASKED = (
     (re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?"), "<date>"),
     (re.compile(r"(127\.0\.0\.1|localhost|--port)([: ])\d+"), r"\1\2<port>"),
     (re.compile(r'("llama_cpp": "|in-process it is\s)[^"\s]+\b'), r"\1<llama.cpp>"),
+    (re.compile(r"listens at port \d{5}"), "listens at port 12345"),
+    (re.compile(r"%, [\d.]+ [kMG]?B/s, [^,]+ left,"), "%, <rate>,"),
     (re.compile(r" / busy'"), "'"),
+    (re.compile(r"about [\d.]+ (s|min|h)\b"), "about <time>"),
     (re.compile(rf'("spectui": "|version ){re.escape(__version__)}'), r"\1<spectui>"),
 )
-"""Versions of this package, the binding and llama.cpp, dates with or without a time, ports, and a
-last word of the scripted server that may come too late."""
+"""Versions of this package, the binding and llama.cpp, dates with or without a time, ports, how long
+something will take or how fast it is fetched, and a last word of the scripted server that may come too late."""
 
-_WALL = frozenset({"took_s", "wall_s", "left_s", "elapsed_s", "remaining_s", "load_s", "served_s"})
+_WALL = frozenset({"took_s", "wall_s", "left_s", "elapsed_s", "remaining_s", "load_s", "served_s", "answered_in_s"})
 """Seconds of the wall clock, by their names in documents."""
 
 

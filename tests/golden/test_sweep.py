@@ -19,7 +19,7 @@ def test_cells(golden: Golden, place: Place) -> None:
         **place.both("again", *SWEEP, *axes, "--name", "drafts"),
         **place.both("lengths", *TINY, *lengths, "--quiet", "--name", "lengths"),
         **place.both("failed", *TINY, *misfit, "--prompt-length", "16,4000", "--name", "failed"),
-        **place.both("grid", *TINY, "--grid", "gamma-draft", "--draft-max", "2,3", "--quiet"),
+        **place.both("grid", *TINY, "--grid", "gamma-draft", "--draft-max", "2,3", "--name", "grid"),
     }
     golden("sweep/cells", texts)
 
@@ -54,4 +54,5 @@ def test_server(golden: Golden, place: Place) -> None:
     place.server("llama-server", "exits with a draft")
     failed = place.both("failed", *TINY, *SERVED, "--draft-max", 2, "--name", "failed")
     place.server("llama-server")
-    golden("sweep/server", failed | place.both("cells", *TINY, *SERVED, "--draft-max", "2,4"))
+    cells = (*TINY, *SERVED, "--draft-max", "2,4", "--name", "cells")
+    golden("sweep/server", failed | place.both("cells", *cells))
