@@ -31,7 +31,16 @@ from spectui import __version__
 from spectui.cli import main
 from spectui.server import LlamaServer
 from tests.support import attached, hub, pull
-from tests.support.models import CLOSE_DRAFT, MOE, OTHER, ROUGH_DRAFT, TARGET, Tiny, write_empty, write_tiny
+from tests.support.models import (
+    CLOSE_DRAFT,
+    MOE,
+    OTHER,
+    ROUGH_DRAFT,
+    TARGET,
+    Tiny,
+    write_empty,
+    write_tiny,
+)
 from tests.support.scripted_server import write_server
 
 PLACE = "/the/place/of/a/test"
@@ -257,7 +266,13 @@ class Place:
         return document_text(text) if name.endswith(".json") else text
 
     def server(
-        self, name: str, manner: str = "is good", *, on_ms: float = 8.0, parts: bool = False, **how: Any
+        self,
+        name: str,
+        manner: str = "is good",
+        *,
+        on_ms: float = 8.0,
+        parts: bool = False,
+        **how: Any,
     ) -> None:
         """Write a program that passes for llama-server; see ``tests.support.scripted_server``.
 
@@ -340,9 +355,7 @@ def furnished(models: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def running_server(
-    place: Place, name: str, manner: str = "is good", **how: Any
-) -> Iterator[str]:
+def running_server(place: Place, name: str, manner: str = "is good", **how: Any) -> Iterator[str]:
     """Run a scripted llama-server as a user would; give its address. It drafts unless "off"."""
     place.server(name, manner, **how)
     arguments = () if name == "off" else ("--spec-type", "draft-simple")
@@ -429,7 +442,18 @@ _MASKED = (
 """Versions of this package, the binding and llama.cpp, dates with or without a time, ports, how long
 something will take or how fast it is fetched, and a last word of the scripted server that may come too late."""
 
-_WALL = frozenset({"took_s", "wall_s", "left_s", "elapsed_s", "remaining_s", "load_s", "served_s", "answered_in_s"})
+_WALL = frozenset(
+    {
+        "took_s",
+        "wall_s",
+        "left_s",
+        "elapsed_s",
+        "remaining_s",
+        "load_s",
+        "served_s",
+        "answered_in_s",
+    }
+)
 """Seconds of the wall clock, by their names in documents."""
 
 
@@ -441,20 +465,41 @@ def normal(text: str) -> str:
 
 def document_text(text: str) -> str:
     """A document for people: keys in order, wall-clock times masked, numbers of six digits."""
-    return _ended(json.dumps(_rounded(json.loads(text)), indent=1, ensure_ascii=False, sort_keys=True))
+    return _folded(_rounded(json.loads(text))) + "\n"
+
+
+def _folded(value: Any, indent: int = 0) -> str:
+    """JSON whose parts stand on a line of their own where they fit."""
+    line = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    if indent + len(line) <= _WIDTH or not isinstance(value, dict | list) or not value:
+        return line
+    space = " " * (indent + 1)
+    if isinstance(value, list):
+        parts = [space + _folded(each, indent + 1) for each in value]
+        return "[\n" + ",\n".join(parts) + "\n" + " " * indent + "]"
+    parts = [
+        f"{space}{json.dumps(key)}: {_folded(value[key], indent + 1)}" for key in sorted(value)
+    ]
+    return "{\n" + ",\n".join(parts) + "\n" + " " * indent + "}"
+
+
+_WIDTH = 100
 
 
 def _rounded(value: Any, name: str = "") -> Any:
-    match value:
-        case dict():
-            return {key: _rounded(each, key) for key, each in value.items()}
-        case list():
-            return [_rounded(each) for each in value]
-        case float() if name in _WALL:
-            return "<s>"
-        case float():
-            return float(f"{value:.6g}") if abs(value) > 1e-7 else 0.0
-    return value
+    if isinstance(value, dict):
+        return {key: _rounded(each, key) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
+    if not isinstance(value, float):
+        return value
+    if name in _WALL:
+        return "<s>"
+    return float(f"{value:.6g}") if abs(value) > _NOTHING else 0.0
+
+
+_NOTHING = 1e-9
+"""Below it stands what rounding leaves of zero."""
 
 
 def _ended(text: str) -> str:

@@ -15,7 +15,7 @@ def test_help(golden: Golden, place: Place) -> None:
     while waiting:
         command = waiting.pop()
         said = place.run(*command, "--help")
-        texts[f"{' '.join(('spectui', *command))}.txt"] = said.text
+        texts[f"{'-'.join(command) or 'spectui'}.txt"] = said.text
         if listed := _COMMANDS.search(said.out):
             waiting += [(*command, name) for name in _NAME.findall(listed[1])]
     assert len(texts) > 20

@@ -19,7 +19,9 @@ def test_cells(golden: Golden, place: Place) -> None:
         **place.both("again", *SWEEP, *axes, "--name", "drafts"),
         **place.both("lengths", *TINY, *lengths, "--quiet", "--name", "lengths"),
         **place.both("failed", *TINY, *misfit, "--prompt-length", "16,4000", "--name", "failed"),
-        **place.both("grid", *TINY, "--grid", "gamma-draft", "--draft-max", "2,3", "--name", "grid"),
+        **place.both(
+            "grid", *TINY, "--grid", "gamma-draft", "--draft-max", "2,3", "--name", "grid"
+        ),
     }
     golden("sweep/cells", texts)
 

@@ -20,7 +20,12 @@ def test_wrong_uses(golden: Golden, place: Place) -> None:
         said = place.run(*shlex.split(line.replace("PAIR", _PAIR)))
         if said.code not in {2, 3, 5}:
             accepted.append(said.text)
-        parts = [f"$ {line}", f"exit code {said.code}", said.out.rstrip("\n"), said.err.rstrip("\n")]
+        parts = [
+            f"$ {line}",
+            f"exit code {said.code}",
+            said.out.rstrip("\n"),
+            said.err.rstrip("\n"),
+        ]
         texts.append("\n".join(filter(None, parts)))
     assert not accepted, "\n".join(accepted)
     golden("wrong-uses", {"refused.txt": "\n\n".join(texts) + "\n"})
