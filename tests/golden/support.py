@@ -7,7 +7,6 @@ batch, so that every speed, forecast, trace and verdict is the same on every run
 
 import json
 import os
-import platform
 import re
 import shutil
 import signal
@@ -20,7 +19,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 import llama_cpp.llama_cpp as native
 import psutil
@@ -75,6 +74,8 @@ PROMPTS = (
 _TICKS_PER_S = 1 << 40
 """A power of two: sums and differences of times are exact."""
 
+Foreign: TypeAlias = Any
+"""What ctypes passes on."""
 Cost = Callable[[str, int], float]
 """Seconds of a decode of so many tokens with the model of that name."""
 
@@ -117,20 +118,20 @@ class VirtualTime:
             native.llama_decode,
         )
 
-        def loaded(path: bytes, *arguments: Any) -> Any:
+        def loaded(path: bytes, *arguments: Foreign) -> Foreign:
             model = load(path, *arguments)
             if model:
                 self._name_of_model[_address(model)] = Path(os.fsdecode(path)).stem
             return model
 
-        def begun(model: Any, *arguments: Any) -> Any:
+        def begun(model: Foreign, *arguments: Foreign) -> Foreign:
             context = begin(model, *arguments)
             if context:
                 name = self._name_of_model.get(_address(model), "")
                 self._name_of_context[_address(context)] = name
             return context
 
-        def decoded(context: Any, batch: Any) -> Any:
+        def decoded(context: Foreign, batch: Foreign) -> Foreign:
             status = decode(context, batch)
             seconds = self.cost(self._name_of_context[_address(context)], batch.n_tokens)
             with self._lock:
@@ -143,7 +144,7 @@ class VirtualTime:
         monkeypatch.setattr(time, "perf_counter", self)
 
 
-def _address(pointer: Any) -> int:
+def _address(pointer: Foreign) -> int:
     return int(pointer) if isinstance(pointer, int) else int(getattr(pointer, "value", 0) or 0)
 
 
@@ -155,6 +156,7 @@ def install_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = psutil.virtual_memory()._replace(total=32 << 30, available=16 << 30)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
     monkeypatch.setattr(psutil, "cpu_count", lambda logical=True: 8 if logical else 4)
+    monkeypatch.setattr(psutil, "sensors_temperatures", dict, raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
     usage = shutil.disk_usage("/")._replace(total=200 << 30, used=100 << 30, free=100 << 30)
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage)
@@ -200,6 +202,19 @@ class Said:
     def document(self) -> str:
         """The JSON document on stdout."""
         return document_text(self.out)
+
+
+class Ways(TypedDict, total=False):
+    """How a scripted server behaves."""
+
+    manner: str
+    """That of ``tests.support.scripted_server``."""
+    n_good: int
+    """Answers before that shows."""
+    on_ms: float
+    """What a token takes with speculation; without it, 10."""
+    parts: bool
+    """Whether the output is another one with speculation."""
 
 
 class Place:
@@ -265,27 +280,12 @@ class Place:
         text = self.normal((self.folder / name).read_text("utf-8"))
         return document_text(text) if name.endswith(".json") else text
 
-    def server(
-        self,
-        name: str,
-        manner: str = "is good",
-        *,
-        on_ms: float = 8.0,
-        parts: bool = False,
-        **how: Any,
-    ) -> None:
-        """Write a program that passes for llama-server; see ``tests.support.scripted_server``.
-
-        Args:
-            name: of the program.
-            manner: that of the scripted server.
-            on_ms: a token takes with speculation; without it, 10.
-            parts: whether the output is another one with speculation.
-            how: more about the scripted server.
-        """
-        self._monkeypatch.setattr("tests.support.scripted_server.ON_MS", on_ms)
-        path = write_server(self.folder / name, manner, **how)
-        if parts:
+    def server(self, name: str, **ways: Unpack[Ways]) -> None:
+        """Write a program that passes for llama-server; see ``tests.support.scripted_server``."""
+        self._monkeypatch.setattr("tests.support.scripted_server.ON_MS", ways.get("on_ms", 8.0))
+        n_good = ways.get("n_good", 1_000_000)
+        path = write_server(self.folder / name, ways.get("manner", "is good"), n_good=n_good)
+        if ways.get("parts", False):
             source = path.read_text("utf-8")
             assert source.count(_TOKENS) == 1
             path.write_text(source.replace(_TOKENS, "[t + is_on for t in range(n)]"), "utf-8")
@@ -335,7 +335,7 @@ def folder_of_models() -> Iterator[Path]:
 @contextmanager
 def furnished(models: Path) -> Iterator[Path]:
     """A folder with all of that, whose path is as long as ``PLACE``."""
-    folder = Path(tempfile.mkdtemp(prefix="golden-", dir="/tmp"))  # noqa: S108 - of one length
+    folder = Path(tempfile.mkdtemp(prefix="golden-", dir="/tmp"))
     assert len(str(folder)) == len(PLACE)
     try:
         for path in models.iterdir():
@@ -355,9 +355,9 @@ def furnished(models: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def running_server(place: Place, name: str, manner: str = "is good", **how: Any) -> Iterator[str]:
+def running_server(place: Place, name: str, **ways: Unpack[Ways]) -> Iterator[str]:
     """Run a scripted llama-server as a user would; give its address. It drafts unless "off"."""
-    place.server(name, manner, **how)
+    place.server(name, **ways)
     arguments = () if name == "off" else ("--spec-type", "draft-simple")
     log = place.folder / f"{name}.log"
     with LlamaServer(place.folder / name, arguments, log_path=log) as server:
@@ -439,8 +439,11 @@ _MASKED = (
     (re.compile(r"about [\d.]+ (s|min|h)\b"), "about <time>"),
     (re.compile(rf'("spectui": "|version ){re.escape(__version__)}'), r"\1<spectui>"),
 )
-"""Versions of this package, the binding and llama.cpp, dates with or without a time, ports, how long
-something will take or how fast it is fetched, and a last word of the scripted server that may come too late."""
+"""What differs from run to run and from machine to machine.
+
+Versions of this package, the binding and llama.cpp; dates, with or without a time; ports; how long
+something will take or how fast it is fetched; a last word of the scripted server that may be late.
+"""
 
 _WALL = frozenset(
     {
@@ -468,7 +471,7 @@ def document_text(text: str) -> str:
     return _folded(_rounded(json.loads(text))) + "\n"
 
 
-def _folded(value: Any, indent: int = 0) -> str:
+def _folded(value: object, indent: int = 0) -> str:
     """JSON whose parts stand on a line of their own where they fit."""
     line = json.dumps(value, ensure_ascii=False, sort_keys=True)
     if indent + len(line) <= _WIDTH or not isinstance(value, dict | list) or not value:
@@ -483,10 +486,10 @@ def _folded(value: Any, indent: int = 0) -> str:
     return "{\n" + ",\n".join(parts) + "\n" + " " * indent + "}"
 
 
-_WIDTH = 100
+_WIDTH = 140
 
 
-def _rounded(value: Any, name: str = "") -> Any:
+def _rounded(value: object, name: str = "") -> object:
     if isinstance(value, dict):
         return {key: _rounded(each, key) for key, each in value.items()}
     if isinstance(value, list):

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.golden.conftest import Golden
-from tests.golden.support import Place
+from tests.golden.support import Place, Ways
 
 RUN = ("-c", 256, "-t", 1, "-n", 12, "--prompts", "prompts.jsonl")
 PAIR = ("-m", "target.gguf", "-md", "close.gguf", *RUN)
@@ -53,6 +53,6 @@ def test_interrupted(golden: Golden, place: Place) -> None:
         ("exits", {"manner": "exits", "n_good": 0}),
     ],
 )
-def test_server(golden: Golden, place: Place, name: str, how: dict[str, object]) -> None:
+def test_server(golden: Golden, place: Place, name: str, how: Ways) -> None:
     place.server("llama-server", **how)
     golden(f"bench/server-{name}", place.both(name, "bench", *PAIR, *SERVED))

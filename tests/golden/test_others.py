@@ -53,7 +53,7 @@ def test_presets(golden: Golden, place: Place) -> None:
 
 
 def test_attach(golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = {}
+    texts: dict[str, str] = {}
     for name, answers in scripted_answers(monkeypatch):
         with answers as address:
             texts |= place.both(name, "attach", address, "--once", "--interval", 0)
@@ -68,7 +68,7 @@ def test_running_server(golden: Golden, place: Place) -> None:
             **place.both("compared", *bench, "--server-url", on, "--baseline-url", off),
             **place.both("same", *bench, "--server-url", on, "--baseline-url", on),
         }
-    with running_server(place, "swapped", "is swapped", n_good=2) as swapped:
+    with running_server(place, "swapped", manner="is swapped", n_good=2) as swapped:
         texts |= place.both("swapped", *bench, "--server-url", swapped)
     golden("bench/running", texts)
 

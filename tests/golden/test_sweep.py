@@ -12,11 +12,11 @@ SERVED = ("--backend", "server", "--keep-both", "--server-bin", "./llama-server"
 def test_cells(golden: Golden, place: Place) -> None:
     drafters = ("--spec-type", "draft-simple", "--spec-type", "ngram-simple")
     axes = ("--draft-max", "2,4", *drafters, "--spec-ngram-simple-size-n", 2)
-    lengths = ("--draft-max", "2,8", "--draft-min", "0,3", "--temp", "0,0.8", "--repeats", 2)
+    lengths = ("--draft-max", 3, "--draft-min", "0,2", "--temp", "0,0.8", "--repeats", 2)
     misfit = ("-md", "misfit.gguf", "--draft-max", 2)
     texts = {
         **place.both("drafts", *SWEEP, *axes, "--name", "drafts"),
-        **place.both("again", *SWEEP, *axes, "--name", "drafts"),
+        "again.txt": place.run(*SWEEP, *axes, "--name", "drafts").text,
         **place.both("lengths", *TINY, *lengths, "--quiet", "--name", "lengths"),
         **place.both("failed", *TINY, *misfit, "--prompt-length", "16,4000", "--name", "failed"),
         **place.both(
@@ -53,7 +53,7 @@ def test_interrupted(golden: Golden, place: Place) -> None:
 
 
 def test_server(golden: Golden, place: Place) -> None:
-    place.server("llama-server", "exits with a draft")
+    place.server("llama-server", manner="exits with a draft")
     failed = place.both("failed", *TINY, *SERVED, "--draft-max", 2, "--name", "failed")
     place.server("llama-server")
     cells = (*TINY, *SERVED, "--draft-max", "2,4", "--name", "cells")

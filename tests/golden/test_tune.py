@@ -1,7 +1,7 @@
 """``spectui tune``: each verdict, and what stands below it."""
 
 from tests.golden.conftest import Golden
-from tests.golden.support import Cost, Place, compute_bound, even, memory_bound
+from tests.golden.support import Cost, Place, Ways, compute_bound, even, memory_bound
 
 RUN = ("-c", 256, "-t", 1, "-n", 24, "--ignore-eos", "--prompts", "ten.jsonl")
 PAIR = ("-m", "target.gguf", "-md", "close.gguf", *RUN)
@@ -48,13 +48,14 @@ def test_interrupted(golden: Golden, place: Place) -> None:
 
 
 def test_server(golden: Golden, place: Place) -> None:
-    texts = {}
-    for name, how in (
-        ("faster", {}),
-        ("slower", {"on_ms": 12.5}),
-        ("noise", {"manner": "drafts nothing"}),
-        ("fails", {"manner": "exits with a draft"}),
-    ):
+    texts: dict[str, str] = {}
+    servers: dict[str, Ways] = {
+        "faster": {},
+        "slower": {"on_ms": 12.5},
+        "noise": {"manner": "drafts nothing"},
+        "fails": {"manner": "exits with a draft"},
+    }
+    for name, how in servers.items():
         place.server("llama-server", **how)
         served = (*PAIR, *MODEL, *SERVED, "--tune", "draft_max", "--trials", 3)
         texts |= tuned(place, memory_bound, name, *served)
@@ -62,7 +63,7 @@ def test_server(golden: Golden, place: Place) -> None:
 
 
 def test_verified(golden: Golden, place: Place) -> None:
-    texts = {}
+    texts: dict[str, str] = {}
     for name, cost, on_ms in (("agrees", memory_bound, 5.0), ("overrules", compute_bound, 8.0)):
         place.server("llama-server", on_ms=on_ms)
         found = (*PAIR, *MODEL, "--trials", 2, "--server-bin", "./llama-server")

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.golden.conftest import Golden
-from tests.golden.support import Place, compute_bound
+from tests.golden.support import Place, Ways, compute_bound
 
 RUN = ("-c", 256, "-t", 1, "-n", 12, "--prompts", "prompts.jsonl")
 PAIR = ("-m", "target.gguf", "-md", "close.gguf", *RUN)
@@ -27,7 +27,7 @@ VERIFY = ("verify", "--server-bin", "./llama-server")
     ],
 )
 def test_setting(
-    golden: Golden, place: Place, name: str, how: dict[str, object], more: tuple[object, ...]
+    golden: Golden, place: Place, name: str, how: Ways, more: tuple[object, ...]
 ) -> None:
     place.server("llama-server", **how)
     golden(f"verify/{name}", place.both(name, *VERIFY, *PAIR, *more))
@@ -35,7 +35,7 @@ def test_setting(
 
 def test_study(golden: Golden, place: Place) -> None:
     tune = ("tune", *PAIR, "--spec-type", "draft-simple", "--trials", 2, "--quiet")
-    texts = {}
+    texts: dict[str, str] = {}
     for name, on_ms in (("holds", 4.5), ("less", 9.0)):
         place.server("llama-server", on_ms=on_ms)
         assert place.run(*tune, "--study", name).code == 0
