@@ -64,7 +64,7 @@ def test_server(golden: Golden, place: Place) -> None:
 
 def test_verified(golden: Golden, place: Place) -> None:
     texts: dict[str, str] = {}
-    for name, cost, on_ms in (("agrees", memory_bound, 5.0), ("overrules", compute_bound, 8.0)):
+    for name, cost, on_ms in (("noise", memory_bound, 5.0), ("overrules", compute_bound, 8.0)):
         place.server("llama-server", on_ms=on_ms)
         found = (*PAIR, *MODEL, "--trials", 2, "--server-bin", "./llama-server")
         texts |= tuned(place, cost, name, *found)
