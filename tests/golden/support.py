@@ -297,6 +297,10 @@ class Place:
             assert source.count(_TOKENS) == 1
             path.write_text(source.replace(_TOKENS, "[t + is_on for t in range(n)]"), "utf-8")
 
+    def forget(self) -> None:
+        """Delete what commands keep: studies, sweeps, logs."""
+        shutil.rmtree(self.folder / "home")
+
     def interrupt_at(self, text: str) -> None:
         """Press Ctrl-C as soon as this is written to stderr."""
         self._interrupt_at = text
