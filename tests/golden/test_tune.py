@@ -6,6 +6,7 @@ from tests.golden.support import Cost, Place, Ways, compute_bound, even, memory_
 RUN = ("-c", 256, "-t", 1, "-n", 24, "--ignore-eos", "--prompts", "ten.jsonl")
 PAIR = ("-m", "target.gguf", "-md", "close.gguf", *RUN)
 FEW = ("--trials", 3)
+LENGTH = ("--tune", "draft_max", "--quiet")
 MODEL = ("--spec-type", "draft-simple")
 SERVED = ("--backend", "server", "--keep-both", "--server-bin", "./llama-server")
 
@@ -32,9 +33,9 @@ def test_drafts(golden: Golden, place: Place) -> None:
     several = ("-md", "rough.gguf", "-md", "misfit.gguf", *MODEL)
     texts = {
         **tuned(place, memory_bound, "ngrams", "-m", "target.gguf", *RUN, "--trials", 4),
-        **tuned(place, memory_bound, "several", *PAIR, *several, "--trials", 5, "--quiet"),
-        **tuned(place, memory_bound, "length", *PAIR, *MODEL, "--tune", "draft_max", *FEW),
-        **tuned(place, memory_bound, "ik", *PAIR, *MODEL, "--dialect", "ik", *FEW, "--quiet"),
+        **tuned(place, memory_bound, "several", *PAIR, *several, "--trials", 5, *LENGTH),
+        **tuned(place, memory_bound, "length", *PAIR, *MODEL, *LENGTH, *FEW),
+        **tuned(place, memory_bound, "ik", *PAIR, *MODEL, "--dialect", "ik", *FEW, *LENGTH),
     }
     golden("tune/drafts", texts)
 
@@ -66,6 +67,6 @@ def test_verified(golden: Golden, place: Place) -> None:
     texts: dict[str, str] = {}
     for name, cost, on_ms in (("noise", memory_bound, 5.0), ("overrules", compute_bound, 8.0)):
         place.server("llama-server", on_ms=on_ms)
-        found = (*PAIR, *MODEL, "--trials", 2, "--server-bin", "./llama-server")
+        found = (*PAIR, *MODEL, "--trials", 2, *LENGTH[:2], "--server-bin", "./llama-server")
         texts |= tuned(place, cost, name, *found)
     golden("tune/verified", texts)

@@ -38,7 +38,7 @@ def test_setting(
 
 
 def test_study(golden: Golden, place: Place) -> None:
-    tune = ("tune", *TWIN, "--spec-type", "draft-simple", "--trials", 2, "--quiet")
+    tune = ("tune", *TWIN, "--spec-type", "draft-simple", "--tune", "draft_max", "--trials", 2)
     texts: dict[str, str] = {}
     place.time.cost = modest
     for name, on_ms in (("holds", 4.2), ("less", 9.0)):
