@@ -104,8 +104,7 @@ def test_a_chat_may_change_its_drafter(engine: Engine, tiny: TinyPath) -> None:
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [
-        (ngrams(0, 4), "n must be at least 1"),
-        (ngrams(5, 4), "with n 5 and m 4 would draft nothing"),
+        (ngrams(5, 4), "size_n 5 is above size_m 4, so every draft would be dropped"),
         (ngrams(4, MAX_DRAFT + 1), "more than the 16 tokens"),
         (ngrams(1, 0), "at least 1"),
     ],

@@ -245,7 +245,7 @@ def test_one_thing_beside_a_good_pair(
         (
             "-m t --spec-type ngram-mod:n_max=9,ngram_size_n=5",
             LEGACY,
-            (ERROR, "--spec-type", "--spec-type ngram-mod --draft-max 9 --spec-ngram-size-n 5"),
+            (ERROR, "--spec-type", "--spec-type ngram-mod --spec-ngram-size-n 5 --draft-max 9"),
         ),
         ("-m t -md d --spec-type draft", LEGACY, (ERROR, "--spec-type", "")),
         ("-m t --spec-type mtp:n_max=3,p_min=0.0", LEGACY, (ERROR, "--spec-type", None)),

@@ -56,7 +56,7 @@ def test_alternatives_of_drafters_have_their_own_options() -> None:
 def test_what_would_never_draft_is_left_out_and_told() -> None:
     found = expand([Axes(draft=(1,), draft_max=(4, 64), draft_min=(0, 48))], DRAFTS, DEFAULTS)
     assert len(found.cells) == 1 + 3
-    assert found.left_out == ("draft-min 48 above draft-max 4 would drop every draft",)
+    assert found.left_out == ("draft-min 48 is above draft-max 4, so every draft would be dropped",)
 
 
 def test_a_draft_that_was_not_given_is_left_out_and_told() -> None:

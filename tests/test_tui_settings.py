@@ -173,9 +173,9 @@ def test_of_a_row_each_drafter_takes_its_own_numbers() -> None:
             "17",
             "ngram-simple size_m must be 1 to 16, which is what the pair was loaded for",
         ),
-        ("ngram-simple-size_n", "9", "ngram-simple drafts nothing with size_n above size_m"),
+        ("ngram-simple-size_n", "9", "size_n 9 is above size_m 8, so every draft would be dropped"),
         ("ngram-simple-size_n", "0", "ngram-simple size_n must be 1 to 1024"),
-        ("draft_min", "9", "draft_min above draft_max would drop every draft"),
+        ("draft_min", "9", "draft_min 9 is above draft_max 4, so every draft would be dropped"),
     ],
     ids=["long", "n above m", "zero", "min above max"],
 )

@@ -925,6 +925,8 @@ def test_a_study_from_before_ngrams_goes_on(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'studies.sqlite3'}"
     old = optuna.create_study(study_name="s", storage=url, direction="maximize")
     old.set_user_attr("spec", SPEC)
+    # A draft_max of 0 was no speculation.
+    old.enqueue_trial({"draft_max": 4})
     trial = old.ask()
     draft = trial.suggest_categorical("draft", ["a", "b"])
     settings = {
