@@ -3,13 +3,10 @@
 import shlex
 from pathlib import Path
 
-import click
-
-from spectui.cli.documents.base import Json
-from spectui.cli.drafting import take_drafting
 from spectui.cli.progress import open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.run_doctor import surroundings
+from spectui.cli.taken import options_of
 from spectui.doctor.examination import Examination, Examiner
 from spectui.doctor.findings import findings
 from spectui.engine.planning import Planner
@@ -25,7 +22,6 @@ from spectui.options.drafters import HIDDEN_STATE_KINDS
 from spectui.options.speculation import Speculation
 from spectui.severity import Severity
 
-_UNUSED: Json = {"prompts": None, "json_path": None, "quiet": True, "verbose": False}
 _WHY = "found as spectui doctor does, by headers and a plan of memory; no weight was loaded"
 
 
@@ -62,8 +58,6 @@ def model_findings(command: Command, *, quiet: bool) -> tuple[tuple[Finding, ...
         shared, speculation = _options(command)
     except SpectuiError as error:
         return (), str(error)
-    except click.UsageError as error:
-        return (), error.format_message()
     models = [path for path in (shared.model, *shared.model_draft[-1:]) if path is not None]
     missing = next((path for path in models if not path.exists()), None)
     if missing is not None:
@@ -127,19 +121,11 @@ def _options(command: Command) -> tuple[SharedOptions, Speculation]:
 
     Raises:
         SpectuiError: spectui cannot run it.
-        click.UsageError: a value is none that spectui takes.
     """
-    from spectui.cli.cockpit import command as cockpit
-
     alone = _is_unplanned(command)
     kept = [i.given for i in command.items if not (alone and i.given.is_speculative)]
     words = [word for given in kept for word in given.words]
-    taken = read_command(shlex.join(["llama-server", *words]))
-    with cockpit.make_context("lint", [], default_map=taken.default_map()) as context:
-        speculation, others = take_drafting(dict(context.params))
-    known = SharedOptions.__dataclass_fields__
-    shared = {key: value for key, value in others.items() if key in known}
-    return SharedOptions(**shared, **_UNUSED), speculation
+    return options_of(read_command(shlex.join(["llama-server", *words])))
 
 
 def _findings(

@@ -24,9 +24,6 @@ class SharedOptions:
 
     model: Path | None
     model_draft: tuple[Path, ...]
-    preset: str | None
-    demo: bool
-    target: str
     gpu_layers: int
     gpu_layers_draft: int
     override_tensor: tuple[str, ...]
@@ -44,19 +41,22 @@ class SharedOptions:
     flash_attn: str
     threads: int
     threads_batch: int
+    swa_full: bool
     temp: float
     top_k: int
     top_p: float
     min_p: float
     seed: int
     ignore_eos: bool
-    n_predict: int
-    schedule: str
-    prompts: Path | None
-    json_path: str | None
-    quiet: bool
-    verbose: bool
-    swa_full: bool
+    n_predict: int = -1
+    schedule: str = str(Schedule.SERVER)
+    preset: str | None = None
+    demo: bool = False
+    target: str = "dense"
+    prompts: Path | None = None
+    json_path: str | None = None
+    quiet: bool = True
+    verbose: bool = False
     draft_dirs: tuple[Path, ...] = ()
     """Of the commands that take several drafts."""
     spec_type: tuple[str, ...] = ()

@@ -2,7 +2,6 @@
 
 import gc
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -25,14 +24,6 @@ from spectui.options.drafters import MODEL_KIND, DraftMtp, with_kind
 from spectui.options.speculation import Speculation
 from spectui.paths import data_dir, ensure_dir
 from spectui.settings import Settings, read_settings
-
-_UNUSED: Mapping[str, Any] = {
-    "prompts": None,
-    "json_path": None,
-    "quiet": False,
-    "verbose": False,
-}
-"""Shared options that the screen does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +81,7 @@ def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str,
     speculation, others = take_drafting(parsed)
     options = CockpitOptions(**{key: value for key, value in others.items() if key in own})
     given = {key: value for key, value in others.items() if key not in own}
-    shared = SharedOptions(**given, **_UNUSED)
+    shared = SharedOptions(**given)
     check_drafting(shared, speculation)
     shared = with_preset_models(shared, most_drafts=int(speculation.needs_draft))
 

@@ -44,7 +44,7 @@ _AXES: tuple[Decorator, ...] = (
     ),
     *map(listed, numbers_of(DraftSimple)),
     *LISTED_NGRAMS,
-    listed(catalogue.THREADS, means="one per physical core"),
+    listed(catalogue.THREADS, means="one per physical core", help_text="Compute threads."),
     click.option(
         "--prompt-length",
         type=ListOf(WholeNumber(1, INT_MAX)),

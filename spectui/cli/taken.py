@@ -1,25 +1,24 @@
 """The existing command of ``--from``: what it asks for, and what it gets back."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from spectui.cli.defaults import taken_command
-from spectui.cli.drafting import take_drafting
 from spectui.cli.output import complain
 from spectui.cli.request import SharedOptions
 from spectui.errors import UsageError
 from spectui.export.rewriting.lengths import OLD_LENGTHS
 from spectui.export.takeover import Takeover
 from spectui.export.unmeasured import unmeasured
+from spectui.options import catalogue
 from spectui.options.drafters import NGRAMS, numbers_of
+from spectui.options.reading import read_options, read_speculation
 from spectui.options.speculation import Speculation
 
-_UNUSED: Mapping[str, Any] = {"prompts": None, "json_path": None, "quiet": True, "verbose": False}
-"""Shared options that a command for a server does not have."""
 _NGRAM_OPTIONS = frozenset(one.option for drafter in NGRAMS for one in numbers_of(drafter))
 _SIZES = {"ctx-size": ("-c", "there it is what the model was trained for, if that fits")}
 """The flag, and what llama-server takes by itself."""
@@ -65,23 +64,29 @@ def is_taken(name: str) -> bool:
     return found is not None and name not in found.typed and name in found.takeover.options
 
 
-def read_options(takeover: Takeover) -> tuple[SharedOptions, Speculation]:
+def taken_options(takeover: Takeover) -> tuple[SharedOptions, Speculation]:
     """What a command asks for, with llama-server's own defaults where it says nothing.
 
     Raises:
         BadInputError: an option has a value that it cannot have.
         UsageError: options contradict each other.
     """
-    from spectui.cli.cockpit import command
-
     try:
-        context = command.make_context("export", [], default_map=takeover.settled.default_map())
-    except click.UsageError as error:
-        raise UsageError(f"--from: {error.format_message()}") from error
-    speculation, others = take_drafting(context.params)
-    known = {field.name for field in fields(SharedOptions)}
-    given = {key: value for key, value in others.items() if key in known}
-    return SharedOptions(**given, **_UNUSED), speculation
+        return options_of(takeover.settled)
+    except UsageError as error:
+        raise UsageError(f"--from: {error}") from error
+
+
+def options_of(takeover: Takeover) -> tuple[SharedOptions, Speculation]:
+    """What a command asks for, as a run that measures nothing has it.
+
+    Raises:
+        UsageError: an option has a value that it cannot have, or options contradict each other.
+    """
+    return (
+        SharedOptions(**read_options(takeover.options, catalogue.RUN)),
+        read_speculation(takeover.options),
+    )
 
 
 def mind_defaults(speculation: Speculation, given: Mapping[str, object]) -> None:

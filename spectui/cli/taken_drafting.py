@@ -3,9 +3,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-import click
-
-from spectui.cli.drafting import take_drafting
 from spectui.errors import BadInputError, UsageError
 from spectui.export.command import speculation_arguments
 from spectui.export.old_ngrams import SHARED, told_of_length
@@ -14,7 +11,7 @@ from spectui.export.rewriting.ik_stages import KNOWN_TO_IK
 from spectui.export.rewriting.items import BY_LAYERS, BY_SWITCH, Command, Item
 from spectui.export.rewriting.lengths import NEW_LENGTHS, OLD_LENGTHS, assumed_lengths
 from spectui.export.rewriting.reader import Reader
-from spectui.export.takeover import Takeover, taken_over
+from spectui.export.takeover import taken_over
 from spectui.export.words import Given, divide
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
@@ -25,6 +22,7 @@ from spectui.options.drafters import (
     number_of,
     numbers_of,
 )
+from spectui.options.reading import read_speculation
 from spectui.options.speculation import Speculation
 
 _SETTINGS = frozenset(
@@ -74,7 +72,7 @@ def drafting_of(command: Command, reader: Reader) -> Drafting:
     assumed = {n: v for n, v in assumed_lengths(command, reader).items() if n not in taken}
     options = {**{name: (value,) for name, value in assumed.items()}, **taken}
     try:
-        speculation = _speculation(options)
+        speculation = read_speculation(options)
     except UsageError as error:
         # What spectui would not measure its server may take all the same.
         return Drafting(command=command, reason=f"spectui cannot draft so: {error}")
@@ -147,18 +145,6 @@ def _options(command: Command) -> dict[str, tuple[str, ...]]:
 def _is_wanted(written: Given, options: Mapping[str, object]) -> bool:
     """Whether it was said, or its default changed between builds."""
     return written.name in options or not written.name.startswith("spec-ngram-")
-
-
-def _speculation(options: dict[str, tuple[str, ...]]) -> Speculation:
-    # It brings the ranges of every option.
-    from spectui.cli.cockpit import command as cockpit
-
-    given = Takeover(options=options, extra=()).default_map()
-    try:
-        with cockpit.make_context("export", [], default_map=given) as context:
-            return take_drafting(dict(context.params))[0]
-    except click.UsageError as error:
-        raise UsageError(error.format_message()) from error
 
 
 def _settled(command: Command, words: list[str]) -> Command:

@@ -7,7 +7,7 @@ from pathlib import Path
 from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.documents.common import arm_document, speedup_of
 from spectui.cli.request import SharedOptions
-from spectui.cli.taken import mind_defaults, read_options, taken
+from spectui.cli.taken import mind_defaults, taken, taken_options
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
@@ -58,7 +58,7 @@ def present_of() -> Present | None:
     takeover = found.takeover
     if takeover.elsewhere:
         return Present(speculation=None, draft=None, elsewhere=takeover.elsewhere)
-    shared, speculation = read_options(takeover)
+    shared, speculation = taken_options(takeover)
     if not speculation.needs_draft:
         return Present(speculation=speculation, draft=None)
     if not shared.model_draft:

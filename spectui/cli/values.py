@@ -8,10 +8,8 @@ import click
 
 from spectui.config import ONLY_BY_SERVER, THROUGH_SERVER
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
-from spectui.options.option import INT_MAX
-
-_ALL = -2
-_NO_LAYERS = -3
+from spectui.options.option import INT_MAX, Layers
+from spectui.options.reading import read_value
 
 
 class GpuLayers(click.ParamType[int]):
@@ -22,19 +20,11 @@ class GpuLayers(click.ParamType[int]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        """Parse, or fail with what is accepted; -1 is all.
-
-        Llama-server reads -1 as ``auto`` and -2 as ``all``: in-process both are all that there are.
-        """
-        if value in {"auto", "all"}:
-            return -1
+        """Parse, or fail with what is accepted; -1 is all."""
         try:
-            layers = int(str(value))
-        except ValueError:
-            layers = _NO_LAYERS
-        if not _ALL <= layers <= INT_MAX:
-            self.fail(f"{value!r} is no number of layers, nor auto or all", param, ctx)
-        return max(layers, -1)
+            return int(read_value(Layers(), str(value)))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class FileGlob(click.ParamType[str]):

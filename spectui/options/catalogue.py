@@ -4,7 +4,7 @@ The names are those of llama.cpp's ``common/arg.cpp``, old and current ones. Def
 the configuration that an option fills, so that each stands in one place.
 """
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from spectui.config import CACHE_TYPES, ContextOptions, FlashAttention, ModelOptions, SamplingConfig
 from spectui.options.dialect import Dialect
@@ -258,7 +258,8 @@ _SHARED_BY_NGRAMS = tuple(
 
 
 def _number(number: Number) -> Option:
-    return _option(" ".join(number.flags), number.values, number.help, *number.variables)
+    found = _option(" ".join(number.flags), number.values, number.help, *number.variables)
+    return replace(found, default=number.default)
 
 
 OVERRIDE_TENSOR_DRAFT, CPU_MOE_DRAFT, N_CPU_MOE_DRAFT = DRAFT_PLACEMENT = (
@@ -291,17 +292,23 @@ OVERRIDE_TENSOR_DRAFT, CPU_MOE_DRAFT, N_CPU_MOE_DRAFT = DRAFT_PLACEMENT = (
 )
 """Where parts of the draft go: the export writes them, and spectui's command line lacks them."""
 
+NUMBERS = tuple(
+    _number(number) for drafter in (DraftSimple, *NGRAMS) for number in numbers_of(drafter)
+)
+"""Of drafters; MTP layers share those of a draft model."""
+RUN = (MODEL, MODEL_DRAFT, *PLACEMENT, *CONTEXT, TEMPERATURE, *SAMPLING)
+"""What is run, less how it drafts."""
+
 OPTIONS: tuple[Option, ...] = (
     *(MODEL, MODEL_DRAFT, *PLACEMENT),
     _option("--mmap", Switch(), is_ours=False),
     _option("-lm --load-mode", variable="LOAD_MODE", is_ours=False),
     *CONTEXT,
     _option("-no-fa --no-flash-attn", Switch(), is_ours=False),
-    *map(_number, numbers_of(DraftSimple)),
     _option("--spec-type --spec-stage", variable="SPEC_TYPE"),
     _option("--spec-default", Switch(), is_ours=False),
     *(_option(flag, is_ours=False) for flag in _SHARED_BY_NGRAMS),
-    *(_number(number) for drafter in NGRAMS for number in numbers_of(drafter)),
+    *NUMBERS,
     *(*DRAFT_PLACEMENT, TEMPERATURE, *SAMPLING),
 )
 """Everything that the export writes or that spectui's command line has."""

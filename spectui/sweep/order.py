@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from spectui.sweep.cells import Cell, Place
+from spectui.sweep.cells import Cell, Place, coordinates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ def ordered(cells: Iterable[Cell], repeats: int, seed: int) -> tuple[Visit, ...]
     the average.
     """
     visits: list[Visit] = []
-    unique = sorted(dict.fromkeys(cells), key=repr)
+    unique = sorted(dict.fromkeys(cells), key=lambda cell: repr(coordinates(cell)))
     for repeat in range(repeats):
         chance = random.Random(f"{seed}/{repeat}")  # noqa: S311 - an order is no secret
         for block in _shuffled_blocks(unique, lambda cell: cell.place, chance):

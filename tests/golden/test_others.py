@@ -79,7 +79,7 @@ def test_export(golden: Golden, place: Place) -> None:
         f"{name}.txt": place.run("export", "--from", COMMAND, "--format", name).text
         for name in formats
     }
-    golden("export", texts)
+    golden("export-command", texts)
 
 
 def test_lint(golden: Golden, place: Place) -> None:

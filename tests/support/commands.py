@@ -4,18 +4,13 @@ import shlex
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from spectui.cli.cockpit import command as cockpit
-from spectui.cli.drafting import take_drafting
-from spectui.cli.request import SharedOptions
-from spectui.cli.run_cockpit import CockpitOptions
+from spectui.cli.taken import options_of
 from spectui.export import ExportSetup
 from spectui.export.takeover import Takeover, read_command
 from spectui.options.dialect import Dialect
 
 _FILE = Path(__file__).parent.parent / "data" / "commands" / "commands.toml"
-_UNUSED: dict[str, Any] = {"prompts": None, "json_path": None, "quiet": False, "verbose": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +53,7 @@ def real_commands() -> list[RealCommand]:
 
 def setup_of(taken: Takeover) -> ExportSetup:
     """What the commands of spectui make of it, as the screen does."""
-    with cockpit.make_context("cockpit", [], default_map=taken.default_map()) as context:
-        parsed = dict(context.params)
-    speculation, others = take_drafting(parsed)
-    own = CockpitOptions.__dataclass_fields__
-    shared = SharedOptions(**{k: v for k, v in others.items() if k not in own}, **_UNUSED)
+    shared, speculation = options_of(taken)
     assert shared.model is not None
     draft = next(iter(shared.model_draft), None)
     return ExportSetup(

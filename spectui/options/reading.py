@@ -1,0 +1,129 @@
+"""Reads the values of options from text, as a command or a preset gives them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from spectui.errors import UsageError
+from spectui.options import catalogue
+from spectui.options.drafters import DRAFTERS, HIDDEN_STATE_KINDS, MODEL_KIND, kind_of
+from spectui.options.option import (
+    INT_MAX,
+    Decimal,
+    File,
+    Layers,
+    Option,
+    Switch,
+    Text,
+    Values,
+    Whole,
+    Words,
+)
+from spectui.options.speculation import Speculation, speculation_of
+
+ALL_LAYERS = -1
+_SERVERS_ALL = -2
+"""Llama-server reads -1 as ``auto`` and -2 as ``all``: in-process both are all that there are."""
+
+
+def read_value(values: Values, text: str) -> Any:  # noqa: ANN401 - as many types as options
+    """The value that a text stands for.
+
+    Raises:
+        ValueError: it stands for none; the message is the rest of a sentence that begins with it.
+    """
+    match values:
+        case Whole(low=low, high=high):
+            return _whole(text, low, high)
+        case Decimal(low=low, high=high):
+            return _decimal(text, low, high)
+        case Words(words=words):
+            if text not in words:
+                raise ValueError(f"{text!r} is not one of {', '.join(words)}")
+            return text
+        case Layers():
+            return _layers(text)
+        case File():
+            return Path(text)
+        case Text() | Switch():
+            return text
+
+
+def _whole(text: str, low: int, high: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no whole number; write one {_between(low, high)}") from None
+    if not low <= number <= high:
+        raise ValueError(f"{number} is out of range; write a number {_between(low, high)}")
+    return number
+
+
+def _decimal(text: str, low: float, high: float | None) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{text!r} is no finite number; write one {_between(low, high)}")
+    if number < low or (high is not None and number > high):
+        raise ValueError(f"{text} is out of range; write a number {_between(low, high)}")
+    return number
+
+
+def _layers(text: str) -> int:
+    if text in {"auto", "all"}:
+        return ALL_LAYERS
+    try:
+        layers = int(text)
+    except ValueError:
+        layers = _SERVERS_ALL - 1
+    if not _SERVERS_ALL <= layers <= INT_MAX:
+        raise ValueError(f"{text!r} is no number of layers, nor auto or all")
+    return max(layers, ALL_LAYERS)
+
+
+def _between(low: float, high: float | None) -> str:
+    if high is None or high >= INT_MAX:
+        return f"of at least {low}"
+    return f"from {low} to {high}"
+
+
+def read_options(given: Mapping[str, tuple[str, ...]], options: Sequence[Option]) -> dict[str, Any]:
+    """Values of ``options``, by ``Option.parameter``; defaults where nothing is given.
+
+    Args:
+        given: texts by the option's name; none for a switch, several for one that may be repeated.
+        options: such as ``catalogue.RUN``.
+
+    Raises:
+        UsageError: an option has a value that it cannot have.
+    """
+    return {option.parameter: _value(option, given.get(option.name)) for option in options}
+
+
+def _value(option: Option, texts: tuple[str, ...] | None) -> Any:  # noqa: ANN401 - as above
+    if option.is_switch:
+        return texts is not None
+    if not texts:
+        return () if option.repeats else option.default
+    try:
+        read = [read_value(option.values, text) for text in texts]
+    except ValueError as error:
+        raise UsageError(f"--{option.name}: {error}") from error
+    return tuple(read) if option.repeats else read[-1]
+
+
+def read_speculation(given: Mapping[str, tuple[str, ...]]) -> Speculation:
+    """How the options of a command draft in-process, with today's defaults.
+
+    Raises:
+        UsageError: a value cannot be, or it would never draft, or only llama-server drafts so.
+    """
+    kinds = tuple(",".join(given.get("spec-type", (MODEL_KIND,))).split(","))
+    known = {kind_of(drafter) for drafter in DRAFTERS} - {*HIDDEN_STATE_KINDS}
+    for kind in kinds:
+        if kind not in known:
+            raise UsageError(f"--spec-type: {kind!r} is not one of {', '.join(sorted(known))}")
+    return speculation_of(kinds, read_options(given, catalogue.NUMBERS))
