@@ -8,23 +8,24 @@ import click
 from spectui import __version__
 from spectui.cli.reader import reader
 
-_COMMANDS = (
-    "cockpit",
-    "attach",
-    "bench",
-    "doctor",
-    "export",
-    "lint",
-    "models",
-    "presets",
-    "probe",
-    "replay",
-    "sweep",
-    "trace",
-    "tune",
-    "verify",
-)
-"""Each lives in the module of the same name, as ``command``."""
+_COMMANDS = {
+    "cockpit": "Chat with a pair, and watch and tune what speculation does.",
+    "attach": "Watch a llama-server that is already running.",
+    "bench": "Measure one setting against the target alone.",
+    "doctor": "Examine the machine, and a pair before it is loaded.",
+    "export": "Write the flags that tune advised, or rewrite a command.",
+    "lint": "Check an existing llama-server command, without running it.",
+    "models": "Find models and drafts, fetch a preset's, or build the demo's.",
+    "presets": "List presets, or show one.",
+    "probe": "Look into a model while it decodes.",
+    "replay": "Predict settings from a trace, without loading a model.",
+    "sweep": "Measure a grid of settings against the target alone.",
+    "trace": "Record what settings can be predicted from.",
+    "tune": "Find the fastest draft and settings, and whether they pay.",
+    "verify": "Run your own llama-server with and without the flags.",
+}
+"""Each lives in the module of the same name, as ``command``, and is said here in a line: listing
+them must not import them all."""
 
 
 _OF_THE_GROUP = ("-h", "--help", "--version")
@@ -53,6 +54,14 @@ class _Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(_COMMANDS)
+
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's signature
+        formatter: click.HelpFormatter,
+    ) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
 
     def get_command(
         self,
