@@ -1,0 +1,154 @@
+"""What ``ARCHITECTURE.md`` promises: a drafter and a command cost the files that it names."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import spectui
+from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
+
+pytest_plugins = ["tests.support.fixtures"]
+
+ROOT = Path(__file__).parent.parent
+SOURCE = Path(spectui.__file__).parent
+
+DRAFTER = {
+    "options/drafters.py": (
+        (
+            "Ngram = NgramSimple |",
+            '''class NgramToy(NgramDrafter, frozen=True, kw_only=True, tag="ngram-toy"):
+    """Says the last token again."""
+
+    remembers = False
+
+    size_m: Annotated[int, _size_m()] = 2
+
+
+Ngram = NgramToy | NgramSimple |''',
+        ),
+        ("] = (NgramSimple,", "] = (NgramToy, NgramSimple,"),
+    ),
+    "speculative/ngram.py": (
+        ("    NgramSimple,\n)", "    NgramSimple,\n    NgramToy,\n)"),
+        (
+            "    match options:\n",
+            """    match options:
+        case NgramToy(size_m=size_m):
+            from spectui.speculative.ngram_toy import NgramToyDrafter
+
+            return NgramToyDrafter(size_m)
+""",
+        ),
+    ),
+}
+"""Replacements by file, beside the drafter's own."""
+TOY_DRAFTER = '''
+"""Says the last token again."""
+
+from spectui.speculative.drafters import Draft, NoDrafter
+
+
+class NgramToyDrafter(NoDrafter):
+    def __init__(self, size_m):
+        self._size_m = size_m
+
+    def draft(self, last, n_max):
+        n = min(self._size_m, n_max)
+        return Draft(tokens=(last,) * n, probabilities=(1.0,) * n)
+'''
+COMMAND = {"cli/app.py": (('    "verify": "', '    "greet": "Greet.",\n    "verify": "'),)}
+TOY_COMMAND = '''
+"""``spectui greet``."""
+
+import click
+
+
+@click.command(name="greet")
+def command():
+    """Greet."""
+    click.echo("hello")
+'''
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    """A copy of the package that may be changed."""
+    copy = tmp_path / "copy" / "spectui"
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "presets", copy.parent / "presets")
+    return copy
+
+
+def change(scratch: Path, changes: Mapping[str, tuple[tuple[str, str], ...]]) -> None:
+    for name, replacements in changes.items():
+        text = (scratch / name).read_text("utf-8")
+        for old, new in replacements:
+            assert text.count(old) == 1, (name, old)
+            text = text.replace(old, new)
+        (scratch / name).write_text(text, "utf-8")
+
+
+def run(scratch: Path, *arguments: object) -> str:
+    home = scratch.parent / "home"
+    done = subprocess.run(
+        [sys.executable, "-m", "spectui", *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(scratch.parent), "SPECTUI_HOME": str(home)},
+        cwd=scratch.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def named(place: str) -> set[str]:
+    """Files that the document names for adding something."""
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    [row] = re.findall(rf"^\| {place} \|(.*)\|$", text, re.MULTILINE)
+    return {name.removeprefix("spectui/") for name in re.findall(r"`([\w/.]+\.py)`", row)}
+
+
+def test_a_drafter_costs_the_files_that_are_named(scratch: Path, tiny: TinyPath) -> None:
+    assert {name for name in named("drafter") if "<" not in name} >= DRAFTER.keys()
+    change(scratch, DRAFTER)
+    (scratch / "speculative" / "ngram_toy.py").write_text(TOY_DRAFTER, "utf-8")
+    pair = ("-m", tiny(TARGET), "-c", 256, "-t", 1, "-n", 12)
+    toy = ("--spec-type", "ngram-toy", "--spec-ngram-toy-size-m", 3)
+    prompts = scratch.parent / "prompts.txt"
+    prompts.write_text("the rain on the other tin ring")
+    document = json.loads(run(scratch, "bench", *pair, *toy, "--prompts", prompts, "--json", "-"))
+    assert document["config"]["ngram"] == {"kind": "ngram-toy", "size_m": 3}
+    assert document["prompts"][0]["n_drafted"] > 0
+    help_text = run(scratch, "tune", "--help")
+    assert "--sampler" in help_text
+    command = ("llama-server", "-m", "t.gguf", "--spec-type", "ngram-toy")
+    kept = run(scratch, "export", "--from", " ".join(command), "--format", "json")
+    assert json.loads(kept)["speculation"] == {"kind": "ngram-toy", "size_m": 2}
+    plan = run(
+        scratch, "sweep", *pair, "--spec-type", "ngram-toy", "--spec-ngram-toy-size-m", "2,4",
+        "--prompts", prompts, "--dry-run",
+    )  # fmt: skip
+    assert "ngram-toy: m 2" in plan
+    assert "ngram-toy: m 4" in plan
+    record = scratch.parent / "trace.json.gz"
+    draft = ("-md", tiny(CLOSE_DRAFT))
+    run(scratch, "trace", *pair, *draft, "--prompts", prompts, "--out", record)
+    replayed = json.loads(run(scratch, "replay", record, *toy, "--json", "-"))
+    kinds = [one.get("ngram", {}).get("kind") for one in replayed["configs"]]
+    assert "ngram-toy" in kinds
+
+
+def test_a_command_costs_the_files_that_are_named(scratch: Path) -> None:
+    assert named("command") >= COMMAND.keys()
+    change(scratch, COMMAND)
+    (scratch / "cli" / "greet.py").write_text(TOY_COMMAND, "utf-8")
+    assert run(scratch, "greet") == "hello\n"
+    assert "greet    Greet." in run(scratch, "--help")
