@@ -23,11 +23,10 @@ from spectui.config import SamplingConfig, Schedule, SpeculationConfig
 from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
 from spectui.prompts import builtin_suite
-from spectui.replay.cost_fit import fit_costs
-from spectui.replay.costs import Costs
-from spectui.replay.grid import Grid
-from spectui.replay.probed import Probed, pooled
-from spectui.replay.totals import replay_trace
+from spectui.trace.costs import Costs
+from spectui.trace.fit import Probed, fit_costs, pooled
+from spectui.trace.grid import Grid
+from spectui.trace.replay import replay_trace
 from spectui.tune.candidates import Candidate
 from spectui.tune.loading import Loader
 from spectui.tune.measurement import Measurer

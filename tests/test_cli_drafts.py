@@ -16,7 +16,7 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import PairCompared
 from spectui.errors import BadInputError
 from spectui.llama.devices import gpu_memories
-from spectui.replay.file import read_trace
+from spectui.trace.file import read_trace
 from tests.support.cli import Spectui
 from tests.support.models import (
     CLOSE_DRAFT,

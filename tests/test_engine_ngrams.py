@@ -15,9 +15,9 @@ from spectui.config import (
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.errors import UsageError
-from spectui.replay.ngrams import NGRAM_COSTS, replay_ngrams
-from spectui.replay.trace import Recording
 from spectui.speculative.rollback import Rollback
+from spectui.trace.ngrams import NGRAM_COSTS, replay_ngrams
+from spectui.trace.record import Recording
 from spectui.tune.forecast import Forecaster
 from spectui.tune.loading import Loader
 from spectui.tune.space import SearchSpace

@@ -24,9 +24,9 @@ from spectui.live.runs import Run
 from spectui.live.setup import LiveSetup
 from spectui.live.traces import save_trace
 from spectui.live.whatif import Source, WhatIf, chat_points, trial_points, whatif_state
-from spectui.replay.file import read_trace
 from spectui.speculative.counters import Round
 from spectui.speculative.mtp import effective_schedule
+from spectui.trace.file import read_trace
 from spectui.tune.trials import Arm
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, small_context

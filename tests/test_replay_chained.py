@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from spectui.config import NgramKind, Schedule, SpeculationConfig, ngram_setting
 from spectui.errors import UsageError
-from spectui.replay.ngrams import replay_chained, replay_ngrams
 from spectui.speculative.counters import Round, RoundEnd, count
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import ChainedDrafter, model_drafter
 from spectui.speculative.ngram import ngram_drafter
+from spectui.trace.ngrams import replay_chained, replay_ngrams
 from tests.support.replay import COSTS, DEPTH, SCENE, Scene, record, repetitive_scenes, scenes
 
 SIMPLE = ngram_setting(NgramKind.SIMPLE, {"size_n": 1, "size_m": 3})

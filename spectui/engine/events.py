@@ -8,10 +8,10 @@ from spectui.errors import SpectuiError
 from spectui.llama.info import ModelInfo
 from spectui.llama.memory import ModelMemory
 from spectui.models.ranking import ModelFacts
-from spectui.replay.trace import Chains
 from spectui.speculative.counters import Counters, Round
 from spectui.speculative.decoder import Stop
 from spectui.speculative.rollback import Rollback
+from spectui.trace.record import Chains
 
 
 class Role(StrEnum):

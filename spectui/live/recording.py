@@ -18,9 +18,9 @@ from spectui.engine.events import (
 from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError
 from spectui.live.runs import Run, RunMeter, newest
-from spectui.replay.trace import Chains, Recording
 from spectui.speculative.mtp import longest_draft
 from spectui.speculative.rollback import Rollback
+from spectui.trace.record import Chains, Recording
 
 _ALONE = Generate(prompt=())
 """How the baseline is drafted: not at all."""

@@ -35,9 +35,9 @@ from spectui.live.recording import ChatRecorder, ChatRecording
 from spectui.live.setup import LiveSetup
 from spectui.live.traces import chat_trace
 from spectui.prompts import Prompt
-from spectui.replay.costs import Costs
-from spectui.replay.grid import MAX_DEPTH
-from spectui.replay.trace import Trace
+from spectui.trace.costs import Costs
+from spectui.trace.grid import MAX_DEPTH
+from spectui.trace.record import Trace
 from spectui.tune.background import BackgroundTuning, TuningRequest
 from spectui.tune.candidates import Candidate, drafter_name
 from spectui.tune.progress import TuningState

@@ -14,8 +14,8 @@ from spectui.config import (
     ngram_setting,
 )
 from spectui.errors import UsageError
-from spectui.replay.grid import Grid
 from spectui.speculative.mtp import longest_draft as longest_mtp_draft
+from spectui.trace.grid import Grid
 from spectui.tune.placements import Placements
 from spectui.tune.trials import OFF, Arm
 

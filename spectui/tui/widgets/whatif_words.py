@@ -4,7 +4,7 @@ from spectui.config import MTP_KIND, SpeculationConfig
 from spectui.live.recording import ChatRecording
 from spectui.live.whatif import Source, WhatIf, WhatIfState
 from spectui.models.sizes import counted
-from spectui.replay.totals import Total
+from spectui.trace.replay import Total
 from spectui.tui import units
 from spectui.tui.glyphs import ASCII, Glyphs
 from spectui.tui.text.names import fit, visible

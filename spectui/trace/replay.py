@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spectui.config import SpeculationConfig
-from spectui.replay.costs import Costs
-from spectui.replay.grid import Counts, Grid, Replayed, Seconds, check_depth, replay_grid
-from spectui.replay.trace import Recording
 from spectui.speculative.counters import Tally
+from spectui.trace.costs import Costs
+from spectui.trace.grid import Counts, Grid, Replayed, Seconds, check_depth, replay_grid
+from spectui.trace.record import Recording
 
 _COUNTS = ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_before_mismatch", "n_redone")
 
@@ -72,7 +72,7 @@ def replay_trace(
     ]
     seconds = None if costs is None else _seconds(replays)
     each_off_s = None if costs is None else off_seconds(recordings, costs)
-    spreads = None if each_off_s is None or seconds is None else spread(each_off_s, seconds)
+    spreads = None if each_off_s is None or seconds is None else speedup_spread(each_off_s, seconds)
     deepness = mean_past(recordings)
     batches = _batches(replays)
     is_mtp = any(recording.chains[draft].mtp_layers for recording in recordings)
@@ -108,7 +108,7 @@ def off_seconds(recordings: Sequence[Recording], costs: Costs) -> list[float]:
     return [costs.off_seconds(_span(recording)) for recording in recordings]
 
 
-def spread(off_s: Sequence[float], seconds: Seconds) -> Seconds:
+def speedup_spread(off_s: Sequence[float], seconds: Seconds) -> Seconds:
     """How much the gain of each setting differs from recording to recording.
 
     Args:
