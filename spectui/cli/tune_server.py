@@ -28,8 +28,8 @@ from spectui.engine.commands import LoadTarget
 from spectui.errors import BadInputError, HopelessError
 from spectui.export import Dialect
 from spectui.models.sizes import bytes_text
+from spectui.monitor.host import hottest_c
 from spectui.monitor.machine import this_machine
-from spectui.monitor.thermal import hottest_c
 from spectui.prompts import Prompt
 from spectui.served import Fleet, Setup
 from spectui.served.decoding import ServerDecoding

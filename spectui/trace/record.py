@@ -1,4 +1,4 @@
-"""Contents of a trace, and their recording: a target's outputs, a draft's chain at every position."""
+"""Contents of a trace and their recording: outputs of a target, chains of its drafts."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
