@@ -15,10 +15,10 @@ from typing import NoReturn
 
 import numpy as np
 import pytest
+from filelock import lock_descriptor
 from gguf import GGMLQuantizationType, GGUFReader
 
 from spectui.demo import DemoModel, DemoProgress, ensure_demo_models
-from spectui.demo.files import exclusive_lock
 from spectui.demo.models import file_name
 from spectui.demo.source import open_source
 from spectui.demo.weights import gaussian
@@ -209,10 +209,8 @@ def test_two_processes_at_once(thin: Path, tmp_path: Path) -> None:
 
 def test_waiting_for_another_build_can_be_cancelled(tmp_path: Path) -> None:
     lock = tmp_path / ".spectui-demo-build.lock"
-    with (
-        exclusive_lock(lock, lambda: False),
-        pytest.raises(CancelledError, match="waiting"),
-    ):
+    with lock.open("w") as held, pytest.raises(CancelledError, match="waiting"):
+        assert lock_descriptor(held.fileno(), blocking=False)
         ensure_demo_models([THIN], directory=tmp_path, cancelled=lambda: True)
 
 

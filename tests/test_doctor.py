@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from spectui.doctor.draft_findings import hard_to_win
+from spectui.doctor.findings import hard_to_win
 from spectui.doctor.speed import Bandwidth, DraftBound, draft_bound, speed_bound
 from spectui.llama.library import binding_version
 from spectui.llama.memory import WeightTraffic

@@ -166,7 +166,7 @@ _MAGIC = b"\x1f\x8b"
 
 
 def unpacked(path: Path) -> bytes:
-    """Read and unpack a gzipped file.
+    """Read and unpack a gzipped file, which may be damaged, or unpack to no end.
 
     Raises:
         BadInputError: missing, empty, cut off, damaged, not gzipped, or too large.

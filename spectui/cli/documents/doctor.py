@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from spectui.cli.documents.base import Json, header_with, model_with, or_reason
 from spectui.config import MTP_KIND
 from spectui.doctor.examination import Examination, ExaminedDraft
-from spectui.doctor.finding import Finding
+from spectui.doctor.findings import Finding
 from spectui.doctor.speed import DraftBound, SpeedBound
 from spectui.engine.demand import Demand
 from spectui.llama.planned import DeviceMemory, ModelPlan
