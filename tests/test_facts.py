@@ -11,8 +11,9 @@ from spectui.engine.planning import Planner
 from spectui.llama.architectures import architecture
 from spectui.llama.buffers import BufferKind
 from spectui.llama.c import C
-from spectui.llama.gguf_file import GgufFile, Scalar, TensorInfo
 from spectui.llama.planned import PlanRequest
+from spectui.models.gguf import GgufFile
+from spectui.models.header import Scalar, TensorInfo
 from spectui.models.ranking import ModelFacts
 from tests.support.models import EMBEDDING, MOE, TARGET, Tiny, TinyPath, write_empty, write_tiny
 from tests.support.mtp import write_glm4moe, write_mimo2, write_qwen35

@@ -22,12 +22,12 @@ from spectui.config import (
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.chat import render_chat
 from spectui.llama.context import CACHE_TYPES, AbortFlag, Context, Logits
-from spectui.llama.gguf_file import weights_bytes
 from spectui.llama.library import NativeLog, binding_version, buffer_types, native_log
 from spectui.llama.model import Model
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.placement import overrides
 from spectui.llama.sampling import SamplerChain, top_token
+from spectui.models.gguf import weights_bytes
 from spectui.models.pairs import incompatibility
 from spectui.speculative.models import Outputs
 from tests.support.models import (

@@ -24,11 +24,12 @@ from spectui.live.setup import LiveSetup
 from spectui.llama.buffers import BufferKind
 from spectui.llama.context import AbortFlag
 from spectui.llama.draft_files import check_is_target
-from spectui.llama.gguf_file import GgufFile, TensorInfo
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import TargetContext
 from spectui.llama.planned import PlanRequest
+from spectui.models.gguf import GgufFile
+from spectui.models.header import TensorInfo
 from spectui.sessions import settings_of, speculation_of
 from spectui.settings import Settings
 from spectui.speculative.models import Outputs

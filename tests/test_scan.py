@@ -18,9 +18,9 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import PairCompared
 from spectui.engine.facts import inspect_header
 from spectui.llama.c import C
-from spectui.llama.gguf_file import read_gguf
 from spectui.models.discovery import Scan
 from spectui.models.files import FoundModel
+from spectui.models.gguf import read_gguf
 from spectui.models.ranking import ModelInspected
 from tests.support.cli import Spectui
 from tests.support.models import (

@@ -7,8 +7,8 @@ from pathlib import Path
 from spectui.config import ModelOptions
 from spectui.errors import BadInputError
 from spectui.llama.architectures import check_generates
-from spectui.llama.gguf_file import GgufFile, file_size, read_gguf
 from spectui.llama.weights import weight_traffic
+from spectui.models.gguf import GgufFile, file_size, read_gguf
 from spectui.models.ranking import ModelFacts, ModelInspected
 
 _SIZE_LABEL = re.compile(

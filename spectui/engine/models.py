@@ -12,13 +12,13 @@ from spectui.errors import BadInputError, UsageError
 from spectui.llama.buffers import add_up, parse_buffers
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.draft_files import check_is_model, check_is_target, check_mtp
-from spectui.llama.gguf_file import read_gguf
 from spectui.llama.library import has_gpu, native_log
 from spectui.llama.memory import ModelMemory
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.weights import mtp_traffic, weight_traffic
+from spectui.models.gguf import read_gguf
 from spectui.models.pairs import incompatibility
 
 OnProgress = Callable[[Role, ModelOptions, float], None]

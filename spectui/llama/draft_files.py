@@ -4,7 +4,7 @@ from pathlib import Path
 
 from spectui.config import MTP_KIND, SERVER_KINDS
 from spectui.errors import BadInputError
-from spectui.llama.gguf_file import GgufFile
+from spectui.models.gguf import GgufFile
 
 _EAGLE3, _DFLASH, _DSPARK = SERVER_KINDS
 _NAMES = {

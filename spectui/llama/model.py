@@ -10,11 +10,11 @@ from spectui.config import ModelOptions
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.architectures import kind_of, not_generating
 from spectui.llama.c import C
-from spectui.llama.files import check_file
 from spectui.llama.info import ModelInfo
 from spectui.llama.library import ensure_backend, native_log
 from spectui.llama.placement import ModelParams
 from spectui.llama.vocabulary import Vocabulary
+from spectui.models.gguf import check_file
 from spectui.speculative.rollback import Rollback
 
 _OUT_OF_MEMORY = (

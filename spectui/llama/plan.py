@@ -23,8 +23,6 @@ from spectui.llama.draft_files import (
     check_mtp,
     n_mtp_layers,
 )
-from spectui.llama.files import FileIdentity, check_file
-from spectui.llama.gguf_file import GgufFile, read_gguf
 from spectui.llama.library import has_gpu, native_log
 from spectui.llama.memory import WeightTraffic
 from spectui.llama.model import Model
@@ -33,6 +31,7 @@ from spectui.llama.outline import outline
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.planned import ModelPlan, ModelRequest
 from spectui.llama.weights import mtp_traffic, weight_traffic
+from spectui.models.gguf import FileIdentity, GgufFile, check_file, read_gguf
 from spectui.models.pairs import Outline
 
 _MAPPED = "CPU_Mapped"

@@ -4,8 +4,8 @@ from enum import Enum
 from pathlib import Path
 
 from spectui.errors import SpectuiError
-from spectui.llama.files import FileIdentity
 from spectui.llama.planned import Backend, ModelPlan, ModelRequest
+from spectui.models.gguf import FileIdentity
 from spectui.models.pairs import Outline
 
 

@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from spectui.config import ModelOptions
-from spectui.llama.gguf_file import GgufFile
 from spectui.llama.memory import WeightTraffic
 from spectui.llama.placement import overrides
+from spectui.models.gguf import GgufFile
 
 _EXPERTS = re.compile(r"_(?:ch)?exps\.")
 """Weights of routed experts; a shared expert (``_shexp``) is read for every token."""

@@ -7,7 +7,7 @@ from spectui.config import ModelOptions
 from spectui.errors import BadInputError
 from spectui.llama.architectures import architecture
 from spectui.llama.draft_files import n_mtp_layers, reader_kind
-from spectui.llama.gguf_file import read_gguf
+from spectui.models.gguf import read_gguf
 from spectui.served.room import size_bytes
 
 
