@@ -12,8 +12,8 @@ from spectui.engine.driver import Engine
 from spectui.errors import UsageError
 from spectui.export import Dialect, server_arguments
 from spectui.export.takeover import read_command
-from spectui.llama.weights import weight_traffic
 from spectui.models.gguf import check_file, read_gguf
+from spectui.models.weights import weight_traffic
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, MOE, TARGET, TinyPath
 

@@ -23,9 +23,9 @@ from spectui.engine.fitting import (
     with_smallest_context,
 )
 from spectui.engine.planning import Planner
-from spectui.llama.memory import WeightTraffic
 from spectui.llama.planned import Backend, Plan, PlanRequest
 from spectui.models.pairs import PairReport
+from spectui.models.weights import WeightTraffic
 
 Say = Callable[[str], None]
 

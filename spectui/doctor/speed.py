@@ -7,7 +7,7 @@ bandwidth is its time, and everything else comes on top: these are bounds, not p
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from spectui.llama.memory import WeightTraffic
+from spectui.models.weights import WeightTraffic
 from spectui.speculative.expectation import RoundModel, full_speedup
 
 LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16)

@@ -5,8 +5,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from spectui.errors import SpectuiError
+from spectui.llama.buffers import ModelMemory
 from spectui.llama.info import ModelInfo
-from spectui.llama.memory import ModelMemory
 from spectui.models.ranking import ModelFacts
 from spectui.speculative.counters import Counters, Round
 from spectui.speculative.decoder import Stop

@@ -7,9 +7,9 @@ from pathlib import Path
 from spectui.config import ModelOptions
 from spectui.errors import BadInputError
 from spectui.llama.architectures import check_generates
-from spectui.llama.weights import weight_traffic
 from spectui.models.gguf import GgufFile, file_size, read_gguf
 from spectui.models.ranking import ModelFacts, ModelInspected
+from spectui.models.weights import weight_traffic
 
 _SIZE_LABEL = re.compile(
     r"(?:(?P<n>[0-9]{1,4})x)?(?P<size>[0-9]{1,4}(?:\.[0-9]{1,4})?)(?P<unit>[KMBT])(?:-.*)?"

@@ -9,8 +9,8 @@ from spectui.engine.commands import ComparePair
 from spectui.engine.events import PairCompared
 from spectui.engine.facts import facts_of
 from spectui.errors import BadInputError, DoesNotFitError
-from spectui.llama.draft_files import check_is_model, check_is_target
 from spectui.llama.model import Model
+from spectui.models.draft_files import check_is_model, check_is_target
 from spectui.models.gguf import check_tokens, read_gguf
 from spectui.models.pairs import incompatibility
 from spectui.speculative.rollback import unserved

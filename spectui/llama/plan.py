@@ -17,22 +17,21 @@ from spectui.llama.breakdown import Share, memory_breakdown
 from spectui.llama.buffers import HOST, Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.devices import gpu_memories
-from spectui.llama.draft_files import (
-    check_is_model,
-    check_is_target,
-    check_mtp,
-    n_mtp_layers,
-)
 from spectui.llama.library import has_gpu, native_log
-from spectui.llama.memory import WeightTraffic
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.outline import outline
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.planned import ModelPlan, ModelRequest
-from spectui.llama.weights import mtp_traffic, weight_traffic
+from spectui.models.draft_files import (
+    check_is_model,
+    check_is_target,
+    check_mtp,
+    n_mtp_layers,
+)
 from spectui.models.gguf import FileIdentity, GgufFile, check_file, read_gguf
 from spectui.models.pairs import Outline
+from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
 
 _MAPPED = "CPU_Mapped"
 """What llama.cpp calls the buffer of weights that are a part of the page cache."""

@@ -1,12 +1,16 @@
 """What a pair would take of memory. Pure: who shows or judges a plan need not load llama.cpp."""
 
 from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
 
 from spectui.config import ContextOptions, ModelOptions, SpeculationConfig
+from spectui.errors import SpectuiError
 from spectui.llama.buffers import Buffer
 from spectui.llama.info import ModelInfo
-from spectui.llama.memory import WeightTraffic
-from spectui.models.pairs import PairReport
+from spectui.models.gguf import FileIdentity
+from spectui.models.pairs import Outline, PairReport
+from spectui.models.weights import WeightTraffic
 from spectui.speculative.rollback import Rollback
 
 
@@ -106,3 +110,20 @@ class Backend:
     has_cuda: bool
     """Whether it was built with CUDA, whatever the driver makes of it."""
     gpus: tuple[DeviceMemory, ...]
+
+
+class Ask(Enum):
+    """Questions without particulars."""
+
+    ARE_YOU_THERE = "are you there"
+    """Answered by itself, once llama.cpp is loaded. It starts no driver."""
+    BACKEND = "backend"
+    """Answered by a ``Backend``."""
+    OUTLINE = "outline"
+    """Answered by the ``Outline`` of the model that was planned last."""
+
+
+Question = Ask | ModelRequest
+
+Answer = Path | Ask | Backend | tuple[FileIdentity, ModelPlan] | Outline | SpectuiError
+"""A path says which file is looked at next; the answer itself comes after it."""

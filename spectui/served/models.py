@@ -6,7 +6,7 @@ from pathlib import Path
 from spectui.config import ModelOptions
 from spectui.errors import BadInputError
 from spectui.llama.architectures import architecture
-from spectui.llama.draft_files import n_mtp_layers, reader_kind
+from spectui.models.draft_files import n_mtp_layers, reader_kind
 from spectui.models.gguf import read_gguf
 from spectui.served.room import size_bytes
 

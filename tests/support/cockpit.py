@@ -29,9 +29,9 @@ from spectui.live.launch import Launch, Pair
 from spectui.live.recording import ChatRecording
 from spectui.live.session import LiveSession
 from spectui.live.setup import LiveSetup
-from spectui.llama.buffers import Buffer, BufferKind
+from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
 from spectui.llama.info import ModelInfo
-from spectui.llama.memory import ModelMemory, WeightTraffic
+from spectui.models.weights import WeightTraffic
 from spectui.prompts import Prompt
 from spectui.settings import Settings
 from spectui.speculative.counters import Round, RoundEnd, RoundTimes, count

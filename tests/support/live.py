@@ -5,8 +5,8 @@ from dataclasses import replace
 from spectui.config import SpeculationConfig
 from spectui.engine.events import PromptEvaluated, Role
 from spectui.live.tally import LiveTally
-from spectui.llama.buffers import Buffer, BufferKind
-from spectui.llama.memory import ModelMemory, WeightTraffic
+from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
+from spectui.models.weights import WeightTraffic
 from spectui.monitor.readings import Reading, Snapshot
 from spectui.speculative.counters import Round, RoundEnd, RoundTimes
 from tests.support.constructed import snapshots

@@ -8,8 +8,8 @@ from spectui.engine.demand import FreeMemory
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.buffers import Buffer, BufferKind
 from spectui.llama.info import ModelInfo
-from spectui.llama.memory import WeightTraffic
 from spectui.llama.planned import ModelPlan, Plan, PlanRequest
+from spectui.models.weights import WeightTraffic
 from spectui.speculative.rollback import Rollback
 
 NOTHING_READ = WeightTraffic(
