@@ -135,7 +135,7 @@ class Examiner:
         beside = {name: replace(request, draft=draft) for name, draft in drafts.items()}
         fits = {name: self._fit(plan, name, one) for name, one in beside.items()}
         target = plan(alone(request))
-        if mtp or (mtp is None and target.target.mtp_layers):
+        if mtp or (mtp is None and target.target.info.mtp_layers):
             fits[MTP_KIND] = self._fit(plan, MTP_KIND, replace(request, mtp=True))
         self._say("finding out what fits")
         bound = speed_bound(target.target.traffic, self._around.bandwidth)

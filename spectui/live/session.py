@@ -24,7 +24,6 @@ from spectui.engine.events import (
     GenerationFinished,
     GenerationResult,
     ModelLoaded,
-    PairCompared,
     Role,
     Tokenized,
 )
@@ -34,6 +33,7 @@ from spectui.live.events import BaselineMeasured, ChatRecorded, TuningChanged
 from spectui.live.recording import ChatRecorder, ChatRecording
 from spectui.live.setup import LiveSetup
 from spectui.live.traces import chat_trace
+from spectui.models.ranking import ModelInspected
 from spectui.prompts import Prompt
 from spectui.trace.costs import Costs
 from spectui.trace.grid import MAX_DEPTH
@@ -186,7 +186,7 @@ class LiveSession:
             self._chat.stop()
 
     def compare(self, target: Path, draft: Path) -> None:
-        """Find out whether a draft fits. Answered by ``PairCompared``."""
+        """Find out whether a draft fits. Answered by ``ModelInspected``."""
         self._inspection.submit(ComparePair(target=target, draft=draft))
 
     def forget_comparisons(self) -> None:
@@ -379,5 +379,5 @@ class LiveSession:
 
     def _on_inspection(self, event: Event) -> None:
         # A failure is a cancelled comparison, or a target that cannot be read: loading it says so.
-        if isinstance(event, PairCompared):
+        if isinstance(event, ModelInspected):
             self._post(event)

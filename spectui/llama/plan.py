@@ -27,7 +27,6 @@ from spectui.models.draft_files import (
     check_is_model,
     check_is_target,
     check_mtp,
-    n_mtp_layers,
 )
 from spectui.models.gguf import FileIdentity, GgufFile, check_file, read_gguf
 from spectui.models.pairs import Outline
@@ -150,17 +149,16 @@ def _identity(path: Path) -> FileIdentity:
 def _model_plan(opened: _Opened, request: ModelRequest) -> ModelPlan:
     model, context, abort = opened.model, request.context, AbortFlag()
     traffic = weight_traffic(opened.gguf, model.options, gpu_devices=has_gpu())
-    n_layers = n_mtp_layers(opened.gguf)
     if request.max_draft is None:
         # The target's tokens bound what a draft says, not what it takes.
         vocabulary = model.vocabulary
         with DraftContext(model, context, target_vocabulary=vocabulary, abort=abort) as draft:
-            return replace(_planned(draft, traffic), mtp_layers=n_layers)
+            return _planned(draft, traffic)
     n_snapshots = request.max_draft if request.mtp else 0
     with TargetContext(
         model, context, max_draft=request.max_draft, abort=abort, n_snapshots=n_snapshots
     ) as target:
-        plan = replace(_planned(target, traffic), mtp_layers=n_layers)
+        plan = _planned(target, traffic)
         if not request.mtp:
             return plan
         own_traffic = mtp_traffic(opened.gguf, model.options, gpu_devices=has_gpu())
@@ -176,13 +174,11 @@ def _without_weights(plan: ModelPlan) -> ModelPlan:
 
 def _planned(context: Context, traffic: WeightTraffic) -> ModelPlan:
     model = context.model
-    experts = model.metadata(f"{model.info.arch}.expert_count") or "0"
     maps_files = model.options.mmap and all(gpu.maps_files for gpu in gpu_memories())
     logged = parse_buffers(native_log.tail())
     buffers = _buffers(memory_breakdown(context.c), logged, maps_files=maps_files)
     return ModelPlan(
         info=model.info,
-        n_experts=int(experts) if experts.isdecimal() else 0,
         n_ctx=context.n_ctx,
         rollback=context.rollback,
         buffers=tuple(buffer for buffer in buffers if buffer.size_bytes),

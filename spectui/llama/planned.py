@@ -7,7 +7,7 @@ from pathlib import Path
 from spectui.config import ContextOptions, ModelOptions, SpeculationConfig
 from spectui.errors import SpectuiError
 from spectui.llama.buffers import Buffer
-from spectui.llama.info import ModelInfo
+from spectui.models.facts import ModelFacts
 from spectui.models.gguf import FileIdentity
 from spectui.models.pairs import Outline, PairReport
 from spectui.models.weights import WeightTraffic
@@ -46,9 +46,7 @@ class ModelRequest:
 class ModelPlan:
     """One model with its context."""
 
-    info: ModelInfo
-    n_experts: int
-    """Per layer, 0 for a model without."""
+    info: ModelFacts
     n_ctx: int
     """Tokens that the context would hold, as llama.cpp rounds what was asked for."""
     rollback: Rollback
@@ -57,8 +55,6 @@ class ModelPlan:
     tells, in hundredths of a MiB; cache and recurrent state together are exact."""
     traffic: WeightTraffic
     """What its decodes read."""
-    mtp_layers: int = 0
-    """Layers for multi-token prediction that its file says it has."""
     mtp: "ModelPlan | None" = None
     """Those layers with a context of their own, if they were asked for; their weights are among
     the model's."""

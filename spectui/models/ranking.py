@@ -4,31 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.sizes import bytes_text
 
 GOOD_SHARE = (0.01, 0.15)
 """What a token of a promising draft reads of weights, as a share of what its target reads."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelFacts:
-    """What a model's file says of it."""
-
-    path: Path
-    arch: str
-    name: str
-    n_params: int | None
-    size_bytes: int
-    n_layers: int
-    n_ctx_train: int
-    n_vocab: int
-    kv_bytes_per_token: int | None
-    """Of an f16 cache. None where no one number tells: layers differ, or have no attention."""
-    n_experts: int
-    read_bytes_per_token: int | None
-    """Weights that decoding one token reads: of the experts those that it is routed to. None for a
-    file without weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +135,8 @@ def _order(target: FoundModel | ModelFacts, option: DraftOption) -> tuple[int, f
 
 def _share(target: FoundModel | ModelFacts, option: DraftOption) -> float:
     known = read_share(target, option.facts) if isinstance(target, ModelFacts) else None
-    return known or max(option.model.size_bytes, 1) / max(target.size_bytes, 1)
+    own = target.file_bytes if isinstance(target, ModelFacts) else target.size_bytes
+    return known or max(option.model.size_bytes, 1) / max(own, 1)
 
 
 def _distance(share: float) -> float:
