@@ -13,7 +13,7 @@ from spectui.config import ModelOptions
 from spectui.engine.commands import ComparePair
 from spectui.engine.driver import Engine
 from spectui.llama.model import Model
-from spectui.llama.outline import outline as outline_of
+from spectui.llama.plan import outline as outline_of
 from spectui.models.pairs import (
     Outline,
     PairReport,

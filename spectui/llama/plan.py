@@ -20,7 +20,6 @@ from spectui.llama.devices import gpu_memories
 from spectui.llama.library import has_gpu, native_log
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
-from spectui.llama.outline import outline
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.planned import ModelPlan, ModelRequest
 from spectui.models.draft_files import (
@@ -29,7 +28,7 @@ from spectui.models.draft_files import (
     check_mtp,
 )
 from spectui.models.gguf import FileIdentity, GgufFile, check_file, read_gguf
-from spectui.models.pairs import Outline
+from spectui.models.pairs import Outline, Token, Tokenizer, readable
 from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
 
 _MAPPED = "CPU_Mapped"
@@ -217,3 +216,20 @@ def _state_bytes(share: Share, logged: Sequence[Buffer]) -> int:
     if not any(buffer.kind is BufferKind.KV for buffer in here):
         return share.cache_bytes
     return sum(buffer.size_bytes for buffer in here if buffer.kind is BufferKind.RECURRENT)
+
+
+def outline(model: Model) -> Outline:
+    """Take down what pairs are judged by. It stays when the model is closed."""
+    vocabulary = model.vocabulary
+    tokenizer = Tokenizer(
+        type_name=vocabulary.type_name,
+        pre=model.metadata("tokenizer.ggml.pre"),
+        n_tokens=vocabulary.n_tokens,
+        bos=vocabulary.bos,
+        eos=vocabulary.eos,
+        end_tokens=tuple(
+            Token(id=id_, text=readable(vocabulary.text(id_)))
+            for id_ in sorted(vocabulary.end_tokens)
+        ),
+    )
+    return Outline(tokenizer=tokenizer, texts=vocabulary.texts, chat_template=model.chat_template)

@@ -23,21 +23,11 @@ _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
 """Whose counts have 64 bits; other files, big-endian ones among them, are not judged."""
 _UINT32, _STRING, _ARRAY = 4, 8, 9
-_FORMATS = {
-    0: "<B",
-    1: "<b",
-    2: "<H",
-    3: "<h",
-    _UINT32: "<I",
-    5: "<i",
-    6: "<f",
-    7: "<?",
-    10: "<Q",
-    11: "<q",
-    12: "<d",
+_VALUES = {
+    kind: struct.Struct(f"<{letter}")
+    for kind, letter in (*enumerate("BbHhIif?"), *enumerate("Qqd", start=10))
 }
-"""Of single values, by ``enum gguf_type``."""
-_VALUES = {kind: struct.Struct(format_) for kind, format_ in _FORMATS.items()}
+"""Single values, by ``enum gguf_type``."""
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 _ALIGNMENT_KEY, _ALIGNMENT = "general.alignment", 32
 _ARCHITECTURE_KEY, _SHOWN = "general.architecture", 40
@@ -63,34 +53,41 @@ _MAX_DEPTH = 4
 """Of lists in lists, which the format allows and no model has."""
 
 TENSOR_BLOCKS = {
-    **dict.fromkeys((0, 26), (1, 4)),
-    **dict.fromkeys((1, 25, 30), (1, 2)),
-    **dict.fromkeys((27, 28), (1, 8)),
-    24: (1, 1),
-    **dict.fromkeys((2, 20), (32, 18)),
-    3: (32, 20),
-    6: (32, 22),
-    7: (32, 24),
-    8: (32, 34),
-    9: (32, 36),
-    10: (256, 84),
-    **dict.fromkeys((11, 21), (256, 110)),
-    12: (256, 144),
-    13: (256, 176),
-    14: (256, 210),
-    15: (256, 292),
-    **dict.fromkeys((16, 35), (256, 66)),
-    17: (256, 74),
-    18: (256, 98),
-    19: (256, 50),
-    22: (256, 82),
-    23: (256, 136),
-    29: (256, 56),
-    34: (256, 54),
-    39: (32, 17),
-    40: (64, 36),
-    41: (128, 18),
-    42: (64, 18),
+    0: (1, 4),  # F32
+    1: (1, 2),  # F16
+    2: (32, 18),  # Q4_0
+    3: (32, 20),  # Q4_1
+    6: (32, 22),  # Q5_0
+    7: (32, 24),  # Q5_1
+    8: (32, 34),  # Q8_0
+    9: (32, 36),  # Q8_1
+    10: (256, 84),  # Q2_K
+    11: (256, 110),  # Q3_K
+    12: (256, 144),  # Q4_K
+    13: (256, 176),  # Q5_K
+    14: (256, 210),  # Q6_K
+    15: (256, 292),  # Q8_K
+    16: (256, 66),  # IQ2_XXS
+    17: (256, 74),  # IQ2_XS
+    18: (256, 98),  # IQ3_XXS
+    19: (256, 50),  # IQ1_S
+    20: (32, 18),  # IQ4_NL
+    21: (256, 110),  # IQ3_S
+    22: (256, 82),  # IQ2_S
+    23: (256, 136),  # IQ4_XS
+    24: (1, 1),  # I8
+    25: (1, 2),  # I16
+    26: (1, 4),  # I32
+    27: (1, 8),  # I64
+    28: (1, 8),  # F64
+    29: (256, 56),  # IQ1_M
+    30: (1, 2),  # BF16
+    34: (256, 54),  # TQ1_0
+    35: (256, 66),  # TQ2_0
+    39: (32, 17),  # MXFP4
+    40: (64, 36),  # NVFP4
+    41: (128, 18),  # Q1_0
+    42: (64, 18),  # Q2_0
 }
 """Elements and bytes of a block, by ``enum ggml_type``: all that this llama.cpp has."""
 
