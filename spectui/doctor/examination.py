@@ -92,7 +92,7 @@ class Examination:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What the models meet."""
+    """Machine that the models meet."""
 
     backend: Backend
     """This llama.cpp, and the GPUs that it can use."""

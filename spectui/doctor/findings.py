@@ -138,7 +138,7 @@ def _of_speed(draft: ExaminedDraft, *, has_experts: bool) -> Iterator[Finding]:
 
 
 def hard_to_win(name: str, bound: DraftBound, *, has_experts: bool) -> str | None:
-    """Why reading weights leaves a draft little chance; None if it leaves enough.
+    """Say why reading weights leaves a draft little chance; None if it leaves enough.
 
     Args:
         name: of the draft.

@@ -1,4 +1,4 @@
-"""Which models can continue a text, told by their headers and by what llama.cpp knows."""
+"""Models that can continue a text, told by their headers and by what llama.cpp knows."""
 
 import ctypes
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _NO_TOKENIZER = frozenset({None, "none", "no_vocab"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """What llama.cpp says of all models of one architecture."""
+    """An architecture, as llama.cpp knows it."""
 
     is_known: bool
     kind: str | None

@@ -13,7 +13,7 @@ HOST = "CPU"
 
 
 class BufferKind(StrEnum):
-    """What a buffer holds."""
+    """Contents of a buffer."""
 
     WEIGHTS = "weights"
     KV = "kv"

@@ -1,4 +1,4 @@
-"""What a pair would take of memory. Pure: who shows or judges a plan need not load llama.cpp."""
+"""Memory that a pair would take. Pure: who shows or judges a plan need not load llama.cpp."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -62,7 +62,7 @@ class ModelPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a ``PlanRequest`` would allocate."""
+    """Allocations of a ``PlanRequest``."""
 
     target: ModelPlan
     draft: ModelPlan | None

@@ -1,4 +1,4 @@
-"""What is known of a model: from its header alone, or once it is loaded."""
+"""Facts of a model: from its header alone, or once it is loaded."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A model's GGUF files: what all of their headers say together, without loading a weight."""
+"""A model's GGUF files, read header by header, without loading a weight."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -103,7 +103,7 @@ class TensorInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What the header of one file says."""
+    """Contents of one file's header."""
 
     metadata: Mapping[str, Scalar]
     """Single values only."""

@@ -14,7 +14,7 @@ GOOD_SHARE = (0.01, 0.15)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInspected:
-    """What became known of a model in view of a target, or of the target itself."""
+    """Result of looking at a model in view of a target, or at the target itself."""
 
     target: Path
     path: Path
@@ -44,7 +44,7 @@ class DraftOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What a draft may take."""
+    """Limits of a draft's memory."""
 
     n_ctx: int = 4096
     free_bytes: int | None = None
@@ -97,7 +97,7 @@ def _no_room(needed_bytes: int, free_bytes: int | None) -> str | None:
 
 
 def read_share(target: ModelFacts, draft: ModelFacts | None) -> float | None:
-    """What a token of a draft reads of weights, as a share of what one of the target reads.
+    """Return the weights that a draft's token reads, as a share of what the target's reads.
 
     Not the files' share: of a mixture of experts a token reads a small part. None where the draft
     was not read, and where one of them has no weights.

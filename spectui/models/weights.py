@@ -1,4 +1,4 @@
-"""Which weights a decode reads, and from which memory.
+"""Weights that a decode reads, by the memory that they lie in.
 
 Tensors are placed as llama.cpp places them, in ``load_tensors`` of ``llama-model.cpp`` and in
 ``create_tensor`` of ``llama-model-loader.cpp``.

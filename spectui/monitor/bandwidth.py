@@ -1,4 +1,4 @@
-"""How fast memory can be read: what bounds decoding where nothing else does."""
+"""Bandwidth of memory: what bounds decoding where nothing else does."""
 
 import time
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""Which machine this is: enough to tell whether two measurements may be compared."""
+"""Identity of a machine: enough to tell whether two measurements may be compared."""
 
 import hashlib
 import platform

@@ -20,7 +20,7 @@ Repository = Annotated[
 
 
 class ModelFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a model comes from, and how its files are recognised."""
+    """Source of a model, and names by which its files are recognised."""
 
     repo: Repository
     files: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
@@ -162,7 +162,7 @@ class Preset(PresetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def models_folder(self) -> Path:
-        """Where its models are looked for."""
+        """Folder of its models."""
         return cache_dir() / "models" / self.name
 
     @property
@@ -182,7 +182,7 @@ class Preset(PresetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def preset_folders() -> tuple[Path, ...]:
-    """Where presets are looked for, the user's own first."""
+    """Return the folders with presets, the user's own first."""
     # The wheel carries the shipped ones inside the package, a checkout beside it.
     shipped = (_PACKAGE / "_presets", _PACKAGE.parent / "presets")
     return (config_dir() / "presets", *(folder for folder in shipped if folder.is_dir()))

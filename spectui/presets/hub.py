@@ -178,7 +178,7 @@ class _Listed(msgspec.Struct, frozen=True):
 
 
 class _Listing(msgspec.Struct, frozen=True):
-    """What of huggingface_hub's ``ModelInfo`` is used, in types that it does not check."""
+    """The used part of huggingface_hub's ``ModelInfo``, in types that it does not check."""
 
     sha: str
     siblings: tuple[_Listed, ...]

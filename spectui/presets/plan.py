@@ -1,4 +1,4 @@
-"""What a preset's models are on the hub, and how much of them is here."""
+"""Plans of a pull: a preset's models on the hub, and how much of them is here."""
 
 import hashlib
 import os
@@ -14,14 +14,14 @@ _VERSION = "[0-9a-f]" * _VERSION_DIGITS
 
 
 class Role(StrEnum):
-    """What a preset names a model for."""
+    """Role of a model in a preset."""
 
     TARGET = "target"
     DRAFT = "draft"
 
 
 class State(StrEnum):
-    """How much of a file is here."""
+    """Completeness of a file on this machine."""
 
     VERIFIED = "verified"
     UNCHECKED = "unchecked"
@@ -33,7 +33,7 @@ class State(StrEnum):
 
 
 class Step(StrEnum):
-    """What is done to a file."""
+    """Step of a pull."""
 
     FETCHING = "fetching"
     CHECKING = "checking"
@@ -61,11 +61,11 @@ class PlannedFile:
 
     @property
     def part(self) -> Path:
-        """Where its bytes are gathered. Another version of the file has another one."""
+        """File in which its bytes are gathered. Another version of the file has another one."""
         return self.path.with_name(f"{self.path.name}.{self.source.sha256[:_VERSION_DIGITS]}.part")
 
     def other_parts(self) -> Iterator[Path]:
-        """Where bytes of other versions were gathered."""
+        """Return files in which bytes of other versions were gathered."""
         beside = self.path.parent.glob(f"{escape(self.path.name)}.{_VERSION}.part")
         return (path for path in beside if path != self.part)
 
@@ -82,7 +82,7 @@ class PlannedFile:
 
     @property
     def state(self) -> State:
-        """How much of it is here, and whether that was found to be right."""
+        """Completeness, and whether what is here was found to be right."""
         if self.path.is_file() and self.path.stat().st_size == self.source.size_bytes:
             is_right = is_remembered(self.path, self.source.sha256)
             return State.VERIFIED if is_right else State.UNCHECKED
@@ -102,19 +102,19 @@ class PullPlan:
 
     @property
     def missing_bytes(self) -> int:
-        """What is still to be fetched."""
+        """Bytes still to be fetched."""
         return sum(max(0, file.source.size_bytes - file.present_bytes) for file in self.files)
 
     @property
     def free_bytes(self) -> int:
-        """Of the disk that the folder is on, or will be."""
+        """Free bytes of the disk that the folder is on, or will be."""
         folders = (self.folder, *self.folder.parents)
         return shutil.disk_usage(next(path for path in folders if path.is_dir())).free
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullProgress:
-    """How far one file is."""
+    """Progress of one file."""
 
     file: str
     step: Step
@@ -125,7 +125,7 @@ class PullProgress:
 
     @property
     def left_s(self) -> float | None:
-        """How long this step will go on at that rate."""
+        """Seconds that this step will go on at that rate."""
         if not self.bytes_per_s:
             return None
         return (self.size_bytes - self.done_bytes) / self.bytes_per_s

@@ -65,7 +65,7 @@ CLIFF = 1.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """What rounds cost at one depth of the context, and what each token of depth adds.
+    """Costs of rounds at one depth of the context, and the growth with each token of depth.
 
     Every token of a batch attends to all of the context, so long drafts grow dearer with depth
     than single tokens do, which mostly wait for the weights.

@@ -44,7 +44,7 @@ class ObservedOff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probed:
-    """What was measured of a target with one drafter."""
+    """Measurements of a target with one drafter."""
 
     observed: Sequence[Observed]
     """Rounds of several generations with drafts of varied lengths, the first of each left out."""
@@ -106,7 +106,7 @@ class Curve:
         self._levels = dict(zip(map(int, groups), np.exp(levels), strict=True))
 
     def level(self, group: int) -> float:
-        """How slow the machine was in a generation, 1 in the mean."""
+        """Return the machine's slowness in a generation, 1 in the mean."""
         return float(self._levels[group])
 
 
@@ -142,7 +142,7 @@ def _levels(values: Vector, row: _Index, column: _Index) -> Vector:
 
 
 def _growth_by_length(lengths: Vector, row: _Index, depth: Vector, seconds: Vector) -> Vector:
-    """What each length grows by per token of depth.
+    """Growth of each length per token of depth.
 
     Single tokens have a growth of their own, since other code decodes them; that of batches lies
     on a line over their length, as attention's work does.

@@ -53,7 +53,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """What a grid would have done on one recording. All arrays are [n_p_min, n_max, n_min]."""
+    """Results of a grid on one recording. All arrays are [n_p_min, n_max, n_min]."""
 
     n_rounds: Counts
     n_drafted: Counts

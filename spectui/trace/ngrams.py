@@ -30,7 +30,7 @@ _HASHING = frozenset({NgramKind.MAP_K, NgramKind.MAP_K4V, NgramKind.MOD})
 
 
 def ngram_costs(costs: Mapping[str, Costs]) -> Costs | None:
-    """What rounds with an n-gram drafter cost.
+    """Return the costs of rounds with an n-gram drafter.
 
     Args:
         costs: of a trace, by draft.
@@ -44,7 +44,7 @@ def ngram_costs(costs: Mapping[str, Costs]) -> Costs | None:
 
 
 def hashes_tokens(speculation: SpeculationConfig) -> bool:
-    """Whether an n-gram drafter keeps tokens in slots by their numbers.
+    """Tell whether an n-gram drafter keeps tokens in slots by their numbers.
 
     Two n-grams in one slot are rare, but then drafts depend on it. So such drafters can only be
     replayed exactly on the vocabulary's own tokens, which a trace without text does not have.

@@ -14,7 +14,7 @@ from spectui.trace.costs import Costs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tail:
-    """How a draft goes on after its first wrong token, most probable token by token."""
+    """Continuation of a draft after its first wrong token, most probable token by token."""
 
     tokens: tuple[int, ...]
     probabilities: tuple[float, ...]
@@ -23,7 +23,7 @@ class Tail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chains:
-    """What one draft would propose after every token of an output.
+    """Proposals of one draft after every token of an output.
 
     A chain whose first token is right goes on as the next position's chain does, so only the
     positions where the draft errs need a tail: together they answer for every ``draft_max`` up to

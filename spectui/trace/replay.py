@@ -16,7 +16,7 @@ _COUNTS = ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_before_mism
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Total(Tally):
-    """What one setting would have done on all recordings."""
+    """Result of one setting on all recordings."""
 
     draft: str | None
     """Name of the draft model; None for an n-gram drafter."""
@@ -109,7 +109,7 @@ def off_seconds(recordings: Sequence[Recording], costs: Costs) -> list[float]:
 
 
 def speedup_spread(off_s: Sequence[float], seconds: Seconds) -> Seconds:
-    """How much the gain of each setting differs from recording to recording.
+    """Return the spread of each setting's gain over the recordings.
 
     Args:
         off_s: [n_recordings], of the target alone.

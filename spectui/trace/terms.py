@@ -30,7 +30,7 @@ class RoundParts:
 
     @property
     def total_s(self) -> float:
-        """Of the round."""
+        """Seconds of the whole round."""
         return sum(seconds for _, seconds in self.named)
 
     @property
@@ -77,7 +77,7 @@ class RoundTerms:
         return self.parts.verify_s / self.target_step_s
 
     def mean_round(self) -> MeanRound:
-        """As the break-even takes it."""
+        """Return the round as the break-even takes it."""
         parts = self.parts
         return MeanRound(
             drafted=self.drafted,
@@ -167,7 +167,7 @@ def replayed_terms(total: Total, costs: Costs) -> RoundTerms | None:
 
 
 def rounds_of_lengths(costs: Costs, lengths: Sequence[int]) -> tuple[MeanRound, ...]:
-    """What rounds that always draft so many tokens cost."""
+    """Return the costs of rounds that always draft so many tokens."""
     wanted = np.asarray(lengths, float)
     verify, again = costs.verifying(wanted), costs.drafting_again(wanted)
     return tuple(
@@ -191,7 +191,7 @@ _NOTHING = 0.005
 
 
 class Term(StrEnum):
-    """What keeps a setting from being faster."""
+    """Term that keeps a setting from being faster."""
 
     REJECTIONS = "rejections"
     DRAFT = "draft"
@@ -203,7 +203,7 @@ class Term(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What a setting's numbers come to."""
+    """Conclusions from a setting's numbers."""
 
     terms: RoundTerms
     speedup: float

@@ -1,4 +1,4 @@
-"""Whether a trace can be what a recording left: a file may have been made by anyone."""
+"""Checks that a trace can be a recording's: a file may have been made by anyone."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
