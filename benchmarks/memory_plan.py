@@ -118,7 +118,7 @@ def compare(models: Mapping[str, Path], contexts: Sequence[int]) -> list[Compari
                     options = ModelOptions(path=path, cache_type_k=key, cache_type_v=value)
                     context = ContextOptions(ctx_size=ctx_size)
                     request = PlanRequest(target=options, context=context, max_draft=MAX_DRAFT)
-                    with_layers = planner.plan(request).target.mtp_layers > 0
+                    with_layers = planner.plan(request).target.info.mtp_layers > 0
                     found.append(_comparison(title, planner, replace(request, mtp=with_layers)))
     return found
 
