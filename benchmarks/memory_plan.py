@@ -24,7 +24,7 @@ from spectui.engine.fitting import largest_context
 from spectui.engine.planning import Planner
 from spectui.llama.buffers import HOST
 from spectui.llama.planned import PlanRequest
-from spectui.models.header import check_header
+from spectui.models.header import read_header
 from tests.support.allocation import (
     KINDS,
     LOG_STEP_BYTES,
@@ -118,7 +118,7 @@ def compare(models: Mapping[str, Path], contexts: Sequence[int]) -> list[Compari
                     options = ModelOptions(path=path, cache_type_k=key, cache_type_v=value)
                     context = ContextOptions(ctx_size=ctx_size)
                     request = PlanRequest(target=options, context=context, max_draft=MAX_DRAFT)
-                    with_layers = planner.plan(request).target.mtp_layers > 0
+                    with_layers = planner.plan(request).target.info.mtp_layers > 0
                     found.append(_comparison(title, planner, replace(request, mtp=with_layers)))
     return found
 
@@ -161,7 +161,7 @@ def time_plans(title: str, folder: Path, n_runs: int) -> dict[str, Any]:
             planner.plan(another)
             warm.append(time.perf_counter() - began_s)
         began_s = time.perf_counter()
-        check_header(path)
+        read_header(path)
         checks.append(time.perf_counter() - began_s)
     began_s = time.perf_counter()
     with Planner() as planner:

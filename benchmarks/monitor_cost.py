@@ -14,9 +14,8 @@ import threading
 import time
 from pathlib import Path
 
-from spectui.monitor.live import LiveSource
 from spectui.monitor.readings import Snapshot
-from spectui.monitor.sampler import Sampler
+from spectui.monitor.sampler import LiveSource, Sampler
 from tests.support.nvml import build, environment
 
 RATES_HZ = (4.0, 10.0)

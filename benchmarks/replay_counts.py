@@ -29,11 +29,11 @@ from spectui.engine.events import GenerationResult
 from spectui.options.drafters import NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
-from spectui.replay.grid import Grid
-from spectui.replay.ngrams import replay_chained, replay_ngrams
-from spectui.replay.totals import Total, replay_trace
-from spectui.replay.trace import Recording
 from spectui.speculative.rollback import Rollback
+from spectui.trace.grid import Grid
+from spectui.trace.ngrams import replay_chained, replay_ngrams
+from spectui.trace.record import Recording
+from spectui.trace.replay import Total, replay_trace
 from spectui.tune.candidates import Candidate
 from spectui.tune.loading import Loader
 from spectui.tune.space import AHEAD

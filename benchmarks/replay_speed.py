@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import write_results
-from spectui.replay.costs import Costs
-from spectui.replay.grid import Grid, replay_grid
-from spectui.replay.prices import Prices
-from spectui.replay.trace import Chains, Recording, Tail, mismatches
 from spectui.speculative.decoder import Stop
 from spectui.speculative.rollback import Rollback
+from spectui.trace.costs import Costs, Prices
+from spectui.trace.grid import Grid, replay_grid
+from spectui.trace.record import Chains, Recording, Tail, mismatches
 
 DEPTH = 16
 ACCEPTANCE = 0.75

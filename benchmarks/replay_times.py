@@ -25,11 +25,10 @@ from spectui.engine.driver import Engine
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
-from spectui.replay.cost_fit import fit_costs
-from spectui.replay.costs import Costs
-from spectui.replay.grid import Grid
-from spectui.replay.probed import Probed, pooled
-from spectui.replay.totals import replay_trace
+from spectui.trace.costs import Costs
+from spectui.trace.fit import Probed, fit_costs, pooled
+from spectui.trace.grid import Grid
+from spectui.trace.replay import replay_trace
 from spectui.tune.candidates import Candidate
 from spectui.tune.loading import Loader
 from spectui.tune.measurement import Measurer

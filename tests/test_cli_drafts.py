@@ -13,10 +13,10 @@ from spectui.cli.drafts import FolderDrafts, look_into
 from spectui.cli.room import free_bytes_of_all
 from spectui.engine.commands import ComparePair
 from spectui.engine.driver import Engine
-from spectui.engine.events import PairCompared
 from spectui.errors import BadInputError
 from spectui.llama.devices import gpu_memories
-from spectui.replay.file import read_trace
+from spectui.models.ranking import ModelInspected
+from spectui.trace.file import read_trace
 from tests.support.cli import Spectui
 from tests.support.models import (
     CLOSE_DRAFT,
@@ -126,7 +126,7 @@ def test_an_odd_file_does_not_cost_the_others(
 ) -> None:
     whole = Engine.compare
 
-    def compare(engine: Engine, command: ComparePair) -> PairCompared:
+    def compare(engine: Engine, command: ComparePair) -> ModelInspected:
         if command.draft.stem == "rough":
             raise OverflowError("too large")
         return whole(engine, command)

@@ -20,7 +20,7 @@ from spectui.engine.commands import RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import ChainsRecorded
 from spectui.options.drafters import NGRAM_KINDS, NgramMod, kind_of
-from spectui.replay.file import read_trace, write_trace
+from spectui.trace.file import read_trace, write_trace
 from tests.support.cli import Spectui
 from tests.support.models import OTHER, ROUGH_DRAFT, Tiny, TinyPath
 from tests.support.replay import COSTS

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from spectui.monitor.host import hottest_c
 from spectui.monitor.readings import Reading
-from spectui.monitor.thermal import hottest_c
 from spectui.tune.conditions import conditions
 from spectui.tune.trials import OFF, TrialRecord, TrialState
 

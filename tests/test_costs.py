@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.replay.cost_curve import rising
-from spectui.replay.cost_fit import fit_costs
-from spectui.replay.costs import Costs, along
-from spectui.replay.probed import Observed, ObservedOff, Probed
 from spectui.speculative.counters import Round, RoundEnd, RoundTimes
+from spectui.trace.costs import Costs, along
+from spectui.trace.fit import Observed, ObservedOff, Probed, fit_costs, rising
 
 LENGTHS = (0, 1, 2, 4, 8, 16)
 STEP_S, CATCH_UP_S, TOKEN_S, FIXED_S = 0.004, 0.001, 0.0004, 0.0003

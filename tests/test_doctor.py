@@ -12,10 +12,10 @@ from typing import Any
 import psutil
 import pytest
 
-from spectui.doctor.draft_findings import hard_to_win
+from spectui.doctor.findings import hard_to_win
 from spectui.doctor.speed import Bandwidth, DraftBound, draft_bound, speed_bound
 from spectui.llama.library import binding_version
-from spectui.llama.memory import WeightTraffic
+from spectui.models.weights import WeightTraffic
 from spectui.monitor import bandwidth
 from spectui.monitor.bandwidth import gpu_bytes_per_s
 from spectui.presets import find_preset

@@ -10,9 +10,7 @@ from spectui.cli.doctor_view import told
 from spectui.cli.run_doctor import Diagnosis
 from spectui.config import ContextOptions, ModelOptions, TensorOverride
 from spectui.doctor.examination import Examination, Examiner, Surroundings
-from spectui.doctor.finding import Severity
-from spectui.doctor.findings import findings
-from spectui.doctor.memory_findings import n_cpu_moe_text
+from spectui.doctor.findings import findings, n_cpu_moe_text
 from spectui.doctor.speed import Bandwidth
 from spectui.engine.demand import Demand, FreeMemory
 from spectui.engine.fitting import with_smallest_context
@@ -20,6 +18,7 @@ from spectui.engine.planning import Planner
 from spectui.llama.buffers import HOST, Buffer, BufferKind
 from spectui.llama.planned import Backend, DeviceMemory, Plan, PlanRequest
 from spectui.monitor.machine import Machine
+from spectui.severity import Severity
 from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, TinyPath
 
 pytest_plugins = ["tests.support.fixtures"]

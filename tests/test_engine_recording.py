@@ -11,9 +11,9 @@ from spectui.engine.commands import Generate, RecordChains, Tokenize
 from spectui.engine.driver import Engine
 from spectui.errors import BadInputError, UsageError
 from spectui.options.speculation import Speculation
-from spectui.replay.grid import Grid, replay_grid
-from spectui.replay.trace import Recording
 from spectui.speculative.rollback import Rollback
+from spectui.trace.grid import Grid, replay_grid
+from spectui.trace.record import Recording
 from tests.support.engine import ENDLESS, MAX_DRAFT, small_context
 from tests.support.models import CLOSE_DRAFT, OTHER, ROUGH_DRAFT, TARGET, Tiny, TinyPath
 

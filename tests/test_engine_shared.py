@@ -19,7 +19,6 @@ from spectui.engine.events import (
     GenerationFinished,
     GenerationResult,
     ModelLoaded,
-    PairCompared,
     PromptEvaluated,
     RoundFinished,
     Tokenized,
@@ -27,6 +26,7 @@ from spectui.engine.events import (
 from spectui.engine.thread import EngineClient, EngineThread, Priority
 from spectui.errors import CancelledError, UsageError
 from spectui.llama.context import Context
+from spectui.models.ranking import ModelInspected
 from spectui.speculative.decoder import Stop
 from tests.support.engine import ENDLESS, load_target, speculation
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath, write_empty
@@ -438,11 +438,11 @@ def compare(shared: Shared, target: Path, draft: Path) -> Event:
 
 def test_a_pair_is_compared_without_loading_it(shared: Shared, tiny: TinyPath) -> None:
     answer = compare(shared, tiny(OTHER), tiny(CLOSE_DRAFT))
-    assert isinstance(answer, PairCompared)
+    assert isinstance(answer, ModelInspected)
     assert answer.reason is None
     assert answer.facts is not None
     assert answer.facts.arch == "llama"
-    assert answer.facts.size_bytes == tiny(CLOSE_DRAFT).stat().st_size
+    assert answer.facts.file_bytes == tiny(CLOSE_DRAFT).stat().st_size
     # 2 layers, 1 head, keys and values of 32, two bytes each
     assert answer.facts.kv_bytes_per_token == 2 * 1 * 64 * 2
 
@@ -450,7 +450,7 @@ def test_a_pair_is_compared_without_loading_it(shared: Shared, tiny: TinyPath) -
 def test_an_unfit_draft_is_told_with_its_reason(shared: Shared, tiny: TinyPath) -> None:
     renamed = tiny(Tiny(renamed=(9, "other")))
     answer = compare(shared, tiny(OTHER), renamed)
-    assert isinstance(answer, PairCompared)
+    assert isinstance(answer, ModelInspected)
     assert answer.reason is not None
     assert "token 9 differs" in answer.reason
 
@@ -459,11 +459,11 @@ def test_a_broken_file_is_a_reason(shared: Shared, tiny: TinyPath, tmp_path: Pat
     broken = tmp_path / "broken.gguf"
     write_empty(broken)
     answer = compare(shared, tiny(OTHER), broken)
-    assert isinstance(answer, PairCompared)
+    assert isinstance(answer, ModelInspected)
     assert answer.facts is None
     assert answer.reason is not None
     assert "broken.gguf" in answer.reason
     told = compare(shared, broken, tiny(OTHER))
-    assert isinstance(told, PairCompared)
-    assert told.draft == told.target == broken
+    assert isinstance(told, ModelInspected)
+    assert told.path == told.target == broken
     assert told.reason is not None

@@ -14,7 +14,7 @@ from spectui.engine.commands import Generate, ProbeExperts
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError
-from spectui.llama.memory import WeightTraffic
+from spectui.models.weights import WeightTraffic
 from spectui.tune.experts import BATCHES, BatchUnion, ExpertUse, expert_use
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, small_context

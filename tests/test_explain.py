@@ -8,18 +8,19 @@ from hypothesis import strategies as st
 
 from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.speculation import Speculation
-from spectui.replay.cost_break_even import MeanRound, Outlook
-from spectui.replay.cost_findings import Term, find
-from spectui.replay.cost_terms import (
+from spectui.speculative.counters import Counters, RoundTimes
+from spectui.speculative.expectation import expected_tokens
+from spectui.trace.break_even import MeanRound, Outlook
+from spectui.trace.grid import Grid
+from spectui.trace.replay import replay_trace
+from spectui.trace.terms import (
     RoundTerms,
+    Term,
+    find,
     measured_terms,
     replayed_terms,
     rounds_of_lengths,
 )
-from spectui.replay.grid import Grid
-from spectui.replay.totals import replay_trace
-from spectui.speculative.counters import Counters, RoundTimes
-from spectui.speculative.expectation import expected_tokens
 from spectui.tune.explain import explain_measured, explain_replayed, paragraph
 from spectui.tune.measurement import Pair
 from spectui.tune.trials import Arm

@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 
 from spectui.config import ContextOptions, ModelOptions
-from spectui.engine.facts import facts_of, inspect_header
+from spectui.engine.inspection import inspect_header
 from spectui.engine.planning import Planner
 from spectui.llama.architectures import architecture
 from spectui.llama.buffers import BufferKind
 from spectui.llama.c import C
-from spectui.llama.gguf_file import GgufFile, Scalar, TensorInfo
 from spectui.llama.planned import PlanRequest
-from spectui.models.ranking import ModelFacts
+from spectui.models.facts import ModelFacts, facts_of
+from spectui.models.gguf import GgufFile
+from spectui.models.header import Scalar, TensorInfo
 from tests.support.models import EMBEDDING, MOE, TARGET, Tiny, TinyPath, write_empty, write_tiny
 from tests.support.mtp import write_glm4moe, write_mimo2, write_qwen35
 from tests.support.recurrent import write_lfm2, write_mamba
@@ -57,34 +58,10 @@ def header(
     )
 
 
-@pytest.mark.parametrize(
-    ("label", "n_params"),
-    [
-        ("135M", 135_000_000),
-        ("0.6B", 600_000_000),
-        ("30B-A3B", 30_000_000_000),
-        ("8x109M", 872_000_000),
-        ("1T", 1_000_000_000_000),
-        ("1.5.2B", None),
-        ("B", None),
-        ("..B", None),
-        ("", None),
-        ("\N{ARABIC-INDIC DIGIT SEVEN}B", None),
-        (f"{'9' * 400}B", None),
-        (f"{'9' * 5000}x7B", None),
-        (7, None),
-    ],
-    ids=lambda value: str(value)[:12],
-)
-def test_a_size_label_is_a_number_of_parameters_or_none(
-    path: Path, label: Scalar, n_params: int | None
-) -> None:
-    assert facts_of(path, header(PLAIN, size_label=label)).n_params == n_params
-
-
 def test_what_a_header_lacks_or_has_of_another_kind_is_no_error(path: Path) -> None:
     empty = facts_of(path, GgufFile(metadata={}, array_lengths={}, tensors=()))
-    assert (empty.arch, empty.name, empty.size_bytes) == ("unknown", "m", 1000)
+    assert (empty.arch, empty.name, empty.file_bytes) == ("unknown", "m", 1000)
+    assert (empty.n_params, empty.size_bytes) == (0, 0)
     assert (empty.n_layers, empty.n_vocab, empty.kv_bytes_per_token) == (0, 0, None)
     odd = facts_of(path, header({**PLAIN, "block_count": "two", "context_length": -1}, name=3))
     assert (odd.name, odd.n_layers, odd.n_ctx_train) == ("m", 0, 0)

@@ -11,9 +11,9 @@ from spectui.config import SamplingConfig, Schedule
 from spectui.engine.driver import Engine
 from spectui.options.drafters import NGRAM_KINDS, DraftSimple, NgramCache, NgramSimple, kind_of
 from spectui.options.speculation import Speculation
-from spectui.replay.ngrams import NGRAM_COSTS
-from spectui.replay.trace import Recording
 from spectui.speculative.rollback import Rollback
+from spectui.trace.ngrams import NGRAM_COSTS
+from spectui.trace.record import Recording
 from spectui.tune.forecast import Forecast, Forecaster, forecasts, in_order, promising
 from spectui.tune.kept import KeptTrace, study_trace
 from spectui.tune.loading import Loader

@@ -13,7 +13,9 @@ from spectui.config import ContextOptions, ModelOptions
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError
 from spectui.llama.planned import PlanRequest
-from spectui.models.header import check_header, is_cut
+from spectui.models.gguf import read_gguf
+from spectui.models.header import TENSOR_BLOCKS, is_cut, read_header
+from tests.support import ggml
 from tests.support.allocation import KINDS
 from tests.support.cli import Spectui
 from tests.support.headers import Field, Part, fields
@@ -83,7 +85,7 @@ def test_a_broken_header_is_refused_with_a_reason(tmp_path: Path, data: bytes, r
     path = tmp_path / "broken.gguf"
     path.write_bytes(data)
     with pytest.raises(BadInputError, match="has a broken header") as caught:
-        check_header(path)
+        read_header(path)
     assert reason in str(caught.value)
     assert str(path) in str(caught.value)
     assert is_cut(path) is (reason == "the file ends within it")
@@ -106,7 +108,7 @@ def test_a_file_of_a_terabyte_is_not_read(tmp_path: Path, data: bytes, reason: s
         file.write(data)
         file.truncate(2**40)
     with pytest.raises(BadInputError, match=reason):
-        check_header(path)
+        read_header(path)
     assert not is_cut(path)
 
 
@@ -114,7 +116,7 @@ def test_a_file_of_a_terabyte_is_not_read(tmp_path: Path, data: bytes, reason: s
 def test_other_versions_are_left_to_llama_cpp(tmp_path: Path, version: int) -> None:
     path = tmp_path / "other.gguf"
     path.write_bytes(b"GGUF" + struct.pack("<IQQ", version, 2**60, 2**60))
-    check_header(path)
+    read_header(path)
     assert not is_cut(path)
 
 
@@ -122,12 +124,12 @@ def test_other_versions_are_left_to_llama_cpp(tmp_path: Path, version: int) -> N
 def test_valid_headers_pass(tmp_path: Path, valid: dict[str, bytes], kind: str) -> None:
     path = tmp_path / "valid.gguf"
     path.write_bytes(valid[kind])
-    check_header(path)
+    read_header(path)
     ends = {field.at for field in fields(valid[kind])}
     for end in itertools.islice(sorted(ends), 0, None, 40):
         path.write_bytes(valid[kind][:end])
         with pytest.raises(BadInputError, match="ends within it"):
-            check_header(path)
+            read_header(path)
 
 
 def assert_survives(planner: Planner, path: Path) -> None:
@@ -148,13 +150,8 @@ def peak_bytes(pid: int) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
-@given(data=st.data())
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-def test_no_header_ends_this_process(
-    tmp_path: Path, valid: dict[str, bytes], planner: Planner, data: st.DataObject
-) -> None:
+def broken_header(valid: dict[str, bytes], data: st.DataObject) -> bytes:
+    """A valid header with up to three fields changed, perhaps cut off."""
     whole = valid[data.draw(st.sampled_from(_KINDS))]
     found = fields(whole)
     broken = whole
@@ -164,11 +161,54 @@ def test_no_header_ends_this_process(
         broken = field.put(broken, data.draw(NUMBERS))
     if data.draw(st.booleans()):
         broken = broken[: data.draw(st.integers(8, len(broken)))]
+    return broken
+
+
+@given(data=st.data())
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_no_header_ends_this_process(
+    tmp_path: Path, valid: dict[str, bytes], planner: Planner, data: st.DataObject
+) -> None:
     # A file of its own: the planner keeps headers that did not change.
     path = tmp_path / f"fuzzed-{next(_numbers)}.gguf"
-    path.write_bytes(broken)
+    path.write_bytes(broken_header(valid, data))
     assert_survives(planner, path)
     path.unlink()
+
+
+@given(data=st.data())
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_what_is_read_is_what_ggml_reads(
+    tmp_path: Path, valid: dict[str, bytes], data: st.DataObject
+) -> None:
+    path = tmp_path / f"fuzzed-{next(_numbers)}.gguf"
+    path.write_bytes(broken_header(valid, data))
+    try:
+        read_header(path)
+    except BadInputError:
+        # It breaks a limit: ggml might take all memory for it.
+        return
+    told = ggml.read(path)
+    if told is None:
+        with pytest.raises(BadInputError, match="has a broken header"):
+            read_gguf(path)
+    else:
+        ours = read_gguf(path)
+        tensors = {tensor.name: tensor.size_bytes for tensor in ours.tensors}
+        # Of numbers some are none, and equal to none.
+        assert repr((dict(ours.metadata), dict(ours.array_lengths), tensors)) == repr(told)
+    path.unlink()
+
+
+def test_blocks_of_tensors_are_those_of_ggml() -> None:
+    kinds = range(max(TENSOR_BLOCKS) + 1)
+    assert {kind: TENSOR_BLOCKS.get(kind, (0, 0)) for kind in kinds} == {
+        kind: ggml.tensor_block(kind) for kind in kinds
+    }
 
 
 def value(found: tuple[Field, ...], key: str) -> Field:
@@ -192,7 +232,7 @@ def test_counts_that_llama_cpp_would_abort_on_are_refused(
     path = tmp_path / "nonsense.gguf"
     path.write_bytes(value(fields(valid["moe"]), key).put(valid["moe"], number))
     with pytest.raises(BadInputError, match=reason):
-        check_header(path)
+        read_header(path)
 
 
 def test_what_makes_no_sense_to_llama_cpp_ends_its_child_alone(

@@ -13,8 +13,7 @@ from spectui.live.memory import MemoryState, memory_state
 from spectui.live.plan import Use
 from spectui.live.tally import LiveTally
 from spectui.live.throughput import Phase
-from spectui.llama.buffers import Buffer, BufferKind
-from spectui.llama.memory import ModelMemory
+from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
 from spectui.monitor.readings import Reading, Snapshot
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation

@@ -18,7 +18,6 @@ from spectui.engine.events import (
     GenerationFinished,
     LoadProgress,
     ModelLoaded,
-    PairCompared,
     PromptEvaluated,
     Role,
     TokenEmitted,
@@ -29,6 +28,7 @@ from spectui.errors import BadInputError, CancelledError
 from spectui.live.events import BaselineMeasured, TuningChanged
 from spectui.live.session import LiveSession
 from spectui.live.setup import LiveSetup
+from spectui.models.ranking import ModelInspected
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.prompts import ChatMessage, Prompt, load_prompts
@@ -189,8 +189,8 @@ def test_an_incompatible_draft_leaves_the_target_usable(
 def test_drafts_are_compared_while_nothing_is_loaded(watched: Watched, tiny: TinyPath) -> None:
     watched.session.compare(tiny(TARGET), tiny(CLOSE_DRAFT))
     watched.session.compare(tiny(TARGET), tiny(Tiny(renamed=(9, "other"))))
-    assert watched.wait(PairCompared).reason is None
-    assert watched.wait(PairCompared).reason is not None
+    assert watched.wait(ModelInspected).reason is None
+    assert watched.wait(ModelInspected).reason is not None
 
 
 @pytest.mark.parametrize("generation_submitted", [False, True])

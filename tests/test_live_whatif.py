@@ -31,13 +31,12 @@ from spectui.live.traces import chat_trace, save_trace
 from spectui.live.whatif import Source, WhatIf, whatif_state
 from spectui.options.drafters import Model, NgramSimple
 from spectui.options.speculation import Speculation
-from spectui.replay.file import read_trace
-from spectui.replay.grid import Grid, replay_grid
-from spectui.replay.recorder import record_chains
-from spectui.replay.trace import Recording, Trace
 from spectui.speculative.counters import Round
 from spectui.speculative.decoder import Stop
 from spectui.speculative.rollback import Rollback
+from spectui.trace.file import read_trace
+from spectui.trace.grid import Grid, replay_grid
+from spectui.trace.record import Recording, Trace, record_chains
 from tests.support.cockpit import loaded
 from tests.support.engine import ENDLESS, drafting, load_target, small_context, speculation
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath

@@ -20,9 +20,9 @@ from spectui.live.traces import save_trace
 from spectui.live.whatif import Source, WhatIf, chat_points, trial_points, whatif_state
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple, Model, Ngram, NgramSimple
 from spectui.options.speculation import Speculation
-from spectui.replay.file import read_trace
 from spectui.speculative.counters import Round
 from spectui.speculative.mtp import effective_schedule
+from spectui.trace.file import read_trace
 from spectui.tune.trials import Arm
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, small_context

@@ -22,13 +22,14 @@ from spectui.config import (
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.chat import render_chat
 from spectui.llama.context import CACHE_TYPES, AbortFlag, Context, Logits
-from spectui.llama.gguf_file import weights_bytes
 from spectui.llama.library import NativeLog, binding_version, buffer_types, native_log
 from spectui.llama.model import Model
 from spectui.llama.pair import DraftContext, TargetContext
-from spectui.llama.placement import overrides
 from spectui.llama.sampling import SamplerChain, top_token
+from spectui.models.facts import facts_of
+from spectui.models.gguf import read_gguf
 from spectui.models.pairs import incompatibility
+from spectui.models.weights import overrides
 from spectui.speculative.models import Outputs
 from tests.support.models import (
     EMBEDDING,
@@ -167,7 +168,7 @@ def test_info_says_what_the_file_says(model: Model, tiny: TinyPath) -> None:
     assert (info.arch, info.name, info.n_layers) == ("llama", "Tiny 0", 2)
     assert (info.n_ctx_train, info.n_vocab) == (32_768, len(vocabulary(TARGET)))
     assert 0 < info.size_bytes < tiny(TARGET).stat().st_size
-    assert weights_bytes(tiny(TARGET)) == info.size_bytes
+    assert facts_of(tiny(TARGET), read_gguf(tiny(TARGET))) == info
     assert model.metadata("no.such.key") is None
 
 

@@ -11,11 +11,11 @@ from spectui.config import ContextOptions, ModelOptions, TensorOverride
 from spectui.errors import BadInputError
 from spectui.llama.buffers import Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
-from spectui.llama.gguf_file import GgufFile, TensorInfo, file_size, read_gguf, shards
 from spectui.llama.library import native_log
-from spectui.llama.memory import WeightTraffic
 from spectui.llama.model import Model
-from spectui.llama.weights import mtp_traffic, weight_traffic
+from spectui.models.gguf import GgufFile, file_size, read_gguf, shards
+from spectui.models.header import TensorInfo
+from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
 from tests.support.layers import N_LAYERS
 from tests.support.models import MOE, TARGET, TinyPath, vocabulary, write_empty
 

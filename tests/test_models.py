@@ -19,13 +19,13 @@ from spectui.errors import BadInputError
 from spectui.gguf_names import companion_kind, is_part_of_model
 from spectui.models import header
 from spectui.models.discovery import MAX_DEPTH, Scan, is_pseudo, usual_folders
+from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
-from spectui.models.header import check_header, is_cut
+from spectui.models.header import is_cut, read_header
 from spectui.models.ranking import (
     GOOD_SHARE,
     Budget,
     DraftOption,
-    ModelFacts,
     ModelInspected,
     assess,
     rank,
@@ -357,7 +357,7 @@ class TestCutFiles:
             file.truncate(1 << 38)
         assert not is_cut(path)
         with pytest.raises(BadInputError, match="broken header"):
-            check_header(path)
+            read_header(path)
 
     def test_lists_in_lists_without_an_end_are_not_judged(self, tmp_path: Path) -> None:
         path = tmp_path / "deep.gguf"
@@ -452,8 +452,9 @@ def facts(size_bytes: int, kv_bytes_per_token: int | None = 100) -> ModelFacts:
         path=Path("/m.gguf"),
         arch="llama",
         name="m",
-        n_params=None,
+        n_params=0,
         size_bytes=size_bytes,
+        file_bytes=size_bytes,
         n_layers=2,
         n_ctx_train=4096,
         n_vocab=32_000,

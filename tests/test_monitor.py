@@ -20,12 +20,11 @@ from hypothesis import strategies as st
 from spectui.errors import BadInputError
 from spectui.monitor.history import Ring
 from spectui.monitor.host import Host, _Cores
-from spectui.monitor.live import LiveSource
 from spectui.monitor.machine import Machine
 from spectui.monitor.rates import CounterRate
 from spectui.monitor.readings import GpuReading, HostReading, Reading, Snapshot
 from spectui.monitor.recording import RecordedSource, Recorder, load
-from spectui.monitor.sampler import Sampler
+from spectui.monitor.sampler import LiveSource, Sampler
 from tests.support import constructed
 from tests.support.nvml import StandIn, environment, until
 

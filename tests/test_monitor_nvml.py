@@ -11,7 +11,7 @@ from pathlib import Path
 import pynvml
 import pytest
 
-from spectui.monitor import process
+from spectui.monitor import gpus
 from spectui.monitor.gpus import RETRY_S, Gpus
 from spectui.monitor.machine import this_machine
 from spectui.monitor.nvml import NvmlError
@@ -231,7 +231,7 @@ def in_namespace(number: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Let this process live in a namespace of process ids; the machine's own is 4026531836."""
     namespace = folder / "pid"
     namespace.symlink_to(f"pid:[{number}]")
-    monkeypatch.setattr(process, "_PID_NAMESPACE", namespace)
+    monkeypatch.setattr(gpus, "_PID_NAMESPACE", namespace)
 
 
 def test_a_process_without_a_context_holds_nothing(
@@ -546,7 +546,7 @@ def test_a_machine_whose_driver_fails_has_no_gpus(nvml: StandIn) -> None:
 # -- the library itself, as a program of its own finds it
 
 SHOW = """
-from spectui.monitor.live import LiveSource
+from spectui.monitor.sampler import LiveSource
 source = LiveSource()
 snapshot = source.read()
 print([gpu.name for gpu in snapshot.gpus], snapshot.gpu_reason, snapshot.host.process_rss_bytes > 0)

@@ -23,12 +23,13 @@ from spectui.live.launch import Launch, Pair
 from spectui.live.setup import LiveSetup
 from spectui.llama.buffers import BufferKind
 from spectui.llama.context import AbortFlag
-from spectui.llama.draft_files import check_is_target
-from spectui.llama.gguf_file import GgufFile, TensorInfo
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import TargetContext
 from spectui.llama.planned import PlanRequest
+from spectui.models.draft_files import check_is_target
+from spectui.models.gguf import GgufFile
+from spectui.models.header import TensorInfo
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
 from spectui.options.speculation import Speculation

@@ -21,12 +21,12 @@ from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import TargetContext
 from spectui.options.drafters import MTP_KIND, DraftMtp, NgramSimple
 from spectui.options.speculation import Speculation
-from spectui.replay.grid import Grid
-from spectui.replay.ngrams import replay_chained
-from spectui.replay.totals import replay_trace
-from spectui.replay.trace import Recording
 from spectui.speculative.models import Outputs
 from spectui.speculative.rollback import Rollback
+from spectui.trace.grid import Grid
+from spectui.trace.ngrams import replay_chained
+from spectui.trace.record import Recording
+from spectui.trace.replay import replay_trace
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, small_context
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath

@@ -39,8 +39,8 @@ from spectui.options.drafters import (
 )
 from spectui.options.number import Number
 from spectui.options.speculation import Speculation, speculation_of
-from spectui.replay.ngrams import hashes_tokens
 from spectui.served.memory import remembers
+from spectui.trace.ngrams import hashes_tokens
 from tests.support.drafters import speculations
 
 pytest_plugins = ["tests.support.fixtures"]

@@ -12,9 +12,8 @@ from spectui.engine.driver import Engine
 from spectui.errors import UsageError
 from spectui.export import server_arguments
 from spectui.export.takeover import read_command
-from spectui.llama.files import check_file
-from spectui.llama.gguf_file import read_gguf
-from spectui.llama.weights import weight_traffic
+from spectui.models.gguf import check_file, read_gguf
+from spectui.models.weights import weight_traffic
 from spectui.options.dialect import Dialect
 from spectui.options.speculation import Speculation
 from tests.support.cli import Spectui

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from spectui.config import ModelOptions
 from spectui.engine.commands import ComparePair
 from spectui.engine.driver import Engine
-from spectui.engine.events import PairCompared
 from spectui.llama.model import Model
-from spectui.llama.outline import outline as outline_of
+from spectui.llama.plan import outline as outline_of
 from spectui.models.pairs import (
     Outline,
     PairReport,
@@ -25,6 +24,7 @@ from spectui.models.pairs import (
     Tokenizer,
     report,
 )
+from spectui.models.ranking import ModelInspected
 from tests.support.models import CHATML, Tiny, TinyPath, vocabulary, write_tokenizer
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -39,7 +39,7 @@ def engine() -> Iterator[Engine]:
         yield driver
 
 
-def compared(engine: Engine, target: Tiny, draft: Tiny) -> PairCompared:
+def compared(engine: Engine, target: Tiny, draft: Tiny) -> ModelInspected:
     with tempfile.TemporaryDirectory() as folder:
         paths = Path(folder) / "target.gguf", Path(folder) / "draft.gguf"
         for recipe, path in zip((target, draft), paths, strict=True):
@@ -180,7 +180,7 @@ def test_a_token_that_is_there_twice_is_a_reason_and_llama_cpp_lives_on(engine: 
     assert str(told.reason).endswith(
         "is damaged: its tokens are no list of different texts; download it again"
     )
-    assert engine.compare(ComparePair(target=told.target, draft=told.draft)).facts is None
+    assert engine.compare(ComparePair(target=told.target, draft=told.path)).facts is None
 
 
 def test_a_model_compared_with_itself_tells_its_facts(engine: Engine, tiny: TinyPath) -> None:

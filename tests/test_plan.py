@@ -96,7 +96,7 @@ def test_a_plan_with_mtp_layers_is_what_they_allocate(
     assert sum(one.size_bytes for one in without.buffers) < sum(
         one.size_bytes for one in plan.buffers
     )
-    assert without.target.mtp_layers == plan.target.mtp_layers > 0
+    assert without.target.info.mtp_layers == plan.target.info.mtp_layers > 0
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_a_header_tells_a_large_models_memory(
     assert 0 <= weights - weights_bytes < 0.001 * weights_bytes
     states = sum(one.size_bytes for one in plan.buffers if one.kind is BufferKind.RECURRENT)
     assert abs(states - state_bytes) <= LOG_STEP_BYTES
-    assert (plan.n_experts, plan.info.n_layers) == (shape.n_experts, shape.n_layers)
+    assert (plan.info.n_experts, plan.info.n_layers) == (shape.n_experts, shape.n_layers)
     assert plan.rollback is (Rollback.CHECKPOINT if shape.linear else Rollback.TRUNCATE)
 
 

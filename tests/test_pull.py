@@ -19,11 +19,17 @@ from rich.console import Console
 
 from spectui.cli.progress.screen import Screen
 from spectui.errors import BadInputError
-from spectui.presets import fetch, find_preset
-from spectui.presets.checksum import is_remembered, remember
-from spectui.presets.plan import PullEvent, PullPaused, PullProgress, Step
-from spectui.presets.wanted import plan_pull
-from spectui.presets.watch import Watch
+from spectui.presets import find_preset
+from spectui.presets.plan import (
+    PullEvent,
+    PullPaused,
+    PullProgress,
+    Step,
+    is_remembered,
+    remember,
+)
+from spectui.presets.pull import Watch, plan_pull
+from spectui.presets.pull import pull as pull_models
 from tests.support.hub import COMMIT, Hub, Served
 from tests.support.pull import (
     BIG,
@@ -314,7 +320,7 @@ def pull_draft(on_step: Callable[[Step], None]) -> None:
         if isinstance(event, PullProgress) and event.done_bytes == 0:
             on_step(event.step)
 
-    fetch.pull(plan_pull(find_preset("mine"), globs=("Draft.gguf",)), Watch(on_event=on_event))
+    pull_models(plan_pull(find_preset("mine"), globs=("Draft.gguf",)), Watch(on_event=on_event))
 
 
 @pytest.mark.usefixtures("pull")
@@ -439,7 +445,7 @@ def test_progress_tells_the_rate_since_this_run_began(folder: Path) -> None:
     seconds = count()
     seen: list[PullEvent] = []
     watch = Watch(on_event=seen.append, clock=lambda: next(seconds))
-    fetch.pull(plan_pull(find_preset("mine")), watch)
+    pull_models(plan_pull(find_preset("mine")), watch)
     first = [
         (progress.done_bytes, progress.bytes_per_s)
         for progress in seen

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
-from spectui.presets import hub_stream
-from spectui.presets.fetch import PAUSES_S
+from spectui.presets.pull import PAUSES_S
 from tests.support.hub import COMMIT, Hub, Refusal, Served
 from tests.support.pull import (
     BIG,
@@ -129,7 +128,7 @@ def test_a_large_file_is_asked_for_in_pieces(
     knows_ranges: bool,
     asked: list[tuple[int, int]],
 ) -> None:
-    monkeypatch.setattr(hub_stream, "PIECE_BYTES", MIB)
+    monkeypatch.setattr("spectui.presets.hub.PIECE_BYTES", MIB)
     hub.knows_ranges = knows_ranges
     assert pull("mine", "--file", "*-00001-of-*") == 0, pull.err
     assert [(request.start, request.stop) for request in hub.fetched] == asked

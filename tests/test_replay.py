@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from spectui.config import Schedule
 from spectui.errors import UsageError
 from spectui.options.drafters import DraftMtp, DraftSimple
-from spectui.replay.grid import Grid, replay_grid
-from spectui.replay.prices import Prices, RoundPrices
 from spectui.speculative.counters import Counters, Round, count
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import model_drafter
 from spectui.speculative.models import Outputs
 from spectui.speculative.rollback import Rollback
+from spectui.trace.costs import Prices, RoundPrices
+from spectui.trace.grid import Grid, replay_grid
 from tests.support.replay import DEPTH, SCENE, Scene, record, scenes
 from tests.support.scripted import EOG, ScriptedDraft, ScriptedTarget, Stream
 

@@ -11,11 +11,11 @@ from spectui.config import Schedule
 from spectui.errors import UsageError
 from spectui.options.drafters import DraftSimple, NgramMapK, NgramSimple
 from spectui.options.speculation import Speculation
-from spectui.replay.ngrams import replay_chained, replay_ngrams
 from spectui.speculative.counters import Round, RoundEnd, count
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import ChainedDrafter, model_drafter
 from spectui.speculative.ngram import ngram_drafter
+from spectui.trace.ngrams import replay_chained, replay_ngrams
 from tests.support.replay import COSTS, DEPTH, SCENE, Scene, record, repetitive_scenes, scenes
 
 SIMPLE = NgramSimple(size_n=1, size_m=3)

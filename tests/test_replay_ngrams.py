@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from spectui.errors import UsageError
 from spectui.options.drafters import NgramSimple
 from spectui.options.speculation import Speculation
-from spectui.replay.ngrams import NGRAM_COSTS, ngram_costs, replay_ngrams
-from spectui.replay.tokens import without_text
-from spectui.replay.totals import Total
-from spectui.replay.trace import Recording
 from spectui.speculative.counters import Round, RoundEnd, count
 from spectui.speculative.decoder import Decoder, Stop
 from spectui.speculative.models import Outputs
 from spectui.speculative.ngram import ngram_drafter
 from spectui.speculative.rollback import Rollback
+from spectui.trace.ngrams import NGRAM_COSTS, ngram_costs, replay_ngrams
+from spectui.trace.record import Recording, without_text
+from spectui.trace.replay import Total
 from tests.support.replay import COSTS, SCENE, Scene, record, repetitive_scenes, scenes
 from tests.support.scripted import EOG, ScriptedTarget, Stream
 

@@ -8,19 +8,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import gguf
 import pytest
 from rich.cells import cell_len
 
 from spectui.cli.shell import shell_line
 from spectui.engine.commands import ComparePair
 from spectui.engine.driver import Engine
-from spectui.engine.events import PairCompared
-from spectui.engine.facts import inspect_header
+from spectui.engine.inspection import inspect_header
 from spectui.llama.c import C
-from spectui.llama.gguf_file import read_gguf
 from spectui.models.discovery import Scan
 from spectui.models.files import FoundModel
+from spectui.models.gguf import read_gguf
 from spectui.models.ranking import ModelInspected
 from tests.support.cli import Spectui
 from tests.support.models import (
@@ -31,9 +29,7 @@ from tests.support.models import (
     TARGET,
     Tiny,
     TinyPath,
-    add_tokenizer,
     write_empty,
-    write_file,
 )
 from tests.support.recurrent import write_lfm2
 
@@ -91,8 +87,7 @@ def test_every_model_is_listed_with_what_its_file_says(spectui: Spectui, folder:
     assert target["facts"] == {
         "arch": "llama",
         "general_name": "Tiny 0",
-        "n_params": None,
-        "n_params_reason": "the file does not say",
+        "n_params": 207_808,
         "n_layers": 2,
         "n_ctx_train": 32_768,
         "n_vocab": 273,
@@ -367,7 +362,7 @@ def test_an_interrupt_while_a_file_is_read_keeps_those_before(
 ) -> None:
     whole, calls = Engine.compare, list[ComparePair]()
 
-    def compare(engine: Engine, command: ComparePair) -> PairCompared:
+    def compare(engine: Engine, command: ComparePair) -> ModelInspected:
         calls.append(command)
         if len(calls) == 3:
             raise KeyboardInterrupt
@@ -452,18 +447,6 @@ def test_listing_loads_no_vocabulary(
 
     monkeypatch.setattr(C, "llama_model_load_from_file", refuse)
     assert len(document(spectui, folder)["models"]) == 8
-
-
-@pytest.mark.parametrize("label", ["1.5.2B", f"{'9' * 400}B"], ids=["points", "digits"])
-def test_an_odd_size_label_is_no_number_of_parameters(
-    spectui: Spectui, tmp_path: Path, label: str
-) -> None:
-    writer = gguf.GGUFWriter(tmp_path / "odd.gguf", "llama")
-    writer.add_size_label(label)
-    add_tokenizer(writer, Tiny())
-    write_file(writer)
-    (odd,) = document(spectui, tmp_path)["models"]
-    assert odd["facts"]["n_params"] is odd["reason"] is None
 
 
 def test_what_fails_for_one_model_is_its_reason(

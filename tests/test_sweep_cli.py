@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spectui.llama.gguf_file import weights_bytes
+from spectui.models.gguf import weights_bytes
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, ROUGH_DRAFT, TARGET, Tiny, TinyPath
 from tests.support.program import end, said_until, spawn

@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 
 from spectui.config import SamplingConfig
 from spectui.errors import BadInputError
-from spectui.replay.file import check_pair, read_trace, write_beside, write_trace
-from spectui.replay.grid import Grid, replay_grid
-from spectui.replay.tokens import bare, without_text
-from spectui.replay.trace import Chains, Tail, Trace
 from spectui.speculative.decoder import Stop
+from spectui.trace.file import check_pair, read_trace, write_beside, write_trace
+from spectui.trace.grid import Grid, replay_grid
+from spectui.trace.record import Chains, Tail, Trace, bare, without_text
 from tests.support.disk import no_file_above
 from tests.support.replay import COSTS, DRAFT, SCENE, TARGET, Scene, record, scenes, trace_of
 
@@ -325,14 +324,14 @@ def test_a_trace_of_outputs_alone_comes_back(path: Path) -> None:
 def test_a_file_that_unpacks_to_no_end_is_refused(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spectui.replay.unpacking._MAX_BYTES", 1 << 20)
+    monkeypatch.setattr("spectui.trace.file._MAX_BYTES", 1 << 20)
     path.write_bytes(gzip.compress(b" " * (2 << 20)))
     with pytest.raises(BadInputError, match="unpacks to more than 1 MiB"):
         read_trace(path)
 
 
 def test_that_takes_no_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spectui.replay.unpacking._MAX_BYTES", 1 << 26)
+    monkeypatch.setattr("spectui.trace.file._MAX_BYTES", 1 << 26)
     part = gzip.compress(b" " * (1 << 24))
     path.write_bytes(part * 8)
     tracemalloc.start()

@@ -10,8 +10,8 @@ from spectui.config import ModelOptions, SamplingConfig, Schedule
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
-from spectui.replay.ngrams import NGRAM_COSTS
 from spectui.speculative.rollback import Rollback
+from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune.candidates import Candidate
 from spectui.tune.loading import Loader, MovableTarget
 from spectui.tune.placements import Placements

@@ -10,10 +10,10 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static, TextArea
 from textual.widgets._footer import FooterKey
 
-from spectui.engine.events import PairCompared
 from spectui.live.launch import Pair
+from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
-from spectui.models.ranking import ModelFacts
+from spectui.models.ranking import ModelInspected
 from spectui.options.drafters import DraftSimple
 from spectui.prompts import Prompt, builtin_suite
 from spectui.sessions import AnswerPart, Entry, Header, SessionLog, UserTurn, now
@@ -29,12 +29,7 @@ from spectui.tui.screens.picker import PickerScreen
 from spectui.tui.screens.tune import TuneScreen
 from spectui.tui.tune.source import PromptSource
 from spectui.tui.widgets.choice_row import ChoiceRow
-from spectui.tui.widgets.picker_choices import (
-    DemoChoice,
-    PairChoice,
-    PresetChoice,
-    RecentChoice,
-)
+from spectui.tui.widgets.picker_choices import DemoChoice, PairChoice, PresetChoice, RecentChoice
 from spectui.tui.widgets.picker_targets import TargetList
 from spectui.tui.widgets.prompt_box import PromptBox
 from spectui.tui.widgets.save_bar import SaveBar
@@ -420,8 +415,9 @@ def facts(path: Path) -> ModelFacts:
         path=path,
         arch="qwen3",
         name=path.stem,
-        n_params=None,
+        n_params=0,
         size_bytes=1000,
+        file_bytes=1000,
         n_layers=2,
         n_ctx_train=100,
         n_vocab=100,
@@ -452,7 +448,7 @@ def test_models_are_found_compared_and_loaded() -> None:
         screen = await picker(cockpit, pilot)
         cockpit.app.picking.compare(found(TARGET, 20_000), (found(DRAFT),))
         assert ("compare", (TARGET, DRAFT)) in cockpit.script.asked
-        fits = PairCompared(target=TARGET, draft=DRAFT, facts=facts(DRAFT), reason=None)
+        fits = ModelInspected(target=TARGET, path=DRAFT, facts=facts(DRAFT), reason=None)
         cockpit.backstage.post(fits)
         await settled(pilot)
         screen.post_message(PickerScreen.Chosen(PairChoice(target=TARGET, draft=DRAFT)))
@@ -736,7 +732,7 @@ def test_choosing_a_pair_is_told_in_messages() -> None:
         screen = await picker(cockpit, pilot)
         screen.query_one(TargetList).highlight_model(TARGET)
         await handled(pilot)
-        fits = PairCompared(target=TARGET, draft=DRAFT, facts=facts(DRAFT), reason=None)
+        fits = ModelInspected(target=TARGET, path=DRAFT, facts=facts(DRAFT), reason=None)
         cockpit.backstage.post(fits)
         await settled(pilot)
         await press_keys(pilot, "enter", "enter")

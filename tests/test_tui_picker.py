@@ -18,8 +18,9 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from spectui.models.discovery import Scan
+from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
-from spectui.models.ranking import Budget, ModelFacts, ModelInspected
+from spectui.models.ranking import Budget, ModelInspected
 from spectui.presets import Preset
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.screens.picker import PickerScreen
@@ -81,6 +82,7 @@ def facts(model: FoundModel) -> ModelFacts:
         name=model.name,
         n_params=1_000_000_000,
         size_bytes=model.size_bytes,
+        file_bytes=model.size_bytes,
         n_layers=16,
         n_ctx_train=8192,
         n_vocab=32_000,

@@ -12,11 +12,12 @@ import pytest
 from textual.app import App
 from textual.pilot import Pilot
 
-from spectui.engine.events import EngineFailed, PairCompared
+from spectui.engine.events import EngineFailed
 from spectui.errors import BadInputError
 from spectui.live.launch import Launch
+from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
-from spectui.models.ranking import ModelFacts
+from spectui.models.ranking import ModelInspected
 from spectui.monitor.readings import HostReading, Reading, Snapshot
 from spectui.monitor.recording import load
 from spectui.sessions import Header, SessionLog, UserTurn
@@ -231,13 +232,14 @@ def model(name: str, size_bytes: int) -> FoundModel:
     return FoundModel(path=path, name=name, size_bytes=size_bytes)
 
 
-def compared(target: FoundModel, draft: FoundModel, reason: str | None = None) -> PairCompared:
+def compared(target: FoundModel, draft: FoundModel, reason: str | None = None) -> ModelInspected:
     facts = ModelFacts(
         path=draft.path,
         arch="qwen3",
         name=draft.name,
         n_params=draft.size_bytes,
         size_bytes=draft.size_bytes,
+        file_bytes=draft.size_bytes,
         n_layers=28,
         n_ctx_train=40960,
         n_vocab=151936,
@@ -245,7 +247,7 @@ def compared(target: FoundModel, draft: FoundModel, reason: str | None = None) -
         n_experts=0,
         read_bytes_per_token=draft.size_bytes,
     )
-    return PairCompared(target=target.path, draft=draft.path, facts=facts, reason=reason)
+    return ModelInspected(target=target.path, path=draft.path, facts=facts, reason=reason)
 
 
 @pytest.fixture

@@ -25,12 +25,11 @@ from spectui.live.traces import chat_trace as make_trace
 from spectui.live.whatif import Measured, Source, WhatIf, WhatIfState, whatif_state
 from spectui.options.drafters import Model, NgramSimple
 from spectui.options.speculation import Speculation
-from spectui.replay.costs import Costs
-from spectui.replay.file import read_trace
-from spectui.replay.recorder import record_chains
-from spectui.replay.trace import Recording, Trace
 from spectui.sessions import AnswerPart, UserTurn
 from spectui.settings import Settings
+from spectui.trace.costs import Costs
+from spectui.trace.file import read_trace
+from spectui.trace.record import Recording, Trace, record_chains
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.screens.live import Activity
 from spectui.tui.screens.whatif import WhatIfScreen

@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 
 from spectui.errors import SpectuiError
-from spectui.monitor.live import LiveSource
 from spectui.monitor.machine import this_machine
 from spectui.monitor.readings import Snapshot
 from spectui.monitor.recording import Recorder
+from spectui.monitor.sampler import LiveSource
 
 
 def main() -> int:

@@ -8,10 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from spectui.cli.drawing import bar, wrapped
-from spectui.replay.costs import Costs
-from spectui.replay.grid import Grid
-from spectui.replay.totals import Total, replay_trace
-from spectui.replay.trace import Recording
+from spectui.trace.costs import Costs
+from spectui.trace.grid import Grid
+from spectui.trace.record import Recording
+from spectui.trace.replay import Total, replay_trace
 
 _NOTHING_S = 5e-5
 """Below this, what is decoded again per token is nothing."""

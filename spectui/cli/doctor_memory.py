@@ -7,7 +7,7 @@ from rich.text import Text
 
 from spectui.cli.drawing import fits
 from spectui.doctor.examination import Examination
-from spectui.doctor.memory_findings import n_cpu_moe_text
+from spectui.doctor.findings import n_cpu_moe_text
 from spectui.engine.demand import Demand
 from spectui.engine.long_contexts import CONTEXT_STEP
 from spectui.llama.buffers import BufferKind

@@ -69,7 +69,7 @@ def draft_lines(draft: ExaminedDraft, *, has_experts: bool) -> Iterator[str]:
 
 
 def _mtp(target: ModelPlan) -> str:
-    n = target.mtp_layers
+    n = target.info.mtp_layers
     layers = "layer for multi-token prediction"
     if n > 1:
         layers = f"{n} {layers.replace('layer', 'layers')}, each for one token of a draft"

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 from spectui.models.sizes import bytes_text
 from spectui.presets import Preset
-from spectui.presets.content import ModelFiles
-from spectui.presets.files import preset_folders
+from spectui.presets.content import ModelFiles, preset_folders
 
 _GIGA = 1e9
 

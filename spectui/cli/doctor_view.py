@@ -10,10 +10,11 @@ from spectui.cli.doctor_memory import heading, memory_table, what_fits
 from spectui.cli.doctor_models import draft_lines, target_lines
 from spectui.cli.doctor_preset import preset_lines
 from spectui.cli.drawing import drawn, wrapped
-from spectui.doctor.finding import Finding, Severity
+from spectui.doctor.findings import Finding
 from spectui.llama.buffers import HOST
 from spectui.llama.planned import Backend
 from spectui.models.sizes import bytes_text
+from spectui.severity import Severity
 
 if TYPE_CHECKING:
     from spectui.cli.run_doctor import Diagnosis

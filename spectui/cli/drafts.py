@@ -14,7 +14,6 @@ from spectui.models.files import FoundModel
 from spectui.models.ranking import (
     Budget,
     DraftOption,
-    ModelInspected,
     assess,
     rank,
 )
@@ -56,7 +55,7 @@ class DraftSearch:
             raise BadInputError(told.reason or f"{target} cannot be read; give another model")
         self.target = told.facts
         self._engine = engine
-        self._seen = FoundModel(path=target, name=target.stem, size_bytes=told.facts.size_bytes)
+        self._seen = FoundModel(path=target, name=target.stem, size_bytes=told.facts.file_bytes)
         self._budget = replace(_ANY_SIZE, n_ctx=n_ctx)
         free_bytes = free_bytes_of_all() if free_bytes is None else free_bytes
         self._room = Room(told.facts, n_ctx=n_ctx, free_bytes=free_bytes)
@@ -72,10 +71,7 @@ class DraftSearch:
         if option.reason is None:
             target = self.target.path
             told = self._engine.compare(ComparePair(target=target, draft=model.path))
-            inspected = ModelInspected(
-                target=target, path=told.draft, facts=told.facts, reason=told.reason
-            )
-            option = assess(self._seen, model, inspected, self._budget)
+            option = assess(self._seen, model, told, self._budget)
         return self._room.judge(option)
 
 

@@ -4,9 +4,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectui.engine.facts import inspect_header
+from spectui.engine.inspection import inspect_header
+from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
-from spectui.models.ranking import DraftOption, ModelFacts, needed_memory, unloadable
+from spectui.models.ranking import DraftOption, needed_memory, unloadable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,9 @@ from spectui.engine.planning import Planner
 from spectui.errors import SpectuiError
 from spectui.export.takeover import read_command
 from spectui.lint import Command, Finding, Known
-from spectui.llama.draft_files import kind_of_draft
-from spectui.llama.files import check_is_gguf
-from spectui.llama.gguf_file import GgufFile, read_gguf
 from spectui.llama.planned import PlanRequest
+from spectui.models.draft_files import kind_of_draft
+from spectui.models.gguf import GgufFile, check_is_gguf, read_gguf
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import HIDDEN_STATE_KINDS
 from spectui.options.speculation import Speculation

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from spectui.cli.drawing import page_width, width_of, wrapped
 from spectui.models.sizes import counted
-from spectui.replay.costs import Costs
-from spectui.replay.totals import Total
+from spectui.trace.costs import Costs
+from spectui.trace.replay import Total
 from spectui.tune.explain import Explanation
 
 _UNSTEADY = 0.15

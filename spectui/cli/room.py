@@ -5,7 +5,8 @@ from dataclasses import replace
 from spectui.engine.demand import Demand, free_memory
 from spectui.llama.buffers import HOST
 from spectui.llama.devices import gpu_memories
-from spectui.models.ranking import DraftOption, ModelFacts
+from spectui.models.facts import ModelFacts
+from spectui.models.ranking import DraftOption
 from spectui.models.sizes import bytes_text
 
 
@@ -27,7 +28,7 @@ class Room:
         self._alone = Demand(
             memory=HOST,
             allocated_bytes=n_ctx * (target.kv_bytes_per_token or 0),
-            mapped_bytes=target.size_bytes,
+            mapped_bytes=target.file_bytes,
             free_bytes=free_bytes,
         )
         kept = self._alone if self._alone.fits else replace(self._alone, mapped_bytes=0)

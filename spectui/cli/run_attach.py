@@ -102,7 +102,7 @@ def questioned(attachment: Attachment) -> tuple[Attachment, ServerSample]:
 
 def read_machine() -> Snapshot:
     """Return the readings of this machine, now."""
-    from spectui.monitor.live import LiveSource
+    from spectui.monitor.sampler import LiveSource
 
     with closing(LiveSource()) as source:
         return source.read()

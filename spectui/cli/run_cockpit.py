@@ -19,7 +19,7 @@ from spectui.demo.models import DemoModel
 from spectui.errors import UsageError
 from spectui.live.launch import Launch, Pair
 from spectui.live.setup import LiveSetup
-from spectui.llama.files import check_file
+from spectui.models.gguf import check_file
 from spectui.options.drafters import MODEL_KIND, DraftMtp, with_kind
 from spectui.options.speculation import Speculation
 from spectui.paths import data_dir, ensure_dir

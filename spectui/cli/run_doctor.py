@@ -12,8 +12,7 @@ from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.taken import mind_unmeasured
 from spectui.doctor.examination import Examination, Examiner, Surroundings
-from spectui.doctor.finding import Finding, Severity
-from spectui.doctor.findings import findings
+from spectui.doctor.findings import Finding, findings
 from spectui.doctor.speed import Bandwidth
 from spectui.engine.demand import free_memory
 from spectui.engine.planning import Planner
@@ -22,6 +21,7 @@ from spectui.llama.planned import PlanRequest
 from spectui.monitor.bandwidth import gpu_bytes_per_s, ram_bytes_per_s
 from spectui.monitor.machine import Machine, this_machine
 from spectui.presets import Preset, find_preset
+from spectui.severity import Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,13 @@ from spectui.errors import CancelledError
 from spectui.models.sizes import bytes_text, counted
 from spectui.paths import text_of
 from spectui.presets import find_preset
-from spectui.presets.fetch import pull
-from spectui.presets.plan import PlannedFile, PullPlan, Role, State
-from spectui.presets.wanted import plan_pull
-from spectui.presets.watch import Watch
+from spectui.presets.plan import (
+    PlannedFile,
+    PullPlan,
+    Role,
+    State,
+)
+from spectui.presets.pull import Watch, plan_pull, pull
 
 
 def run_pull(

@@ -13,18 +13,18 @@ from spectui.cli.replay_view import replay_summary, replay_table
 from spectui.errors import UsageError
 from spectui.options.drafters import Ngram
 from spectui.options.speculation import Speculation
-from spectui.replay.costs import Costs
-from spectui.replay.file import read_trace
-from spectui.replay.grid import Grid
-from spectui.replay.ngrams import (
+from spectui.trace.costs import Costs
+from spectui.trace.file import read_trace
+from spectui.trace.grid import Grid
+from spectui.trace.ngrams import (
     NGRAM_COSTS,
     hashes_tokens,
     ngram_costs,
     replay_chained,
     replay_ngrams,
 )
-from spectui.replay.totals import Total, replay_trace
-from spectui.replay.trace import Trace
+from spectui.trace.record import Trace
+from spectui.trace.replay import Total, replay_trace
 from spectui.tune.explain import explain_replayed
 from spectui.tune.space import SearchSpace
 

@@ -30,7 +30,7 @@ from spectui.errors import (
     ServerError,
     SpectuiError,
 )
-from spectui.llama.gguf_file import weights_bytes
+from spectui.models.gguf import weights_bytes
 from spectui.sweep.grid_file import shipped_grids
 from spectui.sweep.order import Visit
 from spectui.sweep.pace import Pace

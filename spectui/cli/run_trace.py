@@ -28,10 +28,9 @@ from spectui.models.sizes import counted
 from spectui.monitor.machine import this_machine
 from spectui.paths import data_dir
 from spectui.prompts import Prompt
-from spectui.replay.file import SUFFIX, write_beside, write_trace
-from spectui.replay.ngrams import NGRAM_COSTS
-from spectui.replay.tokens import bare
-from spectui.replay.trace import Trace
+from spectui.trace.file import SUFFIX, write_beside, write_trace
+from spectui.trace.ngrams import NGRAM_COSTS
+from spectui.trace.record import Trace, bare
 from spectui.tune.loading import Loader
 from spectui.tune.tracing import Tracer, Tracing, trace_of
 

@@ -10,8 +10,9 @@ from rich.text import Text
 
 from spectui.cli.drawing import drawn, is_ascii_only, page_width, width_of, wrapped
 from spectui.cli.findings import Findings
+from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
-from spectui.models.ranking import DraftOption, ModelFacts, read_share
+from spectui.models.ranking import DraftOption, read_share
 from spectui.models.sizes import bytes_text, counted
 from spectui.tui.text.names import fit, visible
 

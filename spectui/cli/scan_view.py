@@ -10,7 +10,8 @@ from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.findings import Findings
 from spectui.cli.scan_table import drafts_table, models_table, names_of, shown
 from spectui.cli.shell import tune_command
-from spectui.models.ranking import GOOD_SHARE, DraftOption, ModelFacts, read_share
+from spectui.models.facts import ModelFacts
+from spectui.models.ranking import GOOD_SHARE, DraftOption, read_share
 from spectui.models.sizes import counted
 
 _N_PASSED_OVER = 10

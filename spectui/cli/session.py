@@ -15,9 +15,9 @@ from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
-from spectui.llama.draft_files import n_mtp_layers
-from spectui.llama.gguf_file import read_gguf
 from spectui.llama.library import native_log
+from spectui.models.draft_files import n_mtp_layers
+from spectui.models.gguf import read_gguf
 from spectui.options.drafters import MTP_KIND
 from spectui.prompts import Prompt, builtin_suite, load_prompts
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule

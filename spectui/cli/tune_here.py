@@ -19,10 +19,10 @@ from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.engine.fitting import with_n_cpu_moe
+from spectui.monitor.host import hottest_c
 from spectui.monitor.machine import this_machine
-from spectui.monitor.thermal import hottest_c
 from spectui.prompts import Prompt
-from spectui.replay.trace import Trace
+from spectui.trace.record import Trace
 from spectui.tune.candidates import Candidate
 from spectui.tune.conditions import Conditions, conditions
 from spectui.tune.forecast import Forecaster

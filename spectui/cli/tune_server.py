@@ -27,8 +27,8 @@ from spectui.config import Schedule
 from spectui.engine.commands import LoadTarget
 from spectui.errors import BadInputError, HopelessError
 from spectui.models.sizes import bytes_text
+from spectui.monitor.host import hottest_c
 from spectui.monitor.machine import this_machine
-from spectui.monitor.thermal import hottest_c
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, NGRAM_KINDS
 from spectui.prompts import Prompt

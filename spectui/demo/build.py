@@ -5,14 +5,14 @@ lock on the folder that the kernel releases when its owner dies; so whoever hold
 every temporary file there was left by a killed build.
 """
 
+import os
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from spectui import paths
-from spectui.demo.files import exclusive_lock, explained, sync
 from spectui.demo.models import FILE_PREFIX, DemoModel, DemoProgress, file_name
 from spectui.demo.recipes import recipe_of
 from spectui.demo.source import Source, open_source, smollm2_path
@@ -63,7 +63,7 @@ def ensure_demo_models(
     watch = _Watch(on_progress or _ignore, cancelled or _never)
     if missing:
         source = open_source()
-        with exclusive_lock(paths.ensure_dir(folder) / _LOCK_NAME, watch.stopped):
+        with _turn(paths.ensure_dir(folder), watch.stopped):
             _remove_leftovers(folder)
             # Another process may have built some while this one waited.
             missing = [model for model in missing if not found[model].is_file()]
@@ -117,3 +117,53 @@ def _never() -> bool:
 
 def _ignore(_progress: DemoProgress) -> None:
     pass
+
+
+_LOCK_POLL_S = 0.1
+
+
+@contextmanager
+def explained(folder: Path) -> Iterator[None]:
+    """Turn an ``OSError`` inside into a ``BadInputError`` that names ``folder``."""
+    try:
+        yield
+    except OSError as error:
+        # numpy's write errors carry a text but no errno.
+        reason = error.strerror or str(error)
+        raise BadInputError(
+            f"cannot write demo models to {folder} ({reason}); "
+            "free some space there or choose another folder"
+        ) from error
+
+
+@contextmanager
+def _turn(folder: Path, stopped: Callable[[], bool]) -> Iterator[None]:
+    """Wait until no other thread or process builds in ``folder``, then keep others out.
+
+    Raises:
+        BadInputError: the lock's file cannot be created or locked.
+        CancelledError: ``stopped`` returned true while waiting.
+    """
+    from filelock import FileLock, Timeout  # noqa: PLC0415 - commands that build nothing start without
+
+    lock = FileLock(folder / _LOCK_NAME)
+    with explained(folder):
+        try:
+            lock.acquire(poll_interval=_LOCK_POLL_S, cancel_check=stopped)
+        except Timeout as error:
+            raise CancelledError(
+                "waiting for another build of the demo models was cancelled"
+            ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def sync(path: Path) -> None:
+    """Wait until the file or folder ``path`` is on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,4 +1,4 @@
-"""What demo models there are, what their files are called, and how a build reports."""
+"""Names of the demo models and of their files, and the progress of a build."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -25,7 +25,7 @@ class DemoModel(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoProgress:
-    """How far the build of one model is."""
+    """Progress of the build of one model."""
 
     model: DemoModel
     fraction: float

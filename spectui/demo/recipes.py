@@ -1,4 +1,4 @@
-"""What each built model is made of, tensor by tensor. Pure data: no numpy, no gguf.
+"""Recipes of the built models, tensor by tensor. Pure data: no numpy, no gguf.
 
 Tensor names are those of llama.cpp's ``llama`` architecture; experts are named as in Mixtral GGUFs,
 so that ``-ot exps=CPU`` matches them.
@@ -39,7 +39,7 @@ _FTYPE_F32, _FTYPE_Q4_1, _FTYPE_Q8_0 = 0, 3, 7
 
 
 class Encoding(StrEnum):
-    """How a tensor is stored."""
+    """Encoding of a tensor."""
 
     RAW = "raw"
     """The source's own bytes."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFValueType, GGUFWriter
 
-from spectui.demo.files import explained, sync
+from spectui.demo.build import explained, sync
 from spectui.demo.models import RECIPE_VERSION
 from spectui.demo.recipes import Encoding, ModelRecipe, TensorRecipe
 from spectui.demo.source import Source

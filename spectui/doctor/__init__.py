@@ -1,1 +1,1 @@
-"""What can be said of a machine and a pair before a weight is loaded."""
+"""Examination of a machine and a pair before a weight is loaded."""

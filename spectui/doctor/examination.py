@@ -5,13 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from spectui.config import ModelOptions
-from spectui.doctor.speed import (
-    Bandwidth,
-    DraftBound,
-    SpeedBound,
-    draft_bound,
-    speed_bound,
-)
+from spectui.doctor.speed import Bandwidth, DraftBound, SpeedBound, draft_bound, speed_bound
 from spectui.engine.demand import Demand, FreeMemory, can_load, demands, reads_from_disk
 from spectui.engine.fitting import (
     DraftFit,
@@ -23,9 +17,9 @@ from spectui.engine.fitting import (
     with_smallest_context,
 )
 from spectui.engine.planning import Planner
-from spectui.llama.memory import WeightTraffic
 from spectui.llama.planned import Backend, Plan, PlanRequest
 from spectui.models.pairs import PairReport
+from spectui.models.weights import WeightTraffic
 from spectui.options.drafters import MTP_KIND
 
 Say = Callable[[str], None]
@@ -93,7 +87,7 @@ class Examination:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What the models meet."""
+    """Machine that the models meet."""
 
     backend: Backend
     """This llama.cpp, and the GPUs that it can use."""
@@ -136,7 +130,7 @@ class Examiner:
         beside = {name: replace(request, draft=draft) for name, draft in drafts.items()}
         fits = {name: self._fit(plan, name, one) for name, one in beside.items()}
         target = plan(alone(request))
-        if mtp or (mtp is None and target.target.mtp_layers):
+        if mtp or (mtp is None and target.target.info.mtp_layers):
             fits[MTP_KIND] = self._fit(plan, MTP_KIND, replace(request, mtp=True))
         self._say("finding out what fits")
         bound = speed_bound(target.target.traffic, self._around.bandwidth)

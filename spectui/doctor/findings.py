@@ -1,13 +1,33 @@
-"""What an examination gives reason to say: what cannot work, what will hurt, what to know."""
+"""Findings of an examination: what cannot work, what will hurt, what to know."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from spectui.doctor.draft_findings import of_draft, of_training
-from spectui.doctor.examination import Examination
-from spectui.doctor.finding import Finding, Severity
-from spectui.doctor.memory_findings import of_memory
+from spectui.doctor.examination import Examination, ExaminedDraft
+from spectui.doctor.speed import DraftBound
+from spectui.engine.demand import MARGIN_BYTES, Demand
+from spectui.engine.fitting import expert_overrides
+from spectui.llama.buffers import HOST, BufferKind
 from spectui.llama.planned import ModelPlan
+from spectui.models.pairs import PairReport, Templates
+from spectui.models.sizes import bytes_text
+from spectui.severity import Severity
 from spectui.speculative.rollback import Rollback
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One sentence, or two."""
+
+    severity: Severity
+    text: str
+    """What it is, why it matters, what to do."""
+
+
+_HARD_ALPHA = 0.7
+"""Above it a draft has to be right nearly always: pairs of one family reach 0.6 to 0.8."""
+_FULL_PRECISION = frozenset({"f32", "f16", "bf16"})
+
 
 _OFFLOAD_BATCH = 32
 """Tokens from which on llama.cpp copies weights in RAM to a GPU (``offload_op`` of ggml-cuda)."""
@@ -23,9 +43,9 @@ def findings(examination: Examination, *, is_drafting: bool = True) -> tuple[Fin
         is_drafting: whether anything shall draft, or what drafts cost is of no interest.
     """
     found = [
-        *of_memory(examination),
-        *of_training("the target", examination.plan.target, examination.request.context.ctx_size),
-        *(one for draft in examination.drafts for one in of_draft(examination, draft)),
+        *_of_memory(examination),
+        *_of_training("the target", examination.plan.target, examination.request.context.ctx_size),
+        *(one for draft in examination.drafts for one in _of_draft(examination, draft)),
         *(_of_drafting(examination) if is_drafting else ()),
         *_of_overrides(examination),
     ]
@@ -91,3 +111,165 @@ def _of_length(examination: Examination) -> Iterator[Finding]:
             f"the GPU, which costs more than it saves for few tokens; keep --draft-max below "
             f"{_OFFLOAD_BATCH - 1}",
         )
+
+
+def _of_draft(examination: Examination, draft: ExaminedDraft) -> Iterator[Finding]:
+    """Yield why it cannot be used, or what speaks against it."""
+    name, reason = draft.name, draft.fit.reason
+    # Where the target alone has no room, its drafts are not to blame for that.
+    is_its_own = not draft.fit.is_compatible or examination.fits_alone
+    if reason is not None and is_its_own:
+        severity = Severity.ERROR if draft.is_wanted else Severity.NOTE
+        yield Finding(severity=severity, text=f"{name} cannot be used: {reason}")
+        return
+    yield from _of_speed(draft, has_experts=examination.traffic.n_experts > 0)
+    yield from _of_draft_context(draft, examination.request.context.ctx_size)
+    if draft.report is not None:
+        yield from (
+            Finding(severity=Severity.NOTE, text=text) for text in _apart(name, draft.report)
+        )
+
+
+def _of_speed(draft: ExaminedDraft, *, has_experts: bool) -> Iterator[Finding]:
+    bound = draft.bound
+    text = None if bound is None else hard_to_win(draft.name, bound, has_experts=has_experts)
+    if text is not None:
+        yield Finding(severity=Severity.WARNING, text=text)
+
+
+def hard_to_win(name: str, bound: DraftBound, *, has_experts: bool) -> str | None:
+    """Say why reading weights leaves a draft little chance; None if it leaves enough.
+
+    Args:
+        name: of the draft.
+        bound: what reading weights allows it.
+        has_experts: whether the target has, so that its batches can only be guessed.
+    """
+    if not bound.can_pay:
+        return (
+            f"{name} cannot pay by bandwidth: even if every token were right, reading its weights "
+            f"and the target's gives {bound.speedup_if_perfect:.2f} times the speed of the target "
+            "alone"
+        )
+    if bound.break_even_alpha is None:
+        return (
+            f"{name} pays only where neighbouring tokens share experts; spectui probe experts "
+            "counts them"
+        )
+    if bound.break_even_alpha > _HARD_ALPHA:
+        routed = " if tokens were routed at random" if has_experts else ""
+        return (
+            f"{name} has to be right nearly always: a step takes {bound.draft_step:.0%} of the "
+            f"time of a target step, so that α has to be above "
+            f"{bound.break_even_alpha:.2f}{routed}"
+        )
+    return None
+
+
+def _of_draft_context(draft: ExaminedDraft, n_ctx: int) -> Iterator[Finding]:
+    plan = draft.fit.plan
+    own = None if plan is None else plan.draft
+    if own is None or draft.is_mtp:
+        # Their cache is never quantised, and their context is the target's.
+        return
+    options = draft.fit.options
+    quantised = {options.cache_type_k, options.cache_type_v} - _FULL_PRECISION
+    if quantised:
+        yield Finding(
+            severity=Severity.WARNING,
+            text=f"the cache of {draft.name} is {' and '.join(sorted(quantised))}: a draft guesses "
+            "worse with a quantised cache, and it is small; leave out -ctkd and -ctvd",
+        )
+    yield from _of_training(draft.name, own, n_ctx)
+
+
+def _of_training(who: str, plan: ModelPlan, n_ctx: int) -> Iterator[Finding]:
+    """Yield that a context of ``n_ctx`` tokens is longer than those a model was trained with."""
+    n_ctx_train = plan.info.n_ctx_train
+    if 0 < n_ctx_train < n_ctx:
+        yield Finding(
+            severity=Severity.WARNING,
+            text=f"{who} was trained for {n_ctx_train} tokens of context, and -c asks for "
+            f"{n_ctx}: beyond that its guesses will be wrong",
+        )
+
+
+def _apart(name: str, report: PairReport) -> Iterator[str]:
+    """Yield what llama.cpp's rule does not look at."""
+    if report.target.pre != report.draft.pre:
+        yield (
+            f"{name} cuts text in another way than the target ({report.draft.pre}, not "
+            f"{report.target.pre}), so it was trained on other tokens than it will see"
+        )
+    if report.templates is Templates.DIFFERENT:
+        yield f"{name} was trained with another chat template; the target's is used for both"
+    if report.templates is Templates.MISSING_IN_TARGET:
+        yield "the target has no chat template, but its draft has: is it a base model?"
+    if report.target_ends or report.draft_ends:
+        ends = sorted({token.text for token in (*report.target_ends, *report.draft_ends)})
+        yield f"{name} and the target do not end a text with the same tokens: {', '.join(ends)}"
+
+
+_REPACKED = "_REPACK"
+"""End of the name of a buffer type whose weights are laid out anew when they are loaded."""
+
+
+def _of_memory(examination: Examination) -> Iterator[Finding]:
+    """Yield what every memory gives reason to say."""
+    for demand in examination.demands:
+        if demand.shortage is not None:
+            parts = (demand.shortage, *_repacked(demand, examination), _advice(demand, examination))
+            yield Finding(severity=Severity.ERROR, text="; ".join(parts))
+        elif not demand.fits:
+            yield Finding(severity=Severity.WARNING, text=_from_disk(demand))
+        elif demand.is_tight:
+            yield Finding(severity=Severity.WARNING, text=_tight(demand))
+
+
+def _advice(demand: Demand, examination: Examination) -> str:
+    if examination.smallest_n_cpu_moe:
+        return f"use {n_cpu_moe_text(examination)}"
+    if examination.largest_context:
+        return f"use -c {examination.largest_context}"
+    if examination.fits_alone:
+        return "without the draft the target fits: give a smaller draft"
+    if demand.memory != HOST:
+        return "choose a smaller quantization, or keep fewer layers there with -ngl"
+    return "choose a smaller quantization"
+
+
+def _repacked(demand: Demand, examination: Examination) -> Iterator[str]:
+    """Yield why weights take room in RAM though models are mapped."""
+    repacked_bytes = sum(
+        buffer.size_bytes
+        for buffer in examination.plan.buffers
+        if buffer.kind is BufferKind.WEIGHTS and buffer.device.endswith(_REPACKED)
+    )
+    if demand.memory == HOST and repacked_bytes:
+        yield (
+            f"{bytes_text(repacked_bytes)} of it are weights that llama.cpp repacks for this "
+            "processor and so cannot map, unlike those of some other quantizations"
+        )
+
+
+def n_cpu_moe_text(examination: Examination) -> str:
+    """The option that makes room on the GPUs, and what it stands in for."""
+    placed = expert_overrides(examination.request.target)
+    given = " ".join(f"-ot {one.pattern}={one.buffer}" for one in placed)
+    option = f"--n-cpu-moe {examination.smallest_n_cpu_moe}"
+    return f"{option} instead of {given}" if given else option
+
+
+def _from_disk(demand: Demand) -> str:
+    missing = bytes_text(-(demand.left_bytes or 0))
+    return (
+        f"{missing} of the weights have no room in {demand.where}: they are read from disk again "
+        "and again, which decides the speed; choose a smaller quantization, or close other programs"
+    )
+
+
+def _tight(demand: Demand) -> str:
+    return (
+        f"{bytes_text(demand.left_bytes or 0)} stay free on {demand.where}; below "
+        f"{bytes_text(MARGIN_BYTES)} the driver or another program can end a run: use a smaller -c"
+    )

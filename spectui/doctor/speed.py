@@ -1,4 +1,4 @@
-"""What reading weights allows at best: throughput, what a longer batch costs, what a draft must do.
+"""Bounds by bandwidth: throughput, the cost of a longer batch, what a draft must do.
 
 Decoding one token reads every active weight once. Where that is what it waits for, bytes over
 bandwidth is its time, and everything else comes on top: these are bounds, not predictions.
@@ -7,7 +7,7 @@ bandwidth is its time, and everything else comes on top: these are bounds, not p
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from spectui.llama.memory import WeightTraffic
+from spectui.models.weights import WeightTraffic
 from spectui.speculative.expectation import RoundModel, full_speedup
 
 LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -17,7 +17,7 @@ _BISECTIONS = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bandwidth:
-    """Of the memories that weights lie in."""
+    """Bandwidth of the memories that weights lie in."""
 
     ram_bytes_per_s: float | None
     """None where it is not known, as ``gpu_bytes_per_s``: what lies there is left out."""
@@ -26,7 +26,7 @@ class Bandwidth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftBound:
-    """What the best of ``LENGTHS`` could make of a draft."""
+    """Bound of a draft at the best of ``LENGTHS``."""
 
     draft_step: float
     """c: seconds that reading takes in a draft step, over those in a target step."""
@@ -43,7 +43,7 @@ class DraftBound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedBound:
-    """Of one target, by bandwidth alone."""
+    """Bound of one target, by bandwidth alone."""
 
     token_s: float
     """One token of the target alone, at least."""

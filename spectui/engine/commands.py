@@ -104,7 +104,7 @@ class ProbeExperts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparePair:
-    """Find out, without loading weights, whether a draft fits. Answered by ``PairCompared``.
+    """Find out, without loading weights, whether a draft fits. Answered by ``ModelInspected``.
 
     A model compared with itself tells its facts, and whether it can continue a text.
     """

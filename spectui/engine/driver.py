@@ -28,10 +28,10 @@ from spectui.engine.events import (
     GenerationResult,
     MarginProbed,
     ModelLoaded,
-    PairCompared,
     Tokenized,
 )
 from spectui.engine.thread import EngineThread, Priority
+from spectui.models.ranking import ModelInspected
 
 Answer = TypeVar("Answer")
 
@@ -104,9 +104,9 @@ class Engine(Closing):
         """Which experts of the target a text is routed to."""
         return self._call(command, ExpertsProbed)
 
-    def compare(self, command: ComparePair) -> PairCompared:
+    def compare(self, command: ComparePair) -> ModelInspected:
         """Whether a draft fits a target, and what their files say; loads no weights."""
-        return self._call(command, PairCompared)
+        return self._call(command, ModelInspected)
 
     @property
     def n_interruptions(self) -> int:

@@ -5,13 +5,13 @@ from enum import StrEnum
 from pathlib import Path
 
 from spectui.errors import SpectuiError
-from spectui.llama.info import ModelInfo
-from spectui.llama.memory import ModelMemory
-from spectui.models.ranking import ModelFacts
-from spectui.replay.trace import Chains
+from spectui.llama.buffers import ModelMemory
+from spectui.models.facts import ModelFacts
+from spectui.models.ranking import ModelInspected
 from spectui.speculative.counters import Counters, Round
 from spectui.speculative.decoder import Stop
 from spectui.speculative.rollback import Rollback
+from spectui.trace.record import Chains
 
 
 class Role(StrEnum):
@@ -35,7 +35,7 @@ class ModelLoaded:
     """A model is ready to decode."""
 
     role: Role
-    info: ModelInfo
+    info: ModelFacts
     rollback: Rollback
     n_ctx: int
     memory: ModelMemory
@@ -147,18 +147,6 @@ class ChainsRecorded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairCompared:
-    """Whether a draft can serve a target, as far as their files tell."""
-
-    target: Path
-    draft: Path
-    facts: ModelFacts | None
-    """Of the draft; None if its file cannot be read."""
-    reason: str | None
-    """Why it cannot serve, None if it can."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRestarted:
     """A command gave way to another client and begins again: its events so far are void."""
 
@@ -185,7 +173,7 @@ TERMINAL = (
     MarginProbed,
     ChainsRecorded,
     ExpertsProbed,
-    PairCompared,
+    ModelInspected,
     EngineFailed,
     EngineClosed,
 )
@@ -203,7 +191,7 @@ Event = (
     | MarginProbed
     | ChainsRecorded
     | ExpertsProbed
-    | PairCompared
+    | ModelInspected
     | CommandRestarted
     | EngineFailed
     | EngineClosed

@@ -135,7 +135,7 @@ def smallest_n_cpu_moe(plan: PlanCall, request: PlanRequest, free: FreeMemory) -
 
     planned = plan(request)
     model = planned.target
-    if not model.n_experts or not request.target.n_gpu_layers:
+    if not model.info.n_experts or not request.target.n_gpu_layers:
         return None
     n_layers = model.info.n_layers
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 from spectui.config import ModelOptions
 from spectui.engine.commands import ComparePair
-from spectui.engine.events import PairCompared
-from spectui.engine.facts import facts_of
 from spectui.errors import BadInputError, DoesNotFitError
-from spectui.llama.draft_files import check_is_model, check_is_target
-from spectui.llama.gguf_file import check_tokens, read_gguf
+from spectui.llama.architectures import check_generates
 from spectui.llama.model import Model
+from spectui.models.draft_files import check_is_model, check_is_target
+from spectui.models.facts import facts_of
+from spectui.models.gguf import check_tokens, read_gguf
 from spectui.models.pairs import incompatibility
+from spectui.models.ranking import ModelInspected
 from spectui.speculative.rollback import unserved
 
 _UNREADABLE = (BadInputError, DoesNotFitError)
@@ -26,7 +27,7 @@ class Inspector:
         """Nothing is open yet."""
         self._target: Model | None = None
 
-    def compare(self, command: ComparePair, cancelled: Callable[[], bool]) -> PairCompared:
+    def compare(self, command: ComparePair, cancelled: Callable[[], bool]) -> ModelInspected:
         """Apply llama.cpp's own rule to the two vocabularies.
 
         A target that cannot be read is told as the draft of itself. A model that is compared with
@@ -39,7 +40,7 @@ class Inspector:
             target = self._open_target(command.target, cancelled)
         except _UNREADABLE as error:
             path = command.target
-            return PairCompared(target=path, draft=path, facts=None, reason=str(error))
+            return ModelInspected(target=path, path=path, facts=None, reason=str(error))
         facts = reason = None
         is_itself = command.draft == command.target
         try:
@@ -55,7 +56,7 @@ class Inspector:
                 draft.check_generates()
         except _UNREADABLE as error:
             reason = str(error)
-        return PairCompared(target=command.target, draft=command.draft, facts=facts, reason=reason)
+        return ModelInspected(target=command.target, path=command.draft, facts=facts, reason=reason)
 
     def _open_target(self, path: Path, cancelled: Callable[[], bool]) -> Model:
         if self._target is None or self._target.options.path != path:
@@ -81,3 +82,15 @@ def _misfit(target: Model, draft: Model) -> str | None:
         return None
     reason = incompatibility(target.vocabulary, draft.vocabulary)
     return reason or unserved(target.rollback, draft.rollback)
+
+
+def inspect_header(path: Path) -> ModelInspected:
+    """Say what a model's file tells, and whether it can continue a text."""
+    facts = reason = None
+    try:
+        gguf = read_gguf(path)
+        facts = facts_of(path, gguf)
+        check_generates(path, gguf)
+    except BadInputError as error:
+        reason = str(error)
+    return ModelInspected(target=path, path=path, facts=facts, reason=reason)

@@ -9,17 +9,16 @@ from spectui.engine.conversation import Conversation
 from spectui.engine.events import Role
 from spectui.engine.prompts import PromptStore
 from spectui.errors import BadInputError, UsageError
-from spectui.llama.buffers import add_up, parse_buffers
+from spectui.llama.buffers import ModelMemory, add_up, parse_buffers
 from spectui.llama.context import AbortFlag, Context
-from spectui.llama.draft_files import check_is_model, check_is_target, check_mtp
-from spectui.llama.gguf_file import read_gguf
 from spectui.llama.library import has_gpu, native_log
-from spectui.llama.memory import ModelMemory
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext
-from spectui.llama.weights import mtp_traffic, weight_traffic
+from spectui.models.draft_files import check_is_model, check_is_target, check_mtp
+from spectui.models.gguf import read_gguf
 from spectui.models.pairs import incompatibility
+from spectui.models.weights import mtp_traffic, weight_traffic
 
 OnProgress = Callable[[Role, ModelOptions, float], None]
 

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from spectui.closing import Closing
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
-from spectui.llama.questions import Answer, Question
+from spectui.llama.planned import Answer, Question
 
 _LAST_WORDS_BYTES = 4096
 _BUILD_FOLDER = re.compile(r"\A/\S*/(?=[^/\s]+:\d+: )")

@@ -10,9 +10,18 @@ from spectui.engine.demand import FreeMemory, free_memory
 from spectui.engine.long_contexts import plan_any_length
 from spectui.engine.plan_process import PlanProcess
 from spectui.errors import SpectuiError
-from spectui.llama.files import FileIdentity
-from spectui.llama.planned import Backend, DeviceMemory, ModelPlan, ModelRequest, Plan, PlanRequest
-from spectui.llama.questions import Answer, Ask, Question
+from spectui.llama.planned import (
+    Answer,
+    Ask,
+    Backend,
+    DeviceMemory,
+    ModelPlan,
+    ModelRequest,
+    Plan,
+    PlanRequest,
+    Question,
+)
+from spectui.models.gguf import FileIdentity
 from spectui.models.pairs import Outline, PairReport, report
 from spectui.speculative.rollback import unserved
 

@@ -7,10 +7,9 @@ from spectui.engine.commands import RecordChains
 from spectui.engine.events import ChainsRecorded
 from spectui.engine.models import LoadedModels
 from spectui.errors import BadInputError, CancelledError, UsageError
-from spectui.replay.grid import MAX_DEPTH
-from spectui.replay.recorder import record_chains, record_own_chains
-from spectui.replay.trace import Chains
 from spectui.speculative.models import Outputs
+from spectui.trace.grid import MAX_DEPTH
+from spectui.trace.record import Chains, record_chains, record_own_chains
 
 
 def record(

@@ -9,9 +9,8 @@ import numpy as np
 from spectui.config import Schedule
 from spectui.live.runs import Run
 from spectui.models.sizes import counted
-from spectui.replay.cost_fit import fit_costs
-from spectui.replay.costs import Costs
-from spectui.replay.probed import Observed, Probed
+from spectui.trace.costs import Costs
+from spectui.trace.fit import Observed, Probed, fit_costs
 from spectui.tune.probing import observed_off, observed_rounds
 
 _MIN_LENGTHS = 3

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from spectui.engine.events import Role
 from spectui.live.pools import MemoryPool, gpu_pool, host_pool, with_warning
-from spectui.llama.memory import ModelMemory
+from spectui.llama.buffers import ModelMemory
 from spectui.monitor.readings import HostReading, Snapshot
 
 _DISK_BYTES_PER_S = 1e6

@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 from spectui.engine.events import Role
-from spectui.llama.buffers import Buffer, BufferKind
-from spectui.llama.memory import ModelMemory
+from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
 
 
 class Use(StrEnum):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from spectui.engine.events import Role
 from spectui.live.plan import Use, fill, mapped, planned
-from spectui.llama.memory import ModelMemory
+from spectui.llama.buffers import ModelMemory
 from spectui.monitor.readings import GpuReading, HostReading
 
 _NEAR_FULL = 0.92

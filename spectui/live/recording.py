@@ -22,9 +22,9 @@ from spectui.errors import CancelledError
 from spectui.live.runs import Run, RunMeter, newest
 from spectui.options.drafters import DraftMtp, Model
 from spectui.options.speculation import Speculation
-from spectui.replay.trace import Chains, Recording
 from spectui.speculative.mtp import longest_draft
 from spectui.speculative.rollback import Rollback
+from spectui.trace.record import Chains, Recording
 
 _ALONE = Generate(prompt=())
 """How the baseline is drafted: not at all."""

@@ -10,13 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from spectui.config import ModelOptions, SamplingConfig, Schedule
-from spectui.engine.commands import (
-    ComparePair,
-    Generate,
-    LoadDraft,
-    LoadTarget,
-    Tokenize,
-)
+from spectui.engine.commands import ComparePair, Generate, LoadDraft, LoadTarget, Tokenize
 from spectui.engine.events import (
     CommandRestarted,
     EngineFailed,
@@ -24,7 +18,6 @@ from spectui.engine.events import (
     GenerationFinished,
     GenerationResult,
     ModelLoaded,
-    PairCompared,
     Role,
     Tokenized,
 )
@@ -34,11 +27,12 @@ from spectui.live.events import BaselineMeasured, ChatRecorded, TuningChanged
 from spectui.live.recording import ChatRecorder, ChatRecording
 from spectui.live.setup import LiveSetup
 from spectui.live.traces import chat_trace
+from spectui.models.ranking import ModelInspected
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
-from spectui.replay.costs import Costs
-from spectui.replay.grid import MAX_DEPTH
-from spectui.replay.trace import Trace
+from spectui.trace.costs import Costs
+from spectui.trace.grid import MAX_DEPTH
+from spectui.trace.record import Trace
 from spectui.tune.background import BackgroundTuning, TuningRequest
 from spectui.tune.candidates import Candidate, drafter_name
 from spectui.tune.progress import TuningState
@@ -187,7 +181,7 @@ class LiveSession:
             self._chat.stop()
 
     def compare(self, target: Path, draft: Path) -> None:
-        """Find out whether a draft fits. Answered by ``PairCompared``."""
+        """Find out whether a draft fits. Answered by ``ModelInspected``."""
         self._inspection.submit(ComparePair(target=target, draft=draft))
 
     def forget_comparisons(self) -> None:
@@ -380,5 +374,5 @@ class LiveSession:
 
     def _on_inspection(self, event: Event) -> None:
         # A failure is a cancelled comparison, or a target that cannot be read: loading it says so.
-        if isinstance(event, PairCompared):
+        if isinstance(event, ModelInspected):
             self._post(event)

@@ -28,7 +28,7 @@ from spectui.live.traffic import (
     traffic_state,
     verify_rate,
 )
-from spectui.llama.memory import ModelMemory
+from spectui.llama.buffers import ModelMemory
 from spectui.monitor.readings import Reading, Snapshot
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Round, count

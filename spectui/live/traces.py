@@ -13,10 +13,9 @@ from spectui.live.recording import ChatRecording
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.monitor.machine import this_machine
 from spectui.paths import data_dir
-from spectui.replay.costs import Costs
-from spectui.replay.file import SUFFIX, write_trace
-from spectui.replay.tokens import bare
-from spectui.replay.trace import Trace
+from spectui.trace.costs import Costs
+from spectui.trace.file import SUFFIX, write_trace
+from spectui.trace.record import Trace, bare
 from spectui.tune.tracing import identity
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from spectui.engine.events import Role
 from spectui.live.rounds import N_MEAN, VerifyCost
 from spectui.live.throughput import ratio
-from spectui.llama.memory import ModelMemory, WeightTraffic
+from spectui.llama.buffers import ModelMemory
+from spectui.models.weights import WeightTraffic
 from spectui.monitor.history import Ring
 from spectui.monitor.readings import GpuReading, Reading, Snapshot
 from spectui.speculative.counters import Round

@@ -10,10 +10,10 @@ from spectui.live.recording import ChatRecording
 from spectui.live.runs import Run
 from spectui.options.drafters import Model
 from spectui.options.speculation import Speculation
-from spectui.replay.costs import Costs
-from spectui.replay.grid import Grid
-from spectui.replay.totals import Total, replay_trace
-from spectui.replay.trace import Recording
+from spectui.trace.costs import Costs
+from spectui.trace.grid import Grid
+from spectui.trace.record import Recording
+from spectui.trace.replay import Total, replay_trace
 from spectui.tune.space import SearchSpace
 from spectui.tune.trials import TrialRecord, TrialState
 

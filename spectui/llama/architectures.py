@@ -1,5 +1,6 @@
-"""Which models can continue a text, told by their headers and by what llama.cpp knows."""
+"""Models that can continue a text, told by their headers and by what llama.cpp knows."""
 
+import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,9 +9,8 @@ from pathlib import Path
 
 from spectui.errors import BadInputError
 from spectui.llama.c import C
-from spectui.llama.gguf_file import GgufFile
-from spectui.llama.gguf_native import gguf_library
-from spectui.llama.library import ensure_backend
+from spectui.llama.library import ensure_backend, ggml
+from spectui.models.gguf import GgufFile
 
 _NO_TOKENIZER = frozenset({None, "none", "no_vocab"})
 """Values of ``tokenizer.ggml.model`` for which llama.cpp has no tokens."""
@@ -18,7 +18,7 @@ _NO_TOKENIZER = frozenset({None, "none", "no_vocab"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """What llama.cpp says of all models of one architecture."""
+    """An architecture, as llama.cpp knows it."""
 
     is_known: bool
     kind: str | None
@@ -95,7 +95,7 @@ def _embedding(gguf: GgufFile, arch: str) -> str | None:
 @contextmanager
 def _metadata(entries: dict[str, str]) -> Iterator[int]:
     """A ``gguf_context`` of a few texts, without a file."""
-    library = gguf_library()
+    library = _gguf_library()
     context = library.gguf_init_empty()
     try:
         for key, value in entries.items():
@@ -103,3 +103,16 @@ def _metadata(entries: dict[str, str]) -> Iterator[int]:
         yield context
     finally:
         library.gguf_free(context)
+
+
+@cache
+def _gguf_library() -> ctypes.CDLL:
+    """libggml-base with the types of what is used here."""
+    base, context = ggml("ggml-base"), ctypes.c_void_p
+    base.gguf_init_empty.argtypes = []
+    base.gguf_init_empty.restype = context
+    base.gguf_set_val_str.argtypes = [context, ctypes.c_char_p, ctypes.c_char_p]
+    base.gguf_set_val_str.restype = None
+    base.gguf_free.argtypes = [context]
+    base.gguf_free.restype = None
+    return base

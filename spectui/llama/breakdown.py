@@ -1,4 +1,4 @@
-"""What a context takes of memory, in bytes: ``llama_get_memory_breakdown``.
+"""Memory of a context, in bytes: ``llama_get_memory_breakdown``.
 
 Llama.cpp has it for its own fitting of models to memory (``common/fit.cpp``), as a C++ function
 that returns a ``std::map``. It is the one thing that tells a plan's bytes: the log of a plan has
@@ -19,7 +19,7 @@ _SYMBOL = "_Z26llama_get_memory_breakdownPK13llama_context"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What lives in buffers of one type."""
+    """Contents of buffers of one type."""
 
     buffer_type: str
     """As llama.cpp names it: ``CPU``, ``CUDA0``, ``CUDA_Host``."""

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from spectui.models.weights import WeightTraffic
+
 HOST = "CPU"
 """The memory of the host, as llama.cpp names its device."""
 
 
 class BufferKind(StrEnum):
-    """What a buffer holds."""
+    """Contents of a buffer."""
 
     WEIGHTS = "weights"
     KV = "kv"
@@ -97,3 +99,14 @@ def _buffers(sizes: Mapping[tuple[str, BufferKind], int]) -> tuple[Buffer, ...]:
         Buffer(device=device, kind=kind, size_bytes=size_bytes)
         for (device, kind), size_bytes in sizes.items()
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelMemory:
+    """One model with its context."""
+
+    buffers: tuple[Buffer, ...]
+    traffic: WeightTraffic | None
+    """None if its file does not tell."""
+    mtp_traffic: WeightTraffic | None = None
+    """Of its MTP layers, where these may draft."""

@@ -3,6 +3,7 @@
 import ctypes
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from spectui.closing import Closing
@@ -10,11 +11,11 @@ from spectui.config import ModelOptions
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.architectures import kind_of, not_generating
 from spectui.llama.c import C
-from spectui.llama.files import check_file
-from spectui.llama.info import ModelInfo
 from spectui.llama.library import ensure_backend, native_log
 from spectui.llama.placement import ModelParams
 from spectui.llama.vocabulary import Vocabulary
+from spectui.models.facts import ModelFacts, facts_of
+from spectui.models.gguf import check_file, read_gguf
 from spectui.speculative.rollback import Rollback
 
 _OUT_OF_MEMORY = (
@@ -96,12 +97,13 @@ class Model(Closing):
         return Vocabulary(self._model)
 
     @cached_property
-    def info(self) -> ModelInfo:
-        """Its metadata."""
-        return ModelInfo(
-            path=self.options.path,
+    def info(self) -> ModelFacts:
+        """Its facts, as llama.cpp has them."""
+        path = self.options.path
+        return replace(
+            facts_of(path, read_gguf(path)),
             arch=self.metadata("general.architecture") or "unknown",
-            name=self.metadata("general.name") or self.options.path.stem,
+            name=self.metadata("general.name") or path.stem,
             n_params=C.llama_model_n_params(self._model),
             size_bytes=C.llama_model_size(self._model),
             n_layers=C.llama_model_n_layer(self._model),

@@ -8,27 +8,13 @@ from spectui.config import ModelOptions
 from spectui.errors import UsageError
 from spectui.llama.c import C
 from spectui.llama.library import buffer_types
-
-_EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
-"""``LLM_FFN_EXPS_REGEX`` of llama.cpp's ``common/common.h``."""
+from spectui.models.weights import overrides
 
 
 class _Override(ctypes.Structure):
     """``struct llama_model_tensor_buft_override``."""
 
     _fields_ = (("pattern", ctypes.c_char_p), ("buffer_type", ctypes.c_void_p))
-
-
-def overrides(options: ModelOptions) -> list[tuple[str, str]]:
-    """Pairs of (tensor name pattern, buffer type name), first match wins.
-
-    ``-ot`` comes first, then ``--cpu-moe`` and ``--n-cpu-moe`` as llama.cpp expands them.
-    """
-    pairs = [(override.pattern, override.buffer) for override in options.override_tensor]
-    if options.cpu_moe:
-        pairs.append((_EXPERTS, "CPU"))
-    pairs += [(rf"blk\.{layer}{_EXPERTS}", "CPU") for layer in range(options.n_cpu_moe)]
-    return pairs
 
 
 _KV_TYPES: dict[type, tuple[int, str]] = {

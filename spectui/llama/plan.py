@@ -17,23 +17,19 @@ from spectui.llama.breakdown import Share, memory_breakdown
 from spectui.llama.buffers import HOST, Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.devices import gpu_memories
-from spectui.llama.draft_files import (
+from spectui.llama.library import has_gpu, native_log
+from spectui.llama.model import Model
+from spectui.llama.mtp import MtpContext
+from spectui.llama.pair import DraftContext, TargetContext
+from spectui.llama.planned import ModelPlan, ModelRequest
+from spectui.models.draft_files import (
     check_is_model,
     check_is_target,
     check_mtp,
-    n_mtp_layers,
 )
-from spectui.llama.files import FileIdentity, check_file
-from spectui.llama.gguf_file import GgufFile, read_gguf
-from spectui.llama.library import has_gpu, native_log
-from spectui.llama.memory import WeightTraffic
-from spectui.llama.model import Model
-from spectui.llama.mtp import MtpContext
-from spectui.llama.outline import outline
-from spectui.llama.pair import DraftContext, TargetContext
-from spectui.llama.planned import ModelPlan, ModelRequest
-from spectui.llama.weights import mtp_traffic, weight_traffic
-from spectui.models.pairs import Outline
+from spectui.models.gguf import FileIdentity, GgufFile, check_file, read_gguf
+from spectui.models.pairs import Outline, Token, Tokenizer, readable
+from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
 
 _MAPPED = "CPU_Mapped"
 """What llama.cpp calls the buffer of weights that are a part of the page cache."""
@@ -152,17 +148,16 @@ def _identity(path: Path) -> FileIdentity:
 def _model_plan(opened: _Opened, request: ModelRequest) -> ModelPlan:
     model, context, abort = opened.model, request.context, AbortFlag()
     traffic = weight_traffic(opened.gguf, model.options, gpu_devices=has_gpu())
-    n_layers = n_mtp_layers(opened.gguf)
     if request.max_draft is None:
         # The target's tokens bound what a draft says, not what it takes.
         vocabulary = model.vocabulary
         with DraftContext(model, context, target_vocabulary=vocabulary, abort=abort) as draft:
-            return replace(_planned(draft, traffic), mtp_layers=n_layers)
+            return _planned(draft, traffic)
     n_snapshots = request.max_draft if request.mtp else 0
     with TargetContext(
         model, context, max_draft=request.max_draft, abort=abort, n_snapshots=n_snapshots
     ) as target:
-        plan = replace(_planned(target, traffic), mtp_layers=n_layers)
+        plan = _planned(target, traffic)
         if not request.mtp:
             return plan
         own_traffic = mtp_traffic(opened.gguf, model.options, gpu_devices=has_gpu())
@@ -178,13 +173,11 @@ def _without_weights(plan: ModelPlan) -> ModelPlan:
 
 def _planned(context: Context, traffic: WeightTraffic) -> ModelPlan:
     model = context.model
-    experts = model.metadata(f"{model.info.arch}.expert_count") or "0"
     maps_files = model.options.mmap and all(gpu.maps_files for gpu in gpu_memories())
     logged = parse_buffers(native_log.tail())
     buffers = _buffers(memory_breakdown(context.c), logged, maps_files=maps_files)
     return ModelPlan(
         info=model.info,
-        n_experts=int(experts) if experts.isdecimal() else 0,
         n_ctx=context.n_ctx,
         rollback=context.rollback,
         buffers=tuple(buffer for buffer in buffers if buffer.size_bytes),
@@ -223,3 +216,20 @@ def _state_bytes(share: Share, logged: Sequence[Buffer]) -> int:
     if not any(buffer.kind is BufferKind.KV for buffer in here):
         return share.cache_bytes
     return sum(buffer.size_bytes for buffer in here if buffer.kind is BufferKind.RECURRENT)
+
+
+def outline(model: Model) -> Outline:
+    """Take down what pairs are judged by. It stays when the model is closed."""
+    vocabulary = model.vocabulary
+    tokenizer = Tokenizer(
+        type_name=vocabulary.type_name,
+        pre=model.metadata("tokenizer.ggml.pre"),
+        n_tokens=vocabulary.n_tokens,
+        bos=vocabulary.bos,
+        eos=vocabulary.eos,
+        end_tokens=tuple(
+            Token(id=id_, text=readable(vocabulary.text(id_)))
+            for id_ in sorted(vocabulary.end_tokens)
+        ),
+    )
+    return Outline(tokenizer=tokenizer, texts=vocabulary.texts, chat_template=model.chat_template)

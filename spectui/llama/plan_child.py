@@ -18,8 +18,7 @@ from spectui.errors import SpectuiError
 from spectui.llama.devices import gpu_memories
 from spectui.llama.library import binding_version, has_cuda, llama_cpp_version
 from spectui.llama.plan import PlanMaker
-from spectui.llama.planned import Backend
-from spectui.llama.questions import Answer, Ask, Question
+from spectui.llama.planned import Answer, Ask, Backend, Question
 
 HEADER_BYTES = 400 << 20
 """What reading one header may take: several times what the largest vocabulary needs."""

@@ -1,12 +1,16 @@
-"""What a pair would take of memory. Pure: who shows or judges a plan need not load llama.cpp."""
+"""Memory that a pair would take. Pure: who shows or judges a plan need not load llama.cpp."""
 
 from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
 
 from spectui.config import ContextOptions, ModelOptions
+from spectui.errors import SpectuiError
 from spectui.llama.buffers import Buffer
-from spectui.llama.info import ModelInfo
-from spectui.llama.memory import WeightTraffic
-from spectui.models.pairs import PairReport
+from spectui.models.facts import ModelFacts
+from spectui.models.gguf import FileIdentity
+from spectui.models.pairs import Outline, PairReport
+from spectui.models.weights import WeightTraffic
 from spectui.options.drafters import DraftSimple
 from spectui.speculative.rollback import Rollback
 
@@ -43,9 +47,7 @@ class ModelRequest:
 class ModelPlan:
     """One model with its context."""
 
-    info: ModelInfo
-    n_experts: int
-    """Per layer, 0 for a model without."""
+    info: ModelFacts
     n_ctx: int
     """Tokens that the context would hold, as llama.cpp rounds what was asked for."""
     rollback: Rollback
@@ -54,8 +56,6 @@ class ModelPlan:
     tells, in hundredths of a MiB; cache and recurrent state together are exact."""
     traffic: WeightTraffic
     """What its decodes read."""
-    mtp_layers: int = 0
-    """Layers for multi-token prediction that its file says it has."""
     mtp: "ModelPlan | None" = None
     """Those layers with a context of their own, if they were asked for; their weights are among
     the model's."""
@@ -63,7 +63,7 @@ class ModelPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a ``PlanRequest`` would allocate."""
+    """Allocations of a ``PlanRequest``."""
 
     target: ModelPlan
     draft: ModelPlan | None
@@ -107,3 +107,20 @@ class Backend:
     has_cuda: bool
     """Whether it was built with CUDA, whatever the driver makes of it."""
     gpus: tuple[DeviceMemory, ...]
+
+
+class Ask(Enum):
+    """Questions without particulars."""
+
+    ARE_YOU_THERE = "are you there"
+    """Answered by itself, once llama.cpp is loaded. It starts no driver."""
+    BACKEND = "backend"
+    """Answered by a ``Backend``."""
+    OUTLINE = "outline"
+    """Answered by the ``Outline`` of the model that was planned last."""
+
+
+Question = Ask | ModelRequest
+
+Answer = Path | Ask | Backend | tuple[FileIdentity, ModelPlan] | Outline | SpectuiError
+"""A path says which file is looked at next; the answer itself comes after it."""

@@ -1,4 +1,4 @@
-"""How a context forgets rejected tokens: llama.cpp's three ways, found by trying.
+"""Rollback of a context: llama.cpp's three ways to forget rejected tokens, found by trying.
 
 As ``common_context_can_seq_rm`` and llama-server's slots do it: a cache of tokens loses its end; a
 recurrent state goes back to one of the snapshots of its last decode, where the architecture has

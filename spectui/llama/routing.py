@@ -1,4 +1,4 @@
-"""Which experts tokens are routed to, watched while llama.cpp decodes; it slows decoding."""
+"""Experts that tokens are routed to, watched while llama.cpp decodes; it slows decoding."""
 
 import ctypes
 import re

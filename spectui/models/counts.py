@@ -1,6 +1,10 @@
-"""What a header counts: can a model be like that?"""
+"""Counts in a header, and in metadata that is taken in place of it: can a model be like that?"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from spectui.config import KvOverride
+from spectui.errors import UsageError
 
 _MAX_LAYERS, _MAX_EXPERTS = 512, 1024
 """``LLAMA_MAX_LAYERS``, ``LLAMA_MAX_EXPERTS``."""
@@ -12,23 +16,75 @@ class BrokenError(Exception):
     """The header cannot be that of a model."""
 
 
-def check_counts(numbers: Mapping[bytes, int]) -> None:
+def check_counts(numbers: Mapping[str, int]) -> None:
     """Hold counts against what llama.cpp asserts of them, and what it can plan.
 
     Raises:
         BrokenError: no model has such.
     """
-    counts = {key.partition(b".")[2]: number for key, number in numbers.items()}
-    n_layers, n_experts = counts.get(b"block_count", 1), counts.get(b"expert_count", 0)
-    n_used = counts.get(b"expert_used_count", min(n_experts, 1))
+    counts = {key.partition(".")[2]: number for key, number in numbers.items()}
+    n_layers, n_experts = counts.get("block_count", 1), counts.get("expert_count", 0)
+    n_used = counts.get("expert_used_count", min(n_experts, 1))
     if not 1 <= n_layers <= _MAX_LAYERS:
         raise BrokenError(f"a model of {n_layers} layers")
     if n_experts > _MAX_EXPERTS:
         raise BrokenError(f"layers of {n_experts} experts")
-    if (n_context := counts.get(b"context_length", 0)) > _MAX_CONTEXT:
+    if (n_context := counts.get("context_length", 0)) > _MAX_CONTEXT:
         raise BrokenError(f"it is trained for {n_context} tokens")
-    if (n_rotated := counts.get(b"rope.dimension_count", 0)) % 2:
+    if (n_rotated := counts.get("rope.dimension_count", 0)) % 2:
         raise BrokenError(f"{n_rotated} dimensions are rotated in pairs")
     # One expert is none to some architectures, which then forget how many are used.
     if n_used > n_experts or (n_experts > 1 and n_used == 0):
         raise BrokenError(f"{n_used} of {n_experts} experts are used")
+
+
+_LAYERS = ".block_count"
+_EXPERTS, _USED = ".expert_count", ".expert_used_count"
+_MOST = (1 << 32) - 1
+
+
+def check_overrides(
+    path: Path, numbers: Mapping[str, int], overrides: Sequence[KvOverride]
+) -> None:
+    """Refuse numbers that a header would be refused for: llama.cpp aborts on them.
+
+    Args:
+        path: of the model.
+        numbers: of its header.
+        overrides: those of other architectures are left out, as llama.cpp does.
+
+    Raises:
+        UsageError: they make no model.
+    """
+    archs = tuple(key.removesuffix(_LAYERS) + "." for key in numbers if key.endswith(_LAYERS))
+    taken: dict[str, int] = {}
+    for one in overrides:
+        key = one.key
+        if type(one.value) is int and key.startswith(archs) and _is_read(key, numbers):
+            if not 0 <= one.value <= _MOST:
+                raise _refusal(path, (one,), f"{one.value} is no number of 32 bits without a sign")
+            taken[key] = one.value
+    # A dense model's file does not say how many experts are used, and llama.cpp takes none.
+    unused = {
+        key.removesuffix(_EXPERTS) + _USED: 0
+        for key in taken.keys() - numbers.keys()
+        if key.endswith(_EXPERTS)
+    }
+    try:
+        check_counts({**unused, **numbers, **taken})
+    except BrokenError as error:
+        counted = [one for one in overrides if one.key in taken]
+        raise _refusal(path, counted, str(error)) from error
+
+
+def _is_read(key: str, numbers: Mapping[str, int]) -> bool:
+    """Whether llama.cpp looks for it where the file does not have it (``get_key_or_arr``)."""
+    return key in numbers or not key.endswith(_USED)
+
+
+def _refusal(path: Path, overrides: Sequence[KvOverride], reason: str) -> UsageError:
+    texts = ",".join(one.text for one in overrides)
+    return UsageError(
+        f"--override-kv {texts}: {path} cannot be read like that ({reason}); correct it, or leave "
+        "it out"
+    )

@@ -36,7 +36,7 @@ class FoundModel:
 
     @property
     def damage(self) -> str | None:
-        """Why the files that are there cannot be loaded, None if nothing speaks against them."""
+        """Reason why the files that are there cannot be loaded, None if they can."""
         if not self.cut:
             return None
         return f"is cut short: {self.cut[0]} ends before its tensors do; download it again"

@@ -1,28 +1,38 @@
-"""Walks the header of a GGUF file without loading anything: is it whole, is the file?
+"""Reads the header of one GGUF file, without loading anything: is it whole, and what does it say?
 
 The file is not trusted. Every length in it is held against the file's size and against what real
-models have, nothing recurses deeper than a few levels, and at most ``_MAX_BYTES`` are read.
+models have, nothing recurses deeper than a few levels, and at most ``_MAX_BYTES`` are read. What
+comes out is what ggml's own reader makes of the file, or why that would refuse it. gguf-py's reader
+knows no limits, and takes 150 times as long: it makes arrays of every token of a vocabulary.
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO
 
 from spectui.errors import BadInputError
 from spectui.models.counts import BrokenError, check_counts
 
+Scalar = int | float | str | bool
+
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
 """Whose counts have 64 bits; other files, big-endian ones among them, are not judged."""
 _UINT32, _STRING, _ARRAY = 4, 8, 9
-_SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-"""Bytes of a value, by its type."""
-_ALIGNMENT_KEY, _ALIGNMENT = b"general.alignment", 32
-_ARCHITECTURE_KEY, _SHOWN = b"general.architecture", 40
-_CHUNK_BYTES = 1 << 22
+_VALUES = {
+    kind: struct.Struct(f"<{letter}")
+    for kind, letter in (*enumerate("BbHhIif?"), *enumerate("Qqd", start=10))
+}
+"""Single values, by ``enum gguf_type``."""
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
+_ALIGNMENT_KEY, _ALIGNMENT = "general.alignment", 32
+_ARCHITECTURE_KEY, _SHOWN = "general.architecture", 40
+_TOKENS_KEY = "tokenizer.ggml.tokens"
+_CHUNK_BYTES = 1 << 22
 
 _MAX_BYTES = 1 << 27
 """Of a header. The largest vocabularies, of 260,000 tokens and 500,000 merges, take 20 MB."""
@@ -32,10 +42,78 @@ there are dozens and thousands; llama.cpp looks tensors up one by one."""
 _MAX_VALUES, _MAX_TENSORS = 1 << 13, 1 << 14
 _MAX_KEY_BYTES = (1 << 16) - 1
 """As the format has it."""
+_MAX_TEXT_BYTES = 1 << 20
+"""What is kept of a text: templates of chats take some kilobytes."""
+_MAX_NAME_BYTES = 63
+"""Of a tensor's: ``GGML_MAX_NAME`` less the byte that ends it."""
 _MAX_DIMS = 4
 """``GGML_MAX_DIMS``."""
+_MAX_NUMBER = (1 << 63) - 1
 _MAX_DEPTH = 4
 """Of lists in lists, which the format allows and no model has."""
+
+TENSOR_BLOCKS = {
+    0: (1, 4),  # F32
+    1: (1, 2),  # F16
+    2: (32, 18),  # Q4_0
+    3: (32, 20),  # Q4_1
+    6: (32, 22),  # Q5_0
+    7: (32, 24),  # Q5_1
+    8: (32, 34),  # Q8_0
+    9: (32, 36),  # Q8_1
+    10: (256, 84),  # Q2_K
+    11: (256, 110),  # Q3_K
+    12: (256, 144),  # Q4_K
+    13: (256, 176),  # Q5_K
+    14: (256, 210),  # Q6_K
+    15: (256, 292),  # Q8_K
+    16: (256, 66),  # IQ2_XXS
+    17: (256, 74),  # IQ2_XS
+    18: (256, 98),  # IQ3_XXS
+    19: (256, 50),  # IQ1_S
+    20: (32, 18),  # IQ4_NL
+    21: (256, 110),  # IQ3_S
+    22: (256, 82),  # IQ2_S
+    23: (256, 136),  # IQ4_XS
+    24: (1, 1),  # I8
+    25: (1, 2),  # I16
+    26: (1, 4),  # I32
+    27: (1, 8),  # I64
+    28: (1, 8),  # F64
+    29: (256, 56),  # IQ1_M
+    30: (1, 2),  # BF16
+    34: (256, 54),  # TQ1_0
+    35: (256, 66),  # TQ2_0
+    39: (32, 17),  # MXFP4
+    40: (64, 36),  # NVFP4
+    41: (128, 18),  # Q1_0
+    42: (64, 18),  # Q2_0
+}
+"""Elements and bytes of a block, by ``enum ggml_type``: all that this llama.cpp has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorInfo:
+    """One tensor of a file."""
+
+    name: str
+    size_bytes: int
+    n_elements: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """Contents of one file's header."""
+
+    metadata: Mapping[str, Scalar]
+    """Single values only."""
+    array_lengths: Mapping[str, int]
+    """Of the metadata that is lists, such as the vocabulary."""
+    counts: Mapping[str, int]
+    """Of the metadata what is single unsigned numbers of 32 bits, as all counts are."""
+    tensors: tuple[TensorInfo, ...]
+    refusal: str | None
+    """Why ggml would not read it, though it breaks no limit; None if it would."""
 
 
 class _CutError(Exception):
@@ -56,33 +134,61 @@ def is_cut(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             walk = _Walk(file, path.stat().st_size)
-            return walk.size_bytes <= walk.last_tensor_at()
+            walk.go()
+            return walk.size_bytes <= walk.last_tensor_at
     except _CutError:
         return True
     except BrokenError:
         return False
 
 
-def check_header(path: Path) -> Mapping[bytes, int]:
-    """Refuse a header whose lengths lead out of the file, or beyond anything that a model has.
+def read_header(path: Path) -> Header:
+    """Read a header; refuse one whose lengths lead out of the file, or beyond any model's.
 
     Llama.cpp believes more of it and may take all memory, or all time, for it; and it aborts on
-    counts of layers and experts that cannot be. A version that is not known here passes: llama.cpp
-    says what is wrong with it.
-
-    Returns:
-        Its metadata that are single unsigned numbers of 32 bits.
+    counts of layers and experts that cannot be. A version that is not known here passes, with
+    nothing but a ``refusal``: llama.cpp says what is wrong with it.
 
     Raises:
         BadInputError: the header is broken, or the file ends within it.
         OSError: the file cannot be read.
     """
+    walk = _checked(path)
+    return Header(
+        metadata=MappingProxyType(walk.metadata),
+        array_lengths=MappingProxyType(walk.array_lengths),
+        counts=MappingProxyType(walk.counts),
+        tensors=tuple(walk.tensors),
+        refusal=walk.refusal,
+    )
+
+
+def has_whole_vocabulary(path: Path) -> bool:
+    """Tell whether the tokens are what llama.cpp asserts of them, else it would end the process.
+
+    They are strings (``gguf_get_arr_str``), and all different (``id_to_token.size() ==
+    token_to_id.size()``; it numbers those that are empty). A file without tokens has them whole.
+
+    Raises:
+        BadInputError: as ``read_header``.
+        OSError: the file cannot be read.
+    """
+    tokens: list[bytes] = []
+    walk = _checked(path, on_token=tokens.append)
+    if _TOKENS_KEY in walk.metadata or walk.array_lengths.get(_TOKENS_KEY, 0) != len(tokens):
+        return False
+    # C's strings end at the first zero.
+    texts = list(filter(None, (token.partition(b"\0")[0] for token in tokens)))
+    return len(set(texts)) == len(texts)
+
+
+def _checked(path: Path, on_token: Callable[[bytes], None] | None = None) -> "_Walk":
     try:
         with path.open("rb") as file:
-            walk = _Walk(file, path.stat().st_size)
-            walk.last_tensor_at()
-            check_counts(walk.numbers)
-            return walk.numbers
+            walk = _Walk(file, path.stat().st_size, on_token)
+            walk.go()
+            check_counts(walk.counts)
+            return walk
     except (BrokenError, _CutError) as error:
         raise BadInputError(
             f"{path} has a broken header ({error}); check that the download is complete"
@@ -95,82 +201,138 @@ class _Walk:
 
     file: BinaryIO
     size_bytes: int
+    on_token: Callable[[bytes], None] | None = None
+    """Called with every text of the vocabulary."""
     data: bytes = b""
     at: int = 0
     entries_left: int = _MAX_ENTRIES
-    numbers: dict[bytes, int] = field(default_factory=dict)
-    """Metadata that are single unsigned numbers of 32 bits, as all counts are."""
+    metadata: dict[str, Scalar] = field(default_factory=dict)
+    array_lengths: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    tensors: list[TensorInfo] = field(default_factory=list)
+    refusal: str | None = None
+    last_tensor_at: int = -1
+    """Where the last tensor begins in the file; -1 without one, or where not known."""
 
-    def last_tensor_at(self) -> int:
-        """Return where the last tensor begins in the file; -1 without one, or where not known."""
+    def go(self) -> None:
+        """Read the header."""
         self._need(self.at + len(_MAGIC))
         if self.data[: len(_MAGIC)] != _MAGIC:
-            return -1
+            self._refuse("it is no GGUF")
+            return
         self.at = len(_MAGIC)
-        if self._u32() not in _VERSIONS:
-            return -1
+        version = self._u32()
+        if version not in _VERSIONS:
+            self._refuse(f"its version is {version}")
+            return
         n_tensors, n_values = self._u64(), self._u64()
         self._values(n_values)
-        alignment = self.numbers.get(_ALIGNMENT_KEY, _ALIGNMENT)
-        self._count(n_tensors, _MAX_TENSORS)
-        offsets = [self._tensor() for _ in range(n_tensors)]
-        if not offsets or not alignment:
-            return -1
-        return -(-self.at // alignment) * alignment + max(offsets)
+        self._tensors(n_tensors)
+
+    def _refuse(self, reason: str) -> None:
+        self.refusal = self.refusal or reason
 
     def _values(self, n_values: int) -> None:
-        """Go over the metadata."""
+        """Take in the metadata."""
         self._count(n_values, _MAX_VALUES)
+        seen: set[str] = set()
         for _ in range(n_values):
-            key, kind = self._key(), self._u32()
-            if kind == _UINT32:
-                self.numbers[key] = self._u32()
-            elif kind == _STRING and key == _ARCHITECTURE_KEY:
-                self._check_architecture()
+            key, kind = _text(self._key()), self._u32()
+            if key in seen:
+                self._refuse(f"it says twice what {key!r} is")
+            seen.add(key)
+            # The first value is what llama.cpp finds.
+            if kind in _VALUES:
+                value = self._unpacked(_VALUES[kind])
+                self.metadata.setdefault(key, value)
+                if kind == _UINT32:
+                    self.counts.setdefault(key, int(value))
+            elif kind == _STRING:
+                self.metadata.setdefault(key, self._string(key))
+            elif kind == _ARRAY:
+                length = self._skip_array(has_tokens=key == _TOKENS_KEY)
+                self.array_lengths.setdefault(key, length)
             else:
-                self._skip_value(kind)
+                raise BrokenError(f"a value of type {kind}, which the format does not have")
 
-    def _check_architecture(self) -> None:
-        """Refuse a name that could not be told in one line."""
+    def _string(self, key: str) -> str:
         n = self._u64()
-        self._skip(n)
-        self._need(self.at)
-        name = self.data[self.at - n : self.at].decode(errors="replace")
-        if not name.isprintable():
-            raise BrokenError(f"its architecture is called {name[:_SHOWN]!r}")
+        end = self.at + n
+        self._allow(end)
+        raw = self._bytes(min(n, _MAX_TEXT_BYTES))
+        self.at = end
+        # A name that could not be told in one line.
+        if key == _ARCHITECTURE_KEY and not raw.decode(errors="replace").isprintable():
+            raise BrokenError(
+                f"its architecture is called {raw.decode(errors='replace')[:_SHOWN]!r}"
+            )
+        return _text(raw)
 
-    def _tensor(self) -> int:
-        """Go over a tensor's description; return where it begins behind the header."""
-        self._skip_strings(1)
+    def _tensors(self, n_tensors: int) -> None:
+        """Take in the descriptions of the tensors."""
+        self._count(n_tensors, _MAX_TENSORS)
+        alignment = self.counts.get(_ALIGNMENT_KEY, _ALIGNMENT)
+        if alignment.bit_count() != 1 or _ALIGNMENT_KEY in self.metadata.keys() - self.counts:
+            self._refuse("its alignment is no power of two")
+        offsets: list[int] = []
+        end = 0
+        for _ in range(n_tensors):
+            tensor, offset = self._tensor()
+            if offset != end:
+                self._refuse(f"{tensor.name!r} does not begin where the tensor before it ends")
+            end = _aligned(offset + tensor.size_bytes, alignment)
+            self.tensors.append(tensor)
+            offsets.append(offset)
+        if len({tensor.name for tensor in self.tensors}) < n_tensors:
+            self._refuse("two of its tensors have one name")
+        if offsets and alignment:
+            self.last_tensor_at = _aligned(self.at, alignment) + max(offsets)
+
+    def _tensor(self) -> tuple[TensorInfo, int]:
+        """Take in a tensor; return it, and where it begins behind the header."""
+        raw = self._bytes(self._u64())
         n_dims = self._u32()
         if n_dims > _MAX_DIMS:
             raise BrokenError(f"a tensor of {n_dims} dimensions")
-        self._skip(n_dims * _U64.size + _U32.size)  # dimensions, type
-        return self._u64()
+        dims = [self._u64() for _ in range(n_dims)]
+        kind, offset, n_elements = self._u32(), self._u64(), prod(dims)
+        n_block, block_bytes = TENSOR_BLOCKS.get(kind, (0, 0))
+        name = _text(raw[: _MAX_NAME_BYTES + 1])
+        if n_block == 0:
+            self._refuse(f"{name!r} is of type {kind}, which this llama.cpp does not have")
+        elif (dims or [1])[0] % n_block:
+            self._refuse(f"rows of {name!r} are no whole blocks")
+        if (
+            len(raw) > _MAX_NAME_BYTES
+            or max(dims, default=1) > _MAX_NUMBER
+            or n_elements >= _MAX_NUMBER
+        ):
+            self._refuse(f"{name!r} is larger than ggml can count, or has too long a name")
+        size_bytes = n_elements // max(n_block, 1) * block_bytes
+        return TensorInfo(name=name, size_bytes=size_bytes, n_elements=n_elements), offset
 
-    def _skip_value(self, kind: int, depth: int = 0) -> None:
-        if kind in _SIZES:
-            self._skip(_SIZES[kind])
-        elif kind == _STRING:
-            self._skip_strings(1)
-        elif kind == _ARRAY and depth < _MAX_DEPTH:
-            self._skip_array(depth)
-        elif kind == _ARRAY:
-            raise BrokenError(f"lists are more than {_MAX_DEPTH} deep")
-        else:
-            raise BrokenError(f"a value of type {kind}, which the format does not have")
-
-    def _skip_array(self, depth: int) -> None:
+    def _skip_array(self, depth: int = 0, *, has_tokens: bool = False) -> int:
+        """Go over a list; return its length."""
         kind, n = self._u32(), self._u64()
-        if kind in _SIZES:
-            self._skip(n * _SIZES[kind])
-            return
+        if kind in _VALUES:
+            self._skip(n * _VALUES[kind].size)
+            return n
         self._count(n, _MAX_ENTRIES)
         if kind == _STRING:
-            self._skip_strings(n)
+            if has_tokens and self.on_token is not None:
+                for _ in range(n):
+                    self.on_token(self._bytes(self._u64()))
+            else:
+                self._skip_strings(n)
+        elif kind != _ARRAY:
+            raise BrokenError(f"a value of type {kind}, which the format does not have")
+        elif depth == _MAX_DEPTH:
+            raise BrokenError(f"lists are more than {_MAX_DEPTH} deep")
         else:
+            self._refuse("it has lists in lists")
             for _ in range(n):
-                self._skip_value(kind, depth + 1)
+                self._skip_array(depth + 1)
+        return n
 
     def _skip_strings(self, n: int) -> None:
         # Two vocabularies' worth of them per file: everything in local variables.
@@ -181,27 +343,30 @@ class _Walk:
                 end = len(self.data)
             at += _U64.size + unpack(self.data, at)[0]
         self.at = at
-        self._skip(0)
+        self._allow(at)
 
     def _key(self) -> bytes:
         n = self._u64()
         if not 0 < n <= _MAX_KEY_BYTES:
             raise BrokenError(f"a key of {n} bytes")
+        return self._bytes(n)
+
+    def _u32(self) -> int:
+        return int(self._unpacked(_U32))
+
+    def _u64(self) -> int:
+        return int(self._unpacked(_U64))
+
+    def _unpacked(self, form: struct.Struct) -> Scalar:
+        self._need(self.at + form.size)
+        value: Scalar = form.unpack_from(self.data, self.at)[0]
+        self.at += form.size
+        return value
+
+    def _bytes(self, n: int) -> bytes:
         self._need(self.at + n)
         self.at += n
         return self.data[self.at - n : self.at]
-
-    def _u32(self) -> int:
-        self._need(self.at + _U32.size)
-        (value,) = _U32.unpack_from(self.data, self.at)
-        self.at += _U32.size
-        return int(value)
-
-    def _u64(self) -> int:
-        self._need(self.at + _U64.size)
-        (value,) = _U64.unpack_from(self.data, self.at)
-        self.at += _U64.size
-        return int(value)
 
     def _skip(self, n_bytes: int) -> None:
         self.at += n_bytes
@@ -229,3 +394,12 @@ class _Walk:
         self.data += self.file.read(wanted)
         if end > len(self.data):
             raise _CutError
+
+
+def _aligned(at: int, alignment: int) -> int:
+    return -(-at // alignment) * alignment if alignment else at
+
+
+def _text(raw: bytes) -> str:
+    """As C reads it: to the first zero."""
+    return raw.partition(b"\0")[0].decode(errors="replace")

@@ -49,7 +49,7 @@ class SpecialToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokenizer:
-    """What a model's file says of its tokenizer."""
+    """Tokenizer, as a model's file describes it."""
 
     type_name: str
     """Family, as llama.cpp names it."""
@@ -131,7 +131,7 @@ class TokenDifference:
 
 
 class Templates(StrEnum):
-    """How two models' chat templates compare."""
+    """Comparison of two models' chat templates."""
 
     EQUAL = "equal"
     DIFFERENT = "different"

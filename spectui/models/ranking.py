@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.sizes import bytes_text
 
@@ -12,28 +13,8 @@ GOOD_SHARE = (0.01, 0.15)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelFacts:
-    """What a model's file says of it."""
-
-    path: Path
-    arch: str
-    name: str
-    n_params: int | None
-    size_bytes: int
-    n_layers: int
-    n_ctx_train: int
-    n_vocab: int
-    kv_bytes_per_token: int | None
-    """Of an f16 cache. None where no one number tells: layers differ, or have no attention."""
-    n_experts: int
-    read_bytes_per_token: int | None
-    """Weights that decoding one token reads: of the experts those that it is routed to. None for a
-    file without weights."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInspected:
-    """What became known of a model in view of a target, or of the target itself."""
+    """Result of looking at a model in view of a target, or at the target itself."""
 
     target: Path
     path: Path
@@ -63,7 +44,7 @@ class DraftOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What a draft may take."""
+    """Limits of a draft's memory."""
 
     n_ctx: int = 4096
     free_bytes: int | None = None
@@ -116,7 +97,7 @@ def _no_room(needed_bytes: int, free_bytes: int | None) -> str | None:
 
 
 def read_share(target: ModelFacts, draft: ModelFacts | None) -> float | None:
-    """What a token of a draft reads of weights, as a share of what one of the target reads.
+    """Return the weights that a draft's token reads, as a share of what the target's reads.
 
     Not the files' share: of a mixture of experts a token reads a small part. None where the draft
     was not read, and where one of them has no weights.
@@ -154,7 +135,8 @@ def _order(target: FoundModel | ModelFacts, option: DraftOption) -> tuple[int, f
 
 def _share(target: FoundModel | ModelFacts, option: DraftOption) -> float:
     known = read_share(target, option.facts) if isinstance(target, ModelFacts) else None
-    return known or max(option.model.size_bytes, 1) / max(target.size_bytes, 1)
+    own = target.file_bytes if isinstance(target, ModelFacts) else target.size_bytes
+    return known or max(option.model.size_bytes, 1) / max(own, 1)
 
 
 def _distance(share: float) -> float:

@@ -1,1 +1,1 @@
-"""What the machine is and what it does."""
+"""Identity of the machine, and readings of it."""

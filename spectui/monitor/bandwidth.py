@@ -1,4 +1,4 @@
-"""How fast memory can be read: what bounds decoding where nothing else does."""
+"""Bandwidth of memory: what bounds decoding where nothing else does."""
 
 import time
 from collections.abc import Collection, Sequence
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from spectui.monitor import nvml, queries
+from spectui.monitor import nvml
 from spectui.monitor.nvml import NvmlError
 
 MEASURED_BYTES = 1 << 29
@@ -85,9 +85,9 @@ def gpu_bytes_per_s(names: Collection[str]) -> float | None:
     """
     try:
         with nvml.session():
-            gpus = [queries.by_index(index) for index in range(queries.count())]
-            used = [gpu for gpu in gpus if queries.name(gpu) in names]
-            return max((queries.memory_bytes_per_s(gpu) for gpu in used), default=None)
+            gpus = [nvml.by_index(index) for index in range(nvml.count())]
+            used = [gpu for gpu in gpus if nvml.name(gpu) in names]
+            return max((nvml.memory_bytes_per_s(gpu) for gpu in used), default=None)
     except NvmlError:
         # No driver, or one that does not tell: then nothing is said of it.
         return None

@@ -1,13 +1,149 @@
-"""All GPUs: none, some that come and go, and the session with NVML that finds them again."""
+"""All GPUs: none, or some that come and go; each metric at its own cadence, refusals as reasons."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from pathlib import Path
 
-from spectui.monitor import nvml, queries
-from spectui.monitor.gpu import Gpu
-from spectui.monitor.nvml import NvmlError
-from spectui.monitor.queries import Handle
+import pynvml
+
+from spectui.monitor import nvml
+from spectui.monitor.nvml import Handle, NvmlError, call
+from spectui.monitor.pcie import PcieMeter, link_limit_bytes_per_s
 from spectui.monitor.readings import GpuReading, Reading
+
+_PID_NAMESPACE = Path("/proc/self/ns/pid")
+_INITIAL_PID_NAMESPACE = "pid:[4026531836]"
+"""Linux gives the namespace that it boots with this number (``PROC_PID_INIT_INO``)."""
+
+
+class UnknownProcessError(NvmlError):
+    """The driver lists processes by ids that mean nothing here."""
+
+    def __init__(self) -> None:
+        super().__init__(pynvml.NVML_ERROR_NOT_FOUND, "unknown process")
+
+    def reason(self, what: str, gpu: str = "the GPU") -> str:  # noqa: ARG002 - as the base has it
+        """Return the one reason that there is."""
+        return "in a container the driver does not know this process by its id"
+
+
+def process_bytes(gpu: Handle) -> float:
+    """Return what this process holds of the memory of ``gpu``: 0 before it uses the GPU.
+
+    Raises:
+        NvmlError: NVML refused, keeps the size to itself, or counts processes differently.
+    """
+    processes = call(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, gpu)
+    sizes = [process.usedGpuMemory for process in processes if process.pid == os.getpid()]
+    if None in sizes:
+        raise NvmlError(pynvml.NVML_ERROR_NOT_SUPPORTED, "the size is not available")
+    if not sizes and not _driver_knows_our_ids():
+        raise UnknownProcessError
+    return float(sum(sizes))
+
+
+def _driver_knows_our_ids() -> bool:
+    try:
+        return str(_PID_NAMESPACE.readlink()) == _INITIAL_PID_NAMESPACE
+    except OSError:
+        return False
+
+
+Query = Callable[[Handle], float]
+
+_ALWAYS_S = 0.0
+_EACH_SECOND_S = 1.0
+_SLOWLY_S = 2.0
+_REFUSED_S = 30.0
+"""What a driver refuses for good is asked for seldom, not never: permissions change."""
+
+_METRICS: dict[str, tuple[str, float, Query]] = {
+    "memory_used_bytes": ("memory", _ALWAYS_S, nvml.memory_used_bytes),
+    "memory_total_bytes": ("memory", _SLOWLY_S, nvml.memory_total_bytes),
+    "process_bytes": ("memory per process", _EACH_SECOND_S, process_bytes),
+    "utilisation": ("utilisation", _ALWAYS_S, nvml.utilisation),
+    "power_w": ("power", _EACH_SECOND_S, nvml.power_w),
+    "temperature_c": ("temperature", _SLOWLY_S, nvml.temperature_c),
+    "clock_hz": ("the clock", _EACH_SECOND_S, nvml.clock_hz),
+    # A link slows down with the power state: what it was once is not what it is.
+    "pcie_generation": ("the PCIe generation", _SLOWLY_S, nvml.pcie_generation),
+    "pcie_width": ("the PCIe width", _SLOWLY_S, nvml.pcie_width),
+}
+"""Field of ``GpuReading``: its name in a reason, how often to ask, and what."""
+
+
+class Gpu:
+    """Reads one GPU for as long as it answers."""
+
+    def __init__(self, index: int, name: str, gpu: Handle, clock: Callable[[], float]) -> None:
+        """Read ``gpu``; PCIe rates refer to ``clock``."""
+        self._index = index
+        self._name = name
+        self._metrics = {field: Metric(gpu, *how) for field, how in _METRICS.items()}
+        self._pcie = PcieMeter(gpu, clock)
+
+    def read(self, now_s: float) -> GpuReading:
+        """Return what the GPU does now.
+
+        Raises:
+            NvmlError: it was lost.
+        """
+        readings = {field: metric.read(now_s) for field, metric in self._metrics.items()}
+        received, sent = self._pcie.read()
+        return GpuReading(
+            index=self._index,
+            name=self._name,
+            pcie_limit_bytes_per_s=_limit(readings["pcie_generation"], readings["pcie_width"]),
+            pcie_rx_bytes_per_s=received,
+            pcie_tx_bytes_per_s=sent,
+            **readings,
+        )
+
+    def close(self) -> None:
+        """End what runs in the background."""
+        self._pcie.close()
+
+
+class Metric:
+    """One number of one GPU, asked for again once it is older than its period."""
+
+    def __init__(self, gpu: Handle, what: str, period_s: float, query: Query) -> None:
+        """Ask ``query`` of ``gpu``; ``what`` names the number in a reason."""
+        self._gpu = gpu
+        self._what = what
+        self._period_s = period_s
+        self._query = query
+        self._due_s = float("-inf")
+        self._reading = Reading(None)
+
+    def read(self, now_s: float) -> Reading:
+        """Return the number, or why there is none.
+
+        Raises:
+            NvmlError: the GPU was lost.
+        """
+        if now_s >= self._due_s:
+            self._due_s = now_s + self._period_s
+            try:
+                self._reading = Reading(self._query(self._gpu))
+            except NvmlError as error:
+                if error.is_lost:
+                    raise
+                self._reading = Reading(None, error.reason(self._what))
+                if error.is_permanent:
+                    self._due_s = now_s + _REFUSED_S
+        return self._reading
+
+
+def _limit(generation: Reading, width: Reading) -> Reading:
+    if generation.value is None or width.value is None:
+        return Reading(None, generation.reason or width.reason)
+    limit = link_limit_bytes_per_s(generation.value, width.value)
+    if limit is None:
+        return Reading(None, f"the speed of PCIe generation {generation.value:.0f} is not known")
+    return Reading(limit)
+
 
 RETRY_S = 10.0
 """How long a missing driver or a lost GPU is left alone before the next try."""
@@ -75,7 +211,7 @@ class Gpus:
             self._in_session = True
             if not self._cards:
                 self._cards = [
-                    _Card(index=index, name=f"GPU {index}") for index in range(queries.count())
+                    _Card(index=index, name=f"GPU {index}") for index in range(nvml.count())
                 ]
         except NvmlError as error:
             self._explain(error)
@@ -94,8 +230,8 @@ class Gpus:
     def _find(self, card: _Card) -> None:
         try:
             handle = _handle(card)
-            card.uuid = queries.uuid_of(handle)
-            card.name = queries.name(handle)
+            card.uuid = nvml.uuid_of(handle)
+            card.name = nvml.name(handle)
             card.gpu = Gpu(card.index, card.name, handle, self._clock)
         except NvmlError as error:
             card.lose(error)
@@ -112,4 +248,4 @@ class Gpus:
 
 
 def _handle(card: _Card) -> Handle:
-    return queries.by_index(card.index) if card.uuid is None else queries.by_uuid(card.uuid)
+    return nvml.by_index(card.index) if card.uuid is None else nvml.by_uuid(card.uuid)

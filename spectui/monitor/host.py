@@ -6,6 +6,8 @@ import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
+
 from spectui.monitor.rates import CounterRate
 from spectui.monitor.readings import HostReading, Reading
 
@@ -124,3 +126,12 @@ def _busy_share(before: _Ticks, after: _Ticks) -> float:
     idle, total = after[0] - before[0], after[1] - before[1]
     # The kernel's idle time may step back a little.
     return min(max(1 - idle / total, 0.0), 1.0) if total > 0 else 0.0
+
+
+def hottest_c() -> Reading:
+    """Highest temperature that a sensor of the host tells, in degrees Celsius."""
+    groups = psutil.sensors_temperatures() if hasattr(psutil, "sensors_temperatures") else {}
+    values = [sensor.current for group in groups.values() for sensor in group]
+    if not values:
+        return Reading(None, "the system tells no temperature")
+    return Reading(max(values))

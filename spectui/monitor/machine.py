@@ -1,4 +1,4 @@
-"""Which machine this is: enough to tell whether two measurements may be compared."""
+"""Identity of a machine: enough to tell whether two measurements may be compared."""
 
 import hashlib
 import platform
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from spectui.monitor import nvml, queries
+from spectui.monitor import nvml
 from spectui.monitor.nvml import NvmlError
 
 _CPU_INFO = Path("/proc/cpuinfo")
@@ -54,8 +54,8 @@ def _cpu_name() -> str:
 def _gpu_names() -> tuple[str, ...]:
     try:
         with nvml.session():
-            handles = [queries.by_index(index) for index in range(queries.count())]
-            return tuple(queries.name(handle) for handle in handles)
+            handles = [nvml.by_index(index) for index in range(nvml.count())]
+            return tuple(nvml.name(handle) for handle in handles)
     except NvmlError:
         # No driver or no permission: for the fingerprint that is a machine without a GPU.
         return ()

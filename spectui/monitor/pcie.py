@@ -4,9 +4,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from spectui.monitor import queries
-from spectui.monitor.nvml import NvmlError
-from spectui.monitor.queries import Handle
+from spectui.monitor import nvml
+from spectui.monitor.nvml import Handle, NvmlError
 from spectui.monitor.rates import MEASURING, CounterRate
 from spectui.monitor.readings import Reading
 
@@ -50,7 +49,7 @@ class PcieMeter:
         """
         if self._has_counters:
             try:
-                counters = queries.pcie_counters(self._gpu)
+                counters = nvml.pcie_counters(self._gpu)
             except NvmlError as error:
                 if error.is_lost:
                     raise
@@ -61,7 +60,7 @@ class PcieMeter:
                     return traffic
         return self._slowly()
 
-    def _from_counters(self, counters: queries.PcieCounters) -> Traffic | None:
+    def _from_counters(self, counters: nvml.PcieCounters) -> Traffic | None:
         """None where the link is so fast that a counter may have wrapped more than once."""
         now_s = self._clock()
         received, sent = self._rates
@@ -76,7 +75,7 @@ class PcieMeter:
 
     def _slowly(self) -> Traffic:
         if self._slow is None:
-            self._slow = SlowMeter(lambda: queries.pcie_throughput(self._gpu))
+            self._slow = SlowMeter(lambda: nvml.pcie_throughput(self._gpu))
         return self._slow.read()
 
     def close(self) -> None:
@@ -129,7 +128,5 @@ def _fastest_bytes_per_s(gpu: Handle) -> float:
     """What the link carries once it is awake; an unknown link counts as the fastest there is."""
     limit = None
     with suppress(NvmlError):
-        limit = link_limit_bytes_per_s(
-            queries.pcie_max_generation(gpu), queries.pcie_max_width(gpu)
-        )
+        limit = link_limit_bytes_per_s(nvml.pcie_max_generation(gpu), nvml.pcie_max_width(gpu))
     return _FASTEST_BYTES_PER_S if limit is None else limit

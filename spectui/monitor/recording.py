@@ -13,7 +13,7 @@ from spectui import __version__
 from spectui.errors import BadInputError
 from spectui.monitor.machine import Machine
 from spectui.monitor.readings import Snapshot
-from spectui.monitor.source import Source
+from spectui.monitor.sampler import Source
 
 T = TypeVar("T")
 

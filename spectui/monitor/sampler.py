@@ -1,13 +1,53 @@
-"""The one thread that reads a source at a steady pace."""
+"""Sources of snapshots, this machine among them, and the one thread that reads them steadily."""
 
 import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from typing import Protocol
 
 from spectui.errors import SpectuiError
+from spectui.monitor.gpus import Gpus
+from spectui.monitor.host import Host
 from spectui.monitor.readings import Snapshot
-from spectui.monitor.source import Source
+
+
+class Source(Protocol):
+    """Something that can be asked for the present state of a machine, from one thread."""
+
+    def read(self) -> Snapshot:
+        """Return the present snapshot. What cannot be read is None with a reason in it."""
+        ...
+
+    def close(self) -> None:
+        """Give back what the source holds; it is not read again."""
+        ...
+
+
+class LiveSource:
+    """Reads this machine. GPUs that are missing, refuse or get lost explain themselves."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Open the host's files; GPUs are looked for at the first ``read``.
+
+        Raises:
+            OSError: /proc is not there.
+        """
+        self._clock = clock
+        self._host = Host(clock)
+        self._gpus = Gpus(clock)
+
+    def read(self) -> Snapshot:
+        """Return the present snapshot."""
+        now_s = self._clock()
+        gpus, reason = self._gpus.read(now_s)
+        return Snapshot(time_s=now_s, gpus=gpus, gpu_reason=reason, host=self._host.read())
+
+    def close(self) -> None:
+        """Close files and driver."""
+        self._host.close()
+        self._gpus.close()
+
 
 _JOIN_S = 0.8
 

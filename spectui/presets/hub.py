@@ -1,18 +1,167 @@
-"""Hugging Face's hub: which files a repository has."""
+"""Hugging Face's hub: its files, their bytes from any place on, and why it gave none.
 
-from collections.abc import Sequence
+The library's own download throws away what it has got when it is stopped, so files are streamed
+here. Addresses, tokens, redirects and errors are the library's; proxies, certificates and the token
+are the environment's.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Annotated
 
+import httpx2
 import msgspec
-from huggingface_hub import HfApi, constants
-from huggingface_hub.errors import HFValidationError
+from huggingface_hub import HfApi, constants, get_session, hf_hub_url
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    OfflineModeIsEnabled,
+    OIDCError,
+    RepositoryNotFoundError,
+)
+from huggingface_hub.utils import build_hf_headers, hf_raise_for_status
 
 from spectui import __version__
 from spectui.errors import BadInputError
 from spectui.presets.content import stays_inside, takes
-from spectui.presets.hub_client import make_headers, open_client
-from spectui.presets.hub_errors import explained
 from spectui.presets.plan import HubFile
+
+_BUSY = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
+
+_LASTING = (httpx2.InvalidURL, httpx2.TooManyRedirects)
+
+
+class ConnectionLostError(BadInputError):
+    """The hub cannot be reached now, is too busy, or stopped in the middle."""
+
+    def __init__(self, sentence: str, *, reason: str, is_lasting: bool = False) -> None:
+        super().__init__(sentence)
+        self.reason = reason
+        """In a few words, for who waits for it to come back."""
+        self.is_lasting = is_lasting
+        """Whether it will most likely be the same the next time."""
+
+
+@contextmanager
+def _explained(repo: str) -> Iterator[None]:
+    """Turn what huggingface_hub raises inside into one sentence about ``repo``."""
+    try:
+        yield
+    except HfHubHTTPError as error:
+        raise _refused(error, repo) from error
+    except OfflineModeIsEnabled as error:
+        raise BadInputError(
+            f"HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set, so {repo} cannot be fetched; unset it"
+        ) from error
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        reason = str(error).strip() or type(error).__name__
+        raise _lost(repo, reason, is_lasting=isinstance(error, _LASTING)) from error
+
+
+def _lost(repo: str, reason: str, *, is_lasting: bool = False) -> ConnectionLostError:
+    """Say that the hub could not be reached, or stopped, for ``reason``."""
+    first_line = reason.splitlines()[0]
+    trouble = "gives no usable answer" if is_lasting else "cannot be reached"
+    return ConnectionLostError(
+        f"{constants.ENDPOINT} {trouble} for {repo} ({first_line}); check the network and "
+        "HF_ENDPOINT: what was fetched is kept, and the same command goes on",
+        reason=first_line,
+        is_lasting=is_lasting,
+    )
+
+
+def _refused(error: HfHubHTTPError, repo: str) -> BadInputError:
+    code = error.response.status_code
+    status = f"{code} {error.response.reason_phrase}"
+    if code in _BUSY or code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return ConnectionLostError(_unreadable(repo, status), reason=status)
+    return BadInputError(_refusal(error, repo, status))
+
+
+def _refusal(error: HfHubHTTPError, repo: str, status: str) -> str:
+    where = f"{constants.ENDPOINT}/{repo}"
+    match error:
+        case GatedRepoError():
+            return (
+                f"{repo} is open to those who have accepted its licence: accept it at {where}, "
+                "set HF_TOKEN to a token of that account, and run the same command again"
+            )
+        case RepositoryNotFoundError():
+            return (
+                f"there is no repository {where}, or it is private: correct the name in the "
+                "preset, or set HF_TOKEN to a token that may read it"
+            )
+    if error.response.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        return (
+            f"{where} may not be read ({status}): correct its name in the preset, or set HF_TOKEN "
+            "to a token that may read it"
+        )
+    return _unreadable(repo, status)
+
+
+def _unreadable(repo: str, status: str) -> str:
+    return (
+        f"{constants.ENDPOINT}/{repo} cannot be read now ({status}); try the same command later, "
+        "it goes on with what was fetched"
+    )
+
+
+_PROXIES = "ALL_PROXY, HTTPS_PROXY or HTTP_PROXY"
+
+
+def _open_client() -> httpx2.Client:
+    """Return huggingface_hub's client, which it shares.
+
+    Raises:
+        BadInputError: the environment names proxies or certificates that cannot be used.
+    """
+    try:
+        return get_session()
+    except ImportError as error:
+        raise BadInputError(
+            f"{_PROXIES} names a SOCKS proxy, for which a package is missing; run pip install "
+            "socksio, or name an HTTP proxy"
+        ) from error
+    except OSError as error:
+        raise BadInputError(
+            "the certificates that SSL_CERT_FILE or SSL_CERT_DIR names cannot be read "
+            f"({error.strerror or error}); correct or unset it"
+        ) from error
+    except (ValueError, httpx2.InvalidURL) as error:
+        raise BadInputError(
+            f"{_PROXIES} names no proxy that can be used ({error}); correct or unset it"
+        ) from error
+
+
+def _make_headers() -> dict[str, str]:
+    """Return who asks, with the token where there is one.
+
+    Raises:
+        BadInputError: no token can be had, or it is none.
+    """
+    try:
+        headers = build_hf_headers(library_name="spectui", library_version=__version__)
+    except OIDCError as error:
+        raise BadInputError(
+            "HF_OIDC_RESOURCE is set, and no token can be had for it here; set HF_OIDC_ID_TOKEN as "
+            "well, or unset it"
+        ) from error
+    except (PermissionError, IsADirectoryError, UnicodeDecodeError) as error:
+        raise BadInputError(
+            f"the token in {constants.HF_TOKEN_PATH} cannot be read; make it readable, or set "
+            "HF_TOKEN"
+        ) from error
+    token = headers.get("authorization", "")
+    if not (token.isascii() and token.isprintable()):
+        raise BadInputError(
+            "HF_TOKEN, or the token that was stored at login, has characters that no token has; "
+            "copy it once more"
+        )
+    return headers
+
 
 _LISTING_TIMEOUT_S = 60.0
 _SHOWN_NAMES = 12
@@ -29,7 +178,7 @@ class _Listed(msgspec.Struct, frozen=True):
 
 
 class _Listing(msgspec.Struct, frozen=True):
-    """What of huggingface_hub's ``ModelInfo`` is used, in types that it does not check."""
+    """The used part of huggingface_hub's ``ModelInfo``, in types that it does not check."""
 
     sha: str
     siblings: tuple[_Listed, ...]
@@ -58,10 +207,10 @@ def find_files(repo: str, globs: Sequence[str]) -> tuple[HubFile, ...]:
 
 
 def _ask(repo: str) -> _Listing:
-    with explained(repo):
+    with _explained(repo):
         # What is wrong here is told apart from what is wrong with the answer.
-        open_client()
-        make_headers()
+        _open_client()
+        _make_headers()
         try:
             api = HfApi(library_name="spectui", library_version=__version__)
             info = api.model_info(repo, files_metadata=True, timeout=_LISTING_TIMEOUT_S)
@@ -103,3 +252,56 @@ def _no_match(repo: str, glob: str, models: Sequence[_Listed]) -> str:
     shown = ", ".join(names[:_SHOWN_NAMES]) or "no .gguf file at all"
     more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
     return f"no file of {repo} matches {glob}: it has {shown}{more}; correct the preset"
+
+
+PIECE_BYTES = 8 << 30
+"""Asked for at a time: some caches refuse ranges of tens of gigabytes, and open ones."""
+_CHUNK_BYTES = 1 << 16
+"""What is lost at most when the connection ends."""
+_CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})")
+
+
+def read_from(file: HubFile, offset: int) -> Iterator[bytes]:
+    """Yield bytes of a file from ``offset`` on: a piece of it, or all that are left.
+
+    Raises:
+        ConnectionLostError: they stopped before the end of the piece, are none of this file, or the
+            hub is too busy.
+        BadInputError: the hub refuses.
+    """
+    last = min(offset + PIECE_BYTES, file.size_bytes) - 1
+    headers = _make_headers()
+    headers |= {"Range": f"bytes={offset}-{last}", "Accept-Encoding": "identity"}
+    url = hf_hub_url(file.repo, file.name, revision=file.commit)
+    timeout_s = constants.HF_HUB_DOWNLOAD_TIMEOUT
+    with (
+        _explained(file.repo),
+        _open_client().stream("GET", url, headers=headers, timeout=timeout_s) as response,
+    ):
+        hf_raise_for_status(response)
+        sent = _sent(file, offset, response)
+        at = sent.start
+        for chunk in response.iter_bytes(_CHUNK_BYTES):
+            yield chunk[max(0, offset - at) :]
+            at += len(chunk)
+            if at >= sent.stop:
+                return
+        raise _lost(file.repo, f"{file.name} ended after {at} bytes")
+
+
+def _sent(file: HubFile, offset: int, response: httpx2.Response) -> range:
+    """Return which bytes of the file the answer says that it holds."""
+    headers, size_bytes = response.headers, file.size_bytes
+    # Who does not know ranges sends all of it.
+    is_all = response.status_code == HTTPStatus.OK
+    if is_all and headers.get("Content-Length") == str(size_bytes):
+        return range(size_bytes)
+    found = _CONTENT_RANGE.fullmatch(headers.get("Content-Range", ""))
+    if response.status_code == HTTPStatus.PARTIAL_CONTENT and found is not None:
+        first, last, total = map(int, found.groups())
+        if first == offset <= last < total == size_bytes:
+            return range(first, last + 1)
+        if total != size_bytes:
+            told = f"something else than {file.name} was sent: {total} bytes, not {size_bytes}"
+            raise _lost(file.repo, told, is_lasting=True)
+    raise _lost(file.repo, f"something else than {file.name} was sent", is_lasting=True)

@@ -1,28 +1,27 @@
-"""What a preset's models are on the hub, and how much of them is here."""
+"""Plans of a pull: a preset's models on the hub, and how much of them is here."""
 
+import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from glob import escape
 from pathlib import Path
-
-from spectui.presets.checksum import is_remembered
 
 _VERSION_DIGITS = 12
 _VERSION = "[0-9a-f]" * _VERSION_DIGITS
 
 
 class Role(StrEnum):
-    """What a preset names a model for."""
+    """Role of a model in a preset."""
 
     TARGET = "target"
     DRAFT = "draft"
 
 
 class State(StrEnum):
-    """How much of a file is here."""
+    """Completeness of a file on this machine."""
 
     VERIFIED = "verified"
     UNCHECKED = "unchecked"
@@ -34,7 +33,7 @@ class State(StrEnum):
 
 
 class Step(StrEnum):
-    """What is done to a file."""
+    """Step of a pull."""
 
     FETCHING = "fetching"
     CHECKING = "checking"
@@ -62,11 +61,11 @@ class PlannedFile:
 
     @property
     def part(self) -> Path:
-        """Where its bytes are gathered. Another version of the file has another one."""
+        """File in which its bytes are gathered. Another version of the file has another one."""
         return self.path.with_name(f"{self.path.name}.{self.source.sha256[:_VERSION_DIGITS]}.part")
 
     def other_parts(self) -> Iterator[Path]:
-        """Where bytes of other versions were gathered."""
+        """Return files in which bytes of other versions were gathered."""
         beside = self.path.parent.glob(f"{escape(self.path.name)}.{_VERSION}.part")
         return (path for path in beside if path != self.part)
 
@@ -83,7 +82,7 @@ class PlannedFile:
 
     @property
     def state(self) -> State:
-        """How much of it is here, and whether that was found to be right."""
+        """Completeness, and whether what is here was found to be right."""
         if self.path.is_file() and self.path.stat().st_size == self.source.size_bytes:
             is_right = is_remembered(self.path, self.source.sha256)
             return State.VERIFIED if is_right else State.UNCHECKED
@@ -103,19 +102,19 @@ class PullPlan:
 
     @property
     def missing_bytes(self) -> int:
-        """What is still to be fetched."""
+        """Bytes still to be fetched."""
         return sum(max(0, file.source.size_bytes - file.present_bytes) for file in self.files)
 
     @property
     def free_bytes(self) -> int:
-        """Of the disk that the folder is on, or will be."""
+        """Free bytes of the disk that the folder is on, or will be."""
         folders = (self.folder, *self.folder.parents)
         return shutil.disk_usage(next(path for path in folders if path.is_dir())).free
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullProgress:
-    """How far one file is."""
+    """Progress of one file."""
 
     file: str
     step: Step
@@ -126,7 +125,7 @@ class PullProgress:
 
     @property
     def left_s(self) -> float | None:
-        """How long this step will go on at that rate."""
+        """Seconds that this step will go on at that rate."""
         if not self.bytes_per_s:
             return None
         return (self.size_bytes - self.done_bytes) / self.bytes_per_s
@@ -142,3 +141,42 @@ class PullPaused:
 
 
 PullEvent = PullProgress | PullPaused
+
+
+_CHUNK_BYTES = 4 << 20
+
+
+def sha256_of(path: Path, on_bytes: Callable[[int], None]) -> str:
+    """Return the SHA-256 of a file, in hexadecimal.
+
+    Args:
+        path: the file.
+        on_bytes: called with how many bytes have been read so far.
+    """
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+            on_bytes(file.tell())
+    return digest.hexdigest()
+
+
+def remember(path: Path, sha256: str) -> None:
+    """Keep what the file's checksum is, in the format of ``sha256sum``."""
+    beside = _beside(path)
+    beside.write_text(f"{sha256}  {path.name}\n", encoding="utf-8")
+    # It carries the file's own time: a file that is written to later no longer fits.
+    status = path.stat()
+    os.utime(beside, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def is_remembered(path: Path, sha256: str) -> bool:
+    """Tell whether the file was found to have this checksum, and has not changed since."""
+    beside = _beside(path)
+    if not beside.is_file() or beside.stat().st_mtime_ns != path.stat().st_mtime_ns:
+        return False
+    return beside.read_bytes().startswith(sha256.encode())
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")

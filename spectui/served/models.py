@@ -6,8 +6,9 @@ from pathlib import Path
 from spectui.config import ModelOptions
 from spectui.errors import BadInputError
 from spectui.llama.architectures import architecture
-from spectui.llama.draft_files import n_mtp_layers, reader_kind
-from spectui.llama.gguf_file import read_gguf
+from spectui.models.draft_files import reader_kind
+from spectui.models.facts import facts_of
+from spectui.models.gguf import read_gguf
 from spectui.served.room import size_bytes
 
 
@@ -58,15 +59,15 @@ def look_at(options: ModelOptions) -> ServedModel:
             mtp_layers=0,
             redoes_rounds=True,
         )
-    arch = str(gguf.metadata.get("general.architecture", "unknown"))
-    known = architecture(arch)
+    facts = facts_of(options.path, gguf)
+    known = architecture(facts.arch)
     return ServedModel(
         options=options,
-        arch=arch,
-        name=str(gguf.metadata.get("general.name", options.path.stem)),
-        size_bytes=gguf.weights_bytes,
+        arch=facts.arch,
+        name=facts.name,
+        size_bytes=facts.size_bytes,
         file_bytes=file_bytes,
         reader=reader_kind(gguf),
-        mtp_layers=n_mtp_layers(gguf),
+        mtp_layers=facts.mtp_layers,
         redoes_rounds=known.has_state or not known.is_known,
     )

@@ -151,11 +151,11 @@ class SweepStore(Closing):
         if not lines:
             self._write(_Header(spec=spec))
             return
-        self._check_header(lines[0], spec)
+        self._read_header(lines[0], spec)
         for record in self._decoded(lines[1:]):
             self._remember(record)
 
-    def _check_header(self, line: bytes, spec: dict[str, Any]) -> None:
+    def _read_header(self, line: bytes, spec: dict[str, Any]) -> None:
         try:
             header = _decoder.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -98,9 +98,11 @@ class Backstage:
             os.write(self._log_file, line.encode(errors="replace") + b"\n")
 
     def _start_monitor(self, replay: Path | None, interval_s: float) -> None:
-        from spectui.monitor.live import LiveSource  # noqa: PLC0415 - loads NVML's binding
         from spectui.monitor.recording import RecordedSource  # noqa: PLC0415
-        from spectui.monitor.sampler import Sampler  # noqa: PLC0415
+        from spectui.monitor.sampler import (  # noqa: PLC0415 - loads NVML's binding
+            LiveSource,
+            Sampler,
+        )
 
         # A recording that cannot be read is the monitor's failure; everything else goes on.
         self._sampler = Sampler(

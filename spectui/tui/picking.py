@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import psutil
 
 from spectui.demo import DemoModel
-from spectui.engine.events import PairCompared
 from spectui.live.launch import Pair
 from spectui.models.discovery import expand_home, usual_folders
 from spectui.models.files import FoundModel
@@ -133,15 +132,8 @@ class Picking:
                 screen.add_model(event)
             case ScanFinished():
                 screen.scan_finished(event.reasons)
-            case PairCompared():
-                screen.show_inspection(
-                    ModelInspected(
-                        target=event.target,
-                        path=event.draft,
-                        facts=event.facts,
-                        reason=event.reason,
-                    )
-                )
+            case ModelInspected():
+                screen.show_inspection(event)
             case _:
                 # Such as the end of the engine, while the app is closing.
                 pass

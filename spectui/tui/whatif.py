@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spectui.live.traces import SavedTrace
     from spectui.live.whatif import WhatIfState
     from spectui.options.drafters import Model
-    from spectui.replay.costs import Costs
+    from spectui.trace.costs import Costs
     from spectui.tui.app import SpectuiApp
     from spectui.tui.screens.whatif import WhatIfScreen
     from spectui.tune.progress import TuningState

@@ -17,7 +17,7 @@ from spectui.engine.thread import EngineThread
 from spectui.errors import BadInputError, CancelledError, SpectuiError
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt, builtin_suite
-from spectui.replay.trace import Trace
+from spectui.trace.record import Trace
 from spectui.tune.candidates import Candidate
 from spectui.tune.events import TrialFinished, TuneEvent
 from spectui.tune.forecast import Forecaster

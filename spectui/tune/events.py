@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spectui.engine.events import GenerationResult
-from spectui.replay.costs import Costs
+from spectui.trace.costs import Costs
 from spectui.tune.forecast import Forecast
 from spectui.tune.tracing import TracingEvent
 from spectui.tune.trials import Arm, TrialRecord

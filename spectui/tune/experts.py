@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from spectui.llama.memory import WeightTraffic
+from spectui.models.weights import WeightTraffic
 
 BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _SATURATED = 0.9

@@ -3,12 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from spectui.replay.cost_findings import Findings, Term, find
-from spectui.replay.cost_terms import REST, RoundTerms, measured_terms, replayed_terms
-from spectui.replay.costs import Costs
-from spectui.replay.ngrams import ngram_costs
-from spectui.replay.totals import Total
 from spectui.speculative.counters import Counters, Detail
+from spectui.trace.costs import Costs
+from spectui.trace.ngrams import ngram_costs
+from spectui.trace.replay import Total
+from spectui.trace.terms import (
+    REST,
+    Findings,
+    RoundTerms,
+    Term,
+    find,
+    measured_terms,
+    replayed_terms,
+)
 from spectui.tune.measurement import Pair, measurements, throughput, total_counters
 from spectui.tune.result import TuneResult
 from spectui.tune.statistics import paired_speedup

@@ -8,17 +8,17 @@ from spectui.config import Schedule
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.options.drafters import Ngram
-from spectui.replay.costs import Costs
-from spectui.replay.ngrams import (
+from spectui.speculative.rollback import Rollback
+from spectui.trace.costs import Costs
+from spectui.trace.ngrams import (
     NGRAM_COSTS,
     hashes_tokens,
     ngram_costs,
     replay_chained,
     replay_ngrams,
 )
-from spectui.replay.totals import Total, off_seconds, replay_trace
-from spectui.replay.trace import Recording
-from spectui.speculative.rollback import Rollback
+from spectui.trace.record import Recording
+from spectui.trace.replay import Total, off_seconds, replay_trace
 from spectui.tune.kept import KeptTrace
 from spectui.tune.loading import Loader
 from spectui.tune.space import SearchSpace

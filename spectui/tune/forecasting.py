@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from spectui.replay.costs import Costs
+from spectui.trace.costs import Costs
 from spectui.tune.events import ForecastMade, TraceProgress
 from spectui.tune.forecast import Forecast, Forecaster, Outlook
 from spectui.tune.pace import Pace

@@ -6,9 +6,8 @@ from typing import Any
 
 from spectui.errors import BadInputError
 from spectui.paths import data_dir
-from spectui.replay.file import SUFFIX, check_pair, read_trace, write_trace
-from spectui.replay.tokens import bare
-from spectui.replay.trace import ModelIdentity, Trace
+from spectui.trace.file import SUFFIX, check_pair, read_trace, write_trace
+from spectui.trace.record import ModelIdentity, Trace, bare
 from spectui.tune.candidates import Candidate
 from spectui.tune.spec import spec_digest
 from spectui.tune.tracing import Tracing, identity

@@ -120,7 +120,7 @@ def why_idle(plan: PlanCall, request: PlanRequest, *, has_gpus: bool) -> str | N
         SpectuiError: as ``plan`` does.
     """
     target = request.target
-    if not plan(alone(request)).target.n_experts:
+    if not plan(alone(request)).target.info.n_experts:
         return f"{target.path.name} has no experts"
     if not has_gpus:
         return "without a GPU all experts are in RAM"

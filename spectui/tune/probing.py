@@ -10,9 +10,9 @@ from spectui.engine.events import CommandRestarted, Event, RoundFinished
 from spectui.errors import CancelledError
 from spectui.options.drafters import DrafterSetting
 from spectui.options.speculation import Speculation
-from spectui.replay.probed import Observed, ObservedOff, Probed
 from spectui.speculative.counters import Round
 from spectui.speculative.decoder import Stop
+from spectui.trace.fit import Observed, ObservedOff, Probed
 from spectui.tune.workload import WorkItem, Workload
 
 _LENGTHS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 254)

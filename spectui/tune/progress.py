@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from spectui.replay.costs import Costs
+from spectui.trace.costs import Costs
 from spectui.tune.events import (
     ConfirmationStarted,
     ForecastMade,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spectui.errors import SpectuiError
-from spectui.replay.costs import Costs
+from spectui.trace.costs import Costs
 from spectui.tune.forecast import Forecast
 from spectui.tune.lossless import LosslessCheck
 from spectui.tune.measurement import Pair

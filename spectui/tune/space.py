@@ -23,8 +23,8 @@ from spectui.options.drafters import (
     old_defaults,
 )
 from spectui.options.speculation import Speculation
-from spectui.replay.grid import Grid
 from spectui.speculative.mtp import longest_draft as longest_mtp_draft
+from spectui.trace.grid import Grid
 from spectui.tune.placements import Placements
 from spectui.tune.trials import OFF, Arm
 

@@ -14,13 +14,12 @@ from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import MTP_KIND, DrafterSetting, DraftMtp, DraftSimple, NgramSimple
 from spectui.paths import text_of
-from spectui.replay.cost_fit import fit_costs
-from spectui.replay.costs import Costs
-from spectui.replay.ngrams import NGRAM_COSTS
-from spectui.replay.probed import Probed
-from spectui.replay.trace import ModelIdentity, Recording, Trace
 from spectui.speculative.decoder import Stop
 from spectui.speculative.rollback import Rollback
+from spectui.trace.costs import Costs
+from spectui.trace.fit import Probed, fit_costs
+from spectui.trace.ngrams import NGRAM_COSTS
+from spectui.trace.record import ModelIdentity, Recording, Trace
 from spectui.tune.candidates import Candidate
 from spectui.tune.loading import Loader
 from spectui.tune.probing import CostProbe

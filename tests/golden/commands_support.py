@@ -49,7 +49,6 @@ from spectui.options.drafters import (
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
 from spectui.prompts.prompt import ChatMessage
-from spectui.replay.file import read_trace, write_trace
 from spectui.sessions import (
     AnswerEnd,
     AnswerPart,
@@ -62,6 +61,7 @@ from spectui.sessions import (
 )
 from spectui.settings import read_settings
 from spectui.sweep.spec import sweep_name, sweep_spec
+from spectui.trace.file import read_trace, write_trace
 from spectui.tune.kept import study_trace
 from spectui.tune.outcome import Gain, Outcome
 from spectui.tune.promise import Case, Observed, Promise, digest_of

@@ -29,9 +29,9 @@ from spectui.live.launch import Launch, Pair
 from spectui.live.recording import ChatRecording
 from spectui.live.session import LiveSession
 from spectui.live.setup import LiveSetup
-from spectui.llama.buffers import Buffer, BufferKind
-from spectui.llama.info import ModelInfo
-from spectui.llama.memory import ModelMemory, WeightTraffic
+from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
+from spectui.models.facts import ModelFacts
+from spectui.models.weights import WeightTraffic
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
@@ -104,15 +104,19 @@ def loaded(role: Role, *, has_chat_template: bool = True) -> ModelLoaded:
     path = TARGET if role is Role.TARGET else DRAFT
     return ModelLoaded(
         role=role,
-        info=ModelInfo(
+        info=ModelFacts(
             path=path,
             arch="qwen3moe",
             name=path.stem,
             n_params=30_000_000_000,
             size_bytes=18 * GIB,
+            file_bytes=18 * GIB,
             n_layers=48,
             n_ctx_train=40960,
             n_vocab=151936,
+            n_experts=128,
+            kv_bytes_per_token=None,
+            read_bytes_per_token=None,
             has_chat_template=has_chat_template,
         ),
         rollback=Rollback.TRUNCATE,

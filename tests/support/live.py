@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from spectui.engine.events import PromptEvaluated, Role
 from spectui.live.tally import LiveTally
-from spectui.llama.buffers import Buffer, BufferKind
-from spectui.llama.memory import ModelMemory, WeightTraffic
+from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
+from spectui.models.weights import WeightTraffic
 from spectui.monitor.readings import Reading, Snapshot
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation

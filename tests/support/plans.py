@@ -7,9 +7,9 @@ from spectui.config import ModelOptions
 from spectui.engine.demand import FreeMemory
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.buffers import Buffer, BufferKind
-from spectui.llama.info import ModelInfo
-from spectui.llama.memory import WeightTraffic
 from spectui.llama.planned import ModelPlan, Plan, PlanRequest
+from spectui.models.facts import ModelFacts
+from spectui.models.weights import WeightTraffic
 from spectui.speculative.rollback import Rollback
 
 NOTHING_READ = WeightTraffic(
@@ -81,20 +81,22 @@ class Script:
         return self._plan(buffer("CUDA0", BufferKind.WEIGHTS, size_bytes))
 
     def _plan(self, *buffers: Buffer) -> ModelPlan:
-        info = ModelInfo(
+        info = ModelFacts(
             path=Path("target.gguf"),
             arch="llama",
             name="scripted",
             n_params=1,
             size_bytes=1,
+            file_bytes=1,
             n_layers=self.n_layers,
             n_ctx_train=self.n_ctx_train,
             n_vocab=10,
-            has_chat_template=False,
+            n_experts=self.n_experts,
+            kv_bytes_per_token=None,
+            read_bytes_per_token=None,
         )
         return ModelPlan(
             info=info,
-            n_experts=self.n_experts,
             n_ctx=256,
             rollback=Rollback.TRUNCATE,
             buffers=buffers,

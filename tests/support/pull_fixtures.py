@@ -14,7 +14,7 @@ import pytest
 from huggingface_hub import close_session, constants
 
 from spectui.cli import run_pull
-from spectui.presets.watch import Watch
+from spectui.presets.pull import Watch
 from tests.support.hub import Hub, Served, serving
 from tests.support.pull import (
     BIG,

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from spectui.config import SamplingConfig, Schedule
-from spectui.replay.costs import Costs
-from spectui.replay.recorder import record_chains
-from spectui.replay.trace import Chains, ModelIdentity, Recording, Trace
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import NoDrafter
 from spectui.speculative.rollback import Rollback
+from spectui.trace.costs import Costs
+from spectui.trace.record import Chains, ModelIdentity, Recording, Trace, record_chains
 from tests.support.scripted import (
     EOG,
     Choose,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from spectui import __version__
-from spectui.llama.info import ModelInfo
+from spectui.models.facts import ModelFacts
 from spectui.monitor.machine import Machine
 from spectui.speculative.rollback import Rollback
 
@@ -26,7 +26,7 @@ def header_with(kind: str, machine: Machine, *, llama_cpp_python: str, llama_cpp
     }
 
 
-def model_with(info: ModelInfo, *, rollback: Rollback, n_ctx: int) -> Json:
+def model_with(info: ModelFacts, *, rollback: Rollback, n_ctx: int) -> Json:
     """A model, loaded or planned.
 
     ``size_bytes`` is that of its tensors, whoever measures: what ``llama_model_size`` says of a

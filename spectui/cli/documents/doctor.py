@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from spectui.cli.documents.base import Json, header_with, model_with, or_reason
 from spectui.doctor.examination import Examination, ExaminedDraft
-from spectui.doctor.finding import Finding
+from spectui.doctor.findings import Finding
 from spectui.doctor.speed import DraftBound, SpeedBound
 from spectui.engine.demand import Demand
 from spectui.llama.planned import DeviceMemory, ModelPlan
@@ -113,9 +113,9 @@ def _model(plan: ModelPlan) -> Json:
     return {
         **model_with(plan.info, rollback=plan.rollback, n_ctx=plan.n_ctx),
         "n_layers": plan.info.n_layers,
-        "n_experts": plan.n_experts,
+        "n_experts": plan.info.n_experts,
         "n_ctx_train": plan.info.n_ctx_train,
-        "mtp_layers": plan.mtp_layers,
+        "mtp_layers": plan.info.mtp_layers,
     }
 
 

@@ -1,7 +1,7 @@
 """The explanation of a setting, and the costs it rests on."""
 
 from spectui.cli.documents.base import Json, or_reason
-from spectui.replay.costs import Costs
+from spectui.trace.costs import Costs
 from spectui.tune.explain import Explanation
 
 _NO_DRAFT_HELPS = "even a draft for nothing would not pay at this acceptance"

@@ -6,7 +6,8 @@ from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.documents.common import header
 from spectui.cli.findings import Findings
 from spectui.cli.shell import tune_command
-from spectui.models.ranking import DraftOption, ModelFacts, read_share
+from spectui.models.facts import ModelFacts
+from spectui.models.ranking import DraftOption, read_share
 from spectui.monitor.machine import Machine
 from spectui.paths import text_of
 
@@ -46,7 +47,7 @@ def _without_first(found: Findings) -> str:
 
 
 def _target(facts: ModelFacts, doubt: str | None) -> Json:
-    known: Json = {"path": _path(facts.path), "size_bytes": facts.size_bytes, "doubt": doubt}
+    known: Json = {"path": _path(facts.path), "size_bytes": facts.file_bytes, "doubt": doubt}
     return {**known, **_facts(facts)}
 
 
@@ -81,7 +82,7 @@ def _facts(facts: ModelFacts) -> Json:
     return {
         "arch": facts.arch,
         "general_name": text_of(facts.name),
-        **or_reason("n_params", facts.n_params, _NOT_SAID),
+        **or_reason("n_params", facts.n_params or None, _NO_WEIGHTS),
         **or_reason("n_layers", facts.n_layers or None, _NOT_SAID),
         **or_reason("n_ctx_train", facts.n_ctx_train or None, _NOT_SAID),
         **or_reason("n_vocab", facts.n_vocab or None, _NOT_SAID),

@@ -7,8 +7,8 @@ from typing import Any
 from spectui import __version__
 from spectui.cli.documents.common import setting
 from spectui.cli.documents.explanation import costs_document, explanation_fields
-from spectui.replay.costs import Costs
-from spectui.replay.totals import Total
+from spectui.trace.costs import Costs
+from spectui.trace.replay import Total
 from spectui.tune.explain import Explanation
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from spectui.models.sizes import bytes_text, counted
 from spectui.presets.plan import PullEvent, PullPaused, PullProgress
-from spectui.replay.costs import Costs
+from spectui.trace.costs import Costs
 from spectui.tune.events import ConfirmationStarted, SearchDecided, StudyResumed, TrialStarted
 from spectui.tune.forecast import Forecast
 from spectui.tune.gains import factor

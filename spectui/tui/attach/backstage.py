@@ -45,8 +45,10 @@ class AttachBackstage:
 
     def watch_machine(self, interval_s: float) -> None:
         """Begin to read this machine, once."""
-        from spectui.monitor.live import LiveSource  # noqa: PLC0415 - loads NVML's binding
-        from spectui.monitor.sampler import Sampler  # noqa: PLC0415
+        from spectui.monitor.sampler import (  # noqa: PLC0415 - loads NVML's binding
+            LiveSource,
+            Sampler,
+        )
 
         if self._sampler is not None:
             return

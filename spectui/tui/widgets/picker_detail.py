@@ -1,7 +1,8 @@
 """The lines below the lists: all that is known of the highlighted row, nothing cut off."""
 
+from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
-from spectui.models.ranking import DraftOption, ModelFacts, ModelInspected, unloadable
+from spectui.models.ranking import DraftOption, ModelInspected, unloadable
 from spectui.models.sizes import bytes_text, count_text, counted
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.widgets.picker_choices import DemoChoice, PresetChoice, RecentChoice
@@ -77,7 +78,7 @@ def _draft_line(option: DraftOption, glyphs: Glyphs) -> str:
 
 def _facts(facts: ModelFacts, glyphs: Glyphs) -> str:
     parts = [visible(facts.arch, glyphs)]
-    if facts.n_params is not None:
+    if facts.n_params:
         parts.append(f"{count_text(facts.n_params)} parameters")
     parts.append(counted(facts.n_layers, "layer"))
     if facts.n_experts:

@@ -6,7 +6,7 @@ from enum import Enum
 
 from spectui.live.whatif import Line, Measured, Source
 from spectui.options.drafters import Model
-from spectui.replay.totals import Total
+from spectui.trace.replay import Total
 from spectui.tui.glyphs import ASCII, Glyphs
 from spectui.tui.widgets.whatif_axis import Axis, axis
 

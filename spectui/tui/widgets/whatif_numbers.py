@@ -4,7 +4,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Digits, Static
 
-from spectui.replay.totals import Total
+from spectui.trace.replay import Total
 from spectui.tui import units
 from spectui.tui.glyphs import ASCII, Glyphs, glyphs_of
 

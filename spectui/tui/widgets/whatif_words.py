@@ -5,7 +5,7 @@ from spectui.live.whatif import Source, WhatIf, WhatIfState
 from spectui.models.sizes import counted
 from spectui.options.drafters import MTP_KIND, DrafterOptions, DraftMtp
 from spectui.options.speculation import Speculation
-from spectui.replay.totals import Total
+from spectui.trace.replay import Total
 from spectui.tui import units
 from spectui.tui.glyphs import ASCII, Glyphs
 from spectui.tui.text.names import fit, visible

@@ -1,20 +1,13 @@
-"""What a model's header tells of it: neither a weight nor a vocabulary is loaded."""
+"""Facts of a model: from its header alone, or once it is loaded."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from spectui.config import ModelOptions
-from spectui.errors import BadInputError
-from spectui.llama.architectures import check_generates
-from spectui.llama.gguf_file import GgufFile, file_size, read_gguf
-from spectui.llama.weights import weight_traffic
-from spectui.models.ranking import ModelFacts, ModelInspected
+from spectui.models.draft_files import n_mtp_layers
+from spectui.models.gguf import GgufFile, file_size
+from spectui.models.weights import weight_traffic
 
-_SIZE_LABEL = re.compile(
-    r"(?:(?P<n>[0-9]{1,4})x)?(?P<size>[0-9]{1,4}(?:\.[0-9]{1,4})?)(?P<unit>[KMBT])(?:-.*)?"
-)
-_UNITS = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 _BYTES_PER_CACHE_ELEMENT = 2
 """Of an f16 cache."""
 _UNEQUAL_LAYERS = (
@@ -31,16 +24,44 @@ _UNEQUAL_LAYERS = (
 with layers that share one."""
 
 
-def inspect_header(path: Path) -> ModelInspected:
-    """Say what a model's file tells, and whether it can continue a text."""
-    facts = reason = None
-    try:
-        gguf = read_gguf(path)
-        facts = facts_of(path, gguf)
-        check_generates(path, gguf)
-    except BadInputError as error:
-        reason = str(error)
-    return ModelInspected(target=path, path=path, facts=facts, reason=reason)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """A model in numbers. Of a loaded one they are llama.cpp's; else what its header says."""
+
+    path: Path
+    arch: str
+    name: str
+    n_params: int
+    """0 for a file without weights, as ``size_bytes``."""
+    size_bytes: int
+    """Of its tensors: what ``llama_model_size`` says."""
+    file_bytes: int
+    """Of its files, headers included."""
+    n_layers: int
+    n_ctx_train: int
+    n_vocab: int
+    n_experts: int
+    """Per layer, 0 for a model without."""
+    mtp_layers: int = 0
+    """Layers for multi-token prediction that its file says it has."""
+    kv_bytes_per_token: int | None
+    """Of an f16 cache. None where no one number tells: layers differ, or have no attention."""
+    read_bytes_per_token: int | None
+    """Weights that decoding one token reads: of the experts those that it is routed to. None for a
+    file without weights."""
+    has_chat_template: bool = False
+    overridden: tuple[str, ...] = ()
+    """Metadata that ``--override-kv`` has changed, as ``KEY=TYPE:VALUE``."""
+
+    @property
+    def alteration(self) -> str | None:
+        """What the overrides mean for the output, in a sentence; None for the model as it is."""
+        if not self.overridden:
+            return None
+        return (
+            f"{self.path.name} runs with {', '.join(self.overridden)}: its output is not that of "
+            "the model as it is"
+        )
 
 
 def facts_of(path: Path, gguf: GgufFile) -> ModelFacts:
@@ -50,14 +71,17 @@ def facts_of(path: Path, gguf: GgufFile) -> ModelFacts:
         path=path,
         arch=about.arch,
         name=about.text("general.name") or path.stem,
-        n_params=_n_params(about.text("general.size_label")),
-        size_bytes=file_size(path),
+        n_params=sum(tensor.n_elements for tensor in gguf.tensors),
+        size_bytes=gguf.weights_bytes,
+        file_bytes=file_size(path),
         n_layers=about.number("block_count"),
         n_ctx_train=about.number("context_length"),
         n_vocab=gguf.array_lengths.get("tokenizer.ggml.tokens") or about.number("vocab_size"),
-        kv_bytes_per_token=_kv_bytes_per_token(about),
         n_experts=about.number("expert_count"),
+        mtp_layers=n_mtp_layers(gguf),
+        kv_bytes_per_token=_kv_bytes_per_token(about),
         read_bytes_per_token=_read_bytes_per_token(path, gguf),
+        has_chat_template=bool(about.text("tokenizer.chat_template")),
     )
 
 
@@ -88,14 +112,6 @@ class _About:
         own = f"{self.arch}.attention."
         has_lists = any(key.startswith(own) for key in self.gguf.array_lengths)
         return has_lists or any(map(self.number, _UNEQUAL_LAYERS))
-
-
-def _n_params(label: str) -> int | None:
-    """From the size label, such as 135M or 30B-A3B: without weights nothing can be counted."""
-    match = _SIZE_LABEL.fullmatch(label)
-    if match is None:
-        return None
-    return round(int(match["n"] or 1) * float(match["size"]) * _UNITS[match["unit"]])
 
 
 def _kv_bytes_per_token(about: _About) -> int | None:

@@ -2,8 +2,10 @@
 
 import gzip
 import hashlib
+import zlib
 from collections.abc import Iterator
-from itertools import count
+from io import BytesIO
+from itertools import count, islice
 from pathlib import Path
 from typing import Literal
 
@@ -11,9 +13,8 @@ import msgspec
 
 from spectui.errors import BadInputError
 from spectui.paths import ensure_dir
-from spectui.replay.trace import ModelIdentity, Trace
-from spectui.replay.unpacking import unpacked
-from spectui.replay.validity import check_trace
+from spectui.trace.record import ModelIdentity, Trace
+from spectui.trace.validity import check_trace
 from spectui.writing import write_file, write_new_file
 
 SUFFIX = ".trace.json.gz"
@@ -156,3 +157,59 @@ def _check_same(role: str, recorded: ModelIdentity, given: ModelIdentity) -> Non
 
 def _describe(model: ModelIdentity) -> str:
     return f"{model.file}, {model.n_params} parameters, {model.size_bytes} bytes"
+
+
+_MAX_BYTES = 1 << 28
+"""A few kilobytes unpack to any size; half a million tokens recorded for 32 take all of this."""
+_CHUNK_BYTES = 1 << 20
+_MAGIC = b"\x1f\x8b"
+
+
+def unpacked(path: Path) -> bytes:
+    """Read and unpack a gzipped file, which may be damaged, or unpack to no end.
+
+    Raises:
+        BadInputError: missing, empty, cut off, damaged, not gzipped, or too large.
+    """
+    packed = _read(path)
+    try:
+        if max(len(packed), _unpacked_size(packed)) <= _MAX_BYTES:
+            return gzip.decompress(packed)
+    except EOFError as error:
+        raise BadInputError(f"{path} is cut off; {_HINT}") from error
+    except (OSError, zlib.error) as error:
+        raise BadInputError(
+            f"{path} is damaged: bytes of it were changed or appended; {_HINT}"
+        ) from error
+    raise BadInputError(
+        f"{path} unpacks to more than {_MAX_BYTES >> 20} MiB, the most that a trace may have; give "
+        "another one, or record fewer prompts"
+    )
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            magic = file.read(len(_MAGIC))
+            chunks = iter(lambda: file.read(_CHUNK_BYTES), b"") if magic == _MAGIC else ()
+            # A pipe may never end.
+            rest = b"".join(islice(chunks, _MAX_BYTES // _CHUNK_BYTES))
+    except OSError as error:
+        raise BadInputError(
+            f"{path} cannot be read as a trace ({error.strerror}); give a file that spectui trace "
+            "wrote"
+        ) from error
+    if not magic:
+        raise BadInputError(f"{path} is empty; {_HINT}")
+    if magic != _MAGIC:
+        raise BadInputError(f"{path} is no trace of spectui's (it is not gzipped); {_HINT}")
+    return magic + rest
+
+
+def _unpacked_size(packed: bytes) -> int:
+    """Count without keeping anything, and no further than there is a need."""
+    size = 0
+    with gzip.open(BytesIO(packed)) as file:
+        while size <= _MAX_BYTES and (chunk := file.read(_CHUNK_BYTES)):
+            size += len(chunk)
+    return size

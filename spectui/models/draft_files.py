@@ -1,9 +1,9 @@
-"""What a file says of how it can draft, before llama.cpp loads it and perhaps aborts."""
+"""Kinds of draft files, told by headers before llama.cpp loads them and perhaps aborts."""
 
 from pathlib import Path
 
 from spectui.errors import BadInputError
-from spectui.llama.gguf_file import GgufFile
+from spectui.models.gguf import GgufFile
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MTP_KIND
 
 _EAGLE3, _DFLASH, _DSPARK = HIDDEN_STATE_KINDS
@@ -73,7 +73,7 @@ def check_is_model(path: Path, gguf: GgufFile) -> None:
     Raises:
         BadInputError: it is one.
     """
-    kind = _special_kind(gguf)
+    kind = kind_of_draft(gguf)
     if kind is not None:
         raise BadInputError(
             f"{path} is {_NAMES[kind]}, which llama-server can run (--spec-type {kind}) and "
@@ -88,7 +88,7 @@ def check_is_target(path: Path, gguf: GgufFile) -> None:
     Raises:
         BadInputError: it does.
     """
-    kind = _special_kind(gguf)
+    kind = kind_of_draft(gguf)
     if kind is not None:
         raise BadInputError(
             f"{path} is {_NAMES[kind]}, which cannot generate without the model that it drafts "
@@ -97,13 +97,16 @@ def check_is_target(path: Path, gguf: GgufFile) -> None:
 
 
 def reader_kind(gguf: GgufFile) -> str | None:
-    """Which of ``HIDDEN_STATE_KINDS`` a draft is; None for another file."""
-    kind = _special_kind(gguf)
+    """Return which of ``HIDDEN_STATE_KINDS`` a draft is; None for another file."""
+    kind = kind_of_draft(gguf)
     return kind if kind in HIDDEN_STATE_KINDS else None
 
 
-def _special_kind(gguf: GgufFile) -> str | None:
-    """As ``common_speculative_types_from_gguf``, which asks for EAGLE-3 to be named."""
+def kind_of_draft(gguf: GgufFile) -> str | None:
+    """Return ``--spec-type``'s name of a draft that is no model of its own; None for another.
+
+    As ``common_speculative_types_from_gguf``, which asks for EAGLE-3 to be named.
+    """
     arch = gguf.metadata.get("general.architecture")
     names = {tensor.name for tensor in gguf.tensors}
     if arch == "eagle3":
@@ -114,8 +117,3 @@ def _special_kind(gguf: GgufFile) -> str | None:
     has_trunk = any(name.startswith("blk.0.") for name in names)
     has_mtp = any(".nextn." in name for name in names)
     return MTP_KIND if arch == "gemma4-assistant" or (has_mtp and not has_trunk) else None
-
-
-def kind_of_draft(gguf: GgufFile) -> str | None:
-    """What ``--spec-type`` calls a draft that is no model of its own; None for one that is."""
-    return _special_kind(gguf)

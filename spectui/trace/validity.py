@@ -1,15 +1,14 @@
-"""Whether a trace can be what a recording left: a file may have been made by anyone."""
+"""Checks that a trace can be a recording's: a file may have been made by anyone."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, pairwise
 
-from spectui.replay.costs import Costs
-from spectui.replay.grid import MAX_DEPTH
-from spectui.replay.ngrams import NGRAM_COSTS
-from spectui.replay.tokens import check_tokens
-from spectui.replay.trace import Chains, Recording, Tail, Trace, spread
 from spectui.speculative.decoder import Stop
+from spectui.trace.costs import Costs
+from spectui.trace.grid import MAX_DEPTH
+from spectui.trace.ngrams import NGRAM_COSTS
+from spectui.trace.record import Chains, Recording, Tail, Trace, spread_out
 
 _MAX_VOCAB = _MAX_CTX = 2**31 - 1
 _MAX_SPREAD = 100.0
@@ -88,7 +87,7 @@ def _check_chains(recording: Recording, chains: Chains, where: str) -> None:
         _check_drafted(tail, where)
         if not len(tail.tokens) == len(tail.probabilities) < chains.depth:
             raise ValueError(f"{where} has a tail of another length than the chains")
-    spread(recording.output, chains)
+    spread_out(recording.output, chains)
 
 
 def _check_drafted(drafted: Chains | Tail, where: str) -> None:
@@ -140,3 +139,47 @@ def _check_growth(costs: Costs, where: str) -> None:
 def _check_seconds(seconds: Sequence[float], where: str, *, least: float) -> None:
     if not all(least <= value <= _MAX_SECONDS for value in seconds):
         raise ValueError(f"{where} have a part of a round that takes no time, or an hour")
+
+
+def check_tokens(trace: Trace) -> None:
+    """Raise ``ValueError`` with the recording whose tokens its models do not have.
+
+    Numbers in their place are at most as many as there are tokens.
+    """
+    sizes = {name: draft.n_vocab for name, draft in trace.drafts.items()}
+    if not trace.has_text:
+        sizes = dict.fromkeys(sizes, max(trace.target.n_vocab, *sizes.values(), 0))
+    for recording in trace.recordings:
+        where = f"recording {recording.id}"
+        _check_below(trace.target.n_vocab, (*recording.prompt, *recording.output), where)
+        for name, chains in recording.chains.items():
+            _check_below(sizes[name], drafted(chains), f"{name} on {recording.id}")
+        if not trace.has_text and not _is_bare(recording):
+            raise ValueError(
+                f"{where} has tokens of a vocabulary, and the trace says that it holds no text"
+            )
+
+
+def drafted(chains: Chains) -> Iterable[int]:
+    """All tokens of chains."""
+    return chain(chains.tokens, *(tail.tokens for tail in chains.tails))
+
+
+def _check_below(n_vocab: int, tokens: Iterable[int], where: str) -> None:
+    for token in tokens:
+        if not 0 <= token < n_vocab:
+            raise ValueError(
+                f"{where} has token {token}, which a vocabulary of {n_vocab} does not have"
+            )
+
+
+def _is_bare(recording: Recording) -> bool:
+    """Whether tokens are numbered as they appear; those of drafts in any order, behind the rest."""
+    n_seen = 0
+    for token in (*recording.prompt, *recording.output):
+        if token > n_seen:
+            return False
+        n_seen = max(n_seen, token + 1)
+    behind = {token for chains in recording.chains.values() for token in drafted(chains)}
+    new = {token for token in behind if token >= n_seen}
+    return len(new) == max(new, default=n_seen - 1) + 1 - n_seen

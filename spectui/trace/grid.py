@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from spectui.errors import UsageError
 from spectui.options.drafters import DraftMtp, DraftSimple
-from spectui.replay.prices import Prices
-from spectui.replay.trace import Chains, Recording, spread
 from spectui.speculative.decoder import Stop, draft_cap
 from spectui.speculative.rollback import can_forget
+from spectui.trace.costs import Prices
+from spectui.trace.record import Chains, Recording, spread_out
 
 Counts = npt.NDArray[np.uint32]
 """[n_p_min, n_max, n_min]"""
@@ -53,7 +53,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """What a grid would have done on one recording. All arrays are [n_p_min, n_max, n_min]."""
+    """Results of a grid on one recording. All arrays are [n_p_min, n_max, n_min]."""
 
     n_rounds: Counts
     n_drafted: Counts
@@ -149,7 +149,7 @@ class _Walk:
     ) -> None:
         self._recording = recording
         self._prices = prices
-        proposals = spread(recording.output, chains)
+        proposals = spread_out(recording.output, chains)
         self._runs = proposals.runs
         self._floors = _ascending_floors(proposals.probabilities, chains.depth)
         self._depth = chains.depth

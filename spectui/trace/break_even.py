@@ -1,4 +1,4 @@
-"""What would have to change for speculation to pay: a faster draft, or one that guesses better.
+"""Break-even of speculation: how much faster, or how much better, a draft would have to be.
 
 Tokens per round follow from α as if every drafted token were accepted independently of the others
 (Leviathan et al. 2023, arXiv 2211.17192, eq. 1). What that misses at the setting in question is
@@ -18,7 +18,7 @@ _BISECTIONS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeanRound:
-    """What a round with drafts of one length costs, in seconds."""
+    """Costs of a round with drafts of one length, in seconds."""
 
     drafted: float
     """γ: drafted tokens per round; a mean need not be whole."""
@@ -76,7 +76,7 @@ class MeanRound:
 
 
 class Outlook:
-    """What one draft could do for one target if it were faster, or guessed better."""
+    """Speedups of one draft for one target if it were faster, or guessed better."""
 
     def __init__(
         self,

@@ -7,17 +7,17 @@ import numpy as np
 
 from spectui.options.drafters import Model
 from spectui.options.speculation import Speculation
-from spectui.replay.costs import Costs
-from spectui.replay.grid import Counts, Grid, Replayed, Seconds, check_depth, replay_grid
-from spectui.replay.trace import Recording
 from spectui.speculative.counters import Tally
+from spectui.trace.costs import Costs
+from spectui.trace.grid import Counts, Grid, Replayed, Seconds, check_depth, replay_grid
+from spectui.trace.record import Recording
 
 _COUNTS = ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_before_mismatch", "n_redone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Total(Tally):
-    """What one setting would have done on all recordings."""
+    """Result of one setting on all recordings."""
 
     draft: str | None
     """Name of the draft model; None for an n-gram drafter."""
@@ -86,7 +86,7 @@ def replay_trace(
     ]
     seconds = None if costs is None else _seconds(replays)
     each_off_s = None if costs is None else off_seconds(recordings, costs)
-    spreads = None if each_off_s is None or seconds is None else spread(each_off_s, seconds)
+    spreads = None if each_off_s is None or seconds is None else speedup_spread(each_off_s, seconds)
     deepness = mean_past(recordings)
     batches = _batches(replays)
     is_mtp = any(recording.chains[draft].mtp_layers for recording in recordings)
@@ -122,8 +122,8 @@ def off_seconds(recordings: Sequence[Recording], costs: Costs) -> list[float]:
     return [costs.off_seconds(_span(recording)) for recording in recordings]
 
 
-def spread(off_s: Sequence[float], seconds: Seconds) -> Seconds:
-    """How much the gain of each setting differs from recording to recording.
+def speedup_spread(off_s: Sequence[float], seconds: Seconds) -> Seconds:
+    """Return the spread of each setting's gain over the recordings.
 
     Args:
         off_s: [n_recordings], of the target alone.

@@ -1,4 +1,4 @@
-"""Which weights a decode reads, and from which memory.
+"""Weights that a decode reads, by the memory that they lie in.
 
 Tensors are placed as llama.cpp places them, in ``load_tensors`` of ``llama-model.cpp`` and in
 ``create_tensor`` of ``llama-model-loader.cpp``.
@@ -11,9 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from spectui.config import ModelOptions
-from spectui.llama.gguf_file import GgufFile
-from spectui.llama.memory import WeightTraffic
-from spectui.llama.placement import overrides
+from spectui.models.gguf import GgufFile
 
 _EXPERTS = re.compile(r"_(?:ch)?exps\.")
 """Weights of routed experts; a shared expert (``_shexp``) is read for every token."""
@@ -29,6 +27,51 @@ _LOOKED_UP = frozenset(
 
 _Place = tuple[bool, bool]
 """Whether a tensor is in RAM, and whether it holds experts."""
+
+
+_EXPERTS_FFN = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+"""``LLM_FFN_EXPS_REGEX`` of llama.cpp's ``common/common.h``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightTraffic:
+    """Weights that decoding reads, split by where they live.
+
+    A decode reads every dense weight once, and of the experts those that its tokens are routed to.
+    """
+
+    cpu_dense_bytes: int
+    cpu_expert_bytes: int
+    """All experts of all layers, used or not; as ``gpu_expert_bytes``."""
+    gpu_dense_bytes: int
+    gpu_expert_bytes: int
+    n_experts: int
+    """Per layer, 0 for a model without."""
+    n_experts_used: int
+    """Per layer and token."""
+
+    @property
+    def cpu_bytes(self) -> int:
+        """All weights in RAM that decoding may read."""
+        return self.cpu_dense_bytes + self.cpu_expert_bytes
+
+    def cpu_bytes_per_decode(self, n_tokens: int) -> float:
+        """Bytes that a decode of ``n_tokens`` reads from RAM."""
+        return self.cpu_dense_bytes + self._expert_share(n_tokens) * self.cpu_expert_bytes
+
+    def gpu_bytes_per_decode(self, n_tokens: int) -> float:
+        """Bytes that a decode of ``n_tokens`` reads from the GPUs' memory."""
+        return self.gpu_dense_bytes + self._expert_share(n_tokens) * self.gpu_expert_bytes
+
+    def _expert_share(self, n_tokens: int) -> float:
+        """Expected share of the experts that at least one of ``n_tokens`` is routed to.
+
+        As if routing were uniform and independent: 1 - (1 - used/all)^n. Real neighbouring tokens
+        share experts, so that this is an upper estimate for n > 1.
+        """
+        if self.n_experts == 0:
+            return 0.0
+        return 1 - (1 - self.n_experts_used / self.n_experts) ** n_tokens
 
 
 def weight_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) -> WeightTraffic:
@@ -170,3 +213,15 @@ def _placement(
         return layer < first_on_gpu
 
     return in_ram
+
+
+def overrides(options: ModelOptions) -> list[tuple[str, str]]:
+    """Pairs of (tensor name pattern, buffer type name), first match wins.
+
+    ``-ot`` comes first, then ``--cpu-moe`` and ``--n-cpu-moe`` as llama.cpp expands them.
+    """
+    pairs = [(override.pattern, override.buffer) for override in options.override_tensor]
+    if options.cpu_moe:
+        pairs.append((_EXPERTS_FFN, "CPU"))
+    pairs += [(rf"blk\.{layer}{_EXPERTS_FFN}", "CPU") for layer in range(options.n_cpu_moe)]
+    return pairs

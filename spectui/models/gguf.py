@@ -1,0 +1,193 @@
+"""A model's GGUF files, read header by header, without loading a weight."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Self
+
+from spectui.config import KvOverride
+from spectui.errors import BadInputError
+from spectui.gguf_names import series_of
+from spectui.models.counts import check_overrides
+from spectui.models.header import (
+    Header,
+    Scalar,
+    TensorInfo,
+    has_whole_vocabulary,
+    read_header,
+)
+
+_MAGIC = b"GGUF"
+_HINT = "give the path of a GGUF model"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileIdentity:
+    """A file as it is now: equal as long as it need not be read again."""
+
+    path: Path
+    inode: int
+    size_bytes: int
+    changed_ns: int
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """Look at the file.
+
+        Raises:
+            OSError: it is missing, or cannot be looked at.
+        """
+        status = path.stat()
+        return cls(
+            path=path,
+            inode=status.st_ino,
+            size_bytes=status.st_size,
+            changed_ns=status.st_mtime_ns,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GgufFile:
+    """Metadata and tensors of a model, of all its shards."""
+
+    metadata: Mapping[str, Scalar]
+    """Of the first shard, which holds the model's; single values only."""
+    array_lengths: Mapping[str, int]
+    """Of the metadata that is lists, such as the vocabulary."""
+    tensors: tuple[TensorInfo, ...]
+
+    @property
+    def weights_bytes(self) -> int:
+        """Of all tensors, which is what ``llama_model_size`` says once the model is loaded."""
+        return sum(tensor.size_bytes for tensor in self.tensors)
+
+
+def read_gguf(path: Path) -> GgufFile:
+    """Read a model's headers, those of all shards of a split one.
+
+    Raises:
+        BadInputError: a file is missing or no usable GGUF.
+    """
+    first, *others = (_readable(shard) for shard in shards(path))
+    return GgufFile(
+        metadata=first.metadata,
+        array_lengths=first.array_lengths,
+        tensors=(*first.tensors, *(tensor for header in others for tensor in header.tensors)),
+    )
+
+
+def weights_bytes(path: Path) -> int | None:
+    """Bytes of a model's tensors, from its headers alone; None where they cannot be read."""
+    try:
+        return read_gguf(path).weights_bytes
+    except BadInputError:
+        return None
+
+
+def check_is_gguf(path: Path) -> None:
+    """Refuse what the first bytes show to be no model.
+
+    Raises:
+        BadInputError: missing, no file, unreadable, empty, or not a GGUF.
+    """
+    try:
+        if not path.exists():
+            raise BadInputError(f"{path}: no such file; {_HINT}")
+        if not path.is_file():
+            raise BadInputError(f"{path} is not a file; {_HINT}")
+        with path.open("rb") as file:
+            magic = file.read(len(_MAGIC))
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if not magic:
+        raise BadInputError(f"{path} is empty; download it again")
+    if magic != _MAGIC:
+        raise BadInputError(f"{path} is not a GGUF file (it starts with {magic!r}); {_HINT}")
+
+
+def check_file(path: Path, overrides: Sequence[KvOverride] = ()) -> None:
+    """Refuse what is obviously no model before llama.cpp sees it.
+
+    Args:
+        path: the file.
+        overrides: what is to be taken for its metadata.
+
+    Raises:
+        BadInputError: as ``check_is_gguf``, or its header is broken.
+        UsageError: with ``overrides`` it makes no model.
+    """
+    check_overrides(path, _header(path).counts, overrides)
+
+
+def check_tokens(path: Path) -> None:
+    """Refuse a damaged vocabulary, for which llama.cpp would end the process.
+
+    Raises:
+        BadInputError: its tokens are no different texts, or the file is no usable GGUF.
+    """
+    _readable(path)
+    try:
+        is_whole = has_whole_vocabulary(path)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if not is_whole:
+        raise BadInputError(
+            f"{path} is damaged: its tokens are no list of different texts; download it again"
+        )
+
+
+def shards(path: Path) -> tuple[Path, ...]:
+    """Return the files of a model in order: ``path``, or all of ``-00001-of-0000N.gguf``.
+
+    Raises:
+        BadInputError: a shard is missing.
+    """
+    parts = tuple(path.with_name(name) for name in series_of(path.name).names)
+    n_there = sum(part.exists() for part in parts)
+    # Of a model that is missing altogether it is said so where it is opened.
+    if 0 < n_there < len(parts):
+        raise BadInputError(
+            f"{path} is one of {len(parts)} parts, of which {n_there} can be found; "
+            "download the missing ones"
+        )
+    return parts if n_there else (path,)
+
+
+def file_size(path: Path) -> int:
+    """Bytes of a model's file, all shards of a split one together.
+
+    Raises:
+        BadInputError: a shard is missing.
+        OSError: the file is missing, or cannot be looked at.
+    """
+    return sum(part.stat().st_size for part in shards(path))
+
+
+def _readable(path: Path) -> Header:
+    """The header of one file, refused where ggml would refuse it."""
+    header = _header(path)
+    if header.refusal is not None:
+        raise BadInputError(
+            f"{path} has a broken header ({header.refusal}); check that the download is complete "
+            "and that this llama.cpp knows the version of the format"
+        )
+    return header
+
+
+def _header(path: Path) -> Header:
+    check_is_gguf(path)
+    try:
+        return _read(FileIdentity.of(path))
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+@lru_cache(maxsize=16)
+def _read(file: FileIdentity) -> Header:
+    """Several look at a file before it is loaded, and a vocabulary takes a tenth of a second."""
+    return read_header(file.path)
+
+
+def _unreadable(path: Path, error: OSError) -> BadInputError:
+    return BadInputError(f"{path} cannot be read ({error.strerror}); {_HINT}")
