@@ -11,8 +11,7 @@ import pytest
 
 from spectui.errors import ServerError
 from spectui.export import Dialect
-from spectui.server import asking
-from spectui.server.binary import examine
+from spectui.server.binary import ask, examine
 from spectui.server.help_text import read_help, read_version
 from tests.support.binaries import BETWEEN, CURRENT, IK, LEGACY, OLDEST, write_binary, write_script
 
@@ -150,7 +149,7 @@ def test_the_users_settings_of_llama_server_do_not_matter(
 ) -> None:
     monkeypatch.setenv("LLAMA_ARG_CTX_SIZE", "many")
     source = f"#!/bin/sh\nenv | grep LLAMA_ARG >&2\ncat <<'END'\n{CURRENT}\nEND\n"
-    told = asking.ask(write_script(tmp_path / "llama-server", source), "--help", 20)
+    told = ask(write_script(tmp_path / "llama-server", source), "--help", 20)
     assert "LLAMA_ARG_CTX_SIZE=" not in told.text
 
 
@@ -181,7 +180,7 @@ def test_what_misbehaves_is_one_sentence_and_leaves_nothing(
     tmp_path: Path, manner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script, message = MISBEHAVING[manner]
-    monkeypatch.setattr(asking, "MAX_OUTPUT_BYTES", 1 << 16)
+    monkeypatch.setattr("spectui.server.binary.MAX_OUTPUT_BYTES", 1 << 16)
     path = write_script(
         tmp_path / "llama-server", f"#!/bin/sh\necho $$ > {tmp_path}/pid\n{script}\n"
     )

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import psutil
+
 from spectui.closing import Closing
 from spectui.errors import ServerError
 
@@ -71,6 +73,13 @@ class KeptProcess(Closing):
     def returncode(self) -> int | None:
         """As in ``subprocess``: None while it runs, less than 0 for the signal that ended it."""
         return self._keeper.poll()
+
+    def includes(self, pid: int) -> bool:
+        """Whether a process is the program, or was started by it, whoever is its parent now."""
+        try:
+            return any(one.pid == self._keeper.pid for one in psutil.Process(pid).parents())
+        except psutil.Error:
+            return False
 
     def wait(self, timeout_s: float) -> int | None:
         """Wait for its end, at most so long; return ``returncode``."""

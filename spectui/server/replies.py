@@ -1,14 +1,64 @@
-"""What llama-server answers, as far as spectui reads it; what it cannot have counted is refused."""
+"""What llama-server's endpoints reply, of this year's versions and of older ones.
+
+Everything is checked when it is read: what a server cannot have counted is refused, and what it
+says in words is made safe where it is taken over.
+"""
 
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+_LONGEST = 300
 _MOST_MS = 7 * 24 * 3600 * 1000
 """No answer takes a week: such a number is no time."""
+_MOST_SLOTS = 1024
+"""Four times as many as llama.cpp can have."""
+_RUNNING = frozenset({"loaded", "sleeping"})
+"""States of a router's model that has a server of its own."""
+
 _Count = Annotated[int, Meta(ge=0, lt=1 << 31)]
 _Milliseconds = Annotated[float, Meta(ge=0, le=_MOST_MS)]
+
+
+def one_line(text: str, longest: int = _LONGEST) -> str:
+    """Return ``text`` without line breaks and without what a terminal would obey."""
+    words = " ".join(text.split())
+    plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in words)
+    return plain if len(plain) <= longest else f"{plain[: longest - 3]}..."
+
+
+class _Fault(msgspec.Struct):
+    message: str = ""
+
+
+class ErrorReply(msgspec.Struct):
+    """What comes with a status that is none of success."""
+
+    error: _Fault | str = ""
+
+    @property
+    def message(self) -> str:
+        """The server's own words."""
+        return self.error if isinstance(self.error, str) else self.error.message
+
+
+class HealthReply(msgspec.Struct):
+    """``GET /health``."""
+
+    status: str
+
+
+class TokenizeReply(msgspec.Struct):
+    """``POST /tokenize``."""
+
+    tokens: tuple[int, ...]
+
+
+class TemplateReply(msgspec.Struct):
+    """``POST /apply-template``."""
+
+    prompt: str
 
 
 class _Timings(msgspec.Struct):
@@ -58,35 +108,146 @@ class CompletionReply(msgspec.Struct):
             raise ValueError(f"draft_n_accepted {n_accepted} of predicted_n {n_predicted}")
 
 
-class TokenizeReply(msgspec.Struct):
-    """``POST /tokenize``."""
-
-    tokens: tuple[int, ...]
+class _Defaults(msgspec.Struct):
+    n_ctx: int | None = None
 
 
-class TemplateReply(msgspec.Struct):
-    """``POST /apply-template``."""
+class PropsReply(msgspec.Struct):
+    """``GET /props``: what does not change while a server runs."""
 
-    prompt: str
+    default_generation_settings: _Defaults = msgspec.field(default_factory=_Defaults)
+    total_slots: int | None = None
+    model_alias: str | None = None
+    model_path: str | None = None
+    model_ftype: str | None = None
+    build_info: str | None = None
+    media_marker: str | None = None
+    """Drawn anew whenever a current llama-server starts."""
+    endpoint_slots: bool | None = None
+    endpoint_metrics: bool | None = None
+    is_sleeping: bool = False
+    role: str | None = None
+
+    @property
+    def n_ctx(self) -> int | None:
+        """Tokens that a slot has room for."""
+        return self.default_generation_settings.n_ctx or None
 
 
-class HealthReply(msgspec.Struct):
-    """``GET /health``."""
+class ModelMeta(msgspec.Struct):
+    """The weights of a model, as ``/v1/models`` tells them."""
 
-    status: str
-
-
-class SlotReply(msgspec.Struct):
-    """One of ``GET /slots``."""
-
-    speculative: bool | None = None
+    n_params: int | None = None
+    size: int | None = None
+    n_ctx_train: int | None = None
 
 
-class _Fault(msgspec.Struct):
-    message: str
+class ModelStatus(msgspec.Struct):
+    """How one of a router's models stands."""
+
+    value: str = ""
+    args: list[str] = []
+
+    @property
+    def port(self) -> int | None:
+        """Of the server that runs it."""
+        given = dict(zip(self.args, self.args[1:], strict=False)).get("--port", "")
+        return int(given) if given.isdecimal() else None
 
 
-class ErrorReply(msgspec.Struct):
-    """What comes with a status that is none of success."""
+class ModelReply(msgspec.Struct):
+    """One model of ``/v1/models``."""
 
-    error: _Fault
+    id: str
+    aliases: list[str] = []
+    meta: ModelMeta | None = None
+    status: ModelStatus | None = None
+    """Routers alone tell it."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a router has loaded it."""
+        return self.status is not None and self.status.value in _RUNNING
+
+
+class ModelsReply(msgspec.Struct):
+    """``GET /v1/models``."""
+
+    data: list[ModelReply] = []
+
+    @property
+    def is_routers(self) -> bool:
+        """Whether a router tells it."""
+        return any(model.status is not None for model in self.data)
+
+    def named(self, name: str) -> ModelReply | None:
+        """The model of that name."""
+        return next((one for one in self.data if name in (one.id, *one.aliases)), None)
+
+
+class NextToken(msgspec.Struct, frozen=True):
+    """How far a slot has come with its request."""
+
+    n_decoded: int | None = None
+    n_remain: int | None = None
+
+
+class SlotParameters(msgspec.Struct, frozen=True):
+    """What the request of a slot asks for."""
+
+    types: str | None = msgspec.field(default=None, name="speculative.types")
+
+
+class SlotReply(msgspec.Struct, frozen=True, kw_only=True):
+    """One slot of ``GET /slots``. What it does not tell is None."""
+
+    id: int
+    n_ctx: int | None = None
+    speculates: bool | None = msgspec.field(default=None, name="speculative")
+    flag: bool | None = msgspec.field(default=None, name="is_processing")
+    state: int | None = None
+    """Of servers until 2024, in place of ``is_processing``."""
+    task: int | None = msgspec.field(default=None, name="id_task")
+    """The request's number."""
+    n_used: int | None = msgspec.field(default=None, name="n_prompt_tokens")
+    """Tokens of the slot's context that are in use, drafts under way included."""
+    n_prompt_processed: int | None = msgspec.field(default=None, name="n_prompt_tokens_processed")
+    """Of the request's prompt; older servers do not say."""
+    n_prompt_cached: int | None = msgspec.field(default=None, name="n_prompt_tokens_cache")
+    """Of the request's prompt, taken over from the request before."""
+    params: SlotParameters | None = None
+    # One object until 2025, a list of one since.
+    next_token: tuple[NextToken, ...] | NextToken | None = None
+
+    @property
+    def is_processing(self) -> bool:
+        """Whether it has a request."""
+        return bool(self.flag or self.state)
+
+    @property
+    def n_decoded(self) -> int | None:
+        """Tokens generated for the request; the last one's when idle."""
+        return self._next.n_decoded
+
+    @property
+    def n_remaining(self) -> int | None:
+        """Tokens that may still come; None for no limit."""
+        remaining = self._next.n_remain
+        return None if remaining is None or remaining < 0 else remaining
+
+    @property
+    def drafters(self) -> tuple[str, ...]:
+        """Who drafts for the request, in llama-server's words; empty where it does not say."""
+        types = "" if self.params is None else self.params.types or ""
+        return tuple(one_line(name) for name in types.split(",") if name not in {"", "none"})
+
+    @property
+    def _next(self) -> NextToken:
+        token = self.next_token
+        if isinstance(token, tuple):
+            return token[0] if token else NextToken()
+        return token or NextToken()
+
+
+SlotsReply = Annotated[tuple[SlotReply, ...], Meta(max_length=_MOST_SLOTS)]
+"""``GET /slots``."""

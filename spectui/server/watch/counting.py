@@ -3,7 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from spectui.server.attached.sample import Counters, DraftCounts, SlotSample
+from spectui.server.metrics import Counters, DraftCounts
+from spectui.server.replies import SlotReply
 
 _DIGITS = 6
 """Significant ones of a number in llama-server's ``/metrics``."""
@@ -105,7 +106,7 @@ def is_exact_enough(difference: float, total: float) -> bool:
     return is_exact or difference >= _ENOUGH * step
 
 
-def decoded_between(before: SlotSample, after: SlotSample) -> int:
+def decoded_between(before: SlotReply, after: SlotReply) -> int:
     """Return how many tokens a slot has generated between two looks, as far as they show.
 
     Of a request that began in between all tokens count, of one that ended its last ones are lost.

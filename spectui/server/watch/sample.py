@@ -2,19 +2,17 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Generic
 
-T = TypeVar("T")
+from spectui.known import Known, T
+from spectui.server.metrics import Counters
+from spectui.server.replies import ModelMeta, ModelsReply, PropsReply, SlotReply, one_line
+
+_LONGEST_NAME = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Answer(Generic[T]):
-    """What an endpoint told, or None and the reason why it told nothing."""
-
-    value: T | None
-    reason: str | None = None
-    is_late: bool = False
-    """Whether it told nothing within the time that it has."""
+class Late(Known[T], Generic[T], frozen=True):
+    """What was not told within the time that it had."""
 
 
 class Trouble(StrEnum):
@@ -77,82 +75,6 @@ class ServerFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlotSample:
-    """One slot."""
-
-    id: int
-    is_processing: bool
-    n_ctx: int | None
-    n_used: int | None
-    """Tokens of the slot's context that are in use, drafts under way included."""
-    n_prompt_processed: int | None
-    """Of the request's prompt; older servers do not say."""
-    n_prompt_cached: int | None
-    """Of the request's prompt, taken over from the request before."""
-    n_decoded: int | None
-    """Tokens generated for the request; the last one's when idle."""
-    n_remaining: int | None
-    """Tokens that may still come; None for no limit."""
-    task: int | None
-    """The request's number."""
-    speculates: bool | None
-    drafters: tuple[str, ...]
-    """Who drafts for the request, in llama-server's words; empty where it does not say."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftCounts:
-    """What drafts came to, over some requests."""
-
-    n_drafts: int
-    """Drafts that the target verified."""
-    n_drafted: int
-    n_accepted: int
-    accepted_per_position: tuple[int, ...]
-    """Drafts of which the token at that position was accepted."""
-
-    @property
-    def acceptance_rate(self) -> float | None:
-        """Accepted / drafted; None when nothing was drafted."""
-        return self.n_accepted / self.n_drafted if self.n_drafted else None
-
-    @property
-    def mean_accepted_length(self) -> float | None:
-        """Tokens per verified draft, the bonus token included; None when there was none."""
-        return 1 + self.n_accepted / self.n_drafts if self.n_drafts else None
-
-    @property
-    def share_per_position(self) -> tuple[float, ...]:
-        """Accepted at a position / all drafts, those too short to reach it included.
-
-        The server does not count how many drafts reached a position.
-        """
-        if not self.n_drafts:
-            return ()
-        return tuple(accepted / self.n_drafts for accepted in self.accepted_per_position)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counters:
-    """What a server counts since it was started. Requests count when they end, prompts before."""
-
-    n_prompt: int
-    """Evaluated; what came from the cache is not counted."""
-    prompt_s: float
-    n_prompt_cached: int | None
-    """None of a server that does not count them."""
-    n_predicted: int
-    predicted_s: float
-    n_processing: int
-    n_deferred: int
-    """Requests that wait for a slot."""
-    drafts: DraftCounts | None
-    """None of a server that does not count them."""
-    started: str | None
-    """Changes when the server is started again."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSample:
     """The server's process on this machine."""
 
@@ -164,7 +86,7 @@ class ProcessSample:
     """Time of all cores since it was started."""
     started_s: float
     """Seconds since the epoch."""
-    read_bytes: Answer[int]
+    read_bytes: Known[int]
     """From disk, since it was started."""
 
 
@@ -174,7 +96,7 @@ class Whereabouts:
 
     is_here: bool
     """Whether it is this machine, so that its readings are those of the server's."""
-    process: Answer[ProcessSample]
+    process: Known[ProcessSample]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,9 +105,9 @@ class ServerSample:
 
     time_s: float
     """On the poller's clock."""
-    facts: Answer[ServerFacts]
-    slots: Answer[tuple[SlotSample, ...]]
-    counters: Answer[Counters]
+    facts: Known[ServerFacts]
+    slots: Known[tuple[SlotReply, ...]]
+    counters: Known[Counters]
     whereabouts: Whereabouts
     took_s: float
     """What the round of questions took."""
@@ -211,3 +133,40 @@ class FailedSample:
 
 Sample = ServerSample | FailedSample
 Event = Sample | WaitingSample
+
+
+def facts_of(props: PropsReply, models: Known[ModelsReply], model: str | None) -> ServerFacts:
+    """Put together what ``/props`` and ``/v1/models`` say.
+
+    Args:
+        props: of the server.
+        models: that it lists; a router lists every one that it could run.
+        model: that was asked for.
+    """
+    listed = [] if models.value is None else models.value.data
+    wanted = None if models.value is None or model is None else models.value.named(model)
+    one = listed[0] if len(listed) == 1 else wanted
+    meta = (None if one is None else one.meta) or ModelMeta()
+    is_router = props.role == "router"
+    return ServerFacts(
+        build=_name(props.build_info),
+        alias=None if is_router else _name(props.model_alias),
+        model_path=None if is_router else _name(props.model_path),
+        n_ctx=props.n_ctx,
+        n_slots=props.total_slots,
+        quantization=_name(props.model_ftype),
+        n_params=meta.n_params,
+        size_bytes=meta.size,
+        n_ctx_train=meta.n_ctx_train,
+        has_slots=props.endpoint_slots,
+        has_metrics=props.endpoint_metrics,
+        is_sleeping=props.is_sleeping,
+        models=tuple(one_line(model.id, _LONGEST_NAME) for model in listed),
+        models_reason=models.reason,
+        is_router=is_router,
+        running=tuple(one_line(one.id, _LONGEST_NAME) for one in listed if one.is_running),
+    )
+
+
+def _name(name: str | None) -> str | None:
+    return None if not name else one_line(name, _LONGEST_NAME)
