@@ -1,6 +1,7 @@
 """Servers that are slow, broken, or no llama-server: said so, and nothing hangs."""
 
 import asyncio
+import gzip
 import socket
 from collections.abc import Callable
 from dataclasses import replace
@@ -321,6 +322,39 @@ def test_an_answer_without_end_is_cut_off() -> None:
         script.plays["/slots"] = flood
         found = answered(script)
     assert found.slots.reason == "/slots has more than 16 MB"
+
+
+def test_a_compressed_answer_is_not_unpacked() -> None:
+    body = gzip.compress(gzip.compress(bytes(1 << 24), 9), 9)
+
+    def bomb(handler: Handler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Encoding", "gzip, gzip")
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    with serving() as script:
+        script.plays["/slots"] = bomb
+        found = answered(script)
+        assert str(found.slots.reason).startswith("/slots is compressed (gzip, gzip), which was")
+        script.plays["/health"] = bomb
+        assert failed(script).trouble is Trouble.STRANGE
+
+
+@pytest.mark.parametrize("path", ["/slots", "/props", "/health"])
+def test_nested_answers_are_no_defect(path: str) -> None:
+    with serving() as script:
+        script.plays[path] = page("[" * 100_000)
+        found = asked(script)
+    assert isinstance(found, FailedSample) is (path == "/health")
+
+
+def test_more_slots_than_a_server_can_have() -> None:
+    with serving() as script:
+        script.plays["/slots"] = page([{"id": number} for number in range(100_000)])
+        found = answered(script)
+    assert "/slots is not what llama-server answers" in str(found.slots.reason)
 
 
 def test_an_older_server() -> None:
