@@ -24,7 +24,7 @@ from spectui.config import (
 )
 from spectui.engine.events import GenerationResult
 from spectui.monitor.machine import Machine
-from spectui.served import room
+from spectui.served import models
 from spectui.served.prompts import distinct
 from spectui.server import Completion
 from spectui.server.help_text import Version
@@ -487,9 +487,9 @@ def test_two_servers_need_room(
         ModelOptions(path=tmp_path / f"{name}.gguf", n_gpu_layers=n_gpu_layers)
         for name in ("t-00001-of-00002", "d")
     )
-    assert room.needed_bytes(target, draft) == 2520
+    assert models.needed_bytes(target, draft) == 2520
     machine = Machine(cpu="", n_cores=1, memory_bytes=free, gpus=gpus)
-    assert room.both_fit(target, draft, machine) is fits
+    assert models.both_fit(target, draft, machine) is fits
 
 
 BEST = Arm(draft="d", speculation=GOOD)

@@ -31,7 +31,7 @@ from spectui.errors import CancelledError, ServerError
 from spectui.models.sizes import counted
 from spectui.served import Setup
 from spectui.served.decoding import ServerDecoding
-from spectui.served.running import RunningServers
+from spectui.served.fleet import RunningServers
 from spectui.server import LlamaClient
 from spectui.server.address import parse_address
 from spectui.server.watch.poller import Attachment

@@ -10,10 +10,13 @@ from spectui.engine.commands import Generate, ProbeMargin
 from spectui.engine.events import GenerationResult
 from spectui.errors import ServerError
 from spectui.served.memory import Memory
-from spectui.served.prompts import continued
-from spectui.served.results import result_of
+from spectui.served.prompts import complete
 from spectui.served.setup import Setup
 from spectui.server import Completion, LlamaClient
+from spectui.speculative.counters import Counters, Detail
+from spectui.speculative.decoder import Stop
+
+_STOPS = {"eos": Stop.END_OF_GENERATION, "word": Stop.END_OF_GENERATION}
 
 
 class Servers(Protocol):
@@ -103,7 +106,7 @@ class ServerDecoding:
         if self._memory.holds(setup, command.prompt):
             self._servers.end(setup)
         try:
-            done = continued(
+            done = complete(
                 self._started(setup), command.prompt, command.sampling, command.n_predict
             )
             self._servers.check(setup, done)
@@ -123,3 +126,42 @@ class ServerDecoding:
             self._memory.clear(setup)
             self.move_s = self._clock() - began_s
         return server
+
+
+def result_of(done: Completion, n_prompt_tokens: int, *, redoes_rounds: bool) -> GenerationResult:
+    """Take over what is told, and leave out what is not.
+
+    Args:
+        done: by the server.
+        n_prompt_tokens: that it was sent.
+        redoes_rounds: whether the target may redo a round, which then emits a token more; True
+            where that is not known.
+    """
+    return GenerationResult(
+        tokens=done.tokens,
+        text=done.text,
+        n_prompt_tokens=n_prompt_tokens,
+        prompt_s=done.prompt_s,
+        decode_s=done.predicted_s,
+        native_s=None,
+        counters=_counters(done, redoes_rounds=redoes_rounds),
+        stop=_STOPS.get(done.stop, Stop.LENGTH),
+    )
+
+
+def _counters(done: Completion, *, redoes_rounds: bool) -> Counters:
+    """Counts, and the number of rounds where it follows from them.
+
+    A round emits what it accepted and one token more. A text that ends of itself may end inside a
+    draft, whose accepted tokens are counted all the same.
+    """
+    n_rounds = len(done.tokens) - 1 - done.n_accepted
+    is_known = done.n_drafted == 0 or (done.stop == "limit" and not redoes_rounds)
+    if not is_known or n_rounds < 0:
+        return Counters(n_drafted=done.n_drafted, n_accepted=done.n_accepted, detail=Detail.TOTALS)
+    return Counters(
+        n_rounds=n_rounds,
+        n_drafted=done.n_drafted,
+        n_accepted=done.n_accepted,
+        detail=Detail.N_ROUNDS,
+    )

@@ -126,7 +126,7 @@ def _opened(wanted: Path) -> tuple[Path, int]:
     """The first file of a series that nobody writes, empty and locked."""
     try:
         for path in _series(wanted):
-            file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+            file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
             if _is_locked(file):
                 os.truncate(file, 0)
                 return path, file
