@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from spectui.errors import ServerError
-from spectui.server import ChatMessage, LlamaServer, listeners, process
-from tests.support.attached import serving
+from spectui.server import ChatMessage, LlamaClient, LlamaServer, listeners, process
+from tests.support.attached import SLOTS, Handler, hang, page, serving
 
 pytest_plugins = ["tests.support.fixtures"]
 pytestmark = pytest.mark.usefixtures("no_process_is_left")
@@ -299,6 +299,19 @@ def test_a_program_that_takes_the_port_of_a_dead_server_is_sent_nothing(
             with pytest.raises(ServerError, match="exit code 7"):
                 server.complete(PROMPT, n_predict=1)
             assert script.asked == []
+
+
+def test_a_request_can_be_interrupted() -> None:
+    def interrupt(handler: Handler) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        hang(handler)
+
+    with serving() as script, LlamaClient(f"http://{script.address}") as client:
+        script.plays["/slots"] = interrupt
+        with pytest.raises(KeyboardInterrupt):
+            client.speculates()
+        script.plays["/slots"] = page(SLOTS)
+        assert client.speculates()
 
 
 def test_a_script_may_start_the_server(stand_in: Path, tmp_path: Path) -> None:

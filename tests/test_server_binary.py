@@ -144,6 +144,19 @@ def test_a_name_is_looked_for_on_the_path(tmp_path: Path, monkeypatch: pytest.Mo
     assert examine("llama-server").path == str(tmp_path / "llama-server")
 
 
+def test_the_path_comes_before_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    write_binary(here / "llama-server", CURRENT)
+    monkeypatch.chdir(here)
+    write_binary(tmp_path / "llama-server", CURRENT)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert examine("llama-server").path == str(tmp_path / "llama-server")
+    assert examine("./llama-server").path == str(here / "llama-server")
+
+
 def test_the_users_settings_of_llama_server_do_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

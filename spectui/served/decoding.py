@@ -80,14 +80,14 @@ class ServerDecoding:
         self._memory = Memory()
         self.n_beside_off: int | None = int(keeps_off)
         self.move_s = 0.0
-        """What starting a server took, the last time."""
+        """Duration of the last start of a server."""
 
     def load(self, draft: str | None) -> None:
         """Have what speculates from now on draft with this."""
         self._draft = None if draft is None else self._drafts.get(draft)
 
     def setup(self, speculation: SpeculationConfig | None) -> Setup:
-        """Of the server that decodes with a setting and the loaded draft."""
+        """Return the setup of the server that decodes with a setting and the loaded draft."""
         if speculation is None:
             return self._base
         draft = self._draft if speculation.has_model else None
@@ -129,7 +129,7 @@ class ServerDecoding:
 
 
 def result_of(done: Completion, n_prompt_tokens: int, *, redoes_rounds: bool) -> GenerationResult:
-    """Take over what is told, and leave out what is not.
+    """Convert a completion into a result of the engine, as far as the server tells.
 
     Args:
         done: by the server.

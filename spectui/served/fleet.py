@@ -137,11 +137,11 @@ class RunningServers(Closing):
 
     @property
     def has_baseline(self) -> bool:
-        """Whether there is one to compare with."""
+        """Whether there is a server to compare with."""
         return self._baseline is not None
 
     def untold(self, n_drafted: int) -> str | None:
-        """Why it is not known that nothing was drafted; None where it is, or something was.
+        """Return why it is unknown whether anything was drafted; None where it is known.
 
         Args:
             n_drafted: tokens that all answers together have told of.
@@ -216,7 +216,7 @@ def _check_answer(setup: Setup, done: Completion, program: str) -> None:
 
 
 def most_rounds(done: Completion) -> int:
-    """As many as there can have been: each emits a token, and those that it accepted.
+    """Return the largest possible number of rounds: each emits a token, and those it accepted.
 
     Of a text that ended within a draft, more was accepted than emitted.
     """

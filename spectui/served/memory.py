@@ -1,4 +1,4 @@
-"""What llama-servers remember of earlier requests, which a measurement must not profit from."""
+"""Drafters that remember earlier requests, from which a measurement must not profit."""
 
 from spectui.config import NgramKind, SpeculationConfig
 from spectui.served.setup import Setup
@@ -10,7 +10,7 @@ _FORGET = frozenset({NgramKind.SIMPLE})
 
 
 def remembers(speculation: SpeculationConfig | None) -> bool:
-    """Whether drafters keep what they have seen from request to request.
+    """Return whether drafters keep text from request to request.
 
     The tables of llama.cpp's ``common_ngram_mod``, ``common_ngram_map`` and ``common_ngram_cache``
     live as long as the server's slot.

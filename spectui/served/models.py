@@ -1,4 +1,4 @@
-"""What files tell of the models that a llama-server runs, and whether two servers fit."""
+"""Facts about the files of served models, and whether two servers fit in memory."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,12 +36,12 @@ class ServedModel:
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """Path of its file."""
         return self.options.path
 
     @property
     def alteration(self) -> str | None:
-        """What ``--override-kv`` means for its output, in a sentence; None for as it is."""
+        """The effect of ``--override-kv`` on its output, in a sentence; None without."""
         if not self.options.override_kv:
             return None
         told = ", ".join(one.text for one in self.options.override_kv)
@@ -79,7 +79,7 @@ def look_at(options: ModelOptions) -> ServedModel:
 
 
 def both_fit(target: ModelOptions, draft: ModelOptions | None, machine: Machine) -> bool:
-    """Whether a server with the draft fits beside one without.
+    """Return whether a server with the draft fits beside one without.
 
     Where a GPU holds weights, that is not known, and the answer no.
     """
@@ -96,6 +96,6 @@ def needed_bytes(target: ModelOptions, draft: ModelOptions | None) -> int:
 
 
 def size_bytes(path: Path) -> int:
-    """Of a model, with all of its shards."""
+    """Return the size of a model, with all of its shards."""
     shards = (path.with_name(name) for name in series_of(path.name).names)
     return sum(shard.stat().st_size for shard in shards if shard.exists())

@@ -61,7 +61,7 @@ def distinct(items: Sequence[WorkItem]) -> tuple[tuple[WorkItem, ...], tuple[str
 def complete(
     server: LlamaClient, tokens: Sequence[int], sampling: SamplingConfig, n_predict: int
 ) -> Completion:
-    """What a server makes of a prompt, evaluated anew and sampled as spectui samples.
+    """Have a server continue a prompt, evaluated anew and sampled as spectui samples.
 
     Raises:
         ServerError: the server refused, failed or answered nonsense.

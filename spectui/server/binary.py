@@ -1,6 +1,6 @@
-"""A user's llama-server binary: which one it is, and what it takes, from its own mouth.
+"""Finds a llama-server binary, and asks it for its options and version.
 
-What a binary has said is kept until it changes.
+The answers are cached until the binary changes.
 """
 
 import hashlib
@@ -47,10 +47,10 @@ _FOLDER = "llama-server"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Printed:
-    """What a program printed, and how it ended."""
+    """The output and exit code of a program."""
 
     output: bytes
-    """Of stdout and stderr, as they came."""
+    """Stdout and stderr together, in their order."""
     code: int
     """Less than 0 for the signal that ended it."""
     took_s: float
@@ -62,7 +62,7 @@ class Printed:
 
 
 class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
-    """What one llama-server says of itself."""
+    """Options and version of one llama-server, as it prints them."""
 
     path: str
     """Absolute."""
@@ -72,7 +72,7 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def accepted(self) -> Accepted:
-        """What it takes."""
+        """The options that it accepts."""
         live = [option for option in self.options if not option.is_removed]
         flags = frozenset(flag for option in live for flag in option.flags)
         named = Accepted(
@@ -90,7 +90,7 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def dialect(self) -> Dialect:
-        """Whose names it has."""
+        """The dialect of its options."""
         return self.accepted.dialect
 
     def check_dialect(self, wanted: Dialect) -> None:
@@ -106,11 +106,11 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def default(self, flag: str) -> str | None:
-        """What its help gives as the default of an option; None where it gives none."""
+        """Return the default of an option; None where the help gives none."""
         return next((o.default for o in self._options_of(flag) if not o.is_removed), None)
 
     def is_removed(self, flag: str) -> bool:
-        """Whether it knows an option only to refuse it."""
+        """Return whether an option was removed, so that it is refused."""
         return any(option.is_removed for option in self._options_of(flag))
 
     def _value_of(self, flag: str) -> str:
@@ -121,10 +121,10 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BinaryIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """What changes when a binary does."""
+    """Properties that change with the binary."""
 
     path: str
-    """Where links lead to."""
+    """Absolute, links resolved."""
     size_bytes: int
     mtime_ns: int
     libraries: str
@@ -189,7 +189,8 @@ def _found(given: str) -> Path:
     if not given:
         raise ServerError("no llama-server is named; give the path of an executable llama-server")
     path = Path(given)
-    if not os.path.lexists(given) and os.sep not in given:
+    if os.sep not in given:
+        # As a shell does: what lies in the working folder must not be taken for the installed one.
         path = Path(shutil.which(given) or given)
     reason = None
     if not path.exists():
@@ -257,7 +258,7 @@ def _unanswered(program: Path, argument: str, what: str, output: bytes) -> Serve
 
 
 def identity_of(path: Path) -> BinaryIdentity:
-    """Of an existing file."""
+    """Return the identity of an existing file."""
     resolved = path.resolve()
     stat = resolved.stat()
     return BinaryIdentity(
@@ -269,7 +270,7 @@ def identity_of(path: Path) -> BinaryIdentity:
 
 
 def _recall(identity: BinaryIdentity) -> ServerBinary | None:
-    """What is known of the binary as it is now; None for nothing."""
+    """Return the cached answers of the binary as it is now; None where there are none."""
     try:
         kept = msgspec.json.decode(_cache_file(identity).read_bytes(), type=_Kept)
     except (OSError, msgspec.MsgspecError):

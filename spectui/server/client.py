@@ -1,4 +1,4 @@
-"""llama-server's HTTP interface, as far as spectui needs it to decode prompts."""
+"""A blocking client of llama-server's HTTP interface, for decoding prompts."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -46,7 +46,7 @@ class ChatMessage(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """What the server generated for one prompt, and what it cost."""
+    """The server's output for one prompt, and its cost."""
 
     text: str
     tokens: tuple[int, ...]
@@ -64,7 +64,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What tells one running server from another on its port. None where it does not say."""
+    """Properties by which a running server is recognised. None where it does not tell."""
 
     model: str | None = None
     build: str | None = None
@@ -74,7 +74,7 @@ class Identity:
     speculates: bool | None = None
 
     def change(self, now: "Identity") -> str | None:
-        """What is another than before, in a clause; None where nothing is."""
+        """Return the difference to before, in a clause; None where there is none."""
         if self.model != now.model:
             return f"its model was {self.model} and is {now.model}"
         if self.build != now.build:
@@ -137,7 +137,7 @@ class LlamaClient(Closing):
             raise self._failure(f"GET {self.base_url}/health", error) from error
 
     def speculates(self) -> bool | None:
-        """Whether it was started to; None where it does not tell.
+        """Return whether it was started with speculation; None where it does not tell.
 
         Raises:
             ServerError: it does not answer.
@@ -146,7 +146,7 @@ class LlamaClient(Closing):
         return None if slots is None else any(slot.speculates for slot in slots)
 
     def identity(self) -> Identity:
-        """What tells it from another server on the same port.
+        """Return the properties by which it is recognised.
 
         Raises:
             ServerError: it does not answer.
@@ -225,7 +225,7 @@ class LlamaClient(Closing):
             raise self._failure(f"POST {self.base_url}{path}", error) from error
 
     def _told(self, path: str, kind: type[T]) -> T | None:
-        """What a page tells; None where it is not there, or tells something else."""
+        """Return the content of a page; None where it is missing or holds something else."""
         try:
             return self._wait(self._connection.ask(path)).decode(kind)
         except (MalformedError, RefusedError):

@@ -214,7 +214,7 @@ class Connection:
 
 
 def _target(response: httpx.Response) -> str:
-    """Where a redirect leads, as an address that ``attach`` takes."""
+    """Return the target of a redirect, as an address that ``attach`` takes."""
     location = response.headers.get("Location")
     if location is None:
         return "somewhere else"

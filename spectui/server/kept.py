@@ -75,7 +75,7 @@ class KeptProcess(Closing):
         return self._keeper.poll()
 
     def includes(self, pid: int) -> bool:
-        """Whether a process is the program, or was started by it, whoever is its parent now."""
+        """Return whether a process is the program or was started by it, even if orphaned since."""
         try:
             return any(one.pid == self._keeper.pid for one in psutil.Process(pid).parents())
         except psutil.Error:
@@ -121,7 +121,7 @@ def _started(report: int, program: str) -> int:
 
 
 def manner_of(code: int) -> str:
-    """How a process ended."""
+    """Return how a process ended, in words."""
     if code >= 0:
         return f"exit code {code}"
     known = -code in set(signal.Signals)

@@ -1,4 +1,4 @@
-"""Which process takes connections at a port of this machine."""
+"""Finds the process that takes connections at a port of this machine."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ _WEIGHTS = ".gguf"
 _PASS_ON = frozenset({"llama-swap"})
 """Programs named after llama.cpp that hand requests on."""
 _LOOPBACK = frozenset({"127.0.0.1", "0.0.0.0", "::", "::ffff:127.0.0.1"})  # noqa: S104 - to compare
-"""Where a connection to loopback may arrive."""
+"""Addresses at which a connection to loopback arrives."""
 _LISTENS = "0A"
 """The state of a socket, as Linux tells it."""
 _ROOT = 0

@@ -1,4 +1,4 @@
-"""What llama-server counts: ``GET /metrics``, of this year's versions and of older ones."""
+"""Reads ``GET /metrics`` of this year's llama-servers and of older ones."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ _NAMED = {"n": "\n"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftCounts:
-    """What drafts came to, over some requests."""
+    """Acceptance of drafts over some requests."""
 
     n_drafts: int
     """Drafts that the target verified."""

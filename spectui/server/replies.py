@@ -1,7 +1,7 @@
-"""What llama-server's endpoints reply, of this year's versions and of older ones.
+"""Typed replies of llama-server's endpoints, of this year's versions and of older ones.
 
-Everything is checked when it is read: what a server cannot have counted is refused, and what it
-says in words is made safe where it is taken over.
+They are checked when they are decoded: impossible counts are refused. Text is as the server sent
+it; ``one_line`` makes it safe to show.
 """
 
 from typing import Annotated
@@ -33,7 +33,7 @@ class _Fault(msgspec.Struct):
 
 
 class ErrorReply(msgspec.Struct):
-    """What comes with a status that is none of success."""
+    """The body of a reply with an error status."""
 
     error: _Fault | str = ""
 
@@ -85,7 +85,7 @@ class _Timings(msgspec.Struct):
 
     @property
     def n_accepted(self) -> int:
-        """Of them, those that the target confirmed."""
+        """Proposed tokens that the target confirmed."""
         return self.draft_n_accepted or 0
 
 
@@ -143,14 +143,14 @@ class ModelMeta(msgspec.Struct):
 
 
 class ModelStatus(msgspec.Struct):
-    """How one of a router's models stands."""
+    """The state of one of a router's models."""
 
     value: str = ""
     args: list[str] = []
 
     @property
     def port(self) -> int | None:
-        """Of the server that runs it."""
+        """Port of the server that runs it."""
         given = dict(zip(self.args, self.args[1:], strict=False)).get("--port", "")
         return int(given) if given.isdecimal() else None
 
@@ -186,14 +186,14 @@ class ModelsReply(msgspec.Struct):
 
 
 class NextToken(msgspec.Struct, frozen=True):
-    """How far a slot has come with its request."""
+    """Progress of a slot's request."""
 
     n_decoded: int | None = None
     n_remain: int | None = None
 
 
 class SlotParameters(msgspec.Struct, frozen=True):
-    """What the request of a slot asks for."""
+    """Parameters of a slot's request."""
 
     types: str | None = msgspec.field(default=None, name="speculative.types")
 

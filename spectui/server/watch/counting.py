@@ -1,4 +1,4 @@
-"""From counters to what happened between two looks at them, whatever the server did meanwhile."""
+"""Differences between two looks at a server's counters, over its restarts as well."""
 
 import math
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ NO_DRAFTS = DraftCounts(n_drafts=0, n_drafted=0, n_accepted=0, accepted_per_posi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What a server has done, over some time. Nothing in it is negative."""
+    """The work of a server over some time. Nothing in it is negative."""
 
     n_prompt: int = 0
     prompt_s: float = 0.0

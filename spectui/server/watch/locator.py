@@ -1,4 +1,4 @@
-"""Whether a server runs on this machine, and in which process."""
+"""Finds the process of a server that runs on this machine."""
 
 import asyncio
 import ipaddress

@@ -19,7 +19,7 @@ from spectui.server.watch.sample import ProcessSample, Whereabouts
 from spectui.server.watch.state import HostState
 
 WINDOW_S = 2.0
-"""What "now" means. Shorter, and a round more or less moves the number."""
+"""The window of a rate "now". With a shorter one, a round more or less moves the number."""
 _COLUMN_S = 0.5
 """Time that one sample of the history stands for."""
 N_COLUMNS = 200
@@ -76,18 +76,18 @@ class SlotMeter:
         self._last = {slot.id: slot for slot in slots}
 
     def lose(self) -> None:
-        """What happens from now on is not seen."""
+        """Forget what was seen: the next look is a first one."""
         self._last.clear()
         self._all.clear()
         self._each.clear()
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Of all slots together."""
+        """Rate of all slots together."""
         return self._all.per_s
 
     def of(self, slot: SlotReply) -> float | None:
-        """Of one slot."""
+        """Return the rate of one slot."""
         window = self._each.get(slot.id)
         return None if window is None else window.per_s
 
@@ -167,7 +167,7 @@ class DraftMeter:
     history: Ring = field(default_factory=lambda: Ring(N_COLUMNS))
 
     pending: DraftCounts = NO_DRAFTS
-    """What is too little against totals that the server rounds."""
+    """Counts that are too small yet against totals that the server rounds."""
 
     def add(self, done: DraftCounts, total: DraftCounts) -> None:
         """Take what has ended since the last look, if anything did."""

@@ -16,7 +16,7 @@ from spectui.server.watch.sample import Event, FailedSample, Sample, Trouble, Wa
 
 TIMEOUT_S = 5.0
 _PATIENCE_S = 1.5
-"""What a round of questions may take before it is said that it takes long, and again after that."""
+"""A round of questions that takes longer is reported as slow, and again after each such time."""
 _JOIN_S = 1.0
 _FIRST_S = 0.5
 _LONGEST_S = 10.0
@@ -26,7 +26,7 @@ _STEADY_S = {Trouble.LOADING: 1.0, Trouble.LOCKED: 10.0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """Which server is asked, and how."""
+    """The server to ask, and how."""
 
     address: Address
     api_key: str | None = None

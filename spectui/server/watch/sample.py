@@ -1,4 +1,4 @@
-"""What a llama-server tells at one moment. What it does not tell is None, with a reason."""
+"""Samples of a running llama-server. A value that it does not tell is None, with a reason."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,11 +12,11 @@ _LONGEST_NAME = 4096
 
 
 class Late(Known[T], Generic[T], frozen=True):
-    """What was not told within the time that it had."""
+    """An answer that did not come in time."""
 
 
 class Trouble(StrEnum):
-    """Why a server tells nothing at all."""
+    """The kinds of trouble in which a server tells nothing at all."""
 
     UNREACHABLE = "unreachable"
     """No connection."""
@@ -45,7 +45,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFacts:
-    """What does not change while a server runs. None where it does not say."""
+    """Properties that do not change while a server runs. None where it does not tell."""
 
     build: str | None
     alias: str | None
@@ -92,7 +92,7 @@ class ProcessSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whereabouts:
-    """Where the server runs."""
+    """The server's machine and process."""
 
     is_here: bool
     """Whether it is this machine, so that its readings are those of the server's."""
@@ -101,7 +101,7 @@ class Whereabouts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSample:
-    """All that a server told in one round of questions."""
+    """The answers to one round of questions."""
 
     time_s: float
     """On the poller's clock."""
@@ -110,7 +110,7 @@ class ServerSample:
     counters: Known[Counters]
     whereabouts: Whereabouts
     took_s: float
-    """What the round of questions took."""
+    """Duration of the round of questions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What is shown of an attached server, in one frozen piece per panel."""
+"""The state of a watched server, in one frozen piece per panel."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,7 +18,7 @@ _UNSEEN: Known[ProcessSample] = Known(None, _NOT_SOUGHT)
 
 
 class SlotPhase(StrEnum):
-    """What a slot does."""
+    """The activity of a slot."""
 
     IDLE = "idle"
     PROMPT = "reading"
@@ -27,7 +27,7 @@ class SlotPhase(StrEnum):
 
 
 class Work(StrEnum):
-    """What a server does."""
+    """The activity of a server."""
 
     IDLE = "idle"
     PROMPT = "reading a prompt"
@@ -53,14 +53,14 @@ class LinkState:
     is_late: bool = False
     """Whether the server left a question unanswered for too long."""
     took_s: float | None = None
-    """What the last round of questions took."""
+    """Duration of the last round of questions."""
     n_restarts: int = 0
     """Of the server, since it is watched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedState:
-    """Tokens per second and what they add up to."""
+    """Throughput and counters."""
 
     work: Work = Work.UNKNOWN
     now_tokens_per_s: Known[float] = _UNASKED
@@ -81,7 +81,7 @@ class ServedState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftState:
-    """How much of the drafts counts."""
+    """Acceptance of the drafts."""
 
     reason: str | None = NOT_ASKED
     """Why there are no counts; None if there are."""
@@ -128,7 +128,7 @@ class HostState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachState:
-    """All of it."""
+    """The whole state."""
 
     link: LinkState
     facts: Known[ServerFacts] = _UNKNOWN

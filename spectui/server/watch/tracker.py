@@ -1,4 +1,4 @@
-"""Puts samples together into what is shown. Pure: time comes with the samples."""
+"""Turns samples into the state that is shown. Pure: time comes with the samples."""
 
 from dataclasses import replace
 
@@ -49,7 +49,7 @@ _SILENCES = {
     Trouble.STRANGE: "nothing that a llama-server tells",
     Trouble.MODEL: "the server does not run that model",
 }
-"""Why panels are empty; where it is not one of these, the connection is lost."""
+"""Reasons for empty panels. Any other trouble is a lost connection."""
 
 
 class Tracker:
@@ -85,7 +85,7 @@ class Tracker:
                 self._take(sample)
 
     def _wait(self, sample: WaitingSample) -> None:
-        """What was told last may not be so any more; it is not shown as if it were now."""
+        """Stop showing the last answers as current: they may be outdated."""
         self._sample = None
         self._columns.add(sample.time_s, None)
         self._link = replace(self._link, waits_s=sample.waited_s)
@@ -96,9 +96,10 @@ class Tracker:
         self._speculates = None
         self._meter.lose()
         self._columns.add(sample.time_s, None)
-        self._host = self._process.lose(_SILENCES.get(sample.failure.trouble, _LOST))
+        reason = _SILENCES.get(sample.failure.trouble, _LOST)
+        self._host = self._process.lose(reason)
         if self._facts.value is None:
-            self._facts = Known(None, _SILENCES.get(sample.failure.trouble, _LOST))
+            self._facts = Known(None, reason)
         self._link = LinkState(
             url=self._url,
             failure=sample.failure,
@@ -142,7 +143,7 @@ class Tracker:
         if sample.slots.value is None:
             return Known(None, sample.slots.reason)
         value = self._meter.tokens_per_s
-        return Known(value, "the server has been asked only once" if value is None else None)
+        return _reading(value, "the server has been asked only once")
 
     def state(self) -> AttachState:
         """Return what is shown now."""
@@ -157,7 +158,7 @@ class Tracker:
 
     @property
     def _absent(self) -> Known[Counters]:
-        """What there is while there is no sample."""
+        """The reason for missing values while there is no sample."""
         failure = self._link.failure
         if failure is not None:
             return Known(None, _SILENCES.get(failure.trouble, _LOST))
@@ -174,7 +175,7 @@ class Tracker:
         now = Known(None, self._absent.reason) if sample is None else self._now(sample)
         counters, reason = told.value, told.reason
         if counters is None:
-            last = prompt = mean = mean_prompt = _unknown(reason)
+            last = prompt = mean = mean_prompt = _reading(None, reason)
         else:
             last = _reading(self._counted.answers.last_tokens_per_s, _UNFINISHED)
             prompt = _reading(self._counted.prompts.last_tokens_per_s, _UNFINISHED)
@@ -260,9 +261,5 @@ def _rate(n_tokens: int, seconds: float) -> Known[float]:
     return Known(n_tokens / seconds) if n_tokens and seconds > 0 else Known(None, _NEVER)
 
 
-def _reading(value: float | None, reason: str) -> Known[float]:
+def _reading(value: float | None, reason: str | None) -> Known[float]:
     return Known(value, reason if value is None else None)
-
-
-def _unknown(reason: str | None) -> Known[float]:
-    return Known(None, reason)

@@ -1,4 +1,4 @@
-"""A server in words: its model, what is wrong with it, and which of a router's is meant."""
+"""Describes servers: their models, their troubles, and how one of a router's models is chosen."""
 
 from pathlib import PurePath
 
@@ -57,14 +57,14 @@ def model_text(facts: ServerFacts) -> str:
 
 
 def model_facts(facts: ServerFacts) -> tuple[str, ...]:
-    """Of the weights."""
+    """Return parameters, quantization and size of the weights."""
     parameters = None if facts.n_params is None else f"{count_text(facts.n_params)} parameters"
     size = None if facts.size_bytes is None else bytes_text(facts.size_bytes)
     return tuple(filter(None, (parameters, facts.quantization, size)))
 
 
 def context_facts(facts: ServerFacts) -> tuple[str, ...]:
-    """Of slots and context."""
+    """Return slots and context."""
     slots = None if facts.n_slots is None else counted(facts.n_slots, "slot")
     context = None if facts.n_ctx is None else f"{facts.n_ctx} tokens of context"
     if slots is not None and context is not None:
