@@ -7,15 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.known import Known
-from spectui.server.metrics import Counters, DraftCounts
+from spectui.server.metrics import NO_DRAFTS, Counters, DraftCounts
 from spectui.server.replies import SlotReply
 from spectui.server.watch.counting import (
-    NO_DRAFTS,
     decoded_between,
     is_exact_enough,
-    less,
     progress,
-    together,
 )
 from spectui.server.watch.meters import N_COLUMNS, Columns, Window
 from spectui.server.watch.poller import Backoff
@@ -71,7 +68,7 @@ def _after(before: Counters, step: Counters) -> Counters:
         prompt_s=before.prompt_s + step.prompt_s,
         n_predicted=before.n_predicted + step.n_predicted,
         predicted_s=before.predicted_s + step.predicted_s,
-        drafts=together(before.drafts or NO_DRAFTS, step.drafts or NO_DRAFTS),
+        drafts=(before.drafts or NO_DRAFTS) + (step.drafts or NO_DRAFTS),
     )
 
 
@@ -102,9 +99,9 @@ def test_a_restart_is_seen_by_its_start_alone(counters: Counters) -> None:
 
 @given(draft_counts(), draft_counts())
 def test_sums_of_drafts_can_be_taken_apart(one: DraftCounts, other: DraftCounts) -> None:
-    both = together(one, other)
-    assert both == together(other, one)
-    rest = less(both, one)
+    both = one + other
+    assert both == other + one
+    rest = both - one
     assert (rest.n_drafts, rest.n_drafted) == (other.n_drafts, other.n_drafted)
     n = len(other.accepted_per_position)
     assert rest.accepted_per_position[:n] == other.accepted_per_position

@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 
 from spectui.known import Known
+from spectui.server.replies import one_line
 
 _MARK = "llama"
 _LIBRARIES = ("libllama", "libggml")
@@ -51,7 +52,7 @@ def intruder(port: int, is_expected: Callable[[int], bool]) -> str | None:
         return None
     known = [pid for pid in found if pid is not None]
     if known:
-        return None if any(map(is_expected, known)) else f"process {known[0]}"
+        return None if any(map(is_expected, known)) else f"process {known[0]} ({_called(known[0])})"
     strangers = sorted(set(_owners(port)) - {_ROOT, os.geteuid()})
     return f"a process of user {strangers[0]}" if strangers else None
 
@@ -73,6 +74,12 @@ def _owners(port: int) -> Iterator[int]:
                 _, local, _, state, _, _, _, owner, *_ = line.split()
                 if state == _LISTENS and int(local.rpartition(":")[2], 16) == port:
                     yield int(owner)
+
+
+def _called(pid: int) -> str:
+    with suppress(psutil.Error):
+        return one_line(psutil.Process(pid).name())
+    return "it has ended"
 
 
 def name_of(process: psutil.Process) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from math import isfinite
 
 _PREFIX = "llamacpp:"
@@ -29,6 +30,25 @@ class DraftCounts:
     accepted_per_position: tuple[int, ...]
     """Drafts of which the token at that position was accepted."""
 
+    def __add__(self, other: "DraftCounts") -> "DraftCounts":
+        """Return the sum, over as many positions as the longer one has."""
+        return self._with(other, 1)
+
+    def __sub__(self, other: "DraftCounts") -> "DraftCounts":
+        """Return what was drafted since ``other``."""
+        return self._with(other, -1)
+
+    def _with(self, other: "DraftCounts", sign: int) -> "DraftCounts":
+        positions = zip_longest(
+            self.accepted_per_position, other.accepted_per_position, fillvalue=0
+        )
+        return DraftCounts(
+            n_drafts=self.n_drafts + sign * other.n_drafts,
+            n_drafted=self.n_drafted + sign * other.n_drafted,
+            n_accepted=self.n_accepted + sign * other.n_accepted,
+            accepted_per_position=tuple(one + sign * more for one, more in positions),
+        )
+
     @property
     def acceptance_rate(self) -> float | None:
         """Accepted / drafted; None when nothing was drafted."""
@@ -48,6 +68,9 @@ class DraftCounts:
         if not self.n_drafts:
             return ()
         return tuple(accepted / self.n_drafts for accepted in self.accepted_per_position)
+
+
+NO_DRAFTS = DraftCounts(n_drafts=0, n_drafted=0, n_accepted=0, accepted_per_position=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

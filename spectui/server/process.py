@@ -151,7 +151,8 @@ class LlamaServer(LlamaClient):
                 raise self._exited()
             raise ServerError(
                 f"port {self._port} of {self.name} was taken by {found}, which was sent nothing; "
-                "try again"
+                "try again, or give --server-bin the llama-server itself if it is a script that "
+                "hands over to another program"
             )
 
     def _failure(self, asked: str, error: ReplyError) -> ServerError:

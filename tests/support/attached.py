@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from spectui.known import Known
 from spectui.server.metrics import Counters, DraftCounts
 from spectui.server.replies import NextToken, SlotParameters, SlotReply
-from spectui.server.watch.counting import together
 from spectui.server.watch.sample import (
     FailedSample,
     Failure,
@@ -344,7 +343,7 @@ def busy(n: int = 120) -> list[ServerSample]:
         )
         drafts = DRAFTS
         for ended in range(n_ended):
-            drafts = together(drafts, _request(ended))
+            drafts += _request(ended)
         counters = replace(
             COUNTERS,
             n_predicted=COUNTERS.n_predicted + 100 * n_ended,

@@ -6,15 +6,9 @@ from dataclasses import dataclass, field
 
 from spectui.known import Known
 from spectui.monitor.history import Ring
-from spectui.server.metrics import Counters, DraftCounts
+from spectui.server.metrics import NO_DRAFTS, Counters, DraftCounts
 from spectui.server.replies import SlotReply
-from spectui.server.watch.counting import (
-    NO_DRAFTS,
-    Progress,
-    decoded_between,
-    is_exact_enough,
-    together,
-)
+from spectui.server.watch.counting import Progress, decoded_between, is_exact_enough
 from spectui.server.watch.sample import ProcessSample, Whereabouts
 from spectui.server.watch.state import HostState
 
@@ -171,8 +165,8 @@ class DraftMeter:
 
     def add(self, done: DraftCounts, total: DraftCounts) -> None:
         """Take what has ended since the last look, if anything did."""
-        self.watched = together(self.watched, done)
-        self.pending = together(self.pending, done)
+        self.watched += done
+        self.pending += done
         is_known = is_exact_enough(self.pending.n_drafts, total.n_drafts)
         if is_known and is_exact_enough(self.pending.n_drafted, total.n_drafted):
             self.last, self.pending = self.pending, NO_DRAFTS

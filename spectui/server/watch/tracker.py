@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from spectui.known import Known
-from spectui.server.metrics import Counters
+from spectui.server.metrics import NO_DRAFTS, Counters
 from spectui.server.replies import SlotReply
-from spectui.server.watch.counting import NO_DRAFTS, progress
+from spectui.server.watch.counting import progress
 from spectui.server.watch.meters import (
     Columns,
     CountedMeter,
