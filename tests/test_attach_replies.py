@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from spectui.known import Known
 from spectui.server.metrics import Metric, parse_metrics, read_counters
-from spectui.server.replies import ModelsReply, PropsReply, SlotReply, SlotsReply, one_line
+from spectui.server.replies import (
+    ModelsReply,
+    ModelStatus,
+    PropsReply,
+    SlotReply,
+    SlotsReply,
+    one_line,
+)
 from spectui.server.watch.sample import facts_of
 from tests.support.attached import METRICS, MODELS, OLD_METRICS, PROPS, SLOTS, metrics_text
 
@@ -89,6 +96,18 @@ def test_values_that_are_no_numbers_are_left_out() -> None:
     assert read_counters(text, None).drafts is None
 
 
+@pytest.mark.parametrize("value", [-1, 1e300, math.inf])
+def test_counts_that_cannot_be_are_none(value: float) -> None:
+    with pytest.raises(ValueError, match="tokens_predicted_total is missing"):
+        read_counters(metrics_text({**METRICS, "tokens_predicted_total": value}), None)
+
+
+@pytest.mark.parametrize("field", ["n_ctx", "id_task", "n_prompt_tokens"])
+def test_integers_without_end_are_refused(field: str) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        _slots([{"id": 0, field: 10**400}])
+
+
 def _slots(content: object) -> tuple[SlotReply, ...]:
     return msgspec.json.decode(msgspec.json.encode(content), type=SlotsReply)
 
@@ -161,6 +180,7 @@ def test_a_routers_model_has_a_size_and_a_port_of_its_own() -> None:
     listed = msgspec.convert(models, ModelsReply)
     assert listed.is_routers
     assert [one.status and one.status.port for one in listed.data] == [None, 4711]
+    assert ModelStatus(args=["--port", "1" * 5000]).port is None
 
 
 def test_names_cannot_command_the_terminal() -> None:

@@ -4,10 +4,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from math import isfinite
 
 _PREFIX = "llamacpp:"
 _MOST_POSITIONS = 1024
+_TOO_MANY = 1e18
+"""Nothing that is counted comes to this; nor does a value that is no number."""
 _SAMPLE = re.compile(
     r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)"
     r"(?:\{(?P<labels>[^{}]*)\})?"
@@ -119,7 +120,7 @@ def read_counters(text: str, started: str | None) -> Counters:
 
     def one(name: str) -> float | None:
         values = [each.value for each in metrics.get(f"{_PREFIX}{name}", ())]
-        return next((value for value in values if isfinite(value)), None)
+        return next((value for value in values if 0 <= value < _TOO_MANY), None)
 
     def needed(name: str) -> float:
         value = one(name)
@@ -154,7 +155,7 @@ def _drafts(totals: tuple[float | None, ...], per_position: Sequence[Metric]) ->
     by_position: dict[int, int] = {}
     for each in per_position:
         position = each.labels.get("position", "")
-        if position.isdecimal() and int(position) < _MOST_POSITIONS and isfinite(each.value):
+        if position.isdecimal() and int(position) < _MOST_POSITIONS and 0 <= each.value < _TOO_MANY:
             by_position[int(position)] = round(each.value)
     length = max(by_position, default=-1) + 1
     return DraftCounts(

@@ -14,18 +14,23 @@ _MOST_MS = 7 * 24 * 3600 * 1000
 """No answer takes a week: such a number is no time."""
 _MOST_SLOTS = 1024
 """Four times as many as llama.cpp can have."""
+_PORT_DIGITS = 5
 _RUNNING = frozenset({"loaded", "sleeping"})
 """States of a router's model that has a server of its own."""
 
+_Number = Annotated[int, Meta(ge=-(1 << 62), lt=1 << 62)]
+"""Python has integers of any length, which are no floats any more."""
 _Count = Annotated[int, Meta(ge=0, lt=1 << 31)]
 _Milliseconds = Annotated[float, Meta(ge=0, le=_MOST_MS)]
 
 
 def one_line(text: str, longest: int = _LONGEST) -> str:
     """Return ``text`` without line breaks and without what a terminal would obey."""
-    words = " ".join(text.split())
+    # A server may send megabytes.
+    words = " ".join(text[: 4 * longest].split())
     plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in words)
-    return plain if len(plain) <= longest else f"{plain[: longest - 3]}..."
+    is_whole = len(plain) <= longest and len(text) <= 4 * longest
+    return plain if is_whole else f"{plain[: longest - 3]}..."
 
 
 class _Fault(msgspec.Struct):
@@ -52,7 +57,7 @@ class HealthReply(msgspec.Struct):
 class TokenizeReply(msgspec.Struct):
     """``POST /tokenize``."""
 
-    tokens: tuple[int, ...]
+    tokens: tuple[_Count, ...]
 
 
 class TemplateReply(msgspec.Struct):
@@ -93,7 +98,7 @@ class CompletionReply(msgspec.Struct):
     """``POST /completion``."""
 
     content: str
-    tokens: tuple[int, ...]
+    tokens: tuple[_Count, ...]
     stop_type: str
     timings: _Timings
 
@@ -109,14 +114,14 @@ class CompletionReply(msgspec.Struct):
 
 
 class _Defaults(msgspec.Struct):
-    n_ctx: int | None = None
+    n_ctx: _Number | None = None
 
 
 class PropsReply(msgspec.Struct):
     """``GET /props``: what does not change while a server runs."""
 
     default_generation_settings: _Defaults = msgspec.field(default_factory=_Defaults)
-    total_slots: int | None = None
+    total_slots: _Number | None = None
     model_alias: str | None = None
     model_path: str | None = None
     model_ftype: str | None = None
@@ -137,9 +142,9 @@ class PropsReply(msgspec.Struct):
 class ModelMeta(msgspec.Struct):
     """The weights of a model, as ``/v1/models`` tells them."""
 
-    n_params: int | None = None
-    size: int | None = None
-    n_ctx_train: int | None = None
+    n_params: _Number | None = None
+    size: _Number | None = None
+    n_ctx_train: _Number | None = None
 
 
 class ModelStatus(msgspec.Struct):
@@ -152,7 +157,7 @@ class ModelStatus(msgspec.Struct):
     def port(self) -> int | None:
         """Port of the server that runs it."""
         given = dict(zip(self.args, self.args[1:], strict=False)).get("--port", "")
-        return int(given) if given.isdecimal() else None
+        return int(given) if given.isdecimal() and len(given) <= _PORT_DIGITS else None
 
 
 class ModelReply(msgspec.Struct):
@@ -188,8 +193,8 @@ class ModelsReply(msgspec.Struct):
 class NextToken(msgspec.Struct, frozen=True):
     """Progress of a slot's request."""
 
-    n_decoded: int | None = None
-    n_remain: int | None = None
+    n_decoded: _Number | None = None
+    n_remain: _Number | None = None
 
 
 class SlotParameters(msgspec.Struct, frozen=True):
@@ -201,19 +206,21 @@ class SlotParameters(msgspec.Struct, frozen=True):
 class SlotReply(msgspec.Struct, frozen=True, kw_only=True):
     """One slot of ``GET /slots``. What it does not tell is None."""
 
-    id: int
-    n_ctx: int | None = None
+    id: _Number
+    n_ctx: _Number | None = None
     speculates: bool | None = msgspec.field(default=None, name="speculative")
     flag: bool | None = msgspec.field(default=None, name="is_processing")
-    state: int | None = None
+    state: _Number | None = None
     """Of servers until 2024, in place of ``is_processing``."""
-    task: int | None = msgspec.field(default=None, name="id_task")
+    task: _Number | None = msgspec.field(default=None, name="id_task")
     """The request's number."""
-    n_used: int | None = msgspec.field(default=None, name="n_prompt_tokens")
+    n_used: _Number | None = msgspec.field(default=None, name="n_prompt_tokens")
     """Tokens of the slot's context that are in use, drafts under way included."""
-    n_prompt_processed: int | None = msgspec.field(default=None, name="n_prompt_tokens_processed")
+    n_prompt_processed: _Number | None = msgspec.field(
+        default=None, name="n_prompt_tokens_processed"
+    )
     """Of the request's prompt; older servers do not say."""
-    n_prompt_cached: int | None = msgspec.field(default=None, name="n_prompt_tokens_cache")
+    n_prompt_cached: _Number | None = msgspec.field(default=None, name="n_prompt_tokens_cache")
     """Of the request's prompt, taken over from the request before."""
     params: SlotParameters | None = None
     # One object until 2025, a list of one since.
