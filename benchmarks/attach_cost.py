@@ -38,10 +38,10 @@ from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.server import ChatMessage, LlamaServer
-from spectui.server.attached.address import parse_address
-from spectui.server.attached.poller import Attachment, Poller
-from spectui.server.attached.sample import Event
-from spectui.server.attached.tracker import Tracker
+from spectui.server.address import parse_address
+from spectui.server.watch.poller import Attachment, Poller
+from spectui.server.watch.sample import Event
+from spectui.server.watch.tracker import Tracker
 from tests.support.terminal import Terminal
 
 AIM = 0.01

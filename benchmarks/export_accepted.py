@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
+
 from benchmarks.common import server_binary, write_results
 from spectui.errors import ServerError
 from spectui.export import ExportSetup
@@ -88,7 +90,8 @@ def try_setup(
 
 def properties_of(server: LlamaServer) -> dict[str, object]:
     """What ``/props`` tells."""
-    answer = server._http.get("/props")  # noqa: SLF001 - it has the key
+    key = {"Authorization": f"Bearer {server.api_key}"}
+    answer = httpx.get(f"{server.base_url}/props", headers=key, trust_env=False)
     return dict(answer.raise_for_status().json())
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.errors import UsageError
-from spectui.server.attached.address import Address, parse_address
+from spectui.server.address import Address, parse_address
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Servers that are slow, broken, or no llama-server: said so, and nothing hangs."""
 
 import asyncio
+import gzip
 import socket
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,19 +10,11 @@ from typing import Any
 
 import pytest
 
-from spectui.server.attached.address import parse_address
-from spectui.server.attached.http import Page
-from spectui.server.attached.interview import Interview
-from spectui.server.attached.local import Locator
-from spectui.server.attached.poller import Attachment, ask_once, ask_twice
-from spectui.server.attached.sample import (
-    Answer,
-    FailedSample,
-    Failure,
-    Sample,
-    ServerSample,
-    Trouble,
-)
+from spectui.known import Known
+from spectui.server.address import parse_address
+from spectui.server.connection import Page
+from spectui.server.watch.poller import Attachment, ask_once, ask_twice
+from spectui.server.watch.sample import FailedSample, Failure, Late, Sample, ServerSample, Trouble
 from tests.support.attached import (
     METRICS,
     MODELS,
@@ -69,7 +62,7 @@ def failed(script: Script, timeout_s: float = LONG_S) -> Failure:
 
 def test_a_server_that_tells_all(monkeypatch: pytest.MonkeyPatch) -> None:
     # This process listens, and other tests may have loaded llama.cpp into it.
-    monkeypatch.setattr("spectui.server.attached.local.runs_llama", lambda _process: False)
+    monkeypatch.setattr("spectui.server.watch.locator.runs_llama", lambda _process: False)
     with serving() as script:
         found = answered(script)
     assert found.facts.value is not None
@@ -194,14 +187,14 @@ def test_one_answer_that_never_comes_costs_a_share_of_the_time_and_leaves_the_ot
     with serving() as script:
         script.plays[path] = hang
         found = answered(script, SHORT_S)
-    answers: dict[str, Answer[Any]] = {
+    answers: dict[str, Known[Any]] = {
         "/metrics": found.counters,
         "/slots": found.slots,
         "/props": found.facts,
     }
     late = answers[path]
     assert late.value is None
-    assert late.is_late
+    assert isinstance(late, Late)
     assert str(late.reason).startswith(f"{path} was not answered within 0.")
     assert all(answer.value is not None for name, answer in answers.items() if name != path)
 
@@ -216,8 +209,8 @@ def test_all_answers_that_never_come_cost_one_time_together(play: Play, model: s
             _given_times(replace(attachment(script, SHORT_S), model=model), given_s)
         )
     assert isinstance(found, ServerSample)
-    answers: list[Answer[Any]] = [found.facts, found.counters, found.slots]
-    assert all(answer.is_late for answer in answers)
+    answers: list[Known[Any]] = [found.facts, found.counters, found.slots]
+    assert all(isinstance(answer, Late) for answer in answers)
     # Each had no more than what those before it had left; health answers at once.
     assert given_s[0] <= SHORT_S
     assert sum(given_s[1:]) <= SHORT_S
@@ -226,15 +219,16 @@ def test_all_answers_that_never_come_cost_one_time_together(play: Play, model: s
 
 async def _given_times(wanted: Attachment, given_s: list[float]) -> Sample:
     """Ask once, and note how long each answer may take."""
-    async with wanted.connect() as connection:
-        get = connection.get
+    async with wanted.interview() as interview:
+        connection = interview._connection
+        ask = connection.ask
 
-        async def noted(path: str, within_s: float) -> Page:
-            given_s.append(within_s)
-            return await get(path, within_s)
+        async def noted(path: str, within_s: float | None = None, body: object = None) -> Page:
+            given_s.append(within_s or 0.0)
+            return await ask(path, within_s, body)
 
-        connection.get = noted  # type: ignore[method-assign]
-        return await Interview(connection, Locator(wanted.address)).ask()
+        connection.ask = noted  # type: ignore[method-assign]
+        return await interview.ask()
 
 
 def test_a_server_at_work_is_asked_for_both_at_once() -> None:
@@ -261,8 +255,7 @@ async def _twice_with(
 ) -> Sample:
     """Ask again, once counters are too old to be taken again, with other answers then."""
     now_s = 0.0
-    async with wanted.connect() as connection:
-        interview = Interview(connection, Locator(wanted.address), clock=lambda: now_s)
+    async with wanted.interview(lambda: now_s) as interview:
         first = await interview.ask()
         assert isinstance(first, ServerSample)
         now_s = 1.0
@@ -329,6 +322,39 @@ def test_an_answer_without_end_is_cut_off() -> None:
         script.plays["/slots"] = flood
         found = answered(script)
     assert found.slots.reason == "/slots has more than 16 MB"
+
+
+def test_a_compressed_answer_is_not_unpacked() -> None:
+    body = gzip.compress(gzip.compress(bytes(1 << 24), 9), 9)
+
+    def bomb(handler: Handler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Encoding", "gzip, gzip")
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    with serving() as script:
+        script.plays["/slots"] = bomb
+        found = answered(script)
+        assert str(found.slots.reason).startswith("/slots is compressed (gzip, gzip), which was")
+        script.plays["/health"] = bomb
+        assert failed(script).trouble is Trouble.STRANGE
+
+
+@pytest.mark.parametrize("path", ["/slots", "/props", "/health"])
+def test_nested_answers_are_no_defect(path: str) -> None:
+    with serving() as script:
+        script.plays[path] = page("[" * 100_000)
+        found = asked(script)
+    assert isinstance(found, FailedSample) is (path == "/health")
+
+
+def test_more_slots_than_a_server_can_have() -> None:
+    with serving() as script:
+        script.plays["/slots"] = page([{"id": number} for number in range(100_000)])
+        found = answered(script)
+    assert "/slots is not what llama-server answers" in str(found.slots.reason)
 
 
 def test_an_older_server() -> None:

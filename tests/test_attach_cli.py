@@ -9,8 +9,8 @@ import pytest
 
 from spectui.cli import api_key
 from spectui.cli.run_attach import unlocked
-from spectui.server.attached.address import parse_address
-from spectui.server.attached.poller import Attachment
+from spectui.server.address import parse_address
+from spectui.server.watch.poller import Attachment
 from tests.support.attached import (
     METRICS,
     PROPS,
@@ -48,7 +48,7 @@ def document(spectui: Spectui) -> dict[str, Any]:
 
 def test_a_document(spectui: Spectui, script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     # This process listens, and other tests may have loaded llama.cpp into it.
-    monkeypatch.setattr("spectui.server.attached.local.runs_llama", lambda _process: False)
+    monkeypatch.setattr("spectui.server.watch.locator.runs_llama", lambda _process: False)
     assert spectui("attach", script.address, "--once", "--interval", "0", "--json", "-") == 0
     found = document(spectui)
     assert found["schema"] == "spectui.attach/1"
@@ -66,7 +66,7 @@ def test_a_document(spectui: Spectui, script: Script, monkeypatch: pytest.Monkey
 def test_a_document_of_a_server_on_this_machine(
     spectui: Spectui, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spectui.server.attached.local.runs_llama", lambda _process: True)
+    monkeypatch.setattr("spectui.server.watch.locator.runs_llama", lambda _process: True)
     assert spectui("attach", script.address, "--once", "--interval", "0", "--json", "-") == 0
     found = document(spectui)
     assert found["machine"]["is_this_machine"] is True

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from spectui.server.attached.listeners import runs_llama
+from spectui.server.listeners import runs_llama
 
 
 @contextmanager

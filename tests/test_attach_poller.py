@@ -7,12 +7,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from spectui.server.attached import poller
-from spectui.server.attached.address import parse_address
-from spectui.server.attached.poller import Attachment, Poller
-from spectui.server.attached.sample import (
+from spectui.server.address import parse_address
+from spectui.server.watch import poller
+from spectui.server.watch.poller import Attachment, Poller
+from spectui.server.watch.sample import (
     Event,
     FailedSample,
+    Late,
     Sample,
     ServerSample,
     Trouble,
@@ -106,7 +107,9 @@ def test_a_server_that_is_slow_gets_no_second_request() -> None:
         script.plays["/slots"] = hang
         with watching(script, timeout_s=0.2) as watch:
             found = [watch.next() for _ in range(3)]
-        assert all(isinstance(each, ServerSample) and each.slots.is_late for each in found)
+        assert all(
+            isinstance(each, ServerSample) and isinstance(each.slots, Late) for each in found
+        )
         # Those that were given up still hang in the script; no other was sent meanwhile.
         assert script.asked.count("/slots") <= 4
 

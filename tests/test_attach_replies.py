@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.server.attached.prometheus import Metric, parse_metrics
-from spectui.server.attached.replies import (
+from spectui.known import Known
+from spectui.server.metrics import Metric, parse_metrics, read_counters
+from spectui.server.replies import (
     ModelsReply,
+    ModelStatus,
     PropsReply,
     SlotReply,
-    counters_of,
-    facts_of,
-    slots_of,
+    SlotsReply,
+    one_line,
 )
-from spectui.server.attached.sample import Answer
-from spectui.server.attached.words import one_line
+from spectui.server.watch.sample import facts_of
 from tests.support.attached import METRICS, MODELS, OLD_METRICS, PROPS, SLOTS, metrics_text
 
 _NAMES = st.from_regex(r"[a-zA-Z_:][a-zA-Z0-9_:]{0,20}", fullmatch=True)
@@ -69,7 +69,7 @@ def test_what_is_no_sample(line: str) -> None:
 
 
 def test_counters_of_this_version() -> None:
-    counters = counters_of(metrics_text(METRICS, (50, 40, 30, 20)), "17")
+    counters = read_counters(metrics_text(METRICS, (50, 40, 30, 20)), "17")
     assert (counters.n_predicted, counters.predicted_s, counters.n_prompt) == (300, 15.0, 400)
     assert (counters.n_prompt_cached, counters.n_processing, counters.started) == (50, 1, "17")
     assert counters.drafts is not None
@@ -79,7 +79,7 @@ def test_counters_of_this_version() -> None:
 
 
 def test_an_older_server_does_not_count_drafts() -> None:
-    counters = counters_of(metrics_text(OLD_METRICS), None)
+    counters = read_counters(metrics_text(OLD_METRICS), None)
     assert counters.drafts is None
     assert counters.n_prompt_cached is None
 
@@ -88,20 +88,32 @@ def test_an_older_server_does_not_count_drafts() -> None:
 def test_metrics_of_another_program_are_refused(missing: str) -> None:
     others = {name: value for name, value in METRICS.items() if name != missing}
     with pytest.raises(ValueError, match=f"llamacpp:{missing} is missing"):
-        counters_of(metrics_text(others), None)
+        read_counters(metrics_text(others), None)
 
 
 def test_values_that_are_no_numbers_are_left_out() -> None:
     text = metrics_text({**METRICS, "spec_decode_num_drafts_total": math.nan}, (50, math.inf))  # type: ignore[arg-type]
-    assert counters_of(text, None).drafts is None
+    assert read_counters(text, None).drafts is None
 
 
-def _slots(content: object) -> list[SlotReply]:
-    return msgspec.json.decode(msgspec.json.encode(content), type=list[SlotReply])
+@pytest.mark.parametrize("value", [-1, 1e300, math.inf])
+def test_counts_that_cannot_be_are_none(value: float) -> None:
+    with pytest.raises(ValueError, match="tokens_predicted_total is missing"):
+        read_counters(metrics_text({**METRICS, "tokens_predicted_total": value}), None)
+
+
+@pytest.mark.parametrize("field", ["n_ctx", "id_task", "n_prompt_tokens"])
+def test_integers_without_end_are_refused(field: str) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        _slots([{"id": 0, field: 10**400}])
+
+
+def _slots(content: object) -> tuple[SlotReply, ...]:
+    return msgspec.json.decode(msgspec.json.encode(content), type=SlotsReply)
 
 
 def test_slots_of_this_version() -> None:
-    busy, idle = slots_of(_slots(SLOTS))
+    busy, idle = _slots(SLOTS)
     assert (busy.n_decoded, busy.n_remaining, busy.n_used, busy.task) == (112, 88, 512, 7)
     assert busy.drafters == ("draft-simple",)
     assert (idle.is_processing, idle.n_decoded, idle.task, idle.drafters) == (False, None, None, ())
@@ -119,16 +131,16 @@ def test_slots_of_this_version() -> None:
 def test_slots_of_older_versions(
     reply: object, *, is_processing: bool, decoded: int | None, remaining: int | None
 ) -> None:
-    (slot,) = slots_of(_slots([reply]))
+    (slot,) = _slots([reply])
     assert (slot.is_processing, slot.n_decoded) == (is_processing, decoded)
     assert slot.n_remaining == remaining
 
 
 def _facts(
     props: object, models: object = None, model: str | None = None
-) -> tuple[PropsReply, Answer[ModelsReply], str | None]:
+) -> tuple[PropsReply, Known[ModelsReply], str | None]:
     listed = None if models is None else msgspec.convert(models, ModelsReply)
-    return msgspec.convert(props, PropsReply), Answer(listed), model
+    return msgspec.convert(props, PropsReply), Known(listed), model
 
 
 def test_facts() -> None:
@@ -168,6 +180,7 @@ def test_a_routers_model_has_a_size_and_a_port_of_its_own() -> None:
     listed = msgspec.convert(models, ModelsReply)
     assert listed.is_routers
     assert [one.status and one.status.port for one in listed.data] == [None, 4711]
+    assert ModelStatus(args=["--port", "1" * 5000]).port is None
 
 
 def test_names_cannot_command_the_terminal() -> None:

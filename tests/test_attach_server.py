@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from spectui.server import LlamaServer
-from spectui.server.attached import interview
-from spectui.server.attached.address import parse_address
-from spectui.server.attached.poller import Attachment, ask_once
-from spectui.server.attached.sample import FailedSample, Sample, ServerSample
-from spectui.server.attached.state import SlotPhase, Work
-from spectui.server.attached.tracker import Tracker, phase_of
+from spectui.server.address import parse_address
+from spectui.server.watch import interview
+from spectui.server.watch.poller import Attachment, ask_once
+from spectui.server.watch.sample import FailedSample, Sample, ServerSample
+from spectui.server.watch.state import SlotPhase, Work
+from spectui.server.watch.tracker import Tracker, phase_of
 from tests.test_attach_poller import Watch
 
 pytest_plugins = ["tests.support.fixtures"]

@@ -6,29 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.server.attached.backoff import Backoff
-from spectui.server.attached.counting import (
-    NO_DRAFTS,
+from spectui.known import Known
+from spectui.server.metrics import NO_DRAFTS, Counters, DraftCounts
+from spectui.server.replies import SlotReply
+from spectui.server.watch.counting import (
     decoded_between,
     is_exact_enough,
-    less,
     progress,
-    together,
 )
-from spectui.server.attached.meters import N_COLUMNS, Columns, Window
-from spectui.server.attached.sample import (
-    Answer,
-    Counters,
-    DraftCounts,
-    Failure,
-    SlotSample,
-    Trouble,
-    WaitingSample,
-    Whereabouts,
-)
-from spectui.server.attached.state import AttachState, SlotPhase, Work
-from spectui.server.attached.tracker import Tracker
-from spectui.server.attached.trouble_text import sentence_of, waiting_for
+from spectui.server.watch.meters import N_COLUMNS, Columns, Window
+from spectui.server.watch.poller import Backoff
+from spectui.server.watch.sample import Failure, Late, Trouble, WaitingSample, Whereabouts
+from spectui.server.watch.state import AttachState, SlotPhase, Work
+from spectui.server.watch.tracker import Tracker
+from spectui.server.watch.words import sentence_of, waiting_for
 from tests.support.attached import (
     COUNTERS,
     DRAFTS,
@@ -77,7 +68,7 @@ def _after(before: Counters, step: Counters) -> Counters:
         prompt_s=before.prompt_s + step.prompt_s,
         n_predicted=before.n_predicted + step.n_predicted,
         predicted_s=before.predicted_s + step.predicted_s,
-        drafts=together(before.drafts or NO_DRAFTS, step.drafts or NO_DRAFTS),
+        drafts=(before.drafts or NO_DRAFTS) + (step.drafts or NO_DRAFTS),
     )
 
 
@@ -108,9 +99,9 @@ def test_a_restart_is_seen_by_its_start_alone(counters: Counters) -> None:
 
 @given(draft_counts(), draft_counts())
 def test_sums_of_drafts_can_be_taken_apart(one: DraftCounts, other: DraftCounts) -> None:
-    both = together(one, other)
-    assert both == together(other, one)
-    rest = less(both, one)
+    both = one + other
+    assert both == other + one
+    rest = both - one
     assert (rest.n_drafts, rest.n_drafted) == (other.n_drafts, other.n_drafted)
     n = len(other.accepted_per_position)
     assert rest.accepted_per_position[:n] == other.accepted_per_position
@@ -309,7 +300,7 @@ def test_an_older_server_has_no_acceptance(
     ],
 )
 def test_why_nothing_was_drafted(*, speculates: bool, n_processing: int, reason: str) -> None:
-    slots = (replace(slot(), speculates=speculates),)
+    slots = (slot(speculates=speculates),)
     counters = replace(COUNTERS, drafts=NO_DRAFTS, n_processing=n_processing)
     state = tracked(sample(0.0, slots=slots, counters=counters))
     assert reason in str(state.drafts.reason)
@@ -331,7 +322,7 @@ def test_without_slots_the_counters_tell_whether_it_works(n: int, work: Work) ->
 
 
 def test_an_answer_that_is_late_leaves_the_last_counters() -> None:
-    late = replace(sample(1.0), counters=Answer(None, "/metrics was not answered", is_late=True))
+    late = replace(sample(1.0), counters=Late(None, "/metrics was not answered"))
     state = tracked(sample(0.0), late)
     assert state.link.is_late
     assert state.served.counters.value == COUNTERS
@@ -346,7 +337,7 @@ def test_a_server_elsewhere_has_no_process_here() -> None:
 
 
 def test_another_process_has_no_rate_at_first() -> None:
-    other = Whereabouts(is_here=True, process=Answer(replace(PROCESS, pid=5, cpu_s=1.0)))
+    other = Whereabouts(is_here=True, process=Known(replace(PROCESS, pid=5, cpu_s=1.0)))
     state = tracked(sample(0.0), sample(1.0, where=other))
     assert state.host.cores is None
     assert state.host.read_bytes_per_s.value is None
@@ -354,7 +345,7 @@ def test_another_process_has_no_rate_at_first() -> None:
 
 def test_a_process_that_comes_to_rest_is_seen_to_rest() -> None:
     def at(cpu_s: float) -> Whereabouts:
-        return Whereabouts(is_here=True, process=Answer(replace(PROCESS, cpu_s=cpu_s)))
+        return Whereabouts(is_here=True, process=Known(replace(PROCESS, cpu_s=cpu_s)))
 
     second = at(102.0)
     working = tracked(sample(0.0), sample(1.0, where=second), sample(1.5, where=second))
@@ -415,16 +406,16 @@ def test_why_panels_are_empty(trouble: Trouble, reason: str) -> None:
 def test_a_server_that_fell_asleep_still_does_not_speculate() -> None:
     quiet = replace(COUNTERS, drafts=NO_DRAFTS, n_processing=0)
     tracker = Tracker(URL)
-    tracker.add(sample(0.0, counters=quiet, slots=(replace(slot(), speculates=False),)))
+    tracker.add(sample(0.0, counters=quiet, slots=(slot(speculates=False),)))
     awake = tracker.state().drafts.reason
     tracker.add(sample(1.0, counters=quiet, slots="the server sleeps"))
     assert tracker.state().drafts.reason == awake == "this server does not speculate"
 
 
 @pytest.mark.parametrize("drafts", [NO_DRAFTS, None], ids=["none drafted", "none counted"])
-@pytest.mark.parametrize("slots", [(replace(slot(), speculates=False),), "/slots is off"])
+@pytest.mark.parametrize("slots", [(slot(speculates=False),), "/slots is off"])
 def test_nothing_is_said_of_a_server_that_tells_nothing_any_more(
-    drafts: DraftCounts | None, slots: tuple[SlotSample, ...] | str
+    drafts: DraftCounts | None, slots: tuple[SlotReply, ...] | str
 ) -> None:
     quiet = replace(COUNTERS, drafts=drafts, n_processing=0)
     tracker = Tracker(URL)
@@ -437,7 +428,7 @@ def test_nothing_is_said_of_a_server_that_tells_nothing_any_more(
 
 def test_another_server_is_not_taken_for_the_one_before() -> None:
     quiet = replace(COUNTERS, drafts=NO_DRAFTS, n_processing=0)
-    first = sample(0.0, counters=quiet, slots=(replace(slot(), speculates=False),))
+    first = sample(0.0, counters=quiet, slots=(slot(speculates=False),))
     anew = replace(quiet, started="later")
     for between in ((), (lost(0.5),)):
         state = tracked(first, *between, sample(1.0, counters=anew, slots="/slots is off"))

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import msgspec
 import pytest
 
 from spectui.server import LlamaServer
-from spectui.server.identity import Identity, PropsReply, identity_of
+from spectui.server.client import Identity
 from spectui.server.replies import CompletionReply
 from tests.support.cli import Spectui
 from tests.support.scripted_server import write_server
@@ -85,25 +86,23 @@ def test_a_port_that_changes_hands_ends_it_with_what_was_measured_before(
     assert "not the one" in found["error"]
 
 
-PROPS = PropsReply(model_path="a.gguf", build_info="b1", total_slots=1, media_marker="m")
+ONE = Identity(model="a.gguf", build="b1", n_slots=1, marker="m", speculates=True)
 
 
 @pytest.mark.parametrize(
-    ("now", "speculates", "said"),
+    ("now", "said"),
     [
-        (PROPS, True, None),
-        (msgspec.structs.replace(PROPS, model_path="b.gguf"), True, "its model was a.gguf"),
-        (msgspec.structs.replace(PROPS, build_info="b2"), True, "its build was b1 and is b2"),
-        (PROPS, False, "it does not speculate any more"),
-        (msgspec.structs.replace(PROPS, media_marker="n"), True, "it was started again"),
-        (msgspec.structs.replace(PROPS, total_slots=4), True, "it was started again"),
+        (ONE, None),
+        (replace(ONE, model="b.gguf"), "its model was a.gguf"),
+        (replace(ONE, build="b2"), "its build was b1 and is b2"),
+        (replace(ONE, speculates=False), "it does not speculate any more"),
+        (replace(ONE, marker="n"), "it was started again"),
+        (replace(ONE, n_slots=4), "it was started again"),
     ],
 )
-def test_what_tells_servers_apart(now: PropsReply, *, speculates: bool, said: str | None) -> None:
-    before = identity_of(PROPS, speculates=True)
-    change = before.change(identity_of(now, speculates=speculates))
+def test_what_tells_servers_apart(now: Identity, said: str | None) -> None:
+    change = ONE.change(now)
     assert change is None if said is None else change is not None and said in change
-    assert identity_of(None, speculates=None) == Identity()
 
 
 def reply(n: int, stop: str, **timings: object) -> bytes:

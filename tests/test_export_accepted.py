@@ -153,8 +153,8 @@ def test_the_real_server_confirms_every_value(
         setup = random_setup(seed, files)
         arguments = [*setup.arguments(Dialect.LLAMA_CPP), *VERBOSE]
         with LlamaServer(llama_server_binary, arguments, log_path=log) as server:
-            properties = server._http.get("/props").json()
-        assert properties["model_path"] == str(setup.target.path)
+            model = server.identity().model
+        assert model == str(setup.target.path)
         said = log.read_text("utf-8", "replace")
         missing = unconfirmed(setup, said)
         other = replace(setup.context, ctx_size=setup.context.ctx_size + 256)

@@ -547,7 +547,8 @@ def test_the_real_server_takes_the_models_preset_file(
 
 
 def get(server: LlamaServer, path: str) -> httpx.Response:
-    return server._http.get(path).raise_for_status()
+    key = {"Authorization": f"Bearer {server.api_key}"}
+    return httpx.get(f"{server.base_url}{path}", headers=key, trust_env=False).raise_for_status()
 
 
 @pytest.mark.server

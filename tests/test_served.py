@@ -20,9 +20,8 @@ from spectui.monitor.machine import Machine
 from spectui.options.drafters import DraftSimple, NgramMapK, NgramMod, NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.served import Fleet, Setup
-from spectui.served.decoding import ServerDecoding
+from spectui.served.decoding import ServerDecoding, result_of
 from spectui.served.memory import remembers
-from spectui.served.results import result_of
 from spectui.server import Completion
 from spectui.server.binary import examine
 from spectui.speculative.counters import Counters, Detail

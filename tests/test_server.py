@@ -1,6 +1,7 @@
 """spectui.server against the real llama-server, and against servers that misbehave."""
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,8 @@ import psutil
 import pytest
 
 from spectui.errors import ServerError
-from spectui.server import ChatMessage, LlamaServer, process
+from spectui.server import ChatMessage, LlamaClient, LlamaServer, listeners, process
+from tests.support.attached import SLOTS, Handler, hang, page, serving
 
 pytest_plugins = ["tests.support.fixtures"]
 pytestmark = pytest.mark.usefixtures("no_process_is_left")
@@ -22,12 +24,17 @@ PROMPT = "The capital of France is"
 SMALL = ("-c", "512", "-np", "1", "-t", "1")
 
 STAND_IN = f"""#!{sys.executable}
-import http.server, json, os, signal, sys
+import gzip, http.server, json, os, signal, sys
 
 manner = sys.argv[sys.argv.index("--manner") + 1]
 port = int(sys.argv[sys.argv.index("--port") + 1])
 if manner == "dies":
     print("error: invalid argument: --draft-max", file=sys.stderr)
+    sys.exit(1)
+if manner == "cannot load":
+    # As llama-server does it when it ends of itself, too.
+    print("srv operator(): operator(): cleaning up before exit...", flush=True)
+    print("main: exiting due to model loading error", flush=True)
     sys.exit(1)
 if manner == "aborts":
     os.abort()
@@ -77,6 +84,28 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.end_headers()
             while True:
                 self.wfile.write(b" ")
+        if manner == "bomb":
+            once = gzip.compress(bytes(1 << 24), 9)
+            body = gzip.compress(once, 9)
+            self.send_response(200)
+            self.send_header("Content-Encoding", "gzip, gzip")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+        if manner == "has no end":
+            self.send_response(200)
+            self.end_headers()
+            while True:
+                self.wfile.write(b"x" * 65536)
+        if manner == "heads without end":
+            self.wfile.write(b"HTTP/1.1 200 OK\\r\\n")
+            while True:
+                self.wfile.write(b"X-More: 1\\r\\n")
+        if manner == "nested":
+            self.answer(200, b'{{"content":' + b"[" * 100_000)
+        if manner == "commands":
+            said = json.dumps({{"error": {{"message": "it\\x1b]52;c;eA==\\x07 broke\\n" * 9999}}}})
+            self.answer(500, said.encode())
         if manner.startswith("{{"):
             told = {{"predicted_n": 2, "predicted_ms": 9.0, "prompt_ms": 1.0}}
             told |= json.loads(manner)
@@ -185,6 +214,7 @@ def test_a_removed_flag_fails_with_the_servers_own_words(
     [
         ("dies", r"exit code 1; .*invalid argument: --draft-max.* \(all of it in .*log\)"),
         ("aborts", "signal SIGABRT; it printed nothing"),
+        ("cannot load", "^llama-server ended with exit code 1; .*exiting due to model loading"),
         ("floods", "printed more than 67 MB and was not ready"),
         ("odd health", "GET http.*/health with status 500: 'out of order'"),
     ],
@@ -219,6 +249,14 @@ def test_a_server_that_is_never_ready_is_given_up(
         ("incomplete", "missing required field `tokens`"),
         ("fails", "status 500: it broke"),
         ("quits", "exit code 7"),
+        (
+            "bomb",
+            r"is not what spectui understands \(it is compressed \(gzip, gzip\), which was not",
+        ),
+        ("has no end", r"is not what spectui understands \(it has more than 16 MB\)"),
+        ("heads without end", "no answer from llama-server at http"),
+        ("nested", "is not what spectui understands"),
+        ("commands", "status 500: it.]52;c;eA==. broke"),
         ("hangs", "no answer from llama-server at http.* within 1 s; --timeout gives it longer"),
         ("drips", "no answer from llama-server at http.* within 1 s; --timeout gives it longer"),
     ],
@@ -234,7 +272,70 @@ def test_a_bad_answer_is_one_sentence(
         pytest.raises(ServerError, match=message) as caught,
     ):
         server.complete(PROMPT, n_predict=1)
-    assert "\n" not in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 1000
+
+
+def test_a_program_that_has_the_port_is_sent_nothing(
+    stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving() as script:
+        port = int(script.address.rpartition(":")[2])
+        monkeypatch.setattr(process, "_free_port", lambda: port)
+        with pytest.raises(
+            ServerError, match=rf"port {port} .* was taken by process {os.getpid()}"
+        ):
+            LlamaServer(stand_in, ["--manner", "silent"], log_path=tmp_path / "log")
+    assert script.asked == []
+
+
+def test_a_program_that_takes_the_port_of_a_dead_server_is_sent_nothing(
+    stand_in: Path, tmp_path: Path
+) -> None:
+    with LlamaServer(stand_in, ["--manner", "quits"], log_path=tmp_path / "log") as server:
+        with pytest.raises(ServerError, match="exit code 7"):
+            server.complete(PROMPT, n_predict=1)
+        with serving(port=int(server.base_url.rpartition(":")[2])) as script:
+            with pytest.raises(ServerError, match="exit code 7"):
+                server.complete(PROMPT, n_predict=1)
+            assert script.asked == []
+
+
+def test_a_request_can_be_interrupted() -> None:
+    def interrupt(handler: Handler) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        hang(handler)
+
+    with serving() as script, LlamaClient(f"http://{script.address}") as client:
+        script.plays["/slots"] = interrupt
+        with pytest.raises(KeyboardInterrupt):
+            client.speculates()
+        script.plays["/slots"] = page(SLOTS)
+        assert client.speculates()
+
+
+def test_a_script_may_start_the_server(stand_in: Path, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text(f'#!/bin/sh\n(setsid "{stand_in}" "$@")\nexit 3\n', "utf-8")
+    script.chmod(0o755)
+    with (
+        LlamaServer(script, ["--manner", "fails"], log_path=tmp_path / "log") as server,
+        pytest.raises(ServerError, match="status 500: it broke"),
+    ):
+        server.complete(PROMPT, n_predict=1)
+
+
+def test_a_hidden_process_is_known_by_its_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving() as script:
+        port = int(script.address.rpartition(":")[2])
+        assert listeners.intruder(port, lambda pid: pid == os.getpid()) is None
+        assert f"process {os.getpid()} (" in str(listeners.intruder(port, lambda _pid: False))
+        # As for a process of another user, or with capabilities.
+        monkeypatch.setattr(psutil, "net_connections", lambda **_kind: [])
+        assert listeners.intruder(port, lambda _pid: False) is None
+        monkeypatch.setattr(listeners, "_ROOT", -1)
+        monkeypatch.setattr(os, "geteuid", lambda: -2)
+        assert listeners.intruder(port, lambda _pid: False) == f"a process of user {os.getuid()}"
 
 
 def test_a_server_that_somebody_else_ends_is_not_waited_for(stand_in: Path, tmp_path: Path) -> None:

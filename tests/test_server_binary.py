@@ -11,8 +11,7 @@ import pytest
 
 from spectui.errors import ServerError
 from spectui.options.dialect import Dialect
-from spectui.server import asking
-from spectui.server.binary import examine
+from spectui.server.binary import ask, examine
 from spectui.server.help_text import read_help, read_version
 from tests.support.binaries import BETWEEN, CURRENT, IK, LEGACY, OLDEST, write_binary, write_script
 
@@ -145,12 +144,25 @@ def test_a_name_is_looked_for_on_the_path(tmp_path: Path, monkeypatch: pytest.Mo
     assert examine("llama-server").path == str(tmp_path / "llama-server")
 
 
+def test_the_path_comes_before_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    write_binary(here / "llama-server", CURRENT)
+    monkeypatch.chdir(here)
+    write_binary(tmp_path / "llama-server", CURRENT)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert examine("llama-server").path == str(tmp_path / "llama-server")
+    assert examine("./llama-server").path == str(here / "llama-server")
+
+
 def test_the_users_settings_of_llama_server_do_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LLAMA_ARG_CTX_SIZE", "many")
     source = f"#!/bin/sh\nenv | grep LLAMA_ARG >&2\ncat <<'END'\n{CURRENT}\nEND\n"
-    told = asking.ask(write_script(tmp_path / "llama-server", source), "--help", 20)
+    told = ask(write_script(tmp_path / "llama-server", source), "--help", 20)
     assert "LLAMA_ARG_CTX_SIZE=" not in told.text
 
 
@@ -181,7 +193,7 @@ def test_what_misbehaves_is_one_sentence_and_leaves_nothing(
     tmp_path: Path, manner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script, message = MISBEHAVING[manner]
-    monkeypatch.setattr(asking, "MAX_OUTPUT_BYTES", 1 << 16)
+    monkeypatch.setattr("spectui.server.binary.MAX_OUTPUT_BYTES", 1 << 16)
     path = write_script(
         tmp_path / "llama-server", f"#!/bin/sh\necho $$ > {tmp_path}/pid\n{script}\n"
     )

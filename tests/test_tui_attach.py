@@ -11,8 +11,9 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 from textual.widgets import Static
 
+from spectui.known import Known
 from spectui.monitor.readings import Snapshot
-from spectui.server.attached.sample import Answer, Failure, Trouble, Whereabouts
+from spectui.server.watch.sample import Failure, Late, Trouble, Whereabouts
 from spectui.settings import Settings
 from spectui.tui.attach.backstage import PollerFailed
 from spectui.tui.attach.column import AttachPanels
@@ -99,7 +100,7 @@ def test_a_server_that_tells_little(snap_compare: SnapCompare) -> None:
     off = "/metrics is off; start the server with --metrics"
     hidden = Whereabouts(
         is_here=True,
-        process=Answer(None, "the process that listens at port 8080 belongs to another user"),
+        process=Known(None, "the process that listens at port 8080 belongs to another user"),
     )
     events: list[object] = [
         sample(step / 2, counters=off, where=hidden, slots=IDLE_SLOTS[:1]) for step in range(9)
@@ -174,7 +175,7 @@ def test_the_state_of_the_connection_in_words(trouble: Trouble, words: str) -> N
 
 def test_an_answer_that_is_late_is_said() -> None:
     watched = Watched()
-    late = replace(sample(0.0), slots=Answer(None, "/slots was not answered", is_late=True))
+    late = replace(sample(0.0), slots=Late(None, "/slots was not answered"))
 
     async def scenario(pilot: Pilot[None]) -> None:
         await watched.told(pilot, late)
@@ -311,7 +312,7 @@ def test_a_restart_is_told() -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         anew = replace(COUNTERS, started="2")
-        process = Whereabouts(is_here=True, process=Answer(replace(PROCESS, pid=12)))
+        process = Whereabouts(is_here=True, process=Known(replace(PROCESS, pid=12)))
         events = (sample(0.0), sample(1.0, counters=anew, where=process))
         await watched.told(pilot, *events)
         assert "restarted 1 time" in text_of(pilot.app.screen.query_one(ServerPanel))

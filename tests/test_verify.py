@@ -23,19 +23,13 @@ from spectui.engine.events import GenerationResult
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramMapK, NgramSimple
 from spectui.options.speculation import Speculation
-from spectui.served import room
+from spectui.served import models
 from spectui.served.prompts import distinct
 from spectui.server import Completion
 from spectui.server.help_text import Version
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
-from spectui.tune.promise import (
-    Case,
-    Observed,
-    Promise,
-    digest_of,
-    lasting,
-)
+from spectui.tune.promise import Case, Observed, Promise, digest_of, lasting
 from spectui.tune.statistics import PairedMeasurement, Speedup, paired_ratio, paired_speedup
 from spectui.tune.stored import from_plain, to_plain
 from spectui.tune.trials import OFF, Arm
@@ -484,9 +478,9 @@ def test_two_servers_need_room(
         ModelOptions(path=tmp_path / f"{name}.gguf", n_gpu_layers=n_gpu_layers)
         for name in ("t-00001-of-00002", "d")
     )
-    assert room.needed_bytes(target, draft) == 2520
+    assert models.needed_bytes(target, draft) == 2520
     machine = Machine(cpu="", n_cores=1, memory_bytes=free, gpus=gpus)
-    assert room.both_fit(target, draft, machine) is fits
+    assert models.both_fit(target, draft, machine) is fits
 
 
 BEST = Arm(draft="d", speculation=GOOD)

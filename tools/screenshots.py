@@ -27,8 +27,8 @@ from spectui.demo import DemoModel, ensure_demo_models
 from spectui.paths import HOME_VARIABLE
 from spectui.prompts import builtin_suite
 from spectui.server import LlamaServer
-from spectui.server.attached.address import parse_address
-from spectui.server.attached.poller import Attachment
+from spectui.server.address import parse_address
+from spectui.server.watch.poller import Attachment
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
 from spectui.tui.attach.app import AttachApp, AttachLaunch

@@ -9,8 +9,8 @@ from rich.text import Text
 from spectui.cli.drawing import drawn, wrapped
 from spectui.models.sizes import bytes_text, counted
 from spectui.monitor.readings import Reading
-from spectui.server.attached.facts_text import model_name, model_text
-from spectui.server.attached.state import AttachState, DraftState, ServedState, SlotsState, Work
+from spectui.server.watch.state import AttachState, DraftState, ServedState, SlotsState, Work
+from spectui.server.watch.words import model_name, model_text
 
 
 def told(state: AttachState) -> str:

@@ -32,11 +32,11 @@ from spectui.models.sizes import counted
 from spectui.options.speculation import Speculation
 from spectui.served import Setup
 from spectui.served.decoding import ServerDecoding
-from spectui.served.running import RunningServers
+from spectui.served.fleet import RunningServers
 from spectui.server import LlamaClient
-from spectui.server.attached.address import parse_address
-from spectui.server.attached.poller import Attachment
-from spectui.server.attached.sample import ServerFacts
+from spectui.server.address import parse_address
+from spectui.server.watch.poller import Attachment
+from spectui.server.watch.sample import ServerFacts
 from spectui.speculative.counters import Counters
 from spectui.tune.alone import AloneResult, Done, run_alone
 from spectui.tune.measurement import Measurer

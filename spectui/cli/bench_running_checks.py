@@ -6,7 +6,7 @@ from click.core import ParameterSource
 from spectui.cli.bench_request import BenchOptions
 from spectui.cli.options_backend import BackendKind
 from spectui.errors import UsageError
-from spectui.server.attached.address import parse_address
+from spectui.server.address import parse_address
 
 _TAKEN = frozenset(
     {

@@ -9,7 +9,7 @@ from spectui.cli.documents.running import NO_BASELINE, alone_document
 from spectui.cli.drawing import wrapped
 from spectui.cli.output import write_result
 from spectui.monitor.machine import this_machine
-from spectui.server.attached.sample import ServerFacts
+from spectui.server.watch.sample import ServerFacts
 from spectui.tune.alone import AloneResult
 from spectui.tune.workload import Workload
 

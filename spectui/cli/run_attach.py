@@ -12,15 +12,14 @@ from spectui.cli.documents.attach import attach_document
 from spectui.cli.output import check_writable, write_result
 from spectui.errors import ServerError, UsageError
 from spectui.monitor.readings import Snapshot
-from spectui.server.attached.address import parse_address
-from spectui.server.attached.poller import Attachment, ask_once, ask_twice
-from spectui.server.attached.routing import unchosen
-from spectui.server.attached.sample import FailedSample, Failure, Sample, ServerSample, Trouble
-from spectui.server.attached.tracker import Tracker
-from spectui.server.attached.trouble_text import sentence_of
+from spectui.server.address import parse_address
+from spectui.server.watch.poller import Attachment, ask_once, ask_twice
+from spectui.server.watch.sample import FailedSample, Failure, Sample, ServerSample, Trouble
+from spectui.server.watch.tracker import Tracker
+from spectui.server.watch.words import sentence_of, unchosen
 
 if TYPE_CHECKING:
-    from spectui.server.attached.state import AttachState
+    from spectui.server.watch.state import AttachState
 
 _TRIES = 3
 """To type the key."""

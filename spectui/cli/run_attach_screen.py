@@ -7,7 +7,7 @@ from spectui.cli.guard import greet, in_child, let_end, take_back_greeting
 from spectui.cli.run_attach import Wanted
 from spectui.errors import UsageError
 from spectui.paths import data_dir, ensure_dir
-from spectui.server.attached.poller import Attachment
+from spectui.server.watch.poller import Attachment
 from spectui.settings import read_settings
 
 

@@ -11,8 +11,8 @@ from spectui.monitor.machine import this_machine
 from spectui.paths import data_dir, ensure_dir
 from spectui.prompts import Prompt
 from spectui.served import Fleet, Setup
+from spectui.served.models import both_fit, size_bytes
 from spectui.served.prompts import WARM_UP_TOKENS, as_tokens, distinct
-from spectui.served.room import both_fit, size_bytes
 from spectui.server import LlamaClient, LlamaServer
 from spectui.server.binary import ServerBinary, examine
 from spectui.tune.workload import Workload

@@ -12,7 +12,7 @@ from spectui.llama.library import llama_cpp_commit, llama_cpp_version
 from spectui.models.sizes import counted
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt
-from spectui.served.room import both_fit
+from spectui.served.models import both_fit
 from spectui.server.binary import ServerBinary
 from spectui.tune.promise import Case, Promise
 from spectui.tune.workload import WorkItem

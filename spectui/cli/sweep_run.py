@@ -20,8 +20,7 @@ from spectui.monitor.machine import Machine, this_machine
 from spectui.options.drafters import MODEL_KIND
 from spectui.prompts import Prompt
 from spectui.served.models import look_at
-from spectui.server.binary import ServerBinary
-from spectui.server.binary_cache import identity_of
+from spectui.server.binary import ServerBinary, identity_of
 from spectui.sweep.expand import Expansion, expand
 from spectui.sweep.order import Visit, ordered
 from spectui.sweep.spec import sweep_name, sweep_spec

@@ -13,7 +13,7 @@ from spectui.cli.tune_request import TuneOptions, TuneRun
 from spectui.cli.tune_time import Room, cost_of, room_of, spread
 from spectui.errors import CancelledError, SpectuiError, UsageError
 from spectui.prompts import Prompt
-from spectui.served.room import size_bytes
+from spectui.served.models import size_bytes
 from spectui.server.binary import ServerBinary, examine
 from spectui.tune.result import TuneResult
 from spectui.tune.statistics import Speedup

@@ -2,13 +2,10 @@
 
 from dataclasses import dataclass
 
+from spectui.known import Known
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """A number, or None and the reason why there is none."""
-
-    value: float | None
-    reason: str | None = None
+Reading = Known[float]
+"""A number, or the reason why there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

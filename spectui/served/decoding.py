@@ -11,10 +11,13 @@ from spectui.engine.events import GenerationResult
 from spectui.errors import ServerError
 from spectui.options.speculation import Speculation
 from spectui.served.memory import Memory
-from spectui.served.prompts import continued
-from spectui.served.results import result_of
+from spectui.served.prompts import complete
 from spectui.served.setup import Setup
 from spectui.server import Completion, LlamaClient
+from spectui.speculative.counters import Counters, Detail
+from spectui.speculative.decoder import Stop
+
+_STOPS = {"eos": Stop.END_OF_GENERATION, "word": Stop.END_OF_GENERATION}
 
 
 class Servers(Protocol):
@@ -78,14 +81,14 @@ class ServerDecoding:
         self._memory = Memory()
         self.n_beside_off: int | None = int(keeps_off)
         self.move_s = 0.0
-        """What starting a server took, the last time."""
+        """Duration of the last start of a server."""
 
     def load(self, draft: str | None) -> None:
         """Have what speculates from now on draft with this."""
         self._draft = None if draft is None else self._drafts.get(draft)
 
     def setup(self, speculation: Speculation | None) -> Setup:
-        """Of the server that decodes with a setting and the loaded draft."""
+        """Return the setup of the server that decodes with a setting and the loaded draft."""
         if speculation is None:
             return self._base
         draft = self._draft if speculation.needs_draft else None
@@ -104,7 +107,7 @@ class ServerDecoding:
         if self._memory.holds(setup, command.prompt):
             self._servers.end(setup)
         try:
-            done = continued(
+            done = complete(
                 self._started(setup), command.prompt, command.sampling, command.n_predict
             )
             self._servers.check(setup, done)
@@ -124,3 +127,42 @@ class ServerDecoding:
             self._memory.clear(setup)
             self.move_s = self._clock() - began_s
         return server
+
+
+def result_of(done: Completion, n_prompt_tokens: int, *, redoes_rounds: bool) -> GenerationResult:
+    """Convert a completion into a result of the engine, as far as the server tells.
+
+    Args:
+        done: by the server.
+        n_prompt_tokens: that it was sent.
+        redoes_rounds: whether the target may redo a round, which then emits a token more; True
+            where that is not known.
+    """
+    return GenerationResult(
+        tokens=done.tokens,
+        text=done.text,
+        n_prompt_tokens=n_prompt_tokens,
+        prompt_s=done.prompt_s,
+        decode_s=done.predicted_s,
+        native_s=None,
+        counters=_counters(done, redoes_rounds=redoes_rounds),
+        stop=_STOPS.get(done.stop, Stop.LENGTH),
+    )
+
+
+def _counters(done: Completion, *, redoes_rounds: bool) -> Counters:
+    """Counts, and the number of rounds where it follows from them.
+
+    A round emits what it accepted and one token more. A text that ends of itself may end inside a
+    draft, whose accepted tokens are counted all the same.
+    """
+    n_rounds = len(done.tokens) - 1 - done.n_accepted
+    is_known = done.n_drafted == 0 or (done.stop == "limit" and not redoes_rounds)
+    if not is_known or n_rounds < 0:
+        return Counters(n_drafted=done.n_drafted, n_accepted=done.n_accepted, detail=Detail.TOTALS)
+    return Counters(
+        n_rounds=n_rounds,
+        n_drafted=done.n_drafted,
+        n_accepted=done.n_accepted,
+        detail=Detail.N_ROUNDS,
+    )

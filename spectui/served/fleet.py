@@ -1,17 +1,22 @@
-"""The llama-servers that are alive: the target alone beside one other, or one at a time."""
+"""The llama-servers that decode: those that are started for it, and those that run already."""
 
 import hashlib
+import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from spectui.closing import Closing
-from spectui.served.checks import check_alone, check_answer
+from spectui.errors import HopelessError, ServerError
+from spectui.models.sizes import counted
 from spectui.served.setup import Setup
-from spectui.server import Completion, LlamaServer
+from spectui.server import Completion, LlamaClient, LlamaServer
 from spectui.server.binary import ServerBinary
 
 _MOST_OF_NAME = 80
+_PREFIX = "LLAMA_ARG_"
+_DRAFTING = ("SPEC", "DRAFT")
+"""In the names of llama-server's variables that are about it."""
 
 
 class Fleet(Closing):
@@ -33,7 +38,7 @@ class Fleet(Closing):
             binary: the user's llama-server.
             logs: folder for what the servers print.
             keeps_off: whether the target alone stays alive beside one that speculates, for which
-                there must be room (``room.both_fit``).
+                there must be room (``models.both_fit``).
             timeout_s: how long loading the models may take, and an answer.
             on_start: told before a server is started.
             on_ready: given each server before anything is measured on it.
@@ -72,7 +77,7 @@ class Fleet(Closing):
             self._alive[setup] = server
             try:
                 if setup.is_off:
-                    check_alone(server, self._binary.path)
+                    _check_alone(server, self._binary.path)
                 self._on_ready(server)
             except BaseException:
                 self.end(setup)
@@ -85,7 +90,7 @@ class Fleet(Closing):
         Raises:
             HopelessError: it cannot be of such a server.
         """
-        check_answer(setup, done, self._binary.path)
+        _check_answer(setup, done, self._binary.path)
 
     def end(self, setup: Setup) -> None:
         """End the server of a setup, if it is alive; asked for again, it is started anew."""
@@ -108,3 +113,137 @@ class Fleet(Closing):
         for other in tuple(self._alive):
             if not self._keeps_off or other.is_off == setup.is_off:
                 self.end(other)
+
+
+class RunningServers(Closing):
+    """One that is measured, and perhaps one without speculation beside it."""
+
+    n_starts = 0
+
+    def __init__(self, server: LlamaClient, baseline: LlamaClient | None) -> None:
+        """Take both over; they are left running when this is closed.
+
+        Raises:
+            ServerError: one of them does not answer.
+        """
+        self.server = server
+        self._baseline = baseline
+        both = [server] if baseline is None else [server, baseline]
+        try:
+            self._were = {client: client.identity() for client in both}
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def has_baseline(self) -> bool:
+        """Whether there is a server to compare with."""
+        return self._baseline is not None
+
+    def untold(self, n_drafted: int) -> str | None:
+        """Return why it is unknown whether anything was drafted; None where it is known.
+
+        Args:
+            n_drafted: tokens that all answers together have told of.
+        """
+        if n_drafted or self._were[self.server].speculates is False:
+            return None
+        return "the server told of no drafted tokens: it drafted nothing, or does not tell"
+
+    def of(self, setup: Setup) -> LlamaClient:
+        """The one that is measured, or for a setup that does not speculate, the other one."""
+        return self._baseline if setup.is_off and self._baseline is not None else self.server
+
+    def check(self, setup: Setup, done: Completion) -> None:
+        """Refuse answers of a server to compare with that drafts, and of one that has changed.
+
+        Raises:
+            HopelessError: the one to compare with drafts.
+            ServerError: another server has the port.
+        """
+        client = self.of(setup)
+        change = self._were[client].change(client.identity())
+        if change is not None:
+            raise ServerError(
+                f"the server at {client.base_url} is not the one that it was in the beginning: "
+                f"{change}; measure again while one and the same runs"
+            )
+        if setup.is_off and self._baseline is not None and done.n_drafted:
+            raise HopelessError(
+                f"the server of --baseline-url drafts as well ({done.n_drafted} tokens on one "
+                "prompt), so that nothing is compared; give the address of one that was started "
+                "without speculation"
+            )
+
+    def end(self, _setup: Setup) -> None:
+        """They are not spectui's."""
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.server.close()
+        if self._baseline is not None:
+            self._baseline.close()
+
+
+def _check_alone(server: LlamaClient, program: str) -> None:
+    """Ask a server that was started without speculation whether it speculates.
+
+    Raises:
+        HopelessError: it does.
+    """
+    if server.speculates():
+        raise _not_alone(program)
+
+
+def _check_answer(setup: Setup, done: Completion, program: str) -> None:
+    """Hold an answer against what its server was started with.
+
+    Raises:
+        HopelessError: it cannot be of such a server.
+    """
+    speculation = setup.speculation
+    if speculation is None:
+        if done.n_drafted:
+            raise _not_alone(program)
+        return
+    n_rounds = most_rounds(done)
+    if done.n_drafted > n_rounds * speculation.longest:
+        raise HopelessError(
+            f"the llama-server with speculation drafted {counted(done.n_drafted, 'token')} in "
+            f"{counted(n_rounds, 'round')}, and was started with drafts of {speculation.longest} "
+            f"at most, so that another setting is measured; {_by_program(program)}"
+        )
+
+
+def most_rounds(done: Completion) -> int:
+    """Return the largest possible number of rounds: each emits a token, and those it accepted.
+
+    Of a text that ended within a draft, more was accepted than emitted.
+    """
+    n_decoded = max(done.n_predicted - 1, 0)
+    return max(n_decoded - done.n_accepted, 0) if done.stop == "limit" else n_decoded
+
+
+def _not_alone(program: str) -> HopelessError:
+    return HopelessError(
+        "the llama-server without speculation drafts as well, so that nothing is compared with the "
+        f"target alone; {_remedy(program)}"
+    )
+
+
+def _remedy(program: str, environment: Mapping[str, str] = os.environ) -> str:
+    names = sorted(
+        name
+        for name in environment
+        if name.startswith(_PREFIX) and any(word in name for word in _DRAFTING)
+    )
+    if names:
+        return f"unset {' and '.join(names)}, which every llama-server reads"
+    return _by_program(program)
+
+
+def _by_program(program: str) -> str:
+    return (
+        f"{program} seems to add options of its own: give --server-bin the llama-server itself, or "
+        "leave them out there"
+    )

@@ -1,4 +1,4 @@
-"""What llama-servers remember of earlier requests, which a measurement must not profit from."""
+"""Drafters that remember earlier requests, from which a measurement must not profit."""
 
 from spectui.options.speculation import Speculation
 from spectui.served.setup import Setup
@@ -7,7 +7,7 @@ Tokens = tuple[int, ...]
 
 
 def remembers(speculation: Speculation | None) -> bool:
-    """Whether drafters keep what they have seen from request to request.
+    """Return whether drafters keep text from request to request.
 
     The tables of llama.cpp's ``common_ngram_mod``, ``common_ngram_map`` and ``common_ngram_cache``
     live as long as the server's slot.

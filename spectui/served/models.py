@@ -1,15 +1,21 @@
-"""What the header of a file tells of a model that a llama-server runs."""
+"""Facts about the files of served models, and whether two servers fit in memory."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from spectui.config import ModelOptions
 from spectui.errors import BadInputError
+from spectui.gguf_names import series_of
 from spectui.llama.architectures import architecture
 from spectui.models.draft_files import reader_kind
 from spectui.models.facts import facts_of
 from spectui.models.gguf import read_gguf
-from spectui.served.room import size_bytes
+from spectui.monitor.machine import Machine
+
+_SPARE = 1.2
+"""For caches and compute buffers, relative to the weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +37,12 @@ class ServedModel:
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """Path of its file."""
         return self.options.path
 
     @property
     def alteration(self) -> str | None:
-        """What ``--override-kv`` means for its output, in a sentence; None for as it is."""
+        """The effect of ``--override-kv`` on its output, in a sentence; None without."""
         if not self.options.override_kv:
             return None
         told = ", ".join(one.text for one in self.options.override_kv)
@@ -71,3 +77,26 @@ def look_at(options: ModelOptions) -> ServedModel:
         mtp_layers=facts.mtp_layers,
         redoes_rounds=known.has_state or not known.is_known,
     )
+
+
+def both_fit(target: ModelOptions, draft: ModelOptions | None, machine: Machine) -> bool:
+    """Return whether a server with the draft fits beside one without.
+
+    Where a GPU holds weights, that is not known, and the answer no.
+    """
+    layers = [options.n_gpu_layers for options in (target, draft) if options is not None]
+    if machine.gpus and any(layers):
+        return False
+    return needed_bytes(target, draft) <= psutil.virtual_memory().available
+
+
+def needed_bytes(target: ModelOptions, draft: ModelOptions | None) -> int:
+    """Estimate of what both take: files may be mapped once, but weights are also copied."""
+    weights = 2 * size_bytes(target.path) + (0 if draft is None else size_bytes(draft.path))
+    return round(_SPARE * weights)
+
+
+def size_bytes(path: Path) -> int:
+    """Return the size of a model, with all of its shards."""
+    shards = (path.with_name(name) for name in series_of(path.name).names)
+    return sum(shard.stat().st_size for shard in shards if shard.exists())

@@ -58,21 +58,10 @@ def distinct(items: Sequence[WorkItem]) -> tuple[tuple[WorkItem, ...], tuple[str
     return kept, tuple(item.id for item in items if item not in kept)
 
 
-def send(
-    server: LlamaClient, item: WorkItem, sampling: SamplingConfig, n_predict: int
-) -> Completion:
-    """Have a prompt continued, as ``continued``.
-
-    Raises:
-        ServerError: the server refused, failed or answered nonsense.
-    """
-    return continued(server, item.tokens, sampling, n_predict)
-
-
-def continued(
+def complete(
     server: LlamaClient, tokens: Sequence[int], sampling: SamplingConfig, n_predict: int
 ) -> Completion:
-    """What a server makes of a prompt, evaluated anew and sampled as spectui samples.
+    """Have a server continue a prompt, evaluated anew and sampled as spectui samples.
 
     Raises:
         ServerError: the server refused, failed or answered nonsense.

@@ -1,4 +1,4 @@
-"""What one llama-server is started with, and the arguments that say so in its own words."""
+"""The setup of one llama-server, and its command line."""
 
 from dataclasses import dataclass, replace
 
@@ -31,7 +31,7 @@ class Setup:
 
     @property
     def label(self) -> str:
-        """What it is called: who drafts, and the last one's setting."""
+        """Name: the drafters, and the last one's setting."""
         if self.speculation is None:
             return "off"
         draft = "model" if self.draft is None else self.draft.path.stem

@@ -1,8 +1,15 @@
-"""A user's llama-server binary: which one it is, and what it takes, from its own mouth."""
+"""Finds a llama-server binary, and asks it for its options and version.
 
+The answers are cached until the binary changes.
+"""
+
+import hashlib
 import os
+import select
 import shutil
-from dataclasses import replace
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -10,10 +17,10 @@ import msgspec
 from spectui.errors import ServerError, UsageError
 from spectui.export.accepted import Accepted, drafters_of
 from spectui.options.dialect import Dialect
-from spectui.server.asking import Answer, ask
-from spectui.server.binary_cache import identity_of, recall, remember
+from spectui.paths import cache_dir, text_of
 from spectui.server.help_text import HelpOption, Version, read_help, read_version
-from spectui.server.kept import last_words, manner_of
+from spectui.server.kept import KeptProcess, last_words, manner_of
+from spectui.writing import write_file
 
 TIMEOUT_S = 30.0
 """For an answer: a GPU's driver and a cold disk may take most of it."""
@@ -28,10 +35,34 @@ _UNLISTED = frozenset(
     }
 )
 """What ik_llama.cpp takes always, but lists only where it was built for a GPU, or maps files."""
+MAX_OUTPUT_BYTES = 1 << 20
+"""Twenty times what llama-server has to say."""
+_AT_ONCE_BYTES = 1 << 16
+_OVERRIDES = "LLAMA_ARG_"
+"""Variables with which a user sets llama-server up: a bad one would be all that it talks about."""
+_FORMAT = 1
+"""To be raised when what is read from a help text changes."""
+_FOLDER = "llama-server"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Printed:
+    """The output and exit code of a program."""
+
+    output: bytes
+    """Stdout and stderr together, in their order."""
+    code: int
+    """Less than 0 for the signal that ended it."""
+    took_s: float
+
+    @property
+    def text(self) -> str:
+        """The output; what is no UTF-8 is replaced."""
+        return self.output.decode("utf-8", "replace")
 
 
 class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
-    """What one llama-server says of itself."""
+    """Options and version of one llama-server, as it prints them."""
 
     path: str
     """Absolute."""
@@ -41,7 +72,7 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def accepted(self) -> Accepted:
-        """What it takes."""
+        """The options that it accepts."""
         live = [option for option in self.options if not option.is_removed]
         flags = frozenset(flag for option in live for flag in option.flags)
         named = Accepted(
@@ -59,7 +90,7 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def dialect(self) -> Dialect:
-        """Whose names it has."""
+        """The dialect of its options."""
         return self.accepted.dialect
 
     def check_dialect(self, wanted: Dialect) -> None:
@@ -75,11 +106,11 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def default(self, flag: str) -> str | None:
-        """What its help gives as the default of an option; None where it gives none."""
+        """Return the default of an option; None where the help gives none."""
         return next((o.default for o in self._options_of(flag) if not o.is_removed), None)
 
     def is_removed(self, flag: str) -> bool:
-        """Whether it knows an option only to refuse it."""
+        """Return whether an option was removed, so that it is refused."""
         return any(option.is_removed for option in self._options_of(flag))
 
     def _value_of(self, flag: str) -> str:
@@ -87,6 +118,23 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
 
     def _options_of(self, flag: str) -> list[HelpOption]:
         return [option for option in self.options if flag in option.flags]
+
+
+class BinaryIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """Properties that change with the binary."""
+
+    path: str
+    """Absolute, links resolved."""
+    size_bytes: int
+    mtime_ns: int
+    libraries: str
+    """Digest of the same of the shared libraries beside it, which may hold all of its code."""
+    format: int = _FORMAT
+
+
+class _Kept(msgspec.Struct, kw_only=True):
+    identity: BinaryIdentity
+    known: ServerBinary
 
 
 def examine(given: str, *, timeout_s: float = TIMEOUT_S) -> ServerBinary:
@@ -101,14 +149,14 @@ def examine(given: str, *, timeout_s: float = TIMEOUT_S) -> ServerBinary:
     """
     path = _found(given)
     identity = identity_of(path)
-    known = recall(identity, ServerBinary)
+    known = _recall(identity)
     if known is not None:
         # The same file may go by several names.
         return msgspec.structs.replace(known, path=str(path))
     known = _asked(path, timeout_s)
     # It may have been replaced while it was asked.
     if identity_of(path) == identity:
-        remember(identity, known)
+        _remember(identity, known)
     return known
 
 
@@ -121,7 +169,7 @@ def _asked(path: Path, timeout_s: float) -> ServerBinary:
     return ServerBinary(path=str(path), options=options, version=read_version(version.text))
 
 
-def _no_server(path: Path, told: Answer) -> ServerError:
+def _no_server(path: Path, told: Printed) -> ServerError:
     if told.code < 0:
         what = f"{path} --help ended with {manner_of(told.code)}"
     else:
@@ -141,7 +189,8 @@ def _found(given: str) -> Path:
     if not given:
         raise ServerError("no llama-server is named; give the path of an executable llama-server")
     path = Path(given)
-    if not os.path.lexists(given) and os.sep not in given:
+    if os.sep not in given:
+        # As a shell does: what lies in the working folder must not be taken for the installed one.
         path = Path(shutil.which(given) or given)
     reason = None
     if not path.exists():
@@ -155,3 +204,99 @@ def _found(given: str) -> Path:
             f"cannot start {given} ({reason}); give the path of an executable llama-server"
         )
     return path.absolute()
+
+
+def ask(program: Path, argument: str, timeout_s: float) -> Printed:
+    """Run ``program argument`` to its end.
+
+    Raises:
+        ServerError: it cannot be started, does not end in time, or prints without end.
+    """
+    asked_s = time.monotonic()
+    deadline_s = asked_s + timeout_s
+    reading, theirs = os.pipe()
+    try:
+        try:
+            environment = {k: v for k, v in os.environ.items() if not k.startswith(_OVERRIDES)}
+            process = KeptProcess(
+                [str(program), argument], output=theirs, grace_s=0.0, environment=environment
+            )
+        finally:
+            os.close(theirs)
+        with process:
+            output = _read(reading, deadline_s)
+            if len(output) > MAX_OUTPUT_BYTES:
+                what = f"printed more than {MAX_OUTPUT_BYTES} bytes"
+                raise _unanswered(program, argument, what, output)
+            code = process.wait(max(deadline_s - time.monotonic(), 0.0))
+    finally:
+        os.close(reading)
+    if code is None:
+        # What is left of the time for several questions is no round number.
+        shown = f"{timeout_s:.0f}" if timeout_s > 1 else f"{timeout_s:.2g}"
+        raise _unanswered(program, argument, f"did not end within {shown} s", output)
+    return Printed(output=output, code=code, took_s=time.monotonic() - asked_s)
+
+
+def _read(pipe: int, deadline_s: float) -> bytes:
+    """All until its end, until the deadline, or until it is too much."""
+    output = bytearray()
+    while len(output) <= MAX_OUTPUT_BYTES:
+        ready, _, _ = select.select([pipe], [], [], max(deadline_s - time.monotonic(), 0.0))
+        data = os.read(pipe, _AT_ONCE_BYTES) if ready else b""
+        if not data:
+            break
+        output += data
+    return bytes(output)
+
+
+def _unanswered(program: Path, argument: str, what: str, output: bytes) -> ServerError:
+    return ServerError(
+        f"{program} {argument} {what}; {last_words(output)}; give the path of "
+        "a llama-server that runs"
+    )
+
+
+def identity_of(path: Path) -> BinaryIdentity:
+    """Return the identity of an existing file."""
+    resolved = path.resolve()
+    stat = resolved.stat()
+    return BinaryIdentity(
+        path=text_of(str(resolved)),
+        size_bytes=stat.st_size,
+        mtime_ns=stat.st_mtime_ns,
+        libraries=_libraries(resolved.parent),
+    )
+
+
+def _recall(identity: BinaryIdentity) -> ServerBinary | None:
+    """Return the cached answers of the binary as it is now; None where there are none."""
+    try:
+        kept = msgspec.json.decode(_cache_file(identity).read_bytes(), type=_Kept)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return kept.known if kept.identity == identity else None
+
+
+def _remember(identity: BinaryIdentity, known: ServerBinary) -> None:
+    """Keep it, if there is room: to ask again costs little."""
+    path = _cache_file(identity)
+    # A path that is no text cannot be kept.
+    with suppress(OSError, UnicodeEncodeError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, msgspec.json.encode(_Kept(identity=identity, known=known)))
+
+
+def _libraries(folder: Path) -> str:
+    digest = hashlib.sha256()
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if ".so" in entry.name and entry.is_file():
+                stat = entry.stat()
+                digest.update(f"{entry.name!a} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def _cache_file(identity: BinaryIdentity) -> Path:
+    name = hashlib.sha256(identity.path.encode()).hexdigest()
+    return cache_dir() / _FOLDER / f"{name[:16]}.json"

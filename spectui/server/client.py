@@ -1,26 +1,40 @@
-"""llama-server's HTTP interface, as far as spectui needs it."""
+"""A blocking client of llama-server's HTTP interface, for decoding prompts."""
 
-import time
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import TypedDict, TypeVar
-
-import httpx
-import msgspec
+from http import HTTPStatus
+from typing import Any, TypedDict, TypeVar
 
 from spectui.closing import Closing
 from spectui.errors import ServerError
-from spectui.server.identity import Identity, PropsReply, identity_of
+from spectui.server.connection import (
+    BrokenError,
+    Connection,
+    LateError,
+    MalformedError,
+    RefusedError,
+    ReplyError,
+    UnreachableError,
+)
 from spectui.server.replies import (
     CompletionReply,
-    ErrorReply,
     HealthReply,
-    SlotReply,
+    PropsReply,
+    SlotsReply,
     TemplateReply,
     TokenizeReply,
 )
 
 T = TypeVar("T")
+
+_CANCELLED_S = 1.0
+"""For a request that is interrupted to end."""
+_SPECULATION = {
+    True: "it speculates now, and did not before",
+    False: "it does not speculate any more",
+    None: "it does not tell any more whether it speculates",
+}
 
 
 class ChatMessage(TypedDict):
@@ -32,7 +46,7 @@ class ChatMessage(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """What the server generated for one prompt, and what it cost."""
+    """The server's output for one prompt, and its cost."""
 
     text: str
     tokens: tuple[int, ...]
@@ -48,8 +62,38 @@ class Completion:
     """Why it ended: ``eos``, ``word``, ``limit`` or ``none``."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Properties by which a running server is recognised. None where it does not tell."""
+
+    model: str | None = None
+    build: str | None = None
+    n_slots: int | None = None
+    n_ctx: int | None = None
+    marker: str | None = None
+    speculates: bool | None = None
+
+    def change(self, now: "Identity") -> str | None:
+        """Return the difference to before, in a clause; None where there is none."""
+        if self.model != now.model:
+            return f"its model was {self.model} and is {now.model}"
+        if self.build != now.build:
+            return f"its build was {self.build} and is {now.build}"
+        if self.speculates != now.speculates:
+            return _SPECULATION[now.speculates]
+        return None if self == now else "it was started again, or is another one"
+
+
 class LlamaClient(Closing):
-    """Talks to a llama-server that is already running."""
+    """Talks to a llama-server that is already running, one request at a time.
+
+    Args:
+        base_url: of the server.
+        api_key: that it wants, if any.
+        name: what errors call it.
+        request_timeout_s: how long one answer may take.
+        check_peer: as ``Connection``.
+    """
 
     def __init__(
         self,
@@ -58,48 +102,64 @@ class LlamaClient(Closing):
         api_key: str | None = None,
         name: str = "llama-server",
         request_timeout_s: float = 600.0,
+        check_peer: Callable[[], None] | None = None,
     ) -> None:
         self.base_url = base_url
         self.api_key = api_key
         self.name = name
-        self._request_timeout_s = request_timeout_s
-        self._http = httpx.Client(
-            base_url=base_url,
-            headers={"Authorization": f"Bearer {api_key}"} if api_key else None,
-            timeout=request_timeout_s,
-            trust_env=False,  # a configured proxy cannot reach this machine's loopback
+        self._connection = Connection(
+            base_url, api_key=api_key, timeout_s=request_timeout_s, check_peer=check_peer
         )
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._is_closed = False
 
     def close(self) -> None:
-        """Close the connection."""
-        self._http.close()
+        """Close the connection. May be called again."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._wait(self._connection.close())
+            self._runner.close()
 
     def is_ready(self, *, timeout_s: float) -> bool:
-        """Return whether the server answers that its model is loaded."""
+        """Return whether the server answers that its model is loaded.
+
+        Raises:
+            ServerError: it is no llama-server.
+        """
         try:
-            response = self._answer("GET", "/health", timeout_s=timeout_s)
-        except httpx.RequestError:
+            page = self._wait(self._connection.ask("/health", timeout_s))
+            return page.decode(HealthReply).status == "ok"
+        except (BrokenError, LateError, UnreachableError):
             return False
-        if response.status_code == httpx.codes.SERVICE_UNAVAILABLE:
-            return False  # still loading
-        return self._decode(response, HealthReply).status == "ok"
+        except ReplyError as error:
+            if isinstance(error, RefusedError) and error.status == HTTPStatus.SERVICE_UNAVAILABLE:
+                return False  # still loading
+            raise self._failure(f"GET {self.base_url}/health", error) from error
 
     def speculates(self) -> bool | None:
-        """Whether it was started to; None where it does not tell.
+        """Return whether it was started with speculation; None where it does not tell.
 
         Raises:
             ServerError: it does not answer.
         """
-        slots = self._page("/slots", list[SlotReply])  # none with --no-slots
-        return None if slots is None else any(slot.speculative for slot in slots)
+        slots = self._told("/slots", SlotsReply)  # none with --no-slots
+        return None if slots is None else any(slot.speculates for slot in slots)
 
     def identity(self) -> Identity:
-        """What tells it from another server on the same port.
+        """Return the properties by which it is recognised.
 
         Raises:
             ServerError: it does not answer.
         """
-        return identity_of(self._page("/props", PropsReply), speculates=self.speculates())
+        props = self._told("/props", PropsReply) or PropsReply()
+        return Identity(
+            model=props.model_path,
+            build=props.build_info,
+            n_slots=props.total_slots,
+            n_ctx=props.n_ctx,
+            marker=props.media_marker,
+            speculates=self.speculates(),
+        )
 
     def complete(
         self,
@@ -160,69 +220,43 @@ class LlamaClient(Closing):
 
     def _post(self, path: str, body: object, kind: type[T]) -> T:
         try:
-            response = self._answer("POST", path, timeout_s=self._request_timeout_s, body=body)
-        except httpx.RequestError as error:
-            raise self._lost_connection(error) from error
-        return self._decode(response, kind)
+            return self._wait(self._connection.ask(path, body=body)).decode(kind)
+        except ReplyError as error:
+            raise self._failure(f"POST {self.base_url}{path}", error) from error
 
-    def _page(self, path: str, kind: type[T]) -> T | None:
-        """What a page tells; None where it is not there, or tells something else."""
+    def _told(self, path: str, kind: type[T]) -> T | None:
+        """Return the content of a page; None where it is missing or holds something else."""
         try:
-            response = self._answer("GET", path, timeout_s=self._request_timeout_s)
-        except httpx.RequestError as error:
-            raise self._lost_connection(error) from error
-        try:
-            return msgspec.json.decode(response.content, type=kind)
-        except msgspec.MsgspecError:
+            return self._wait(self._connection.ask(path)).decode(kind)
+        except (MalformedError, RefusedError):
             return None
+        except ReplyError as error:
+            raise self._failure(f"GET {self.base_url}{path}", error) from error
 
-    def _answer(
-        self, method: str, path: str, *, timeout_s: float, body: object = None
-    ) -> httpx.Response:
-        """The whole of an answer, in time: httpx limits each read, and there may be many.
-
-        Raises:
-            httpx.RequestError: there is none.
-        """
-        asked_s = time.monotonic()
-        with self._http.stream(method, path, json=body, timeout=timeout_s) as response:
-            content = bytearray()
-            for part in response.iter_bytes():
-                content += part
-                if time.monotonic() - asked_s > timeout_s:
-                    raise httpx.ReadTimeout("it has no end", request=response.request)
-        return httpx.Response(
-            response.status_code, content=bytes(content), request=response.request
-        )
-
-    def _decode(self, response: httpx.Response, kind: type[T]) -> T:
-        where = f"{response.request.method} {response.request.url}"
-        if not response.is_success:
-            raise ServerError(
-                f"{self.name} answered {where} with status {response.status_code}: "
-                f"{_fault(response)}"
-            )
+    def _wait(self, request: Coroutine[Any, Any, T]) -> T:
+        """Return what comes of a request; end it where it is interrupted."""
+        loop = self._runner.get_loop()
+        task = loop.create_task(request)
         try:
-            return msgspec.json.decode(response.content, type=kind)
-        except msgspec.MsgspecError as error:
-            raise ServerError(
-                f"the answer of {self.name} to {where} is not what spectui understands ({error}); "
-                "use a recent llama-server"
-            ) from error
+            return loop.run_until_complete(task)
+        except BaseException:
+            if not task.done():
+                task.cancel()
+                loop.run_until_complete(asyncio.wait([task], timeout=_CANCELLED_S))
+            raise
 
-    def _lost_connection(self, error: httpx.RequestError) -> ServerError:
-        """Say what happened when a request got no answer."""
-        where = f"from {self.name} at {self.base_url}"
-        if isinstance(error, httpx.TimeoutException):
+    def _failure(self, asked: str, error: ReplyError) -> ServerError:
+        """Say what came of a request in place of an answer."""
+        if isinstance(error, RefusedError):
             return ServerError(
-                f"no answer {where} within {self._request_timeout_s:g} s; --timeout gives it longer"
+                f"{self.name} answered {asked} with status {error.status}: {error.why}"
             )
-        return ServerError(f"no answer {where}: {str(error) or type(error).__name__}")
-
-
-def _fault(response: httpx.Response) -> str:
-    """Return the server's own words, as far as there are any."""
-    try:
-        return msgspec.json.decode(response.content, type=ErrorReply).error.message
-    except msgspec.MsgspecError:
-        return repr(response.text[:200])
+        if isinstance(error, MalformedError):
+            return ServerError(
+                f"the answer of {self.name} to {asked} is not what spectui understands "
+                f"({error.why}); use a recent llama-server"
+            )
+        where = f"no answer from {self.name} at {self.base_url}"
+        if isinstance(error, LateError):
+            return ServerError(f"{where} {error.why}; --timeout gives it longer")
+        return ServerError(f"{where}: {error.why}")

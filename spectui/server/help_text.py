@@ -39,7 +39,7 @@ class HelpOption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``--version`` tells. None where it tells nothing, as builds outside a clone do."""
+    """The answer to ``--version``. None where it tells nothing, as builds outside a clone do."""
 
     text: str
     build: int | None
@@ -47,12 +47,12 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_help(text: str) -> tuple[HelpOption, ...]:
-    """Every option of a help text, in its order; none for a text that is no such help."""
+    """Return every option of a help text, in its order; none for a text that is no such help."""
     return tuple(_option(left, words) for left, words in _paragraphs(text))
 
 
 def read_version(text: str) -> Version | None:
-    """What ``--version`` printed; None for anything else."""
+    """Read the output of ``--version``; None for anything else."""
     found = next(filter(None, (pattern.search(text) for pattern in _VERSIONS)), None)
     if found is None:
         return None

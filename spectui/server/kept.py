@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import psutil
+
 from spectui.closing import Closing
 from spectui.errors import ServerError
 
@@ -72,6 +74,13 @@ class KeptProcess(Closing):
         """As in ``subprocess``: None while it runs, less than 0 for the signal that ended it."""
         return self._keeper.poll()
 
+    def includes(self, pid: int) -> bool:
+        """Return whether a process is the program or was started by it, even if orphaned since."""
+        try:
+            return any(one.pid == self._keeper.pid for one in psutil.Process(pid).parents())
+        except psutil.Error:
+            return False
+
     def wait(self, timeout_s: float) -> int | None:
         """Wait for its end, at most so long; return ``returncode``."""
         try:
@@ -112,7 +121,7 @@ def _started(report: int, program: str) -> int:
 
 
 def manner_of(code: int) -> str:
-    """How a process ended."""
+    """Return how a process ended, in words."""
     if code >= 0:
         return f"exit code {code}"
     known = -code in set(signal.Signals)

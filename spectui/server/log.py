@@ -1,4 +1,4 @@
-"""What a server prints: the beginning and the end of it, in a file that stays small."""
+"""Keeps the beginning and the end of a server's output in a file that stays small."""
 
 import fcntl
 import os
@@ -126,7 +126,7 @@ def _opened(wanted: Path) -> tuple[Path, int]:
     """The first file of a series that nobody writes, empty and locked."""
     try:
         for path in _series(wanted):
-            file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+            file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
             if _is_locked(file):
                 os.truncate(file, 0)
                 return path, file
@@ -145,7 +145,10 @@ def _series(wanted: Path) -> Iterator[Path]:
 
 
 def _is_locked(file: int) -> bool:
-    """Whether nobody else has it now. Where files cannot be locked, nobody is asked."""
+    """Lock the file; return False where another process has it.
+
+    A file that cannot be locked at all counts as ours.
+    """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

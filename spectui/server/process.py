@@ -7,12 +7,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import httpx
-
 from spectui.errors import ServerError
 from spectui.export.held_back import own_environment
-from spectui.server.client import LlamaClient, T
+from spectui.server.client import LlamaClient
+from spectui.server.connection import BrokenError, LateError, ReplyError, UnreachableError
 from spectui.server.kept import KeptProcess, last_words, manner_of
+from spectui.server.listeners import intruder
 from spectui.server.log import ServerLog
 
 POLL_INTERVAL_S = 0.05
@@ -57,16 +57,24 @@ class LlamaServer(LlamaClient):
         ready_timeout_s: float = 120.0,
         request_timeout_s: float = 600.0,
     ) -> None:
+        port, api_key = _free_port(), secrets.token_urlsafe(24)
+        super().__init__(
+            f"http://127.0.0.1:{port}",
+            api_key=api_key,
+            name=name,
+            request_timeout_s=request_timeout_s,
+            check_peer=self._check_listener,
+        )
+        self._port = port
         self._failed_log_path = failed_log_path
-        port = _free_port()
-        api_key = secrets.token_urlsafe(24)
-        command = [str(binary), *arguments, "--host", "127.0.0.1", "--port", str(port)]
-        self._is_closing = False
+        self._is_serving = False
+        """Whether it is ready, and is not being ended."""
         self._was_told_to_end = False
         self._log = ServerLog(log_path)
         self.log_path = self._log.path
+        command = [str(binary), *arguments, "--host", "127.0.0.1", "--port", str(port)]
+        environment = {**own_environment(os.environ), "LLAMA_API_KEY": api_key}
         try:
-            environment = {**own_environment(os.environ), "LLAMA_API_KEY": api_key}
             self._process = KeptProcess(
                 command, output=self._log.output, grace_s=GRACE_S, environment=environment
             )
@@ -75,16 +83,11 @@ class LlamaServer(LlamaClient):
             raise
         try:
             self._log.follow(_ENDS, self._on_ending)
-            super().__init__(
-                f"http://127.0.0.1:{port}",
-                api_key=api_key,
-                name=name,
-                request_timeout_s=request_timeout_s,
-            )
             self._wait_until_ready(ready_timeout_s)
         except BaseException:
             self.close()
             raise
+        self._is_serving = True
 
     @property
     def pid(self) -> int:
@@ -93,14 +96,17 @@ class LlamaServer(LlamaClient):
 
     def close(self) -> None:
         """End the process, by force if it does not go on request. May be called again."""
-        self._is_closing = True
+        self._is_serving = False
         self._process.close()
         self._log.close()
         super().close()
 
     def _on_ending(self) -> None:
-        """Somebody else has told it to end: do not wait until it is done with a long answer."""
-        if not self._is_closing:
+        """Somebody else has told it to end: do not wait until it is done with a long answer.
+
+        One that cannot load its model says the same, and ends by itself.
+        """
+        if self._is_serving:
             self._was_told_to_end = True
             self._process.let_go()
 
@@ -111,12 +117,12 @@ class LlamaServer(LlamaClient):
             if remaining_s <= 0:
                 raise ServerError(
                     f"{self.name} was not ready after {timeout_s:g} s, and --timeout gives it "
-                    f"longer; {self._told()}"
+                    f"longer; {self._last_words()}"
                 )
             if self._log.n_bytes > _UNREADY_BYTES:
                 raise ServerError(
                     f"{self.name} printed more than {_UNREADY_BYTES // 1_000_000} MB and was not "
-                    f"ready; {self._told()}"
+                    f"ready; {self._last_words()}"
                 )
             if self.is_ready(timeout_s=min(HEALTH_TIMEOUT_S, remaining_s)):
                 return
@@ -131,21 +137,36 @@ class LlamaServer(LlamaClient):
         code = self._process.returncode
         told = "was told to end by somebody else, and " if self._was_told_to_end else ""
         manner = f"{manner_of(code or 0)}{advice}"
-        return ServerError(f"{self.name} {told}ended with {manner}; {self._told()}")
+        return ServerError(f"{self.name} {told}ended with {manner}; {self._last_words()}")
 
-    def _decode(self, response: httpx.Response, kind: type[T]) -> T:
-        try:
-            return super()._decode(response, kind)
-        except ServerError as error:
-            raise ServerError(f"{error}; {self._told()}") from error
+    def _check_listener(self) -> None:
+        """Refuse to send a prompt and the key to a program that has taken the port.
 
-    def _lost_connection(self, error: httpx.RequestError) -> ServerError:
-        within_s = 0.0 if isinstance(error, httpx.TimeoutException) else _BROKEN_S
-        if self._has_exited(GRACE_S + _BROKEN_S if self._was_told_to_end else within_s):
+        Raises:
+            ServerError: it is not the server that listens there.
+        """
+        found = intruder(self._port, self._process.includes)
+        if found is not None:
+            if self._has_exited(0.0):
+                raise self._exited()
+            raise ServerError(
+                f"port {self._port} of {self.name} was taken by {found}, which was sent nothing; "
+                "try again, or give --server-bin the llama-server itself if it is a script that "
+                "hands over to another program"
+            )
+
+    def _failure(self, asked: str, error: ReplyError) -> ServerError:
+        is_gone = isinstance(error, BrokenError | LateError | UnreachableError)
+        if is_gone and self._has_exited(self._ends_within_s(error)):
             return self._exited()
-        return ServerError(f"{super()._lost_connection(error)}; {self._told()}")
+        return ServerError(f"{super()._failure(asked, error)}; {self._last_words()}")
 
-    def _told(self) -> str:
+    def _ends_within_s(self, error: ReplyError) -> float:
+        if self._was_told_to_end:
+            return GRACE_S + _BROKEN_S
+        return 0.0 if isinstance(error, LateError) else _BROKEN_S
+
+    def _last_words(self) -> str:
         if self._failed_log_path is not None:
             self._log.keep(self._failed_log_path)
             self.log_path = self._log.path

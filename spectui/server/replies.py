@@ -1,14 +1,69 @@
-"""What llama-server answers, as far as spectui reads it; what it cannot have counted is refused."""
+"""Typed replies of llama-server's endpoints, of this year's versions and of older ones.
+
+They are checked when they are decoded: impossible counts are refused. Text is as the server sent
+it; ``one_line`` makes it safe to show.
+"""
 
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+_LONGEST = 300
 _MOST_MS = 7 * 24 * 3600 * 1000
 """No answer takes a week: such a number is no time."""
+_MOST_SLOTS = 1024
+"""Four times as many as llama.cpp can have."""
+_PORT_DIGITS = 5
+_RUNNING = frozenset({"loaded", "sleeping"})
+"""States of a router's model that has a server of its own."""
+
+_Number = Annotated[int, Meta(ge=-(1 << 62), lt=1 << 62)]
+"""Python has integers of any length, which are no floats any more."""
 _Count = Annotated[int, Meta(ge=0, lt=1 << 31)]
 _Milliseconds = Annotated[float, Meta(ge=0, le=_MOST_MS)]
+
+
+def one_line(text: str, longest: int = _LONGEST) -> str:
+    """Return ``text`` without line breaks and without what a terminal would obey."""
+    # A server may send megabytes.
+    words = " ".join(text[: 4 * longest].split())
+    plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in words)
+    is_whole = len(plain) <= longest and len(text) <= 4 * longest
+    return plain if is_whole else f"{plain[: longest - 3]}..."
+
+
+class _Fault(msgspec.Struct):
+    message: str = ""
+
+
+class ErrorReply(msgspec.Struct):
+    """The body of a reply with an error status."""
+
+    error: _Fault | str = ""
+
+    @property
+    def message(self) -> str:
+        """The server's own words."""
+        return self.error if isinstance(self.error, str) else self.error.message
+
+
+class HealthReply(msgspec.Struct):
+    """``GET /health``."""
+
+    status: str
+
+
+class TokenizeReply(msgspec.Struct):
+    """``POST /tokenize``."""
+
+    tokens: tuple[_Count, ...]
+
+
+class TemplateReply(msgspec.Struct):
+    """``POST /apply-template``."""
+
+    prompt: str
 
 
 class _Timings(msgspec.Struct):
@@ -35,7 +90,7 @@ class _Timings(msgspec.Struct):
 
     @property
     def n_accepted(self) -> int:
-        """Of them, those that the target confirmed."""
+        """Proposed tokens that the target confirmed."""
         return self.draft_n_accepted or 0
 
 
@@ -43,7 +98,7 @@ class CompletionReply(msgspec.Struct):
     """``POST /completion``."""
 
     content: str
-    tokens: tuple[int, ...]
+    tokens: tuple[_Count, ...]
     stop_type: str
     timings: _Timings
 
@@ -58,35 +113,148 @@ class CompletionReply(msgspec.Struct):
             raise ValueError(f"draft_n_accepted {n_accepted} of predicted_n {n_predicted}")
 
 
-class TokenizeReply(msgspec.Struct):
-    """``POST /tokenize``."""
-
-    tokens: tuple[int, ...]
+class _Defaults(msgspec.Struct):
+    n_ctx: _Number | None = None
 
 
-class TemplateReply(msgspec.Struct):
-    """``POST /apply-template``."""
+class PropsReply(msgspec.Struct):
+    """``GET /props``: what does not change while a server runs."""
 
-    prompt: str
+    default_generation_settings: _Defaults = msgspec.field(default_factory=_Defaults)
+    total_slots: _Number | None = None
+    model_alias: str | None = None
+    model_path: str | None = None
+    model_ftype: str | None = None
+    build_info: str | None = None
+    media_marker: str | None = None
+    """Drawn anew whenever a current llama-server starts."""
+    endpoint_slots: bool | None = None
+    endpoint_metrics: bool | None = None
+    is_sleeping: bool = False
+    role: str | None = None
+
+    @property
+    def n_ctx(self) -> int | None:
+        """Tokens that a slot has room for."""
+        return self.default_generation_settings.n_ctx or None
 
 
-class HealthReply(msgspec.Struct):
-    """``GET /health``."""
+class ModelMeta(msgspec.Struct):
+    """The weights of a model, as ``/v1/models`` tells them."""
 
-    status: str
-
-
-class SlotReply(msgspec.Struct):
-    """One of ``GET /slots``."""
-
-    speculative: bool | None = None
+    n_params: _Number | None = None
+    size: _Number | None = None
+    n_ctx_train: _Number | None = None
 
 
-class _Fault(msgspec.Struct):
-    message: str
+class ModelStatus(msgspec.Struct):
+    """The state of one of a router's models."""
+
+    value: str = ""
+    args: list[str] = []
+
+    @property
+    def port(self) -> int | None:
+        """Port of the server that runs it."""
+        given = dict(zip(self.args, self.args[1:], strict=False)).get("--port", "")
+        return int(given) if given.isdecimal() and len(given) <= _PORT_DIGITS else None
 
 
-class ErrorReply(msgspec.Struct):
-    """What comes with a status that is none of success."""
+class ModelReply(msgspec.Struct):
+    """One model of ``/v1/models``."""
 
-    error: _Fault
+    id: str
+    aliases: list[str] = []
+    meta: ModelMeta | None = None
+    status: ModelStatus | None = None
+    """Routers alone tell it."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a router has loaded it."""
+        return self.status is not None and self.status.value in _RUNNING
+
+
+class ModelsReply(msgspec.Struct):
+    """``GET /v1/models``."""
+
+    data: list[ModelReply] = []
+
+    @property
+    def is_routers(self) -> bool:
+        """Whether a router tells it."""
+        return any(model.status is not None for model in self.data)
+
+    def named(self, name: str) -> ModelReply | None:
+        """The model of that name."""
+        return next((one for one in self.data if name in (one.id, *one.aliases)), None)
+
+
+class NextToken(msgspec.Struct, frozen=True):
+    """Progress of a slot's request."""
+
+    n_decoded: _Number | None = None
+    n_remain: _Number | None = None
+
+
+class SlotParameters(msgspec.Struct, frozen=True):
+    """Parameters of a slot's request."""
+
+    types: str | None = msgspec.field(default=None, name="speculative.types")
+
+
+class SlotReply(msgspec.Struct, frozen=True, kw_only=True):
+    """One slot of ``GET /slots``. What it does not tell is None."""
+
+    id: _Number
+    n_ctx: _Number | None = None
+    speculates: bool | None = msgspec.field(default=None, name="speculative")
+    flag: bool | None = msgspec.field(default=None, name="is_processing")
+    state: _Number | None = None
+    """Of servers until 2024, in place of ``is_processing``."""
+    task: _Number | None = msgspec.field(default=None, name="id_task")
+    """The request's number."""
+    n_used: _Number | None = msgspec.field(default=None, name="n_prompt_tokens")
+    """Tokens of the slot's context that are in use, drafts under way included."""
+    n_prompt_processed: _Number | None = msgspec.field(
+        default=None, name="n_prompt_tokens_processed"
+    )
+    """Of the request's prompt; older servers do not say."""
+    n_prompt_cached: _Number | None = msgspec.field(default=None, name="n_prompt_tokens_cache")
+    """Of the request's prompt, taken over from the request before."""
+    params: SlotParameters | None = None
+    # One object until 2025, a list of one since.
+    next_token: tuple[NextToken, ...] | NextToken | None = None
+
+    @property
+    def is_processing(self) -> bool:
+        """Whether it has a request."""
+        return bool(self.flag or self.state)
+
+    @property
+    def n_decoded(self) -> int | None:
+        """Tokens generated for the request; the last one's when idle."""
+        return self._next.n_decoded
+
+    @property
+    def n_remaining(self) -> int | None:
+        """Tokens that may still come; None for no limit."""
+        remaining = self._next.n_remain
+        return None if remaining is None or remaining < 0 else remaining
+
+    @property
+    def drafters(self) -> tuple[str, ...]:
+        """Who drafts for the request, in llama-server's words; empty where it does not say."""
+        types = "" if self.params is None else self.params.types or ""
+        return tuple(one_line(name) for name in types.split(",") if name not in {"", "none"})
+
+    @property
+    def _next(self) -> NextToken:
+        token = self.next_token
+        if isinstance(token, tuple):
+            return token[0] if token else NextToken()
+        return token or NextToken()
+
+
+SlotsReply = Annotated[tuple[SlotReply, ...], Meta(max_length=_MOST_SLOTS)]
+"""``GET /slots``."""

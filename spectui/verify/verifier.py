@@ -7,7 +7,7 @@ from spectui.paths import data_dir, ensure_dir
 from spectui.prompts import Prompt
 from spectui.served import Fleet, Setup
 from spectui.served.memory import Memory
-from spectui.served.prompts import WARM_UP_TOKENS, as_tokens, distinct, send
+from spectui.served.prompts import WARM_UP_TOKENS, as_tokens, complete, distinct
 from spectui.server import Completion, LlamaServer
 from spectui.server.binary import ServerBinary
 from spectui.tune.promise import Case
@@ -146,4 +146,4 @@ class Verifier:
         self._send(server, self._items[0], WARM_UP_TOKENS)
 
     def _send(self, server: LlamaServer, item: WorkItem, n_predict: int) -> Completion:
-        return send(server, item, self._case.sampling, n_predict)
+        return complete(server, item.tokens, self._case.sampling, n_predict)

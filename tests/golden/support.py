@@ -179,7 +179,7 @@ def install_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 _MEASURED = {
     "spectui.monitor.machine._cpu_name": "A processor",
     "spectui.monitor.machine._gpu_names": (),
-    "spectui.server.attached.local.name_of": "python",
+    "spectui.server.watch.locator.name_of": "python",
     "spectui.cli.run_doctor.ram_bytes_per_s": 12.5e9,
 }
 """What functions say of the machine, by their names inside."""
@@ -380,7 +380,7 @@ def scripted_answers(
 ) -> Iterator[tuple[str, AbstractContextManager[str]]]:
     """Servers on another machine, by name: each gives its address."""
     # This process listens, and has llama.cpp loaded.
-    monkeypatch.setattr("spectui.server.attached.local.runs_llama", lambda _process: False)
+    monkeypatch.setattr("spectui.server.watch.locator.runs_llama", lambda _process: False)
     changes: dict[str, dict[str, attached.Play]] = {
         "all": {},
         "no-metrics": {"/metrics": attached.error(501, "off")},

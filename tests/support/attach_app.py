@@ -7,8 +7,8 @@ from typing import cast
 from textual.pilot import Pilot
 
 from spectui.monitor.readings import Snapshot
-from spectui.server.attached.address import parse_address
-from spectui.server.attached.poller import Attachment
+from spectui.server.address import parse_address
+from spectui.server.watch.poller import Attachment
 from spectui.settings import Settings
 from spectui.tui.attach.app import AttachApp, AttachLaunch
 from spectui.tui.attach.backstage import AttachBackstage

@@ -9,17 +9,15 @@ from threading import Event, Lock, Thread
 from typing import Any
 from urllib.parse import urlsplit
 
-from spectui.server.attached.counting import together
-from spectui.server.attached.sample import (
-    Answer,
-    Counters,
-    DraftCounts,
+from spectui.known import Known
+from spectui.server.metrics import Counters, DraftCounts
+from spectui.server.replies import NextToken, SlotParameters, SlotReply
+from spectui.server.watch.sample import (
     FailedSample,
     Failure,
     ProcessSample,
     ServerFacts,
     ServerSample,
-    SlotSample,
     Trouble,
     Whereabouts,
 )
@@ -89,7 +87,7 @@ Play = Callable[["Handler"], None]
 
 
 def page(content: object, status: int = 200, **headers: str) -> Play:
-    """Answer with text, or with JSON."""
+    """Known with text, or with JSON."""
     body = (content if isinstance(content, str) else json.dumps(content)).encode()
 
     def play(handler: "Handler") -> None:
@@ -254,10 +252,10 @@ PROCESS = ProcessSample(
     n_threads=17,
     cpu_s=100.0,
     started_s=1_760_000_000.0,
-    read_bytes=Answer(5_000_000_000),
+    read_bytes=Known(5_000_000_000),
 )
-HERE = Whereabouts(is_here=True, process=Answer(PROCESS))
-ELSEWHERE = Whereabouts(is_here=False, process=Answer(None, "the server runs on another machine"))
+HERE = Whereabouts(is_here=True, process=Known(PROCESS))
+ELSEWHERE = Whereabouts(is_here=False, process=Known(None, "the server runs on another machine"))
 LOST = Failure(
     trouble=Trouble.UNREACHABLE,
     reason="no connection to http://localhost:8080 (Connection refused)",
@@ -271,19 +269,20 @@ def slot(
     task: int | None = None,
     used: int | None = None,
     is_processing: bool = False,
-) -> SlotSample:
-    return SlotSample(
+    speculates: bool = True,
+) -> SlotReply:
+    remaining = None if decoded is None else max(500 - decoded, 0)
+    return SlotReply(
         id=number,
-        is_processing=is_processing,
+        flag=is_processing,
         n_ctx=4096,
         n_used=used,
         n_prompt_processed=None if task is None else 400,
         n_prompt_cached=None if task is None else 16,
-        n_decoded=decoded,
-        n_remaining=None if decoded is None else max(500 - decoded, 0),
+        next_token=(NextToken(n_decoded=decoded, n_remain=remaining),),
         task=task,
-        speculates=True,
-        drafters=("draft-simple",) if task is not None else (),
+        speculates=speculates,
+        params=None if task is None else SlotParameters(types="draft-simple"),
     )
 
 
@@ -293,7 +292,7 @@ IDLE_SLOTS = tuple(slot(number) for number in range(4))
 def sample(
     time_s: float,
     *,
-    slots: tuple[SlotSample, ...] | str = IDLE_SLOTS,
+    slots: tuple[SlotReply, ...] | str = IDLE_SLOTS,
     counters: Counters | str = COUNTERS,
     where: Whereabouts = HERE,
     facts: ServerFacts = FACTS,
@@ -301,9 +300,9 @@ def sample(
     """One round of answers; text stands for a reason."""
     return ServerSample(
         time_s=time_s,
-        facts=Answer(facts),
-        slots=Answer(None, slots) if isinstance(slots, str) else Answer(slots),
-        counters=Answer(None, counters) if isinstance(counters, str) else Answer(counters),
+        facts=Known(facts),
+        slots=Known(None, slots) if isinstance(slots, str) else Known(slots),
+        counters=Known(None, counters) if isinstance(counters, str) else Known(counters),
         whereabouts=where,
         took_s=0.0042,
     )
@@ -344,7 +343,7 @@ def busy(n: int = 120) -> list[ServerSample]:
         )
         drafts = DRAFTS
         for ended in range(n_ended):
-            drafts = together(drafts, _request(ended))
+            drafts += _request(ended)
         counters = replace(
             COUNTERS,
             n_predicted=COUNTERS.n_predicted + 100 * n_ended,
@@ -356,6 +355,6 @@ def busy(n: int = 120) -> list[ServerSample]:
             drafts=drafts,
         )
         process = replace(PROCESS, cpu_s=100.0 + 1.9 * step)
-        where = Whereabouts(is_here=True, process=Answer(process))
+        where = Whereabouts(is_here=True, process=Known(process))
         samples.append(sample(time_s, slots=slots, counters=counters, where=where))
     return samples

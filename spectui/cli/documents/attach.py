@@ -5,8 +5,9 @@ from dataclasses import asdict
 from spectui import __version__
 from spectui.cli.documents.base import Json, or_reason
 from spectui.monitor.readings import GpuReading, Reading, Snapshot
-from spectui.server.attached.sample import DraftCounts, ServerFacts
-from spectui.server.attached.state import (
+from spectui.server.metrics import DraftCounts
+from spectui.server.watch.sample import ServerFacts
+from spectui.server.watch.state import (
     AttachState,
     DraftState,
     HostState,

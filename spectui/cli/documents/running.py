@@ -5,7 +5,7 @@ from spectui.cli.documents.bench import counters_document, ending
 from spectui.cli.documents.common import header, sampling_document, sha256, throughput_of
 from spectui.cli.documents.served import NOT_LOADED
 from spectui.monitor.machine import Machine
-from spectui.server.attached.sample import ServerFacts
+from spectui.server.watch.sample import ServerFacts
 from spectui.tune.alone import AloneResult, Done
 from spectui.tune.workload import Workload
 

@@ -9,8 +9,8 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from spectui.monitor.readings import Snapshot
-from spectui.server.attached.sample import FailedSample, ServerSample, WaitingSample
-from spectui.server.attached.tracker import Tracker
+from spectui.server.watch.sample import FailedSample, ServerSample, WaitingSample
+from spectui.server.watch.tracker import Tracker
 from spectui.settings import Settings
 from spectui.tui import commands
 from spectui.tui.attach.backstage import AttachBackstage, PollerFailed

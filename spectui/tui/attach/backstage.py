@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spectui.server.attached.poller import Attachment, Poller
+from spectui.server.watch.poller import Attachment, Poller
 from spectui.tui.mailbox import Mailbox
 from spectui.tui.messages import MonitorFailed
 

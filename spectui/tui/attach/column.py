@@ -4,7 +4,7 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.events import Resize
 
-from spectui.server.attached.state import AttachState
+from spectui.server.watch.state import AttachState
 from spectui.tui.attach.drafts import DraftsPanel
 from spectui.tui.attach.machine import HostMemoryPanel, Machine, MachinePanel
 from spectui.tui.attach.served import ServedPanel

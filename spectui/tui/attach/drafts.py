@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from spectui.models.sizes import counted
-from spectui.server.attached.state import DraftState
+from spectui.server.watch.state import DraftState
 from spectui.tui import units
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.panels.base import Panel

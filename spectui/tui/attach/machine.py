@@ -8,7 +8,7 @@ from spectui.live.plan import Use
 from spectui.live.pools import MemoryPool
 from spectui.live.traffic import TrafficHistory, TrafficState, traffic_state
 from spectui.monitor.readings import GpuReading, Reading, Snapshot
-from spectui.server.attached.state import HostState
+from spectui.server.watch.state import HostState
 from spectui.tui import units
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.panels.base import Panel

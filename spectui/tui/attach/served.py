@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from spectui.monitor.readings import Reading
-from spectui.server.attached.state import ServedState, Work
+from spectui.server.watch.state import ServedState, Work
 from spectui.tui import units
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.panels.base import Panel

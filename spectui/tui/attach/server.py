@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from spectui.known import Known
 from spectui.models.sizes import counted
-from spectui.server.attached.facts_text import context_facts, model_facts, model_name
-from spectui.server.attached.sample import Answer, ServerFacts
-from spectui.server.attached.state import HostState, LinkState
+from spectui.server.watch.sample import ServerFacts
+from spectui.server.watch.state import HostState, LinkState
+from spectui.server.watch.words import context_facts, model_facts, model_name
 from spectui.tui import units
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.panels.base import Panel
@@ -21,7 +22,7 @@ class IdentityState:
     """What the panel shows."""
 
     link: LinkState
-    facts: Answer[ServerFacts]
+    facts: Known[ServerFacts]
     host: HostState
     drafters: tuple[str, ...] = ()
 

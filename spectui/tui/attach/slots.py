@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from spectui.models.sizes import counted
-from spectui.server.attached.state import SlotPhase, SlotsState, SlotState
+from spectui.server.watch.state import SlotPhase, SlotsState, SlotState
 from spectui.tui import units
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.panels.base import Panel

@@ -1,8 +1,7 @@
 """The state of the connection in words."""
 
-from spectui.server.attached.facts_text import model_name
-from spectui.server.attached.state import AttachState, LinkState
-from spectui.server.attached.trouble_text import named, waiting_for
+from spectui.server.watch.state import AttachState, LinkState
+from spectui.server.watch.words import model_name, named, waiting_for
 
 
 def title(state: AttachState) -> str:

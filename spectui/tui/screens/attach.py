@@ -8,7 +8,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
-from spectui.server.attached.state import AttachState
+from spectui.server.watch.state import AttachState
 from spectui.tui.attach.column import AttachPanels
 from spectui.tui.attach.machine import Machine
 from spectui.tui.attach.words import connection, title, trouble

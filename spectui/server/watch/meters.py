@@ -1,15 +1,19 @@
-"""Tokens per second, from what slots show and from what the server counts."""
+"""Rates, from what slots show, from what the server counts and from what its process takes."""
 
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from spectui.known import Known
 from spectui.monitor.history import Ring
-from spectui.server.attached.counting import Progress, decoded_between, is_exact_enough
-from spectui.server.attached.sample import Counters, SlotSample
+from spectui.server.metrics import NO_DRAFTS, Counters, DraftCounts
+from spectui.server.replies import SlotReply
+from spectui.server.watch.counting import Progress, decoded_between, is_exact_enough
+from spectui.server.watch.sample import ProcessSample, Whereabouts
+from spectui.server.watch.state import HostState
 
 WINDOW_S = 2.0
-"""What "now" means. Shorter, and a round more or less moves the number."""
+"""The window of a rate "now". With a shorter one, a round more or less moves the number."""
 _COLUMN_S = 0.5
 """Time that one sample of the history stands for."""
 N_COLUMNS = 200
@@ -47,11 +51,11 @@ class Window:
 class SlotMeter:
     """Generation as the slots show it: while it happens."""
 
-    _last: dict[int, SlotSample] = field(default_factory=dict)
+    _last: dict[int, SlotReply] = field(default_factory=dict)
     _all: Window = field(default_factory=Window)
     _each: dict[int, Window] = field(default_factory=dict)
 
-    def add(self, time_s: float, slots: Sequence[SlotSample]) -> None:
+    def add(self, time_s: float, slots: Sequence[SlotReply]) -> None:
         """Take a look at the slots."""
         total = 0
         for slot in slots:
@@ -66,18 +70,18 @@ class SlotMeter:
         self._last = {slot.id: slot for slot in slots}
 
     def lose(self) -> None:
-        """What happens from now on is not seen."""
+        """Forget what was seen: the next look is a first one."""
         self._last.clear()
         self._all.clear()
         self._each.clear()
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Of all slots together."""
+        """Rate of all slots together."""
         return self._all.per_s
 
-    def of(self, slot: SlotSample) -> float | None:
-        """Of one slot."""
+    def of(self, slot: SlotReply) -> float | None:
+        """Return the rate of one slot."""
         window = self._each.get(slot.id)
         return None if window is None else window.per_s
 
@@ -146,3 +150,79 @@ class CountedMeter:
         self.n_predicted += done.n_predicted
         self.prompts.add((done.n_prompt, done.prompt_s), (now.n_prompt, now.prompt_s))
         self.answers.add((done.n_predicted, done.predicted_s), (now.n_predicted, now.predicted_s))
+
+
+@dataclass(slots=True)
+class DraftMeter:
+    """Adds them up, and keeps the acceptance of each."""
+
+    watched: DraftCounts = NO_DRAFTS
+    last: DraftCounts | None = None
+    history: Ring = field(default_factory=lambda: Ring(N_COLUMNS))
+
+    pending: DraftCounts = NO_DRAFTS
+    """Counts that are too small yet against totals that the server rounds."""
+
+    def add(self, done: DraftCounts, total: DraftCounts) -> None:
+        """Take what has ended since the last look, if anything did."""
+        self.watched += done
+        self.pending += done
+        is_known = is_exact_enough(self.pending.n_drafts, total.n_drafts)
+        if is_known and is_exact_enough(self.pending.n_drafted, total.n_drafted):
+            self.last, self.pending = self.pending, NO_DRAFTS
+            self.history.append(self.last.acceptance_rate)
+
+
+class ProcessMeter:
+    """Makes rates of readings that are a second old at most."""
+
+    def __init__(self) -> None:
+        """Start without a reading."""
+        self._last: tuple[float, ProcessSample] | None = None
+        self._state = HostState()
+
+    def lose(self, reason: str) -> HostState:
+        """Return what is known while nothing is told: where the server was."""
+        self._last = None
+        self._state = HostState(
+            is_here=self._state.is_here,
+            process=Known(None, reason),
+            read_bytes_per_s=Known(None, reason),
+        )
+        return self._state
+
+    def add(self, time_s: float, where: Whereabouts) -> HostState:
+        """Take what was told at ``time_s``."""
+        now, before = where.process.value, self._last
+        if now is None:
+            self._last = None
+            reason = where.process.reason
+            self._state = HostState(
+                is_here=where.is_here,
+                process=where.process,
+                read_bytes_per_s=Known(None, reason),
+            )
+        elif before is None or before[1] is not now:
+            # The same one comes until the process is looked at again, once per second.
+            self._last = time_s, now
+            self._state = _host_state(before, time_s, now)
+        return self._state
+
+
+def _host_state(
+    before: tuple[float, ProcessSample] | None, time_s: float, now: ProcessSample
+) -> HostState:
+    unknown: Known[float] = Known(None, now.read_bytes.reason or "a rate needs two readings")
+    if before is None or before[1].pid != now.pid or time_s <= before[0]:
+        return HostState(is_here=True, process=Known(now), read_bytes_per_s=unknown)
+    seconds, then = time_s - before[0], before[1]
+    read, had_read = now.read_bytes.value, then.read_bytes.value
+    known = read is not None and had_read is not None
+    return HostState(
+        is_here=True,
+        process=Known(now),
+        cores=max(now.cpu_s - then.cpu_s, 0.0) / seconds,
+        read_bytes_per_s=Known(max((read or 0) - (had_read or 0), 0) / seconds)
+        if known
+        else unknown,
+    )

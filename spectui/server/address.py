@@ -1,4 +1,4 @@
-"""Where a running llama-server is: the forms of an address that are taken."""
+"""Parses the address of a running llama-server."""
 
 import re
 from dataclasses import dataclass

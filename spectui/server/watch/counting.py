@@ -1,21 +1,20 @@
-"""From counters to what happened between two looks at them, whatever the server did meanwhile."""
+"""Differences between two looks at a server's counters, over its restarts as well."""
 
 import math
 from dataclasses import dataclass
 
-from spectui.server.attached.sample import Counters, DraftCounts, SlotSample
+from spectui.server.metrics import NO_DRAFTS, Counters, DraftCounts
+from spectui.server.replies import SlotReply
 
 _DIGITS = 6
 """Significant ones of a number in llama-server's ``/metrics``."""
 _ENOUGH = 20
 """A difference this many times as large as the rounding of its terms is off by 5 % at most."""
 
-NO_DRAFTS = DraftCounts(n_drafts=0, n_drafted=0, n_accepted=0, accepted_per_position=())
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What a server has done, over some time. Nothing in it is negative."""
+    """The work of a server over some time. Nothing in it is negative."""
 
     n_prompt: int = 0
     prompt_s: float = 0.0
@@ -29,22 +28,14 @@ class Progress:
 def progress(before: Counters, after: Counters) -> Progress:
     """Return what happened between two looks; since its start, if the server was started again."""
     is_restart = was_restarted(before, after)
-    drafts = after.drafts or NO_DRAFTS
-    if is_restart:
-        return Progress(
-            n_prompt=after.n_prompt,
-            prompt_s=after.prompt_s,
-            n_predicted=after.n_predicted,
-            predicted_s=after.predicted_s,
-            drafts=drafts,
-            is_restart=True,
-        )
+    then = Progress() if is_restart else before
     return Progress(
-        n_prompt=after.n_prompt - before.n_prompt,
-        prompt_s=after.prompt_s - before.prompt_s,
-        n_predicted=after.n_predicted - before.n_predicted,
-        predicted_s=after.predicted_s - before.predicted_s,
-        drafts=drafts if before.drafts is None else less(drafts, before.drafts),
+        n_prompt=after.n_prompt - then.n_prompt,
+        prompt_s=after.prompt_s - then.prompt_s,
+        n_predicted=after.n_predicted - then.n_predicted,
+        predicted_s=after.predicted_s - then.predicted_s,
+        drafts=(after.drafts or NO_DRAFTS) - (then.drafts or NO_DRAFTS),
+        is_restart=is_restart,
     )
 
 
@@ -67,35 +58,6 @@ def was_restarted(before: Counters, after: Counters) -> bool:
     return is_shorter or any(new < old for old, new in pairs)
 
 
-def less(now: DraftCounts, then: DraftCounts) -> DraftCounts:
-    """Return what was drafted in between."""
-    known = then.accepted_per_position
-    return DraftCounts(
-        n_drafts=now.n_drafts - then.n_drafts,
-        n_drafted=now.n_drafted - then.n_drafted,
-        n_accepted=now.n_accepted - then.n_accepted,
-        accepted_per_position=tuple(
-            count - (known[index] if index < len(known) else 0)
-            for index, count in enumerate(now.accepted_per_position)
-        ),
-    )
-
-
-def together(one: DraftCounts, other: DraftCounts) -> DraftCounts:
-    """Return the sum, over as many positions as the longer one has."""
-    long, short = one.accepted_per_position, other.accepted_per_position
-    if len(long) < len(short):
-        long, short = short, long
-    return DraftCounts(
-        n_drafts=one.n_drafts + other.n_drafts,
-        n_drafted=one.n_drafted + other.n_drafted,
-        n_accepted=one.n_accepted + other.n_accepted,
-        accepted_per_position=tuple(
-            count + (short[index] if index < len(short) else 0) for index, count in enumerate(long)
-        ),
-    )
-
-
 def is_exact_enough(difference: float, total: float) -> bool:
     """Return whether a difference of two totals says something, rounded as they are."""
     if difference <= 0 or total <= 0:
@@ -105,7 +67,7 @@ def is_exact_enough(difference: float, total: float) -> bool:
     return is_exact or difference >= _ENOUGH * step
 
 
-def decoded_between(before: SlotSample, after: SlotSample) -> int:
+def decoded_between(before: SlotReply, after: SlotReply) -> int:
     """Return how many tokens a slot has generated between two looks, as far as they show.
 
     Of a request that began in between all tokens count, of one that ended its last ones are lost.

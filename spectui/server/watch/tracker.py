@@ -1,23 +1,27 @@
-"""Puts samples together into what is shown. Pure: time comes with the samples."""
+"""Turns samples into the state that is shown. Pure: time comes with the samples."""
 
 from dataclasses import replace
 
-from spectui.monitor.readings import Reading
-from spectui.server.attached.counting import NO_DRAFTS, progress
-from spectui.server.attached.draft_meter import DraftMeter
-from spectui.server.attached.meters import Columns, CountedMeter, SlotMeter
-from spectui.server.attached.process_meter import ProcessMeter
-from spectui.server.attached.sample import (
-    Answer,
-    Counters,
+from spectui.known import Known
+from spectui.server.metrics import NO_DRAFTS, Counters
+from spectui.server.replies import SlotReply
+from spectui.server.watch.counting import progress
+from spectui.server.watch.meters import (
+    Columns,
+    CountedMeter,
+    DraftMeter,
+    ProcessMeter,
+    SlotMeter,
+)
+from spectui.server.watch.sample import (
     Event,
     FailedSample,
+    Late,
     ServerSample,
-    SlotSample,
     Trouble,
     WaitingSample,
 )
-from spectui.server.attached.state import (
+from spectui.server.watch.state import (
     NOT_ASKED,
     AttachState,
     DraftState,
@@ -45,7 +49,7 @@ _SILENCES = {
     Trouble.STRANGE: "nothing that a llama-server tells",
     Trouble.MODEL: "the server does not run that model",
 }
-"""Why panels are empty; where it is not one of these, the connection is lost."""
+"""Reasons for empty panels. Any other trouble is a lost connection."""
 
 
 class Tracker:
@@ -81,7 +85,7 @@ class Tracker:
                 self._take(sample)
 
     def _wait(self, sample: WaitingSample) -> None:
-        """What was told last may not be so any more; it is not shown as if it were now."""
+        """Stop showing the last answers as current: they may be outdated."""
         self._sample = None
         self._columns.add(sample.time_s, None)
         self._link = replace(self._link, waits_s=sample.waited_s)
@@ -92,9 +96,10 @@ class Tracker:
         self._speculates = None
         self._meter.lose()
         self._columns.add(sample.time_s, None)
-        self._host = self._process.lose(_SILENCES.get(sample.failure.trouble, _LOST))
+        reason = _SILENCES.get(sample.failure.trouble, _LOST)
+        self._host = self._process.lose(reason)
         if self._facts.value is None:
-            self._facts = Answer(None, _SILENCES.get(sample.failure.trouble, _LOST))
+            self._facts = Known(None, reason)
         self._link = LinkState(
             url=self._url,
             failure=sample.failure,
@@ -120,7 +125,7 @@ class Tracker:
         self._link = LinkState(
             url=self._url,
             is_connected=True,
-            is_late=any(answer.is_late for answer in answers),
+            is_late=any(isinstance(answer, Late) for answer in answers),
             took_s=sample.took_s,
             n_restarts=self._n_restarts,
         )
@@ -134,11 +139,11 @@ class Tracker:
             self._drafts.add(done.drafts, counters.drafts or NO_DRAFTS)
         self._counters = counters
 
-    def _now(self, sample: ServerSample) -> Reading:
+    def _now(self, sample: ServerSample) -> Known[float]:
         if sample.slots.value is None:
-            return Reading(None, sample.slots.reason)
+            return Known(None, sample.slots.reason)
         value = self._meter.tokens_per_s
-        return Reading(value, "the server has been asked only once" if value is None else None)
+        return _reading(value, "the server has been asked only once")
 
     def state(self) -> AttachState:
         """Return what is shown now."""
@@ -152,27 +157,25 @@ class Tracker:
         )
 
     @property
-    def _absent(self) -> Answer[Counters]:
-        """What there is while there is no sample."""
+    def _absent(self) -> Known[Counters]:
+        """The reason for missing values while there is no sample."""
         failure = self._link.failure
         if failure is not None:
-            return Answer(None, _SILENCES.get(failure.trouble, _LOST))
-        return Answer(None, NOT_ASKED if self._link.waits_s is None else _SILENT)
+            return Known(None, _SILENCES.get(failure.trouble, _LOST))
+        return Known(None, NOT_ASKED if self._link.waits_s is None else _SILENT)
 
-    def _told(self) -> Answer[Counters]:
+    def _told(self) -> Known[Counters]:
         """Return the last counters, unless the server says now why it has none."""
         told = self._absent if self._sample is None else self._sample.counters
-        is_passing = self._sample is None or told.is_late
-        return Answer(self._counters) if self._counters is not None and is_passing else told
+        is_passing = self._sample is None or isinstance(told, Late)
+        return Known(self._counters) if self._counters is not None and is_passing else told
 
     def _served(self) -> ServedState:
         sample, told = self._sample, self._told()
-        now = Reading(None, self._absent.reason) if sample is None else self._now(sample)
+        now = Known(None, self._absent.reason) if sample is None else self._now(sample)
         counters, reason = told.value, told.reason
         if counters is None:
-            nothing = Reading(None, reason)
-            last, prompt = nothing, nothing
-            mean, mean_prompt = nothing, nothing
+            last = prompt = mean = mean_prompt = _reading(None, reason)
         else:
             last = _reading(self._counted.answers.last_tokens_per_s, _UNFINISHED)
             prompt = _reading(self._counted.prompts.last_tokens_per_s, _UNFINISHED)
@@ -230,13 +233,13 @@ class Tracker:
             reason=None, slots=tuple(map(self._slot, told.value)), n_deferred=n_deferred
         )
 
-    def _slot(self, slot: SlotSample) -> SlotState:
+    def _slot(self, slot: SlotReply) -> SlotState:
         phase = phase_of(slot)
         speed = self._meter.of(slot) if phase is SlotPhase.GENERATING else None
         return SlotState(sample=slot, phase=phase, tokens_per_s=speed)
 
 
-def phase_of(slot: SlotSample) -> SlotPhase:
+def phase_of(slot: SlotReply) -> SlotPhase:
     """Return what a slot does."""
     if not slot.is_processing:
         return SlotPhase.IDLE
@@ -254,9 +257,9 @@ def _work(sample: ServerSample) -> Work:
     return Work.UNKNOWN
 
 
-def _rate(n_tokens: int, seconds: float) -> Reading:
-    return Reading(n_tokens / seconds) if n_tokens and seconds > 0 else Reading(None, _NEVER)
+def _rate(n_tokens: int, seconds: float) -> Known[float]:
+    return Known(n_tokens / seconds) if n_tokens and seconds > 0 else Known(None, _NEVER)
 
 
-def _reading(value: float | None, reason: str) -> Reading:
-    return Reading(value, reason if value is None else None)
+def _reading(value: float | None, reason: str | None) -> Known[float]:
+    return Known(value, reason if value is None else None)

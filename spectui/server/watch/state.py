@@ -1,30 +1,24 @@
-"""What is shown of an attached server, in one frozen piece per panel."""
+"""The state of a watched server, in one frozen piece per panel."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from spectui.monitor.readings import Reading
-from spectui.server.attached.sample import (
-    Answer,
-    Counters,
-    DraftCounts,
-    Failure,
-    ProcessSample,
-    ServerFacts,
-    SlotSample,
-)
+from spectui.known import Known
+from spectui.server.metrics import Counters, DraftCounts
+from spectui.server.replies import SlotReply
+from spectui.server.watch.sample import Failure, ProcessSample, ServerFacts
 
 NOT_ASKED = "the server has not been asked yet"
 _NOT_SOUGHT = "the server has not been looked for yet"
-_UNASKED = Reading(None, NOT_ASKED)
-_UNTOLD: Answer[Counters] = Answer(None, NOT_ASKED)
-_UNKNOWN: Answer[ServerFacts] = Answer(None, NOT_ASKED)
-_UNREAD = Reading(None, _NOT_SOUGHT)
-_UNSEEN: Answer[ProcessSample] = Answer(None, _NOT_SOUGHT)
+_UNASKED: Known[float] = Known(None, NOT_ASKED)
+_UNTOLD: Known[Counters] = Known(None, NOT_ASKED)
+_UNKNOWN: Known[ServerFacts] = Known(None, NOT_ASKED)
+_UNREAD: Known[float] = Known(None, _NOT_SOUGHT)
+_UNSEEN: Known[ProcessSample] = Known(None, _NOT_SOUGHT)
 
 
 class SlotPhase(StrEnum):
-    """What a slot does."""
+    """The activity of a slot."""
 
     IDLE = "idle"
     PROMPT = "reading"
@@ -33,7 +27,7 @@ class SlotPhase(StrEnum):
 
 
 class Work(StrEnum):
-    """What a server does."""
+    """The activity of a server."""
 
     IDLE = "idle"
     PROMPT = "reading a prompt"
@@ -59,26 +53,26 @@ class LinkState:
     is_late: bool = False
     """Whether the server left a question unanswered for too long."""
     took_s: float | None = None
-    """What the last round of questions took."""
+    """Duration of the last round of questions."""
     n_restarts: int = 0
     """Of the server, since it is watched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedState:
-    """Tokens per second and what they add up to."""
+    """Throughput and counters."""
 
     work: Work = Work.UNKNOWN
-    now_tokens_per_s: Reading = _UNASKED
+    now_tokens_per_s: Known[float] = _UNASKED
     """Generation of all slots over the last seconds, by the clock of the watcher."""
-    last_tokens_per_s: Reading = _UNASKED
+    last_tokens_per_s: Known[float] = _UNASKED
     """Generation of the requests that ended last, as the server measured them."""
-    mean_tokens_per_s: Reading = _UNASKED
+    mean_tokens_per_s: Known[float] = _UNASKED
     """Generation since the server was started."""
-    prompt_tokens_per_s: Reading = _UNASKED
+    prompt_tokens_per_s: Known[float] = _UNASKED
     """Of the prompts that were evaluated last, as the server measured them."""
-    mean_prompt_tokens_per_s: Reading = _UNASKED
-    counters: Answer[Counters] = _UNTOLD
+    mean_prompt_tokens_per_s: Known[float] = _UNASKED
+    counters: Known[Counters] = _UNTOLD
     n_watched_predicted: int = 0
     """Generated since it is watched, of requests that have ended."""
     history: tuple[float | None, ...] = ()
@@ -87,7 +81,7 @@ class ServedState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftState:
-    """How much of the drafts counts."""
+    """Acceptance of the drafts."""
 
     reason: str | None = NOT_ASKED
     """Why there are no counts; None if there are."""
@@ -106,7 +100,7 @@ class DraftState:
 class SlotState:
     """One slot."""
 
-    sample: SlotSample
+    sample: SlotReply
     phase: SlotPhase
     tokens_per_s: float | None = None
     """While it generates."""
@@ -126,18 +120,18 @@ class HostState:
     """The server's process."""
 
     is_here: bool = False
-    process: Answer[ProcessSample] = _UNSEEN
+    process: Known[ProcessSample] = _UNSEEN
     cores: float | None = None
     """Cores that it keeps busy."""
-    read_bytes_per_s: Reading = _UNREAD
+    read_bytes_per_s: Known[float] = _UNREAD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachState:
-    """All of it."""
+    """The whole state."""
 
     link: LinkState
-    facts: Answer[ServerFacts] = _UNKNOWN
+    facts: Known[ServerFacts] = _UNKNOWN
     """The last that were told, kept while the connection is lost."""
     served: ServedState = ServedState()
     drafts: DraftState = DraftState()

@@ -2,27 +2,31 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
 from spectui.closing import Closing
-from spectui.server.attached.address import Address
-from spectui.server.attached.backoff import Backoff
-from spectui.server.attached.http import Connection
-from spectui.server.attached.interview import Interview
-from spectui.server.attached.local import Locator
-from spectui.server.attached.sample import Event, FailedSample, Sample, WaitingSample
+from spectui.server.address import Address
+from spectui.server.connection import Connection
+from spectui.server.watch.interview import Interview
+from spectui.server.watch.locator import Locator
+from spectui.server.watch.sample import Event, FailedSample, Sample, Trouble, WaitingSample
 
 TIMEOUT_S = 5.0
 _PATIENCE_S = 1.5
-"""What a round of questions may take before it is said that it takes long, and again after that."""
+"""A round of questions that takes longer is reported as slow, and again after each such time."""
 _JOIN_S = 1.0
+_FIRST_S = 0.5
+_LONGEST_S = 10.0
+_STEADY_S = {Trouble.LOADING: 1.0, Trouble.LOCKED: 10.0}
+"""It answers, so that asking costs little, or will not answer otherwise before somebody acts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """Which server is asked, and how."""
+    """The server to ask, and how."""
 
     address: Address
     api_key: str | None = None
@@ -31,28 +35,56 @@ class Attachment:
     timeout_s: float = TIMEOUT_S
     """The longest that a round of questions may take, whichever of them stall."""
 
-    def connect(self) -> Connection:
-        """Return a connection that is not yet open. To be called where its loop runs."""
-        return Connection(
-            self.address, api_key=self.api_key, model=self.model, timeout_s=self.timeout_s
+    @asynccontextmanager
+    async def interview(
+        self, clock: Callable[[], float] = time.monotonic
+    ) -> AsyncIterator[Interview]:
+        """Return who asks, over a connection that is closed in the end; ``clock`` is in seconds."""
+        connection = Connection(
+            self.address.url, api_key=self.api_key, model=self.model, timeout_s=self.timeout_s
         )
+        try:
+            yield Interview(connection, Locator(self.address), clock=clock)
+        finally:
+            await connection.close()
 
 
 async def ask_once(wanted: Attachment) -> Sample:
     """Ask once."""
-    async with wanted.connect() as connection:
-        return await Interview(connection, Locator(wanted.address)).ask()
+    async with wanted.interview() as interview:
+        return await interview.ask()
 
 
 async def ask_twice(wanted: Attachment, interval_s: float) -> tuple[Sample, Sample]:
     """Ask twice, so that rates are known; only once where the first question finds no answer."""
-    async with wanted.connect() as connection:
-        interview = Interview(connection, Locator(wanted.address))
+    async with wanted.interview() as interview:
         first = await interview.ask()
         if isinstance(first, FailedSample):
             return first, first
         await asyncio.sleep(interval_s)
         return first, await interview.ask()
+
+
+class Backoff:
+    """Twice as long after each failure, up to ten seconds."""
+
+    def __init__(self) -> None:
+        """Begin with no failure."""
+        self._next_s = _FIRST_S
+
+    def failed(self, trouble: Trouble) -> float:
+        """Return the seconds to wait after one more failure."""
+        steady_s = _STEADY_S.get(trouble)
+        if steady_s is not None:
+            self._next_s = _FIRST_S
+            return steady_s
+        wait_s = self._next_s
+        self._next_s = min(2 * wait_s, _LONGEST_S)
+        return wait_s
+
+    def succeeded(self) -> None:
+        """Forget the failures."""
+        self._next_s = _FIRST_S
 
 
 class Poller(Closing):
@@ -121,8 +153,8 @@ class Poller(Closing):
             self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
             self._woken = asyncio.Event()
         try:
-            async with self._wanted.connect() as connection:
-                await self._ask_in_turn(Interview(connection, Locator(self._wanted.address)))
+            async with self._wanted.interview() as interview:
+                await self._ask_in_turn(interview)
         finally:
             with self._lock:
                 self._loop = None

@@ -1,51 +1,131 @@
 """One round of questions after the other: what is asked when, and what answers mean together."""
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from http import HTTPStatus
+from typing import Any, TypeVar
 
-from spectui.server.attached.http import (
-    AttachError,
+from spectui.known import Known, T
+from spectui.server.connection import (
     BrokenError,
     Connection,
     LateError,
     Page,
     RefusedError,
+    ReplyError,
+    UnreachableError,
+    malformed,
 )
-from spectui.server.attached.local import Locator
-from spectui.server.attached.questions import NOT_FOUND, Questions
-from spectui.server.attached.replies import (
+from spectui.server.metrics import Counters, read_counters
+from spectui.server.replies import (
     HealthReply,
     ModelsReply,
     PropsReply,
     SlotReply,
-    counters_of,
-    facts_of,
-    slots_of,
+    SlotsReply,
+    one_line,
 )
-from spectui.server.attached.routing import unroutable
-from spectui.server.attached.sample import (
-    Answer,
-    Counters,
+from spectui.server.watch.locator import Locator
+from spectui.server.watch.sample import (
     FailedSample,
     Failure,
+    Late,
     Sample,
     ServerFacts,
     ServerSample,
-    SlotSample,
-    T,
     Trouble,
+    facts_of,
 )
-from spectui.server.attached.timing import together
-from spectui.server.attached.words import one_line
+from spectui.server.watch.words import router_without_model, unroutable
 
+U = TypeVar("U")
+
+_OFF = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.NOT_IMPLEMENTED})
 _RENEWED_S = 5.0
 """How long the server's facts are believed, and an endpoint that is off is left alone."""
 _COUNTED_S = 0.5
-_OK = 200
 _OPENAI = "/v1"
 """Where programs of OpenAI's interface ask; it has a ``/health`` and nothing else of ours."""
 _STARTED = "Process-Start-Time-Unix"
 _ASLEEP = "the server sleeps: it has unloaded its model until the next request"
+
+
+class SilentError(Exception):
+    """The server tells nothing at all, for now."""
+
+    def __init__(self, trouble: Trouble, reason: str) -> None:
+        super().__init__(reason)
+        self.failure = Failure(trouble=trouble, reason=reason)
+
+
+class Questions:
+    """Asks a server for pages, within one limit for all of a round, however many stall.
+
+    Args:
+        connection: to the server.
+        clock: in seconds.
+    """
+
+    def __init__(self, connection: Connection, clock: Callable[[], float]) -> None:
+        self._connection = connection
+        self._clock = clock
+        self.is_doubtful = False
+        """Whether a connection broke: the server may have been started again."""
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin another round, with all of its time."""
+        self._ends_s = self._clock() + self._connection.timeout_s
+
+    async def get(self, path: str, *, is_last: bool = False) -> Page:
+        """Ask for a page.
+
+        Args:
+            path: of the page.
+            is_last: whether all the time that is left may go; else half of it, so that an answer
+                that never comes leaves time for the others.
+
+        Raises:
+            ReplyError: it did not come.
+            SilentError: the server tells nothing at all.
+        """
+        rest_s = max(0.0, self._ends_s - self._clock())
+        url = self._connection.url
+        try:
+            return await self._connection.ask(path, rest_s if is_last else rest_s / 2)
+        except UnreachableError as error:
+            raise SilentError(Trouble.UNREACHABLE, str(error)) from error
+        except RefusedError as error:
+            if error.status == HTTPStatus.UNAUTHORIZED:
+                has_key = self._connection.has_key
+                key = "refuses the API key that it was given" if has_key else "wants an API key"
+                raise SilentError(Trouble.LOCKED, f"{url} {key}") from error
+            is_busy = error.status == HTTPStatus.SERVICE_UNAVAILABLE
+            if is_busy and "loading" in error.why.lower():
+                raise SilentError(Trouble.LOADING, f"{url} is loading its model") from error
+            raise
+
+    async def answered(
+        self, ask: Callable[[], Awaitable[T]], *, off: str | None = None
+    ) -> Known[T]:
+        """Return what is told, or why it is not.
+
+        Args:
+            ask: for one thing.
+            off: the reason where the server answers that it does not tell this.
+
+        Raises:
+            SilentError: the server tells nothing at all.
+        """
+        try:
+            return Known(await ask())
+        except LateError as error:
+            return Late(None, str(error))
+        except ReplyError as error:
+            self.is_doubtful |= isinstance(error, BrokenError)
+            is_off = isinstance(error, RefusedError) and error.status in _OFF
+            return Known(None, off if off is not None and is_off else str(error))
 
 
 class Interview:
@@ -77,14 +157,14 @@ class Interview:
         self._forget()
 
     def _forget(self) -> None:
-        self._facts: Answer[ServerFacts] = Answer(None, "the server has not been asked yet")
-        self._models: Answer[ModelsReply] = Answer(None)
+        self._facts: Known[ServerFacts] = Known(None, "the server has not been asked yet")
+        self._models: Known[ModelsReply] = Known(None)
         self._asked_s: float | None = None
         self._questions.is_doubtful = False
         self._off: dict[str, str] = {}
-        self._idle: tuple[Counters, Answer[tuple[SlotSample, ...]]] | None = None
+        self._idle: tuple[Counters, Known[tuple[SlotReply, ...]]] | None = None
         self._is_at_work = False
-        self._last_counters: tuple[float, Answer[Counters]] = 0.0, Answer(None)
+        self._last_counters: tuple[float, Known[Counters]] = 0.0, Known(None)
 
     async def ask(self) -> Sample:
         """Ask once. Takes at most the connection's time, whichever questions stall."""
@@ -94,7 +174,7 @@ class Interview:
             if self._is_due(began_s):
                 await self._introduce(began_s)
             counters, slots = await self._ask_work(began_s)
-        except AttachError as error:
+        except SilentError as error:
             self._forget()
             return FailedSample(time_s=self._clock(), failure=error.failure)
         now_s = self._clock()
@@ -119,15 +199,15 @@ class Interview:
         except LateError as error:
             plain = "; one without TLS has an address with http://"
             hint = plain if url.startswith("https:") else ""
-            raise _failed(Trouble.SILENT, f"{url}{error}{hint}") from error
+            raise SilentError(Trouble.SILENT, f"{url}{error}{hint}") from error
         except BrokenError as error:
-            raise _failed(Trouble.BROKEN, f"connections to {url} break: {error}") from error
-        except RefusedError as error:
-            reason = f"{url}{error.reason}; is it a llama-server?"
-            raise _failed(Trouble.STRANGE, reason) from error
+            raise SilentError(Trouble.BROKEN, f"connections to {url} break: {error}") from error
+        except ReplyError as error:
+            reason = f"{url}{error}; is it a llama-server?"
+            raise SilentError(Trouble.STRANGE, reason) from error
         if health.status != "ok":
             status = one_line(health.status)
-            raise _failed(Trouble.STRANGE, f"{url} says of itself: {status}")
+            raise SilentError(Trouble.STRANGE, f"{url} says of itself: {status}")
         if is_first:
             self._locator.forget()
         self._off.clear()
@@ -143,7 +223,7 @@ class Interview:
             return
         failure = unroutable(self._connection.url, model, self._models.value)
         if failure is not None:
-            raise AttachError(failure)
+            raise SilentError(failure.trouble, failure.reason)
         found = self._models.value.named(model)
         status = None if found is None else found.status
         self._locator.seek(None if status is None else status.port)
@@ -159,21 +239,19 @@ class Interview:
         try:
             return await self._questions.get("/props")
         except RefusedError as error:
-            if error.status != NOT_FOUND or not url.endswith(_OPENAI):
+            if error.status != HTTPStatus.NOT_FOUND or not url.endswith(_OPENAI):
                 raise
             own = url.removesuffix(_OPENAI)
             reason = f"{url} is for programs of OpenAI's interface; give the address {own}"
-            raise _failed(Trouble.STRANGE, reason) from error
+            raise SilentError(Trouble.STRANGE, reason) from error
 
     async def _ask_models(self) -> ModelsReply:
         return (await self._questions.get("/v1/models")).decode(ModelsReply)
 
-    async def _ask_work(
-        self, now_s: float
-    ) -> tuple[Answer[Counters], Answer[tuple[SlotSample, ...]]]:
+    async def _ask_work(self, now_s: float) -> tuple[Known[Counters], Known[tuple[SlotReply, ...]]]:
         """Ask for what changes from look to look."""
         if self._is_at_work:
-            counters, slots = await together(self._counted(now_s), self._listed_slots())
+            counters, slots = await _together(self._counted(now_s), self._listed_slots())
         else:
             counters = await self._counted(now_s)
             slots = await self._ask_slots(counters)
@@ -185,7 +263,7 @@ class Interview:
         self._is_at_work = is_counted or any(slot.is_processing for slot in slots.value or ())
         return counters, slots
 
-    async def _counted(self, now_s: float) -> Answer[Counters]:
+    async def _counted(self, now_s: float) -> Known[Counters]:
         """Return the counters, half a second old while slots work: they change when one ends."""
         last_s, last = self._last_counters
         if self._is_at_work and last.value is not None and now_s - last_s < _COUNTED_S:
@@ -194,7 +272,7 @@ class Interview:
         self._last_counters = now_s, counters
         return counters
 
-    async def _ask_counters(self) -> Answer[Counters]:
+    async def _ask_counters(self) -> Known[Counters]:
         facts = self._facts.value
         is_on = None if facts is None else facts.has_metrics
         return await self._unless_off("/metrics", "--metrics", is_on, self._metrics)
@@ -202,28 +280,27 @@ class Interview:
     async def _metrics(self) -> Counters:
         page = await self._questions.get("/metrics", is_last=self._is_at_work)
         try:
-            return counters_of(page.content.decode(), page.headers.get(_STARTED))
+            return read_counters(page.content.decode(), page.headers.get(_STARTED))
         except ValueError as error:
-            reason = f"/metrics is not what llama-server answers: {one_line(str(error))}"
-            raise RefusedError(reason, _OK) from error
+            raise malformed("/metrics", error) from error
 
-    async def _ask_slots(self, counters: Answer[Counters]) -> Answer[tuple[SlotSample, ...]]:
+    async def _ask_slots(self, counters: Known[Counters]) -> Known[tuple[SlotReply, ...]]:
         facts, now = self._facts.value, counters.value
         if facts is not None and facts.is_sleeping:
             if now is not None and now.n_processing:
                 self._asked_s = None  # awake again: the next round asks for all
-            return Answer(None, _ASLEEP)
+            return Known(None, _ASLEEP)
         if self._idle is not None and now == self._idle[0]:
             return self._idle[1]
         return await self._listed_slots()
 
-    async def _listed_slots(self) -> Answer[tuple[SlotSample, ...]]:
+    async def _listed_slots(self) -> Known[tuple[SlotReply, ...]]:
         facts = self._facts.value
         is_on = None if facts is None else facts.has_slots
         return await self._unless_off("/slots", "--slots", is_on, self._slots)
 
-    async def _slots(self) -> tuple[SlotSample, ...]:
-        return slots_of((await self._questions.get("/slots", is_last=True)).decode(list[SlotReply]))
+    async def _slots(self) -> tuple[SlotReply, ...]:
+        return (await self._questions.get("/slots", is_last=True)).decode(SlotsReply)
 
     async def _unless_off(
         self,
@@ -231,25 +308,27 @@ class Interview:
         option: str,
         is_on: bool | None,  # noqa: FBT001 - three answers, of which one is not known
         ask: Callable[[], Awaitable[T]],
-    ) -> Answer[T]:
+    ) -> Known[T]:
         facts = self._facts.value
         if facts is not None and facts.is_router:
-            return Answer(None, _router_reason(facts))
+            return Known(None, router_without_model(facts))
         off = f"{path} is off; start the server with {option}"
         if is_on is False:
-            return Answer(None, off)
+            return Known(None, off)
         if path in self._off:
-            return Answer(None, self._off[path])
+            return Known(None, self._off[path])
         answer = await self._questions.answered(ask, off=off)
         if answer.value is None and answer.reason == off:
             self._off[path] = off
         return answer
 
 
-def _router_reason(facts: ServerFacts) -> str:
-    names = ", ".join(facts.models) or "it lists none"
-    return f"this llama-server is a router; name one of its models with --model: {names}"
-
-
-def _failed(trouble: Trouble, reason: str) -> AttachError:
-    return AttachError(Failure(trouble=trouble, reason=reason))
+async def _together(first: Coroutine[Any, Any, T], second: Coroutine[Any, Any, U]) -> tuple[T, U]:
+    """Await both at once; what the first to fail raises ends the other."""
+    tasks = asyncio.ensure_future(first), asyncio.ensure_future(second)
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Whether a server runs on this machine, and in which process."""
+"""Finds the process of a server that runs on this machine."""
 
 import asyncio
 import ipaddress
@@ -6,9 +6,10 @@ import socket
 
 import psutil
 
-from spectui.server.attached.address import Address
-from spectui.server.attached.listeners import listener, name_of, runs_llama
-from spectui.server.attached.sample import Answer, ProcessSample, Whereabouts
+from spectui.known import Known
+from spectui.server.address import Address
+from spectui.server.listeners import listener, name_of, runs_llama
+from spectui.server.watch.sample import ProcessSample, Whereabouts
 
 _LOOKED_S = 1.0
 _SOUGHT_S = 10.0
@@ -39,7 +40,7 @@ class Locator:
         self._is_here: bool | None = None
         self._process: psutil.Process | None = None
         self._is_server: bool | None = None
-        self._last = Whereabouts(is_here=False, process=Answer(None, _UNKNOWN))
+        self._last = Whereabouts(is_here=False, process=Known(None, _UNKNOWN))
         self._next_s: float | None = None
 
     def seek(self, port: int | None) -> None:
@@ -62,7 +63,7 @@ class Locator:
         if self._is_here:
             self._last = self._read()
         else:
-            self._last = Whereabouts(is_here=False, process=Answer(None, _ELSEWHERE))
+            self._last = Whereabouts(is_here=False, process=Known(None, _ELSEWHERE))
         self._next_s = now_s + (_SOUGHT_S if self._last.process.value is None else _LOOKED_S)
         return self._last
 
@@ -71,20 +72,20 @@ class Locator:
             found = listener(self._port)
             self._process, self._is_server = found.value, None
         if self._process is None:
-            return Whereabouts(is_here=True, process=Answer(None, found.reason))
+            return Whereabouts(is_here=True, process=Known(None, found.reason))
         name = name_of(self._process)
         where = f"{name} listens at port {self._port}"
         if name in _CONTAINERS:
             reason = f"{where} for a container, where spectui does not see the server"
-            return Whereabouts(is_here=True, process=Answer(None, reason))
+            return Whereabouts(is_here=True, process=Known(None, reason))
         if name in _TUNNELS:
             reason = f"{where} for a server on another machine"
-            return Whereabouts(is_here=False, process=Answer(None, reason))
+            return Whereabouts(is_here=False, process=Known(None, reason))
         if self._is_server is None:
             self._is_server = runs_llama(self._process)
         if not self._is_server:
             reason = f"{where} and is no llama-server: where the server itself runs is not known"
-            return Whereabouts(is_here=False, process=Answer(None, reason))
+            return Whereabouts(is_here=False, process=Known(None, reason))
         return Whereabouts(is_here=True, process=_sampled(self._process))
 
 
@@ -110,11 +111,11 @@ def _is_own(address: str, own: set[str]) -> bool:
     return known.is_loopback or known.is_unspecified or address in own
 
 
-def _sampled(process: psutil.Process) -> Answer[ProcessSample]:
+def _sampled(process: psutil.Process) -> Known[ProcessSample]:
     try:
         with process.oneshot():
             times = process.cpu_times()
-            return Answer(
+            return Known(
                 ProcessSample(
                     pid=process.pid,
                     name=process.name(),
@@ -126,11 +127,11 @@ def _sampled(process: psutil.Process) -> Answer[ProcessSample]:
                 )
             )
     except psutil.Error:
-        return Answer(None, "the server's process cannot be read")
+        return Known(None, "the server's process cannot be read")
 
 
-def _read_bytes(process: psutil.Process) -> Answer[int]:
+def _read_bytes(process: psutil.Process) -> Known[int]:
     try:
-        return Answer(process.io_counters().read_bytes)
+        return Known(process.io_counters().read_bytes)
     except (psutil.Error, OSError, NotImplementedError):
-        return Answer(None, "the system tells only the server's owner what it reads from disk")
+        return Known(None, "the system tells only the server's owner what it reads from disk")

@@ -1,0 +1,15 @@
+"""A value, or the reason why there is none."""
+
+from typing import Generic, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class Known(msgspec.Struct, Generic[T], frozen=True):
+    """What was found out. A missing value is never a zero: it has a reason."""
+
+    value: T | None
+    reason: str | None = None
+    """Why there is no value; None where there is one."""

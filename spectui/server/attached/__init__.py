@@ -1,1 +1,0 @@
-"""A llama-server that somebody else has started: what it tells of itself, sample by sample."""

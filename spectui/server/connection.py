@@ -1,0 +1,248 @@
+"""HTTP requests to a server that may be slow, broken, hostile or no llama-server at all."""
+
+import asyncio
+import os
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import httpx
+import msgspec
+
+from spectui.server.replies import ErrorReply, one_line
+
+T = TypeVar("T")
+
+_MOST_BYTES = 16_000_000
+"""Of one reply: the tokens, text and prompt of a million tokens, or the slots of any server."""
+_MOST_CONNECTIONS = 2
+_KEPT_S = 3.0
+"""An idle connection is kept shorter than llama-server keeps it, which is 5 s."""
+_CONNECTED = "connection.connect_tcp.complete"
+
+
+class ReplyError(Exception):
+    """A request got no usable reply.
+
+    Args:
+        reason: one clause, which names what was asked for.
+        why: the cause alone.
+    """
+
+    def __init__(self, reason: str, why: str) -> None:
+        super().__init__(reason)
+        self.why = why
+
+
+class UnreachableError(ReplyError):
+    """There was no connection."""
+
+
+class LateError(ReplyError):
+    """The reply was not complete within its time."""
+
+
+class BrokenError(ReplyError):
+    """The connection broke before the reply was complete."""
+
+
+class MalformedError(ReplyError):
+    """The reply is not what llama-server sends."""
+
+
+class RefusedError(ReplyError):
+    """The server replied with a status that is none of success."""
+
+    def __init__(self, path: str, status: int, said: str) -> None:
+        words = f": {said}" if said else ""
+        super().__init__(f"{path} was answered with status {status}{words}", said)
+        self.status = status
+
+
+class _Stream(Protocol):
+    async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A complete reply of a server that was willing to give it."""
+
+    path: str
+    content: bytes
+    headers: httpx.Headers
+
+    def decode(self, kind: type[T]) -> T:
+        """Read JSON.
+
+        Raises:
+            MalformedError: it is none, or not what llama-server sends.
+        """
+        try:
+            return msgspec.json.decode(self.content, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise malformed(self.path, error) from error
+
+
+def malformed(path: str, error: Exception) -> MalformedError:
+    """Say of a reply that it cannot be read."""
+    why = one_line(str(error))
+    return MalformedError(f"{path} is not what llama-server answers: {why}", why)
+
+
+class Connection:
+    """Asks for pages, whose replies are bounded.
+
+    In time, from the first byte sent to the last received, and in size. None may be compressed:
+    what it unpacks to is not known before.
+
+    Args:
+        url: of the server, and its path if it has one.
+        api_key: that it wants, if any.
+        model: that a router shall answer for. It is not loaded for that.
+        timeout_s: the longest that a reply may take, unless a request says otherwise.
+        check_peer: called when a connection is made, before anything is sent through it. What it
+            raises, the request raises.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        api_key: str | None,
+        model: str | None = None,
+        timeout_s: float,
+        check_peer: Callable[[], None] | None = None,
+    ) -> None:
+        self.url = url
+        self.model = model
+        self.timeout_s = timeout_s
+        self.has_key = bool(api_key)
+        self._check_peer = check_peer
+        headers = {"Accept-Encoding": "identity"}
+        if api_key:
+            headers["Authorization"] = f"Bearer {api_key}"
+        self._http = httpx.AsyncClient(
+            base_url=url,
+            headers=headers,
+            # The whole request has a limit: a trickle of bytes moves every other one.
+            timeout=None,  # noqa: S113
+            params=None if model is None else {"model": model, "autoload": "false"},
+            limits=httpx.Limits(max_connections=_MOST_CONNECTIONS, keepalive_expiry=_KEPT_S),
+            # A configured proxy cannot reach this machine's loopback.
+            trust_env=False,
+            verify=ssl.create_default_context() if url.startswith("https:") else False,
+        )
+
+    async def close(self) -> None:
+        """Close it. May be called again."""
+        await self._http.aclose()
+
+    async def ask(self, path: str, within_s: float | None = None, body: object = None) -> Page:
+        """Return the reply.
+
+        Args:
+            path: what is asked for.
+            within_s: how long the reply may take; None for ``timeout_s``.
+            body: sent as JSON with ``POST``; None for ``GET``.
+
+        Raises:
+            BrokenError: there was a connection, and it broke.
+            LateError: it took too long.
+            MalformedError: it is too large, or compressed.
+            RefusedError: any status but success.
+            UnreachableError: there is no connection.
+        """
+        limit_s = self.timeout_s if within_s is None else within_s
+        try:
+            async with asyncio.timeout(limit_s):
+                return await self._read(path, body)
+        except TimeoutError as error:
+            why = f"within {round(limit_s, 2):g} s"
+            raise LateError(f"{path} was not answered {why}", why) from error
+        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError) as error:
+            why = _cause(error)
+            raise BrokenError(f"the answer to {path} broke off ({why})", why) from error
+        except httpx.HTTPError as error:
+            why = _cause(error)
+            raise UnreachableError(f"no connection to {self.url} ({why})", why) from error
+
+    async def _read(self, path: str, body: object) -> Page:
+        content = bytearray()
+        async with self._http.stream(
+            "GET" if body is None else "POST",
+            path,
+            json=body,
+            extensions={} if self._check_peer is None else {"trace": self._trace},
+        ) as response:
+            encoding = response.headers.get("Content-Encoding", "")
+            if encoding.lower() not in {"", "identity"}:
+                why = f"compressed ({one_line(encoding)}), which was not asked for"
+                raise MalformedError(f"{path} is {why}", f"it is {why}")
+            async for chunk in response.aiter_raw():
+                content += chunk
+                if len(content) > _MOST_BYTES:
+                    why = f"more than {_MOST_BYTES // 1_000_000} MB"
+                    raise MalformedError(f"{path} has {why}", f"it has {why}")
+        if response.is_success:
+            return Page(path=path, content=bytes(content), headers=response.headers)
+        raise RefusedError(path, response.status_code, self._said(response, bytes(content)))
+
+    async def _trace(self, event: str, info: Mapping[str, object]) -> None:
+        if event == _CONNECTED and self._check_peer is not None:
+            try:
+                self._check_peer()
+            except BaseException:
+                stream: _Stream = info["return_value"]  # type: ignore[assignment] # of every value
+                await stream.aclose()
+                raise
+
+    def _said(self, response: httpx.Response, content: bytes) -> str:
+        """Return the server's own words, as far as there are any."""
+        if response.is_redirect:
+            target = one_line(_target(response))
+            is_loop = target == self.url
+            return (
+                "it redirects to itself"
+                if is_loop
+                else f"it redirects to {target}; give that address"
+            )
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return one_line(msgspec.json.decode(content, type=ErrorReply).message)
+        return one_line(repr(content[:60].decode("utf-8", "replace"))) if content else ""
+
+
+def _target(response: httpx.Response) -> str:
+    """Return the target of a redirect, as an address that ``attach`` takes."""
+    location = response.headers.get("Location")
+    if location is None:
+        return "somewhere else"
+    try:
+        target = response.url.join(location).copy_with(query=None, fragment=None)
+    except httpx.InvalidURL:
+        return str(location)
+    asked = response.request.url.path.rpartition("/")[2]
+    return str(target).removesuffix(f"/{asked}")
+
+
+def _cause(error: BaseException) -> str:
+    """Return the system's own words, which stand deep below."""
+    for each in _causes(error):
+        if isinstance(each, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted: {one_line(each.verify_message)}"
+        if isinstance(each, ssl.SSLError):
+            return one_line(f"no TLS: {each.reason or each}")
+        if isinstance(each, OSError) and each.errno and each.strerror:
+            # Asyncio's own words name the address once more; resolvers count below zero.
+            return os.strerror(each.errno) if each.errno > 0 else one_line(each.strerror)
+    return one_line(str(error)) or type(error).__name__
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        if isinstance(error, BaseExceptionGroup):
+            for each in error.exceptions:
+                yield from _causes(each)
+        error = error.__cause__ or error.__context__

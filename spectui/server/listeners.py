@@ -1,0 +1,124 @@
+"""Finds the process that takes connections at a port of this machine."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from spectui.known import Known
+from spectui.server.replies import one_line
+
+_MARK = "llama"
+_LIBRARIES = ("libllama", "libggml")
+_WEIGHTS = ".gguf"
+_PASS_ON = frozenset({"llama-swap"})
+"""Programs named after llama.cpp that hand requests on."""
+_LOOPBACK = frozenset({"127.0.0.1", "0.0.0.0", "::", "::ffff:127.0.0.1"})  # noqa: S104 - to compare
+"""Addresses at which a connection to loopback arrives."""
+_LISTENS = "0A"
+"""The state of a socket, as Linux tells it."""
+_ROOT = 0
+
+
+def listener(port: int) -> Known[psutil.Process]:
+    """Return the process on this machine that takes connections at a port."""
+    hidden = f"the process that listens at port {port} belongs to another user or a container"
+    try:
+        found = _listening(port)
+    except psutil.AccessDenied:
+        return Known(None, "the system does not tell who listens at a port")
+    pid = next((pid for _, pid in found if pid is not None), None)
+    try:
+        return Known(None, hidden) if pid is None else Known(psutil.Process(pid))
+    except psutil.Error:
+        return Known(None, hidden)
+
+
+def intruder(port: int, is_expected: Callable[[int], bool]) -> str | None:
+    """Say who takes connections at a port of loopback in place of who should; None for nobody.
+
+    A hidden process counts as the expected one where it is of this user, as programs with
+    capabilities are, or of root, as those are that forward a port to a container.
+
+    Args:
+        port: that was connected to.
+        is_expected: whether a process, by its number, should listen there.
+    """
+    try:
+        found = [pid for address, pid in _listening(port) if address in _LOOPBACK]
+    except psutil.AccessDenied:
+        return None
+    known = [pid for pid in found if pid is not None]
+    if known:
+        return None if any(map(is_expected, known)) else f"process {known[0]} ({_called(known[0])})"
+    strangers = sorted(set(_owners(port)) - {_ROOT, os.geteuid()})
+    return f"a process of user {strangers[0]}" if strangers else None
+
+
+def _listening(port: int) -> list[tuple[str, int | None]]:
+    """Addresses, and processes unless they are hidden."""
+    return [
+        (each.laddr.ip, each.pid)
+        for each in psutil.net_connections(kind="tcp")
+        if each.status == psutil.CONN_LISTEN and each.laddr and each.laddr.port == port
+    ]
+
+
+def _owners(port: int) -> Iterator[int]:
+    """Users whose sockets listen at a port."""
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with suppress(OSError):
+            for line in Path(table).read_text("ascii").splitlines()[1:]:
+                _, local, _, state, _, _, _, owner, *_ = line.split()
+                if state == _LISTENS and int(local.rpartition(":")[2], 16) == port:
+                    yield int(owner)
+
+
+def _called(pid: int) -> str:
+    with suppress(psutil.Error):
+        return one_line(psutil.Process(pid).name())
+    return "it has ended"
+
+
+def name_of(process: psutil.Process) -> str:
+    """Return its name, empty where it is gone."""
+    try:
+        return process.name()
+    except psutil.Error:
+        return ""
+
+
+def runs_llama(process: psutil.Process) -> bool:
+    """Return whether it is a llama-server, whatever it is called, and not what hands requests on.
+
+    A forwarder of any kind answers as the server behind it does, so that the answers tell nothing.
+    """
+    if name_of(process) in _PASS_ON:
+        return False
+    return any(
+        _MARK in word or word.endswith(_WEIGHTS) or word.startswith(_LIBRARIES)
+        for word in _traits(process)
+    )
+
+
+def _traits(process: psutil.Process) -> Iterator[str]:
+    """Names of the program, of what it was given, of what it has loaded; cheap ones first."""
+    yield name_of(process)
+    try:
+        program, *given = process.cmdline() or [""]
+        yield _last_part(program)
+        # A program of any kind may be given a path that mentions llama.
+        yield from (word for word in given if word.endswith(_WEIGHTS))
+        yield from (
+            name
+            for name in (_last_part(each.path) for each in process.memory_maps())
+            if name.startswith(_LIBRARIES) or name.endswith(_WEIGHTS)
+        )
+    except (psutil.Error, OSError):
+        return
+
+
+def _last_part(path: str) -> str:
+    return path.rpartition("/")[2].lower()

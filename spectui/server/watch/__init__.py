@@ -1,0 +1,1 @@
+"""Watches a llama-server that runs, for ``spectui attach``."""
