@@ -11,7 +11,7 @@ from spectui.export.rewriting.known import Known
 from spectui.export.rewriting.reader import NEW
 from spectui.export.server_options import canonical
 from spectui.export.sources import Source
-from spectui.export.sources.source import ASSIGNMENT
+from spectui.export.sources.files import ASSIGNMENT
 from spectui.export.words import Given, divide
 
 _DRAFTS = ("model-draft", "spec-draft-hf", "fim-qwen-7b-spec", "fim-qwen-14b-spec")
