@@ -99,9 +99,30 @@ PIECES = st.one_of(
     ANYTHING.map(in_double_quotes),
     st.sampled_from(
         [
-            *("$V", '"$V"', "${V}", '"x${V}y"', "$W", '"$W"', "${W:-5}", "${U:-u v}", '"${U:-u v}"'),
-            *('"${U:-$V/w}"', "${U-}", '""', "\\ ", "\\$", "\\\n", '"\\\n"', "\\'", "a\\;b", '"a\\b"'),
-            *("$/", '"$"', "${E:-x}", "${E-x}", "{}", "a#b", "a~", "$EA", '"$PWD"', "${EB:-${V}}"),
+            *(
+                "$V",
+                '"$V"',
+                "${V}",
+                '"x${V}y"',
+                "$W",
+                '"$W"',
+                "${W:-5}",
+                "${U:-u v}",
+                '"${U:-u v}"',
+            ),
+            *(
+                '"${U:-$V/w}"',
+                "${U-}",
+                '""',
+                "\\ ",
+                "\\$",
+                "\\\n",
+                '"\\\n"',
+                "\\'",
+                "a\\;b",
+                '"a\\b"',
+            ),
+            *('"$"', "${E:-x}", "${E-x}", "{}", "a#b", "a~", "$EA", '"$PWD"', "${EB:-${V}}"),
         ]
     ),
 )
@@ -119,12 +140,33 @@ LINES = st.one_of(
     st.builds("{}={}".format, st.sampled_from(["V", "W", "EA", "EB"]), VALUES),
     st.builds("{}+={}".format, st.sampled_from(["V", "EA"]), VALUES),
     st.builds("export {}={}".format, st.sampled_from(NAMES), VALUES),
-    st.builds("L{}=({})".format, st.sampled_from(["", "+"]), st.lists(WORDS, max_size=3).map(" ".join)),
+    st.builds(
+        "L{}=({})".format, st.sampled_from(["", "+"]), st.lists(WORDS, max_size=3).map(" ".join)
+    ),
     st.sampled_from(
         [
-            *("export EA", "cd models", 'cd "my bin"', "cd ..", "cd models && V=there && cd ../models"),
-            *("set -e", "set -euo pipefail", "set -a", "set +a", "# $(remark) `x`", "", "echo hi; V=6"),
-            *("true && export EB=5", "echo llama-server >/dev/null 2>&1", "readonly R=7; ", "sleep 0 &"),
+            *(
+                "export EA",
+                "cd models",
+                'cd "my bin"',
+                "cd ..",
+                "cd models && V=there && cd ../models",
+            ),
+            *(
+                "set -e",
+                "set -euo pipefail",
+                "set -a",
+                "set +a",
+                "# $(remark) `x`",
+                "",
+                "echo hi; V=6",
+            ),
+            *(
+                "true && export EB=5",
+                "echo llama-server >/dev/null 2>&1",
+                "readonly R=7; ",
+                "sleep 0 &",
+            ),
         ]
     ),
 )
@@ -134,7 +176,9 @@ STARTS = st.sampled_from(
         *("cd models && ", "V=new && ", "mkdir -p x && cd x && ", "bash -c 'true' && "),
     ]
 )
-ENDS = st.sampled_from(["", " # remark", " >/dev/null", " 2>&1 </dev/null", " &", "; true", " &>>log &"])
+ENDS = st.sampled_from(
+    ["", " # remark", " >/dev/null", " 2>&1 </dev/null", " &", "; true", " &>>log &"]
+)
 
 KNOWN_REFUSALS = re.compile(r"pattern of file names|is not set;|in the same line|home folder")
 """What random words run into although they are simple."""

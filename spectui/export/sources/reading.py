@@ -33,7 +33,10 @@ def read_source(text: str) -> Source:
     Raises:
         BadInputError: it cannot be read, or names no single command.
     """
-    source = _read(text)
+    try:
+        source = _read(text)
+    except RecursionError as error:
+        raise BadInputError("the command starts itself without an end; give a plain one") from error
     if len(source.words) > _MOST_WORDS:
         raise BadInputError(
             f"the command has more than {_MOST_WORDS} words; give one that a server can be given"

@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from spectui.errors import BadInputError
@@ -45,13 +44,10 @@ _ASIDE = _SUCCEEDING | frozenset(
 )
 """Commands that scripts have beside the one that matters, or that speak of a program."""
 _ASSUMING = frozenset({"sudo", "doas"})
-_FLAGS = re.compile(r"[-+]([abefhmuvxBCEHPT]*)o?")
-_FLAG_NAMES = frozenset({"allexport", "errexit", "nounset", "xtrace", "verbose", "pipefail"})
-"""Options of ``set`` that change nothing but what is exported or printed, or that end a script."""
+_HARMLESS = re.compile(r"[-+][euvxEm]*o?|errexit|nounset|pipefail|verbose|xtrace")
+"""Options of ``set`` that only print, or end a script."""
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
 _MOST_COMMANDS = 1000
-_DEEPEST = 4
-"""Shells that start each other."""
 _LONGEST_FOLDER = 4096
 
 
@@ -62,31 +58,9 @@ class _Candidate:
     command: ShellCommand
     reaching: Mapping[str, str]
     """Variables that it sees."""
-    hidden: tuple[str, ...]
+    hidden: frozenset[str]
     """Variables of llama-server that are set, and not exported."""
     folder: str
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """What is run, behind its own variables."""
-        before = (f"{one.name}={one.value}" for one in self.command.assignments)
-        return (*before, *self.command.words)
-
-    def check(self) -> None:
-        """Refuse a start whose variables are not what they seem.
-
-        Raises:
-            BadInputError: variables of llama-server are not exported, or lists are set for it.
-        """
-        own = {one.name for one in self.command.assignments}
-        if any(one.adds or isinstance(one.value, list) for one in self.command.assignments):
-            raise _refused(self.command, "a list or an addition is set for one command")
-        for name in self.hidden:
-            if name not in own:
-                raise BadInputError(
-                    f"{self.command.place}: {name} is set before it, but not exported, so that the "
-                    "program does not get it; write export in front of it"
-                )
 
 
 class _Session:
@@ -101,8 +75,9 @@ class _Session:
         self._added = Replacement()
 
     def texts(self) -> dict[str, str]:
-        """Variables that are no lists."""
-        return {name: value for name, value in self.values.items() if isinstance(value, str)}
+        """Variables that are no lists, less the folder."""
+        values = {name: value for name, value in self.values.items() if isinstance(value, str)}
+        return {name: value for name, value in values.items() if name != "PWD"}
 
     def candidate(self, command: ShellCommand) -> _Candidate:
         """The command with what is known now."""
@@ -110,7 +85,7 @@ class _Session:
         return _Candidate(
             command=command,
             reaching={name: v for name, v in texts.items() if name in self._exported},
-            hidden=tuple(n for n in texts if n.startswith(PREFIX) and n not in self._exported),
+            hidden=frozenset(n for n in texts.keys() - self._exported if n.startswith(PREFIX)),
             folder=self._folder,
         )
 
@@ -124,17 +99,22 @@ class _Session:
             for one in command.assignments:
                 self._assign(one, command)
             return True
-        first, *arguments = command.words
+        first, *words = command.words
         if first not in {"cd", "set", *_SETTING}:
             return False
         if command.assignments:
             raise _refused(command, f"a variable is set for {first!r} alone")
         if first == "cd":
-            self._go(arguments, command)
+            self._go(words, command)
         elif first == "set":
-            self._set(arguments, command)
-        else:
-            self._declare(arguments, command, exports=first == "export")
+            self._set(words, command)
+        for word in words if first in _SETTING else ():
+            name, equals, value = word.partition("=")
+            if ASSIGNMENT.fullmatch(f"{name}=") is None:
+                raise _refused(command, f"{word!r} is no plain assignment")
+            if equals:
+                self._assign(Assignment(name=name, value=value, adds=False), command)
+            self._exported |= {name} if first == "export" else set()
         return True
 
     def _assign(self, one: Assignment, command: ShellCommand) -> None:
@@ -147,43 +127,26 @@ class _Session:
             before.extend(one.value)
         else:
             self.values[one.name] = self._added.of(f"{before}{one.value}")
-        if self._exports_all or one.name in os.environ:
-            self._exported.add(one.name)
-
-    def _declare(self, words: Sequence[str], command: ShellCommand, *, exports: bool) -> None:
-        for word in words:
-            name, equals, value = word.partition("=")
-            if ASSIGNMENT.fullmatch(f"{name}=") is None:
-                raise _refused(command, f"{word!r} is no plain assignment")
-            if equals:
-                self._assign(Assignment(name=name, value=value, adds=False), command)
-            if exports:
-                self._exported.add(name)
+        self._exported |= {one.name} if self._exports_all or one.name in os.environ else set()
 
     def _go(self, words: Sequence[str], command: ShellCommand) -> None:
         if len(words) != 1 or words[0].startswith("-") or "CDPATH" in self.values:
             raise _refused(command, "'cd' is known with one folder")
-        folder = os.path.normpath(os.path.join(self._folder, words[0]))  # noqa: PTH118 - as a shell does
-        if len(folder) > _LONGEST_FOLDER:
+        self._folder = os.path.normpath(os.path.join(self._folder, words[0]))  # noqa: PTH118 - as a shell does
+        if len(self._folder) > _LONGEST_FOLDER:
             raise _refused(command, "the name of the folder is too long")
-        self._folder = folder
-        self.values["PWD"] = os.path.abspath(folder)  # noqa: PTH100 - links stay
+        self.values["PWD"] = os.path.abspath(self._folder)  # noqa: PTH100 - links stay
 
     def _set(self, words: Sequence[str], command: ShellCommand) -> None:
-        for before, word in pairwise(("", *words)):
-            flags = _FLAGS.fullmatch(word)
-            if flags is None and not (before.endswith("o") and word in _FLAG_NAMES):
-                raise _refused(command, f"'set' with {word!r} may change what is run")
-            if word == "allexport" or (flags is not None and "a" in flags[1]):
-                self._exports_all = (before if flags is None else word).startswith("-")
+        match words:
+            case [("-a" | "+a") as flag] | [("-o" | "+o") as flag, "allexport"]:
+                self._exports_all = flag.startswith("-")
+            case _ if not all(map(_HARMLESS.fullmatch, words)):
+                raise _refused(command, "'set' may change what is run")
 
 
 def shell_source(
-    text: str,
-    variables: Mapping[str, str] | None = None,
-    *,
-    script: Path | None = None,
-    depth: int = 0,
+    text: str, variables: Mapping[str, str] | None = None, *, script: Path | None = None
 ) -> Source:
     """Read a shell command, or a script of one that starts llama-server.
 
@@ -191,14 +154,13 @@ def shell_source(
         text: typed, or out of a file.
         variables: what is exported already, besides the environment.
         script: the file that it stands in; None for what is typed.
-        depth: how many shells have started this one.
 
     Raises:
-        BadInputError: it holds several such commands, is larger or deeper than a command can be, or
-            a construct decides what is run.
+        BadInputError: it holds several such commands, is larger than a command can be, or a
+            construct decides what is run.
     """
-    if len(text) > MOST_BYTES or depth > _DEEPEST:
-        raise BadInputError(f"the command is too large or starts too many shells; {INSTEAD}")
+    if len(text) > MOST_BYTES:
+        raise BadInputError("the command is too large; give one that a server can be given")
     session = _Session(variables or {})
     origin = "" if script is None else str(script)
     found = list(_candidates(text, session, origin))
@@ -209,11 +171,10 @@ def shell_source(
         )
     if not candidates:
         # A file of assignments alone is an environment.
-        texts = session.texts()
-        texts.pop("PWD", None)
-        return unwrapped((), texts, depth=depth)
+        return unwrapped((), session.texts())
     one = _only(candidates)
-    source = unwrapped(one.words, one.reaching, one.folder, depth=depth)
+    own = (f"{name}={value}" for name, value in _own_variables(one))
+    source = unwrapped((*own, *one.command.words), one.reaching, one.folder)
     # A container has its own folder.
     return source.below(one.folder) if one.folder and not source.is_contained else source
 
@@ -278,24 +239,38 @@ def _only(candidates: Sequence[_Candidate]) -> _Candidate:
     for before in candidates[: candidates.index(one)]:
         if before.command.words[0] == "exec":
             raise _refused(before.command, "'exec' ends the script")
-    one.check()
     return one
+
+
+def _own_variables(one: _Candidate) -> Iterator[tuple[str, str]]:
+    """Variables that stand before the command.
+
+    Raises:
+        BadInputError: one is a list, or those of llama-server do not reach it.
+    """
+    hidden = one.hidden.difference(assigned.name for assigned in one.command.assignments)
+    if hidden:
+        raise BadInputError(
+            f"{one.command.place}: {min(hidden)} is set before it, but not exported, so that the "
+            "program does not get it; write export in front of it"
+        )
+    for assigned in one.command.assignments:
+        if assigned.adds or isinstance(assigned.value, list):
+            raise _refused(one.command, f"{assigned.name} is a list or an addition")
+        yield assigned.name, assigned.value
 
 
 def _refused(command: ShellCommand, what: str) -> BadInputError:
     return BadInputError(f"{command.place}: {what}; {INSTEAD}")
 
 
-def unwrapped(
-    words: Sequence[str], variables: Mapping[str, str], folder: str = "", *, depth: int = 0
-) -> Source:
+def unwrapped(words: Sequence[str], variables: Mapping[str, str], folder: str = "") -> Source:
     """A command that is no text any more, out of the shell or container that may run it.
 
     Args:
         words: of the command.
         variables: what reaches it from around it.
         folder: where a container's relative folders start; empty for here.
-        depth: how many shells and containers it is within.
 
     Raises:
         BadInputError: as ``shell_source``.
@@ -304,7 +279,7 @@ def unwrapped(
     if shell is not None:
         own = {m[1]: m[2] for m in map(ASSIGNMENT.fullmatch, words[:shell]) if m is not None}
         before = (word for word in words[:shell] if ASSIGNMENT.fullmatch(word) is None)
-        inner = shell_source(words[shell + 2], {**variables, **own}, depth=depth + 1)
+        inner = shell_source(words[shell + 2], {**variables, **own})
         outer = (*before, *inner.prelude, *inner.words)
         source = source_of(outer, dict((*inner.environment, *inner.variables)))
         return dataclasses.replace(source, inside=inner.inside, entries=inner.entries)
@@ -312,16 +287,16 @@ def unwrapped(
     if container is None:
         return source_of(words, variables)
     # What surrounds it stays outside.
-    return outside(inside(container, depth=depth + 1), container.mounts)
+    return outside(inside(container), container.mounts)
 
 
-def inside(container: Container, *, depth: int = 0) -> Source:
+def inside(container: Container) -> Source:
     """What a container runs, as it is written there.
 
     Raises:
         BadInputError: as ``shell_source``.
     """
-    source = unwrapped(container.words, container.environment, depth=depth)
+    source = unwrapped(container.words, container.environment)
     return dataclasses.replace(source, entries=(container.entry(source.prelude),))
 
 

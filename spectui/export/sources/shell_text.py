@@ -22,65 +22,71 @@ Value = str | list[str]
 INSTEAD = (
     "spectui does not interpret that; give the plain command, or pid:NUMBER of the running server"
 )
-"""What a refusal advises."""
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*+"
-_ORDINARY = re.compile(r"[^ \t\n\\'\"$`~*?\[{<>()|&;^%:]+")
-_ORDINARY_IN_QUOTES = re.compile(r'[^"\\$`]+')
-_SKIPPED = re.compile(r"[ \t]+|\\(?:[ \t]+(?:#[^\n]*)?(?=\n[ \t]*-))?\n")
-"""Blanks, and ends of lines behind a backslash."""
+_NESTED = rf"\$(?:{_NAME}|\{{{_NAME}\}})"
+_DEFAULT = rf"(?:[^{{}}$'\"\\`~*?\[\n]|{_NESTED})*+"
+_VARIABLE = rf"\$(?!env:)(?:{_NAME}|\{{{_NAME}(?::?-{_DEFAULT})?\}})"
+_OPEN_DOUBLE = rf'"(?:[^"\\$`]|\\.|{_VARIABLE}|\$(?![A-Za-z_0-9{{(\[@*#?$!-]))*+'
+_WORD_ENDS = frozenset(" \t\n;&|<>")
+_TOKEN = re.compile(
+    r"(?P<text>(?:[^ \t\n\\'\"$`~*?\[{<>()|&;^%:]|(?<=[^ \t\n=;&|<>(])~|\{\}|:(?!~)|%(?!\w+%)"
+    r"|\^(?![ \t]*(?:\n|\Z)))+)|\\(?:\n|(?P<escaped>[^A-Za-z0-9\n]))|'(?P<single>[^']*)'"
+    rf"|(?P<quote>\"?)\$\{{(?P<list>{_NAME})\[@\]\}}(?P=quote)|(?P<double>{_OPEN_DOUBLE}\")"
+    rf"|(?P<variable>{_VARIABLE})",
+    re.DOTALL,
+)
+"""A part of a word; where none is, the word ends, or something is refused."""
+_OPEN_QUOTE = re.compile(_OPEN_DOUBLE, re.DOTALL)
+_IN_QUOTES = re.compile(rf'\\(?:\n|(?P<escaped>["\\$`]))|(?P<variable>{_VARIABLE})')
+_HOME = re.compile(rf"({_NAME}=)?~(?=[/ \t\n;&|<>)]|\Z)")
+_SKIPPED = re.compile(r"(?:[ \t]+|#[^\n]*|\\(?:[ \t]+(?:#[^\n]*)?(?=\n[ \t]*-))?\n)+")
+"""Blanks, remarks, and ends of lines behind a backslash."""
 _BLANKS = re.compile(r"[ \t\n]+")
 _ASSIGNED = re.compile(rf"({_NAME})(\+?)=(\(?)")
-_NAMED = re.compile(rf"{_NAME}=")
-_NESTED = re.compile(rf"\$(?:({_NAME})|\{{({_NAME})\}})")
-_VARIABLE = re.compile(
-    rf"\$(?!env:)(?:(?P<short>{_NAME})|\{{(?P<long>{_NAME})(?:(?P<operator>:?-)"
-    rf"(?P<default>(?:[^{{}}$'\"\\`~*?\[\n]|{_NESTED.pattern})*+))?\}})"
-)
-_LIST = re.compile(rf'("?)\$\{{({_NAME})\[@\]\}}\1')
-_DYNAMIC = re.compile(
+_REDIRECTION = re.compile(r"(?:\d*(?:>>|>\||[<>]&|<>|[<>])|&>>?)(?![<(])[ \t]*")
+_END = re.compile(r"\n|&&|;(?![;&])|&(?!>)")
+_OWN = re.compile(
     r"_|IFS|S?RANDOM|SECONDS|LINENO|BASH\w*|E?UID|PPID|SHLVL|EPOCH(REALTIME|SECONDS)|OPT(ARG|ERR|IND)"
     r"|OLDPWD|FUNCNAME|GROUPS"
 )
 """Variables that a shell sets itself, or that change how it reads."""
-_PATTERN = frozenset("*?[")
-_QUOTING = frozenset("\\'\"$")
-_BREAKS = frozenset(" \t\n;&|<>")
-_END = re.compile(r"\n|;;?&?|&&|&(?!>)|\|[|&]?")
-_REDIRECTION = re.compile(r"\d*(?:>>|>\||[<>]&|<>|[<>])|&>>?")
-_HOME = re.compile(r"~(?=[/ \t\n;&|<>)]|\Z)")
-_CONSTRUCT = re.compile(
-    r"(?P<command>\$\((?!\()[^()\n]*\)?|`[^`\n]*`?)|(?P<arithmetic>\$?\(\([^()\n]*(?:\)\))?|\$\[)"
-    r"|(?P<document>\d*<<<?-?[^ \t\n;&|<>]*)|(?P<process>[<>]\([^()\n]*\)?)"
-    r"|(?P<caller>\$[0-9@*#]|\$\{[0-9@*#][^}\n]*\}?)|(?P<state>\$[?!$-])"
-    r"|(?P<expansion>\$\{[^}\n]*\}?)|(?P<escapes>\$['\"])|(?P<function>\(\))"
-    r"|(?P<test>\[\[?(?=[ \t\n]))|(?P<parenthesis>[()])|(?P<pattern>[*?\[][^ \t\n;&|<>]*)"
-    r"|(?P<braces>\{[^ \t\n;&|<>]*)"
-    r"|(?P<home>:?~[^ \t\n/;&|<>]*)"
+_DECLARING = frozenset({"export", "readonly", "declare", "typeset"})
+"""Commands whose arguments are assignments, in which blanks of variables make no words."""
+_FOREIGN = tuple(
+    (re.compile(pattern, re.IGNORECASE), meaning)
+    for pattern, meaning in (
+        (
+            r"[\^`][ \t]*(?=\n|\Z)|%\w+%|\$env:|\\[A-Za-z0-9][^ \t\n]*",
+            "for a shell of Windows; write it for a POSIX shell, with \\ at line ends, and / in paths",
+        ),
+        (
+            r"<(?:[A-Z][^<>\n;&|]*[^\s<>0-9&;|]|[A-Z][\w.-]*)>",
+            "a placeholder; put there what it stands for",
+        ),
+        (r"\$\((?!\()[^()\n]*\)?|`[^`\n]*`?", "a command within the command"),
+        (r"\$?\(\([^()\n]*(?:\)\))?|\$\[", "arithmetic"),
+        (r"\d*<<<?-?[^ \t\n;&|<>]*", "a here-document"),
+        (r"[<>]\([^()\n]*\)?", "a command in place of a file"),
+        (r"\$[0-9@*#]|\$\{[0-9@*#][^}\n]*\}?", "what the caller of the script gives it"),
+        (r"\$[?!$-]", "what only a running shell knows"),
+        (r"\$\{[^}\n]*\}?", "another expansion than ${NAME} or ${NAME:-default}"),
+        (r"\$['\"]", "a quote with escapes"),
+        (r"\(\)", "the definition of a function"),
+        (r"\[\[?(?=[ \t\n])|\|\|", "a condition (if not, put it in quotes)"),
+        (r"\|&?", "a pipe into another command (if not, put it in quotes)"),
+        (r"[()]", "a subshell or a pattern (if not, put it in quotes)"),
+        (r"[*?\[][^ \t\n;&|<>]*", "a pattern of file names (if not, put it in quotes)"),
+        (r"\{[^ \t\n;&|<>]*", "several words in braces (if not, put it in quotes)"),
+        (r":?~[^ \t\n/;&|<>]*", "a home folder that only a shell knows"),
+        (r"['\"]", "a quote without its end; check the quotes"),
+        (r"\\", "the end of the command, which goes on nowhere; take it out"),
+        (r".?", "a sign that means something to a shell (if not, put it in quotes)"),
+    )
 )
-_MEANING = {
-    "command": "a command within the command",
-    "arithmetic": "arithmetic",
-    "document": "a here-document",
-    "process": "a command in place of a file",
-    "caller": "what the caller of the script gives it",
-    "state": "what only a running shell knows",
-    "expansion": "another expansion than ${NAME} or ${NAME:-default}",
-    "escapes": "a quote with escapes",
-    "function": "the definition of a function",
-    "parenthesis": "a subshell or a pattern",
-    "test": "a condition",
-    "pattern": "a pattern of file names (if not, put it in quotes)",
-    "braces": "several words in braces (if not, put it in quotes)",
-    "home": "somebody's home folder",
-}
-_PLACEHOLDER = re.compile(r"<(?:[A-Za-z][^<>\n;&|]*[^\s<>0-9&;|]|[A-Za-z][\w.-]*)>")
-_WINDOWS = re.compile(r"[\^`][ \t]*(?=\n|\Z)|%\w+%|\$env:|\\[A-Za-z0-9][^ \t\n]*", re.IGNORECASE)
 _PROMPT = re.compile(
     r"(?:\([^()\n]*\)[ \t]*)?(?:[$%>»\u276f]|\[?[\w.-]+@[\w.-]+[^\n$#%>]*[$#%>]"
     r"|(?:PS )?[A-Za-z]:\\[^\n>]*>)(?=[ \t]+[^ \t\n])"
 )
-_DECLARING = frozenset({"export", "readonly", "declare", "typeset"})
-"""Commands whose arguments are assignments, in which blanks of variables make no words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +103,7 @@ class Assignment:
 class ShellCommand:
     """A simple command, less its redirections."""
 
-    place: str
+    place: str = ""
     """Where it begins, for messages."""
     assignments: list[Assignment] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
@@ -112,24 +118,23 @@ class _Fields:
         """Begin with none; ``splits`` if blanks of variables that are not quoted divide words."""
         self.words: list[str] = []
         self.splits = splits
-        self._pieces: list[str] | None = None
+        self._pieces: list[str] = []
+        self._is_open = False
 
     def add(self, text: str) -> None:
         """Go on with the last word."""
-        if self._pieces is None:
-            self._pieces = []
         self._pieces.append(text)
+        self._is_open = True
 
     def end(self) -> None:
         """Keep the last word, if there is one."""
-        if self._pieces is not None:
+        if self._is_open:
             self.words.append("".join(self._pieces))
-        self._pieces = None
+        self._pieces, self._is_open = [], False
 
     def insert(self, value: str) -> None:
         """Go on with what a variable stands for that is not quoted."""
-        parts = _BLANKS.split(value) if self.splits else [value]
-        for n, part in enumerate(parts):
+        for n, part in enumerate(_BLANKS.split(value) if self.splits else [value]):
             if n:
                 self.end()
             if part:
@@ -153,13 +158,7 @@ class ShellText:
         self._values = values
         self._origin = origin
         self._expansion = Replacement()
-        self._command = ShellCommand(place="")
-        self._is_list = False
-        """It begins with an option: a list of arguments, whose lines are no commands."""
-        self._is_in_list = False
-        """Between the parentheses of ``NAME=(...)``."""
-        self._line = (0, 1)
-        """A place, and the number of its line."""
+        self._command = ShellCommand()
 
     def commands(self) -> Iterator[ShellCommand]:
         """Yield every command that is not empty.
@@ -168,45 +167,70 @@ class ShellText:
             BadInputError: quotes are not balanced, a variable is not set, or it holds what this
                 reader does not know.
         """
-        self._skip()
-        while self._text.startswith("\n", self._at):
-            self._at += 1
-            self._skip()
-        self._is_list = self._text.startswith("-", self._at)
+        self._skip(lines=True)
+        # A list of arguments, whose lines are no commands.
+        is_list = self._text.startswith("-", self._at)
         joint, is_first = "\n", True
         while self._at < len(self._text):
-            self._skip()
+            self._skip(lines=is_list)
             if joint == "\n":
                 self._check_line(is_first=is_first)
-            self._command = ShellCommand(place=self._place())
-            self._read_command()
+            start = self._at
+            self._command = ShellCommand()
+            self._read_command(is_list=is_list)
             joint = self._command.joint
             if self._command.words or self._command.assignments:
                 is_first = False
+                self._command.place = self._place(start)
                 yield self._command
 
-    def _read_command(self) -> None:
+    def _read_command(self, *, is_list: bool) -> None:
         command = self._command
-        while not command.joint:
-            self._skip()
+        while self._at < len(self._text):
+            self._skip(lines=is_list)
             end = _END.match(self._text, self._at)
+            redirection = _REDIRECTION.match(self._text, self._at)
+            assigned = None if command.words else _ASSIGNED.match(self._text, self._at)
             if end is not None:
                 self._check_end(end)
                 command.joint = end[0]
                 self._at = end.end()
-            elif self._at == len(self._text):
                 return
-            elif not (self._redirection() or self._assignment()):
+            if redirection is not None:
+                placeholder, _ = _FOREIGN[1]
+                if placeholder.match(self._text, self._at):
+                    raise self._foreign()
+                self._at = redirection.end()
+                if not self._word():
+                    raise self._foreign()
+            elif assigned is not None:
+                self._assign(assigned)
+            elif self._at < len(self._text):
                 command.words += self._word()
 
-    def _refusal(self, what: str, instead: str = INSTEAD) -> BadInputError:
-        return BadInputError(f"{self._place()}: {what}; {instead}")
+    def _skip(self, *, lines: bool) -> None:
+        """Go over blanks and remarks, and over ends of lines as well if ``lines``."""
+        while found := _SKIPPED.match(self._text, self._at):
+            self._at = found.end()
+            if lines and self._text.startswith("\n", self._at):
+                self._at += 1
 
-    def _place(self) -> str:
-        before, line = self._line
-        line += self._text.count("\n", before, self._at)
-        self._line = (self._at, line)
-        return f"{self._origin}, line {line}" if self._origin else f"line {line}"
+    def _place(self, at: int) -> str:
+        line = f"line {self._text.count(chr(10), 0, at) + 1}"
+        return f"{self._origin}, {line}" if self._origin else line
+
+    def _refusal(self, what: str) -> BadInputError:
+        told = what if ";" in what else f"{what}; {INSTEAD}"
+        return BadInputError(f"{self._place(self._at)}: {told}")
+
+    def _foreign(self) -> BadInputError:
+        """What is said of that which stands here, as it is not of the known subset."""
+        open_quote = _OPEN_QUOTE.match(self._text, self._at)
+        if open_quote is not None and open_quote.end() < len(self._text):
+            self._at = open_quote.end()
+        found = ((pattern.match(self._text, self._at), what) for pattern, what in _FOREIGN)
+        shown, meaning = next((m[0], what) for m, what in found if m is not None)
+        return self._refusal(f"{shown.strip()!r} is {meaning}")
 
     def _check_line(self, *, is_first: bool) -> None:
         """Refuse a line that begins with a prompt, or with an option of the line before.
@@ -216,265 +240,139 @@ class ShellText:
         """
         prompt = _PROMPT.match(self._text, self._at)
         if prompt is not None:
-            raise self._refusal(f"{prompt[0]!r} is a shell's prompt", "leave it out")
+            raise self._refusal(f"{prompt[0]!r} is a shell's prompt; leave it out")
         if not is_first and self._text.startswith("-", self._at):
             raise self._refusal(
                 "it begins with an option, but no backslash ends the line before, so that the "
-                "command ends there for a shell",
-                "end the line before in a backslash, and take out remarks between the lines",
+                "command ends there for a shell; put a backslash there, and no remarks between"
             )
 
     def _check_end(self, end: re.Match[str]) -> None:
-        """Refuse operators other than those that end a command.
+        """Refuse a sign that ends the command in the midst of a word.
 
         Raises:
-            BadInputError: it is one.
+            BadInputError: it does, for people who forget quotes.
         """
         around = self._text[end.start() - 1 : end.start()] + self._text[end.end() : end.end() + 1]
-        is_within = len(around.strip()) > 1 and names_server(self._command.words)
-        if end[0] in {";", "&"} and is_within:
+        if end[0] in {";", "&"} and len(around.strip()) > 1 and names_server(self._command.words):
             raise self._refusal(
-                f"{end[0]!r} in the midst of a word ends the command for a shell",
-                "put the word in quotes, or blanks around the sign",
+                f"{end[0]!r} in the midst of a word ends the command for a shell; put the word in "
+                "quotes, or blanks around the sign"
             )
-        if end[0].startswith("|"):
-            what = "a condition" if end[0] == "||" else "a pipe into another command"
-            raise self._refusal(f"{end[0]!r} is {what} (if not, put it in quotes)")
-        if end[0] not in {";", "&", "&&", "\n"}:
-            raise self._refusal(f"{end[0]!r} is a part of 'case'")
 
-    def _check_construct(self, *, but: str = "") -> None:
-        """Refuse what begins here if it is not of the known subset.
-
-        Raises:
-            BadInputError: it is not.
-        """
-        windows = _WINDOWS.match(self._text, self._at)
-        if windows is not None:
-            raise self._refusal(
-                f"{windows[0].strip()!r} belongs to a shell of Windows",
-                "write it for a POSIX shell: backslashes at the ends of lines, quotes around paths",
-            )
-        found = _CONSTRUCT.match(self._text, self._at)
-        if found is not None and found.lastgroup != but:
-            raise self._refusal(f"{found[0]!r} is {_MEANING[found.lastgroup or but]}")
-
-    def _skip(self) -> None:
-        """Go over blanks, remarks, and ends of lines that a backslash hides."""
-        while self._at < len(self._text):
-            found = _SKIPPED.match(self._text, self._at)
-            if found is not None:
-                self._at = found.end()
-            elif self._text[self._at] == "#":
-                end = self._text.find("\n", self._at)
-                self._at = len(self._text) if end < 0 else end
-            elif self._is_list and self._text[self._at] == "\n":
-                self._at += 1
-            else:
-                return
-
-    def _redirection(self) -> bool:
-        """Leave out a redirection with its file; whether there is one.
-
-        Raises:
-            BadInputError: it is a placeholder, or reads a text or a command.
-        """
-        found = _REDIRECTION.match(self._text, self._at)
-        if found is None:
-            return False
-        placeholder = _PLACEHOLDER.match(self._text, self._at)
-        if placeholder is not None:
-            raise self._refusal(
-                f"{placeholder[0]} is a placeholder", "put there what it stands for"
-            )
-        self._check_construct()
-        self._at = found.end()
-        self._skip()
-        if not self._word():
-            self._check_construct()
-            raise self._refusal(f"no file follows {found[0]!r}", "put it in quotes if it is text")
-        return True
-
-    def _assignment(self) -> bool:
-        """Take an assignment that stands before any word; whether there is one."""
-        found = None if self._command.words else _ASSIGNED.match(self._text, self._at)
-        if found is None:
-            return False
+    def _assign(self, found: re.Match[str]) -> None:
+        """Take an assignment that stands before any word."""
         name = found[1]
         self._check_name(name)
-        value: Value
-        if found[3]:
-            self._at = found.end()
-            value = self._list(name)
-        else:
-            value = "".join(self._word(at=found.end()))
+        at = found.end()
+        value = self._list(at) if found[3] else "".join(self._word(at))
         self._command.assignments.append(Assignment(name=name, value=value, adds=bool(found[2])))
-        return True
 
-    def _list(self, name: str) -> list[str]:
+    def _list(self, at: int) -> list[str]:
         """Words up to the closing parenthesis."""
-        start, words = self._at, list[str]()
-        self._is_in_list = True
-        self._skip()
+        start, self._at = self._at, at
+        words: list[str] = []
+        self._skip(lines=True)
         while not self._text.startswith(")", self._at):
             if self._at == len(self._text):
                 self._at = start
-                raise self._refusal(f"the list {name}=( has no end", "check its parentheses")
-            char = self._text[self._at]
-            if char in ";&|<>":
-                raise self._refusal(f"{char!r} stands in a list", "put it in quotes")
-            if char == "\n":
-                self._at += 1
-            else:
-                words += self._word()
-            self._skip()
+                raise self._refusal("the list has no end; check its parentheses")
+            words += self._word(in_list=True)
+            self._skip(lines=True)
         self._at += 1
-        self._is_in_list = False
         return words
 
-    def _word(self, at: int | None = None) -> list[str]:
+    def _word(self, value_at: int | None = None, *, in_list: bool = False) -> list[str]:
         """Words that the next word stands for: none or several if variables are in it.
 
         Args:
-            at: where the value of an assignment begins; None for any other word.
+            value_at: where the value of an assignment begins; None for any other word.
+            in_list: whether a parenthesis ends it.
         """
-        start = self._at
-        named = _NAMED.match(self._text, start)
+        start = self._at if value_at is None else value_at
+        self._at = start
+        named = _ASSIGNED.match(self._text, start)
         is_declared = named is not None and not _DECLARING.isdisjoint(self._command.words[:1])
-        fields = _Fields(splits=at is None and not is_declared)
-        self._at = start if at is None else at
-        homes = {self._at, self._at if named is None else named.end()}
-        while self._at < len(self._text):
-            char = self._text[self._at]
-            ordinary = _ORDINARY.match(self._text, self._at)
-            if ordinary is not None:
-                fields.add(ordinary[0])
-                self._at = ordinary.end()
-            elif char in _BREAKS or (char == ")" and self._is_in_list):
-                break
-            elif char in _QUOTING:
-                self._quoted(char, fields)
-            elif char == "~" and self._at in homes and _HOME.match(self._text, self._at):
-                fields.add(self._expansion.of(self._home()))
-                self._at += 1
-            else:
-                is_text = {"~": self._at not in homes, ":": named is None}.get(char, False)
-                if not is_text and not self._text.startswith("{}", self._at):
-                    self._check_construct()
-                fields.add(char)
-                self._at += 1
+        fields = _Fields(splits=value_at is None and not is_declared)
+        home = _HOME.match(self._text, start)
+        if home is not None:
+            fields.add(f"{home[1] or ''}{self._expansion.of(self._set_text('HOME'))}")
+            self._at = home.end()
+        while token := _TOKEN.match(self._text, self._at):
+            self._take(token, fields)
+            self._at = token.end()
+        rest = self._text[self._at : self._at + 1]
+        is_end = not rest or rest in _WORD_ENDS or (in_list and rest == ")")
+        if not is_end or self._at == start != value_at:
+            raise self._foreign()
         fields.end()
         return fields.words
 
-    def _quoted(self, char: str, fields: _Fields) -> None:
-        """Take what a quote, a backslash or a dollar sign begins."""
-        spread = _LIST.match(self._text, self._at)
-        if spread is not None:
-            self._spread(spread, fields)
-        elif char == "$":
-            self._expand(fields, is_quoted=False)
-        elif char == "'":
-            end = self._text.find("'", self._at + 1)
-            if end < 0:
-                raise self._refusal("a quote has no end", "check the quotes")
-            fields.add(self._text[self._at + 1 : end])
-            self._at = end + 1
-        elif char == '"':
-            self._double(fields)
-        elif self._text.startswith("\\\n", self._at):
-            self._at += 2
-        else:
-            self._check_construct()
-            if self._at + 1 == len(self._text):
-                raise self._refusal("nothing follows the last backslash", "take it out")
-            fields.add(self._text[self._at + 1])
-            self._at += 2
+    def _take(self, token: re.Match[str], fields: _Fields) -> None:
+        """Go on with a part of a word."""
+        match token.lastgroup:
+            case "list":
+                self._take_list(token, fields)
+            case "double":
+                fields.add(_IN_QUOTES.sub(self._in_quotes, token[0][1:-1]))
+            case "variable":
+                value = self._variable(token[0])
+                self._check_pattern(value, fields)
+                fields.insert(value)
+            case str(kind):
+                fields.add(token[kind])
 
-    def _double(self, fields: _Fields) -> None:
-        start = self._at
-        self._at += 1
-        fields.add("")
-        while not self._text.startswith('"', self._at):
-            ordinary = _ORDINARY_IN_QUOTES.match(self._text, self._at)
-            if ordinary is not None:
-                fields.add(ordinary[0])
-                self._at = ordinary.end()
-            elif self._text.startswith("\\", self._at):
-                following = self._text[self._at + 1 : self._at + 2]
-                is_escaped = following in {"$", "`", '"', "\\"}
-                fields.add(following if is_escaped else "" if following == "\n" else "\\")
-                self._at += 2 if is_escaped or following == "\n" else 1
-            elif self._text.startswith("$", self._at):
-                self._expand(fields, is_quoted=True)
-            elif self._at < len(self._text):
-                self._check_construct()
-            else:
-                self._at = start
-                raise self._refusal("a quote has no end", "check the quotes")
-        self._at += 1
-
-    def _expand(self, fields: _Fields, *, is_quoted: bool) -> None:
-        """Take a variable with what it stands for, or a dollar sign that begins none."""
-        found = _VARIABLE.match(self._text, self._at)
-        if found is None:
-            self._check_construct(but="escapes" if is_quoted else "")
-            fields.add("$")
-            self._at += 1
-            return
-        name, operator = found["short"] or found["long"], found["operator"]
-        value = self._value(name)
-        if operator and (value is None or (operator == ":-" and not value)):
-            value = _NESTED.sub(lambda m: self._set_text(m[1] or m[2]), found["default"])
-        else:
-            value = self._set_text(name)
-        self._put(value, fields, is_quoted=is_quoted)
-        self._at = found.end()
-
-    def _spread(self, found: re.Match[str], fields: _Fields) -> None:
-        """Take all words of a list."""
-        words = self._value(found[2])
+    def _take_list(self, token: re.Match[str], fields: _Fields) -> None:
+        words = self._value(token["list"])
         if not isinstance(words, list) or not fields.splits:
-            raise self._refusal(f"{found[0]} is no list here", "put there what it stands for")
+            raise self._refusal(f"{token[0]} is no list of words here")
         for n, word in enumerate(words):
             if n:
                 fields.end()
-            self._put(word, fields, is_quoted=bool(found[1]))
-        self._at = found.end()
+            self._expansion.of(word)
+            if token["quote"]:
+                fields.add(word)
+            else:
+                self._check_pattern(word, fields)
+                fields.insert(word)
 
-    def _put(self, value: str, fields: _Fields, *, is_quoted: bool) -> None:
-        """Go on with a value."""
-        if is_quoted:
-            fields.add(self._expansion.of(value))
-        elif fields.splits and not _PATTERN.isdisjoint(value):
+    def _check_pattern(self, value: str, fields: _Fields) -> None:
+        if fields.splits and re.search(r"[*?\[]", value):
             raise self._refusal(
-                f"a pattern of file names stands in a variable ({value!r})",
-                "put the variable in quotes",
+                f"a pattern of file names stands in a variable ({value!r}); put the variable in "
+                "quotes"
             )
-        else:
-            fields.insert(self._expansion.of(value))
+
+    def _in_quotes(self, match: re.Match[str]) -> str:
+        return self._variable(match["variable"]) if match["variable"] else match["escaped"] or ""
+
+    def _variable(self, text: str) -> str:
+        """What ``$NAME``, ``${NAME}`` or ``${NAME:-default}`` stands for."""
+        body = text[2:-1] if text.startswith("${") else text[1:]
+        name, *alternative = re.split("(:?-)", body, maxsplit=1)
+        value = self._value(name)
+        if alternative and (value is None or (alternative[0] == ":-" and not value)):
+            return re.sub(_NESTED, lambda m: self._variable(m[0]), alternative[1])
+        return self._expansion.of(self._set_text(name))
 
     def _set_text(self, name: str) -> str:
         """The text of a variable that has to be set."""
         value = self._value(name)
         if value is None:
-            raise self._refusal(f"${name} is not set", "set it, or put there what it stands for")
+            raise self._refusal(f"${name} is not set; set it, or put there what it stands for")
         if isinstance(value, list):
-            raise self._refusal(f"${name} is a list", f'write "${{{name}[@]}}"')
+            raise self._refusal(f'${name} is a list; write "${{{name}[@]}}"')
         return value
 
     def _value(self, name: str) -> Value | None:
         self._check_name(name)
         command = self._command
         if not command.words and any(name == one.name for one in command.assignments):
-            raise self._refusal(f"${name} is set in the same line", "set it in a line before")
+            raise self._refusal(f"${name} is set in the same line; set it in a line before")
         if name == "PWD" and name not in self._values:
             return str(Path.cwd())
         return self._values.get(name, os.environ.get(name))
 
     def _check_name(self, name: str) -> None:
-        if _DYNAMIC.fullmatch(name):
+        if _OWN.fullmatch(name):
             raise self._refusal(f"${name} is what only a running shell knows")
-
-    def _home(self) -> str:
-        home = self._value("HOME")
-        return home if isinstance(home, str) else str(Path.home())
