@@ -38,9 +38,7 @@ def read_source(text: str) -> Source:
     except RecursionError as error:
         raise BadInputError("the command starts itself without an end; give a plain one") from error
     if len(source.words) > _MOST_WORDS:
-        raise BadInputError(
-            f"the command has more than {_MOST_WORDS} words; give one that a server can be given"
-        )
+        raise BadInputError("the command has too many words; give a shorter one")
     return source
 
 
@@ -158,7 +156,11 @@ def _arguments_source(text: str) -> Source | None:
     A line of a shell script holds an option with its value, which is no option's name.
     """
     lines = text.removesuffix("\n").split("\n")
-    if not lines[0].startswith("-") or any(map(_QUOTED.fullmatch, lines)):
+    if (
+        not lines[0].startswith("-")
+        or len(lines) > _MOST_WORDS
+        or any(map(_QUOTED.fullmatch, lines))
+    ):
         return None
     try:
         given = list(divide(lines))

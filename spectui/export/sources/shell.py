@@ -15,7 +15,7 @@ from spectui.errors import BadInputError
 from spectui.export.server_options import PREFIX
 from spectui.export.sources.containers import Container, outside
 from spectui.export.sources.docker import docker_run
-from spectui.export.sources.files import ASSIGNMENT, MOST_BYTES, Replacement
+from spectui.export.sources.files import ASSIGNMENT, Replacement
 from spectui.export.sources.shell_text import INSTEAD, Assignment, ShellCommand, ShellText, Value
 from spectui.export.sources.source import CONTAINERS, Source, names_server, source_of
 
@@ -47,6 +47,7 @@ _ASSUMING = frozenset({"sudo", "doas"})
 _HARMLESS = re.compile(r"[-+][euvxEm]*o?|errexit|nounset|pipefail|verbose|xtrace")
 """Options of ``set`` that only print, or end a script."""
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
+_MOST_CHARACTERS = 1 << 18
 _MOST_COMMANDS = 1000
 _LONGEST_FOLDER = 4096
 
@@ -159,7 +160,7 @@ def shell_source(
         BadInputError: it holds several such commands, is larger than a command can be, or a
             construct decides what is run.
     """
-    if len(text) > MOST_BYTES:
+    if len(text) > _MOST_CHARACTERS:
         raise BadInputError("the command is too large; give one that a server can be given")
     session = _Session(variables or {})
     origin = "" if script is None else str(script)

@@ -22,6 +22,7 @@ Value = str | list[str]
 INSTEAD = (
     "spectui does not interpret that; give the plain command, or pid:NUMBER of the running server"
 )
+_MOST_WORDS = 10_000
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*+"
 _NESTED = rf"\$(?:{_NAME}|\{{{_NAME}\}})"
 _DEFAULT = rf"(?:[^{{}}$'\"\\`~*?\[\n]|{_NESTED})*+"
@@ -29,8 +30,8 @@ _VARIABLE = rf"\$(?!env:)(?:{_NAME}|\{{{_NAME}(?::?-{_DEFAULT})?\}})"
 _OPEN_DOUBLE = rf'"(?:[^"\\$`]|\\.|{_VARIABLE}|\$(?![A-Za-z_0-9{{(\[@*#?$!-]))*+'
 _WORD_ENDS = frozenset(" \t\n;&|<>")
 _TOKEN = re.compile(
-    r"(?P<text>(?:[^ \t\n\\'\"$`~*?\[{<>()|&;^%:]|(?<=[^ \t\n=;&|<>(])~|\{\}|:(?!~)|%(?!\w+%)"
-    r"|\^(?![ \t]*(?:\n|\Z)))+)|\\(?:\n|(?P<escaped>[^A-Za-z0-9\n]))|'(?P<single>[^']*)'"
+    r"(?P<text>(?:[^ \t\n\\'\"$`~*?\[{<>()|&;^%:]++|(?<=[^ \t\n=;&|<>(])~|\{\}|:(?!~)|%(?!\w+%)"
+    r"|\^(?![ \t]*(?:\n|\Z)))++)|\\(?:\n|(?P<escaped>[^A-Za-z0-9\n]))|'(?P<single>[^']*)'"
     rf"|(?P<quote>\"?)\$\{{(?P<list>{_NAME})\[@\]\}}(?P=quote)|(?P<double>{_OPEN_DOUBLE}\")"
     rf"|(?P<variable>{_VARIABLE})",
     re.DOTALL,
@@ -39,8 +40,10 @@ _TOKEN = re.compile(
 _OPEN_QUOTE = re.compile(_OPEN_DOUBLE, re.DOTALL)
 _IN_QUOTES = re.compile(rf'\\(?:\n|(?P<escaped>["\\$`]))|(?P<variable>{_VARIABLE})')
 _HOME = re.compile(rf"({_NAME}=)?~(?=[/ \t\n;&|<>)]|\Z)")
-_SKIPPED = re.compile(r"(?:[ \t]+|#[^\n]*|\\(?:[ \t]+(?:#[^\n]*)?(?=\n[ \t]*-))?\n)+")
+_SKIPPED = r"(?:[ \t]+|#[^\n]*|\\(?:[ \t]+(?:#[^\n]*)?(?=\n[ \t]*-))?\n"
+_WITHIN_LINE = re.compile(rf"{_SKIPPED})*+")
 """Blanks, remarks, and ends of lines behind a backslash."""
+_BETWEEN_LINES = re.compile(rf"{_SKIPPED}|\n)*+")
 _BLANKS = re.compile(r"[ \t\n]+")
 _ASSIGNED = re.compile(rf"({_NAME})(\+?)=(\(?)")
 _REDIRECTION = re.compile(r"(?:\d*(?:>>|>\||[<>]&|<>|[<>])|&>>?)(?![<(])[ \t]*")
@@ -57,7 +60,7 @@ _FOREIGN = tuple(
     for pattern, meaning in (
         (
             r"[\^`][ \t]*(?=\n|\Z)|%\w+%|\$env:|\\[A-Za-z0-9][^ \t\n]*",
-            "for a shell of Windows; write it for a POSIX shell, with \\ at line ends, and / in paths",
+            "for a shell of Windows; write \\ at the ends of lines, and / or quotes in paths",
         ),
         (
             r"<(?:[A-Z][^<>\n;&|]*[^\s<>0-9&;|]|[A-Z][\w.-]*)>",
@@ -76,6 +79,7 @@ _FOREIGN = tuple(
         (r"\|&?", "a pipe into another command (if not, put it in quotes)"),
         (r"[()]", "a subshell or a pattern (if not, put it in quotes)"),
         (r"[*?\[][^ \t\n;&|<>]*", "a pattern of file names (if not, put it in quotes)"),
+        (r"\{(?=[ \t\n])", "a group of commands, or the body of a function"),
         (r"\{[^ \t\n;&|<>]*", "several words in braces (if not, put it in quotes)"),
         (r":?~[^ \t\n/;&|<>]*", "a home folder that only a shell knows"),
         (r"['\"]", "a quote without its end; check the quotes"),
@@ -153,7 +157,7 @@ class ShellText:
                 others.
             origin: the file that it stands in, for messages; empty for what is typed.
         """
-        self._text = text.removeprefix("\N{BYTE ORDER MARK}").replace("\r\n", "\n")
+        self._text = text.removeprefix("\N{BYTE ORDER MARK}")
         self._at = 0
         self._values = values
         self._origin = origin
@@ -170,15 +174,15 @@ class ShellText:
         self._skip(lines=True)
         # A list of arguments, whose lines are no commands.
         is_list = self._text.startswith("-", self._at)
-        joint, is_first = "\n", True
+        is_new_line, is_first = True, True
         while self._at < len(self._text):
-            self._skip(lines=is_list)
-            if joint == "\n":
+            is_new_line = "\n" in self._skip(lines=True) or is_new_line
+            if is_new_line:
                 self._check_line(is_first=is_first)
             start = self._at
             self._command = ShellCommand()
             self._read_command(is_list=is_list)
-            joint = self._command.joint
+            is_new_line = self._command.joint == "\n"
             if self._command.words or self._command.assignments:
                 is_first = False
                 self._command.place = self._place(start)
@@ -207,13 +211,15 @@ class ShellText:
                 self._assign(assigned)
             elif self._at < len(self._text):
                 command.words += self._word()
+                if len(command.words) > _MOST_WORDS:
+                    raise self._refusal("the command has too many words; give a shorter one")
 
-    def _skip(self, *, lines: bool) -> None:
-        """Go over blanks and remarks, and over ends of lines as well if ``lines``."""
-        while found := _SKIPPED.match(self._text, self._at):
-            self._at = found.end()
-            if lines and self._text.startswith("\n", self._at):
-                self._at += 1
+    def _skip(self, *, lines: bool) -> str:
+        """Go over blanks and remarks, and over ends of lines as well if ``lines``; returns them."""
+        start = self._at
+        found = (_BETWEEN_LINES if lines else _WITHIN_LINE).match(self._text, start)
+        self._at = start if found is None else found.end()
+        return self._text[start : self._at]
 
     def _place(self, at: int) -> str:
         line = f"line {self._text.count(chr(10), 0, at) + 1}"

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from pathlib import PurePath
 
 from spectui.errors import BadInputError
 from spectui.export.entry import Entry
@@ -157,13 +156,13 @@ def source_of(words: Sequence[str], variables: Mapping[str, str]) -> Source:
         BadInputError: a container is started, or another program.
     """
     bare = takewhile(lambda word: not word.startswith("-"), words)
-    if any(PurePath(word).name in CONTAINERS for word in bare):
+    if any(_file_name(word) in CONTAINERS for word in bare):
         raise BadInputError(
             "the command starts a container in a way that spectui does not know; give "
             "llama-server's own part of it, with paths as they are on this machine"
         )
     start = _first_argument(words)
-    program = PurePath(words[start - 1]).name if start else ""
+    program = _file_name(words[start - 1]) if start else ""
     if _OTHERS.fullmatch(program):
         raise BadInputError(f"the command starts {program}, which is no llama-server; give another")
     prelude = []
@@ -188,7 +187,11 @@ def source_of(words: Sequence[str], variables: Mapping[str, str]) -> Source:
 
 def names_server(words: Sequence[str]) -> bool:
     """Whether one of a command's words is the program llama-server."""
-    return any(PurePath(word).name in PROGRAMS for word in words)
+    return any(_file_name(word) in PROGRAMS for word in words)
+
+
+def _file_name(word: str) -> str:
+    return word.rpartition("/")[2]
 
 
 def runs_other(image: str) -> bool:
@@ -199,10 +202,10 @@ def runs_other(image: str) -> bool:
 
 def _first_argument(words: Sequence[str]) -> int:
     """Index of the first word after the program; the program may be left out."""
-    named = [n for n, word in enumerate(words) if PurePath(word).name in PROGRAMS]
+    named = [n for n, word in enumerate(words) if _file_name(word) in PROGRAMS]
     if named:
         return named[0] + 1
-    unified = [n for n, word in enumerate(words) if PurePath(word).name in _UNIFIED]
+    unified = [n for n, word in enumerate(words) if _file_name(word) in _UNIFIED]
     if unified and list(words[unified[0] + 1 : unified[0] + 2]) == ["serve"]:
         return unified[0] + 2
     is_prelude = (word in _WRAPPERS or ASSIGNMENT.fullmatch(word) is not None for word in words)
