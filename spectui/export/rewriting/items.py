@@ -10,7 +10,7 @@ from spectui.export.rewriting.known import Known
 from spectui.export.rewriting.reader import NEW
 from spectui.export.server_options import canonical
 from spectui.export.sources import Source
-from spectui.export.sources.source import ASSIGNMENT
+from spectui.export.sources.files import ASSIGNMENT
 from spectui.export.words import Given, divide
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 

@@ -1,54 +1,220 @@
-"""The paths among the words of a command, for who puts others in their place."""
+"""Reads files that hold commands: text of bounded size, YAML, assignments, one entry of several."""
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+import re
+import stat
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
-from spectui.export.server_options import option_of_variable
-from spectui.export.words import Given, divide
+import yaml
 
-_LISTS = frozenset({"--lora", "--control-vector", "--lora-scaled", "--control-vector-scaled"})
-"""Options whose value is several paths, those of the last two with a number behind each."""
-_OTHERS = frozenset(
-    {"LLAMA_CACHE", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "LLAMA_ARG_MODEL_DRAFT"}
+from spectui.errors import BadInputError
+
+MOST_BYTES = 1 << 20
+"""Of a file with a command: more is a model, or something else."""
+ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+Tree = Mapping[str, Any]
+
+_MOST_YAML = 1 << 18
+"""Characters of a YAML file, which is slow to read."""
+_MOST_VALUES = 100_000
+_CHARACTERS = 64
+"""Of a text that count as another value."""
+_MOST_SHOWN = 8
+_YAML = re.compile(r"(?m)^(services|models)[ \t]*:")
+_KEYS = ("services", "models")
+_TAGS = frozenset(
+    f"tag:yaml.org,2002:{name}"
+    for name in ("map", "seq", "str", "int", "float", "bool", "null", "merge")
 )
-"""Variables that hold a path and stand for no option of today."""
-_PATHS = frozenset({"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"})
-"""Variables that hold several folders."""
-_SEPARATOR = ":"
-
-Change = Callable[[str], str]
 
 
-def changed_words(words: Sequence[str], change: Change) -> tuple[str, ...]:
-    """The words with other paths.
+def text_of_file(path: Path, what: str | None = None) -> str:
+    r"""Text of a regular file of at most ``MOST_BYTES``, with lines that end in ``\n``.
+
+    Args:
+        path: of the file.
+        what: it is called in messages; its path if None.
 
     Raises:
-        BadInputError: an option lacks its value.
+        BadInputError: it cannot be read, is a device or a pipe, too large, or no text.
     """
-    return tuple(word for given in divide(words) for word in _changed(given, change))
+    name = what or str(path)
+    try:
+        # A pipe that nobody writes to would block.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise BadInputError(f"{name} cannot be read (no regular file); give one that is")
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise BadInputError(
+            f"{name} cannot be read ({error.strerror}); give a file that is there"
+        ) from error
+    if len(content) > MOST_BYTES:
+        raise BadInputError(f"{name} is too large to hold a command; give a file that holds one")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"{name} is no text; give a file that holds a command") from error
+    if "\0" in text:
+        raise BadInputError(f"{name} is no text; give a file that holds a command")
+    return text.replace("\r\n", "\n")
 
 
-def changed_variables(
-    variables: Sequence[tuple[str, str]], change: Change
-) -> tuple[tuple[str, str], ...]:
-    """The variables with other paths."""
-    return tuple((name, _value(name, value, change)) for name, value in variables)
+def assignments(text: str) -> dict[str, str]:
+    """Variables of an environment file of systemd, Compose or Docker: one per line."""
+    found: dict[str, str] = {}
+    for line in text.replace("\\\n", "").splitlines():
+        match = ASSIGNMENT.fullmatch(line.strip().removeprefix("export "))
+        if match is not None:
+            value = match[2].strip()
+            is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+            found[match[1]] = value[1:-1] if is_quoted else value
+    return found
 
 
-def _changed(given: Given, change: Change) -> Iterator[str]:
-    server = given.server
-    is_list = server is not None and server.long_flag in _LISTS
-    if server is None or not given.values or not (server.is_file or is_list):
-        yield from given.words
-        return
-    first, *others = given.values
-    yield given.flag
-    yield ",".join(map(change, first.split(","))) if is_list else change(first)
-    yield from others
+class Replacement:
+    """Bounds what is put in the place of variables, which may stand for each other."""
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        """Begin with nothing put in; ``most`` characters may be."""
+        self._left = most
+
+    def of(self, text: str) -> str:
+        """The text, counted.
+
+        Raises:
+            BadInputError: it was too much in all.
+        """
+        self._left -= len(text) + 1
+        if self._left < 0:
+            raise BadInputError("the variables stand for too much text; give a shorter command")
+        return text
 
 
-def _value(name: str, value: str, change: Change) -> str:
-    if name in _PATHS:
-        return _SEPARATOR.join(map(change, value.split(_SEPARATOR)))
-    option = option_of_variable(name)
-    is_file = name in _OTHERS or (option is not None and option.is_file)
-    return change(value) if is_file and value else value
+def chosen(
+    names: Iterable[str], wanted: str | None, path: Path, what: str, others: Collection[str] = ()
+) -> str:
+    """The name of the entry that is wanted, as ``FILE:NAME`` says, or of the only one.
+
+    Args:
+        names: of entries that run llama-server.
+        wanted: what stood behind the file's name.
+        path: of the file.
+        what: the entries are.
+        others: names of all entries, of which one may run it without saying so.
+
+    Raises:
+        BadInputError: there is none of that name, none at all, or several and none was named.
+    """
+    found = list(names)
+    if wanted is not None:
+        if wanted in found or wanted in others:
+            return wanted
+        has = f"; it has {_listed(found)}" if found else ""
+        raise BadInputError(f"{path} has no {what} {wanted} that runs llama-server{has}")
+    if not found and others:
+        raise BadInputError(
+            f"{path} has no {what} that is known to run llama-server; if one does, give it as "
+            f"{path}:NAME, with {_listed(list(others))}"
+        )
+    if not found:
+        raise BadInputError(f"{path} has no {what} that runs llama-server; give another file")
+    if len(found) > 1:
+        raise BadInputError(
+            f"{path} has {len(found)} {what}s that run llama-server; give one of them as "
+            f"{path}:NAME, with {_listed(found)}"
+        )
+    return found[0]
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _MOST_SHOWN
+    shown = ", ".join(names[:_MOST_SHOWN])
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML of which only plain numbers, ``true``, ``false`` and ``null`` are no text.
+
+    Compose and llama-swap take ``on``, ``yes``, dates and ``22:22`` for text as well.
+    """
+
+
+_Loader.yaml_implicit_resolvers = {}
+for _tag, _pattern, _first in (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?(0|[1-9][0-9]{0,17})", "-+0123456789"),
+    ("float", r"[-+]?([0-9]{1,18}\.[0-9]{0,18}|\.[0-9]{1,18})(e[-+]?[0-9]{1,2})?", "-+.0123456789"),
+    ("merge", r"<<", "<"),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+):  # fmt: skip
+    _Loader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), list(_first)
+    )
+
+
+def yaml_tree(text: str, path: Path) -> Tree | None:
+    """Content of a Compose or llama-swap file; None for what does not look like one.
+
+    Its size is bounded before it is built: references count as often as they are used.
+
+    Raises:
+        BadInputError: it is no valid YAML, too large, or holds a value of a foreign type.
+    """
+    if _YAML.search(text) is None:
+        return None
+    if len(text) > _MOST_YAML:
+        raise BadInputError(
+            f"{path} has more than {_MOST_YAML} characters; give a file that holds less"
+        )
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        if _size(node, {}, path) > _MOST_VALUES:
+            raise BadInputError(
+                f"{path} has more than {_MOST_VALUES} values once its references are followed; "
+                "give a file that holds less"
+            )
+        tree = loader.construct_document(node)
+    except yaml.YAMLError as error:
+        raise BadInputError(f"{path} is no valid YAML ({_told(error)}); correct it") from error
+    except (ValueError, LookupError, AttributeError) as error:
+        # A number that is none, under an explicit tag.
+        raise BadInputError(f"{path} holds a value that is not of its tag; correct it") from error
+    except RecursionError as error:
+        raise BadInputError(f"{path} is nested too deeply; give a file that holds less") from error
+    is_known = isinstance(tree, dict) and any(isinstance(tree.get(k), dict) for k in _KEYS)
+    return tree if is_known else None
+
+
+def _told(error: yaml.YAMLError) -> str:
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return str(error).split("\n", 1)[0]
+    return f"line {error.problem_mark.line + 1}: {error.problem}"
+
+
+def _size(node: yaml.Node, known: dict[int, int | None], path: Path) -> int:
+    """How many values a node stands for, those that are referred to as often as they are.
+
+    Raises:
+        BadInputError: a value holds itself, or has a tag of another kind.
+    """
+    if id(node) not in known:
+        if node.tag not in _TAGS:
+            raise BadInputError(
+                f"{path}, line {node.start_mark.line + 1}: {node.tag} is a type that spectui does "
+                "not know; write a plain value"
+            )
+        known[id(node)] = None
+        parts = node.value if isinstance(node, yaml.CollectionNode) else ()
+        pairs = (part if isinstance(part, tuple) else (part,) for part in parts)
+        own = 1 + (len(node.value) // _CHARACTERS if isinstance(node, yaml.ScalarNode) else 0)
+        known[id(node)] = own + sum(_size(one, known, path) for pair in pairs for one in pair)
+    size = known[id(node)]
+    if size is None:
+        raise BadInputError(f"{path} has a value that holds itself; take out that reference")
+    return size

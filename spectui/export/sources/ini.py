@@ -15,7 +15,7 @@ from spectui.export.server_options import (
     option_of_variable,
     server_option,
 )
-from spectui.export.sources.choice import chosen
+from spectui.export.sources.files import chosen
 from spectui.export.sources.source import Source
 
 _HEADER = re.compile(r"\[[ \t]*([^\]]+?)[ \t]*\][ \t]*(?:[;#].*)?")

@@ -1,25 +1,30 @@
 """Finds out what kind of source a text is, by what it holds rather than what it is called."""
 
-import os
+import json
 import re
 from pathlib import Path
+from typing import Any, TypeGuard
 
 from spectui.errors import BadInputError
+from spectui.export.server_options import server_option
+from spectui.export.sources.compose import compose_source
+from spectui.export.sources.files import text_of_file, yaml_tree
 from spectui.export.sources.ini import ini_sections, ini_source
-from spectui.export.sources.own_files import arguments_source, json_source, json_tree
 from spectui.export.sources.processes import is_process, process_source
 from spectui.export.sources.shell import shell_source
 from spectui.export.sources.source import PROGRAMS, Source
 from spectui.export.sources.swap import swap_source
 from spectui.export.sources.systemd import is_unit, unit_source
-from spectui.export.sources.yaml_files import compose_source, yaml_tree
+from spectui.export.words import divide
 
-_MOST_BYTES = 1 << 20
-"""Of a file with a command: more is a model, or something else."""
-_FILE = re.compile(r"\S+\.(sh|bash|service|ya?ml|ini|conf|cfg|env|args|txt|json)(:\S+)?")
+_MOST_WORDS = 10_000
+"""Of a command."""
+_FILE = re.compile(
+    r"\S+\.(sh|bash|bat|cmd|ps1|service|ya?ml|ini|conf|cfg|env|args|txt|json)(:\S+)?"
+)
 """What is meant as a file even if there is none."""
-
 _SCRIPT = "#!"
+_QUOTED = re.compile(r"'.*'|\".*\"")
 
 
 def read_source(text: str) -> Source:
@@ -28,6 +33,16 @@ def read_source(text: str) -> Source:
     Raises:
         BadInputError: it cannot be read, or names no single command.
     """
+    try:
+        source = _read(text)
+    except RecursionError as error:
+        raise BadInputError("the command starts itself without an end; give a plain one") from error
+    if len(source.words) > _MOST_WORDS:
+        raise BadInputError("the command has too many words; give a shorter one")
+    return source
+
+
+def _read(text: str) -> Source:
     if is_process(text):
         return process_source(text)
     found = _file_and_name(text)
@@ -42,7 +57,7 @@ def read_source(text: str) -> Source:
             raise BadInputError(f"{text} does not exist; give a command, or a file that holds one")
         return shell_source(text)
     path, wanted = found
-    return _of_file(_content(path), path, wanted)
+    return _of_file(text_of_file(path), path, wanted)
 
 
 def _of_file(text: str, path: Path, wanted: str | None) -> Source:
@@ -60,12 +75,13 @@ def _of_file(text: str, path: Path, wanted: str | None) -> Source:
         return ini_source(sections, path, wanted)
     if wanted is not None:
         raise BadInputError(
-            f"{path} holds one command, none of them called {wanted}; give {path} alone"
+            f"{path} is read as a script, which has no part called {wanted}; give {path} alone, or "
+            "one of its commands"
         )
-    document = json_tree(text)
+    document = _json_tree(text)
     if document is not None:
-        return json_source(document, path)
-    return arguments_source(text) or shell_source(text, script=path)
+        return _json_source(document, path)
+    return _arguments_source(text) or shell_source(text, script=path)
 
 
 def _file_and_name(text: str) -> tuple[Path, str | None] | None:
@@ -101,26 +117,54 @@ def _is_file(text: str) -> bool:
         return False
 
 
-def _content(path: Path) -> str:
-    """Text of a file.
+def _json_tree(text: str) -> dict[str, Any] | None:
+    """The document; None for what is none."""
+    try:
+        tree = json.loads(text) if text.lstrip().startswith("{") else None
+    except (ValueError, RecursionError):
+        return None
+    return tree if isinstance(tree, dict) else None
+
+
+def _json_source(tree: dict[str, Any], path: Path) -> Source:
+    """What a document of ``spectui export`` or ``spectui tune`` starts.
 
     Raises:
-        BadInputError: it cannot be read, or is no text.
+        BadInputError: it is another one.
     """
-    try:
-        if os.stat(path).st_size > _MOST_BYTES:  # noqa: PTH116 - its size alone
-            raise BadInputError(
-                f"{path} is too large to hold a command; give a file that holds one"
-            )
-        content = path.read_bytes()
-    except OSError as error:
+    arguments = tree.get("arguments", tree.get("flags"))
+    program, environment = tree.get("program", ["llama-server"]), tree.get("environment", {})
+    if not (_are_texts(arguments) and _are_texts(program) and isinstance(environment, dict)):
         raise BadInputError(
-            f"{path} cannot be read ({error.strerror}); give a file that holds a command"
-        ) from error
+            f"{path} is JSON without a list of arguments; give what spectui export --format json "
+            "wrote, or the command itself"
+        )
+    return Source(
+        prelude=tuple(program),
+        environment=tuple((str(name), str(value)) for name, value in environment.items()),
+        words=tuple(arguments),
+    )
+
+
+def _are_texts(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _arguments_source(text: str) -> Source | None:
+    """Arguments of a file that holds one per line; None for any other file.
+
+    A line of a shell script holds an option with its value, which is no option's name.
+    """
+    lines = text.removesuffix("\n").split("\n")
+    if (
+        not lines[0].startswith("-")
+        or len(lines) > _MOST_WORDS
+        or any(map(_QUOTED.fullmatch, lines))
+    ):
+        return None
     try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadInputError(f"{path} is no text; give a file that holds a command") from error
-    if "\0" in text:
-        raise BadInputError(f"{path} is no text; give a file that holds a command")
-    return text.replace("\r\n", "\n")
+        given = list(divide(lines))
+    except BadInputError:
+        return None
+    are_options = all(server_option(one.flag) is not None for one in given)
+    return Source(words=tuple(lines)) if are_options else None

@@ -1,7 +1,11 @@
-"""Finds a llama-server command in what a person types into a shell, or keeps in a script."""
+"""Finds the one command that starts llama-server in what a person types or keeps in a script.
+
+Scripts of simple commands are understood: assignments, ``export``, ``cd``, ``set``, and commands
+that change nothing for the server. All that decides or changes what is run is refused by its line.
+"""
 
 import dataclasses
-import os.path
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,152 +13,278 @@ from pathlib import Path
 
 from spectui.errors import BadInputError
 from spectui.export.server_options import PREFIX
-from spectui.export.sources.container import Container
+from spectui.export.sources.containers import Container, outside
 from spectui.export.sources.docker import docker_run
-from spectui.export.sources.mounts import outside
-from spectui.export.sources.shell_command import ShellCommand
-from spectui.export.sources.shell_patterns import expanded
-from spectui.export.sources.shell_variables import ShellVariables
-from spectui.export.sources.shell_words import shell_commands
-from spectui.export.sources.source import ASSIGNMENT, CONTAINERS, Source, names_server, source_of
+from spectui.export.sources.files import ASSIGNMENT, Replacement
+from spectui.export.sources.shell_text import INSTEAD, Assignment, ShellCommand, ShellText, Value
+from spectui.export.sources.source import CONTAINERS, Source, names_server, source_of
 
-_SETTING = frozenset({"export", "declare", "typeset", "local", "readonly"})
-_ASIDE = frozenset(
-    {"set", "source", ".", "ulimit", "umask", "shopt", "trap", "echo", "printf", "module", "conda"}
-    | {"sleep", "mkdir", "unset", "alias", "exit", "return", "wait", ":", "test", "[", "[[", "(("}
-    | {"case", "true", "false", "shift", "break", "continue", "popd", "chmod", "chown", "rm", "mv"}
-    | {"cp", "ln", "install", "cat", "tee", "ls", "which", "command", "type", "kill", "pkill"}
-    | {"killall", "pgrep", "grep", "tail", "systemctl", "service", "journalctl"}
+_REFUSED = {
+    **dict.fromkeys(("if", "then", "elif", "else", "fi", "case", "esac", "test"), "a condition"),
+    **dict.fromkeys(("for", "while", "until", "select", "do", "done"), "a loop"),
+    **dict.fromkeys(("break", "continue"), "a part of a loop"),
+    **dict.fromkeys(("function", "return", "local", "shift"), "a part of a function"),
+    **dict.fromkeys(("!", "{", "}", "coproc", "time"), "a group of commands"),
+    **dict.fromkeys(("source", "."), "another script, which may set anything"),
+    **dict.fromkeys(("eval", "builtin", "command"), "a command in another's words"),
+    **dict.fromkeys(("read", "mapfile", "readarray", "getopts", "let"), "input of the script"),
+    **dict.fromkeys(("alias", "unalias", "unset", "enable"), "a change of names"),
+    **dict.fromkeys(("pushd", "popd"), "a change of folders other than 'cd'"),
+    **dict.fromkeys(("exit", "logout"), "an end of the script"),
+}
+"""Commands that decide or change what is run, and what they are."""
+_SETTING = frozenset({"export", "readonly", "declare", "typeset"})
+_SUCCEEDING = frozenset(
+    {":", "true", "echo", "printf", "mkdir", "sleep", "ulimit", "umask", "trap"}
+)
+_ASIDE = _SUCCEEDING | frozenset(
+    {"shopt", "wait", "false", "module", "conda", "systemctl", "service", "journalctl"}
+    | {"chmod", "chown", "rm", "mv", "cp", "ln", "install", "cat", "tee", "ls", "which", "type"}
+    | {"kill", "pkill", "killall", "pgrep", "grep", "tail"}
 )
 """Commands that scripts have beside the one that matters, or that speak of a program."""
 _ASSUMING = frozenset({"sudo", "doas"})
-"""What stands before such a command."""
-_READING = frozenset({"for", "select", "read", "getopts", "mapfile", "readarray"})
-"""Commands that set variables to what only running them would tell."""
-_READ_BESIDES = ("OPTARG", "OPTIND", "REPLY")
-_MOVING = frozenset({"cd", "pushd"})
-_BACK = "-"
-_SEPARATING = re.compile(r"[\s'\"=;|&()]+")
-_REMARK = re.compile(r"(?m)^[ \t]*#.*$")
-_ALL = frozenset({"-a", "allexport"})
-"""What makes a shell export all that it sets."""
+_HARMLESS = re.compile(r"[-+][euvxEm]*o?|errexit|nounset|pipefail|verbose|xtrace")
+"""Options of ``set`` that only print, or end a script."""
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
+_MOST_CHARACTERS = 1 << 18
+_MOST_COMMANDS = 1000
+_LONGEST_FOLDER = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _Candidate:
     """A command that may be the one, and what is known where it stands."""
 
     command: ShellCommand
     reaching: Mapping[str, str]
     """Variables that it sees."""
-    folder: str | None
+    hidden: frozenset[str]
+    """Variables of llama-server that are set, and not exported."""
+    folder: str
+
+
+class _Session:
+    """What a shell keeps from command to command."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self.values: dict[str, Value] = dict(variables)
+        self._folder = ""
+        """Where it has gone; empty where it stays."""
+        self._exported = set(variables)
+        self._exports_all = False
+        self._added = Replacement()
+
+    def texts(self) -> dict[str, str]:
+        """Variables that are no lists, less the folder."""
+        values = {name: value for name, value in self.values.items() if isinstance(value, str)}
+        return {name: value for name, value in values.items() if name != "PWD"}
+
+    def candidate(self, command: ShellCommand) -> _Candidate:
+        """The command with what is known now."""
+        texts = self.texts()
+        return _Candidate(
+            command=command,
+            reaching={name: v for name, v in texts.items() if name in self._exported},
+            hidden=frozenset(n for n in texts.keys() - self._exported if n.startswith(PREFIX)),
+            folder=self._folder,
+        )
+
+    def take(self, command: ShellCommand) -> bool:
+        """Do what the shell does itself; whether the command is of that kind.
+
+        Raises:
+            BadInputError: it is, in a way that is not known.
+        """
+        if not command.words:
+            for one in command.assignments:
+                self._assign(one, command)
+            return True
+        first, *words = command.words
+        if first not in {"cd", "set", *_SETTING}:
+            return False
+        if command.assignments:
+            raise _refused(command, f"a variable is set for {first!r} alone")
+        if first == "cd":
+            self._go(words, command)
+        elif first == "set":
+            self._set(words, command)
+        for word in words if first in _SETTING else ():
+            name, equals, value = word.partition("=")
+            if ASSIGNMENT.fullmatch(f"{name}=") is None:
+                raise _refused(command, f"{word!r} is no plain assignment")
+            if equals:
+                self._assign(Assignment(name=name, value=value, adds=False), command)
+            self._exported |= {name} if first == "export" else set()
+        return True
+
+    def _assign(self, one: Assignment, command: ShellCommand) -> None:
+        before = self.values.get(one.name, os.environ.get(one.name))
+        if before is not None and isinstance(before, str) != isinstance(one.value, str):
+            raise _refused(command, f"{one.name} is a text and a list")
+        if not one.adds or before is None:
+            self.values[one.name] = one.value
+        elif isinstance(before, list):
+            before.extend(one.value)
+        else:
+            self.values[one.name] = self._added.of(f"{before}{one.value}")
+        self._exported |= {one.name} if self._exports_all or one.name in os.environ else set()
+
+    def _go(self, words: Sequence[str], command: ShellCommand) -> None:
+        if len(words) != 1 or words[0].startswith("-") or "CDPATH" in self.values:
+            raise _refused(command, "'cd' is known with one folder")
+        self._folder = os.path.normpath(os.path.join(self._folder, words[0]))  # noqa: PTH118 - as a shell does
+        if len(self._folder) > _LONGEST_FOLDER:
+            raise _refused(command, "the name of the folder is too long")
+        self.values["PWD"] = os.path.abspath(self._folder)  # noqa: PTH100 - links stay
+
+    def _set(self, words: Sequence[str], command: ShellCommand) -> None:
+        match words:
+            case [("-a" | "+a") as flag] | [("-o" | "+o") as flag, "allexport"]:
+                self._exports_all = flag.startswith("-")
+            case _ if not all(map(_HARMLESS.fullmatch, words)):
+                raise _refused(command, "'set' may change what is run")
 
 
 def shell_source(
     text: str, variables: Mapping[str, str] | None = None, *, script: Path | None = None
 ) -> Source:
-    """Read a shell command or a script of one command, with what it sets before.
+    """Read a shell command, or a script of one that starts llama-server.
 
     Args:
         text: typed, or out of a file.
-        variables: what is set already, besides the environment.
+        variables: what is exported already, besides the environment.
         script: the file that it stands in; None for what is typed.
 
     Raises:
-        BadInputError: unbalanced quotes, more than one command, a container, a command within the
-            command, or a variable that is not set.
+        BadInputError: it holds several such commands, is larger than a command can be, or a
+            construct decides what is run.
     """
-    known = ShellVariables(variables or {})
-    read = list(_found(text, known, script))
-    one = _only([found for found in read if found is not None])
-    if one is None and read and names_server(_SEPARATING.split(_REMARK.sub("", text))):
+    if len(text) > _MOST_CHARACTERS:
+        raise BadInputError("the command is too large; give one that a server can be given")
+    session = _Session(variables or {})
+    origin = "" if script is None else str(script)
+    found = list(_candidates(text, session, origin))
+    candidates = [one for one in found if one is not None]
+    if not candidates and found:
         raise BadInputError(
             "it names llama-server, but none of its commands starts one; give the command that does"
         )
-    if one is None:
+    if not candidates:
         # A file of assignments alone is an environment.
-        return unwrapped((), known.values)
-    words = tuple(expanded(one.command.parts, one.folder))
-    return _in_folder(unwrapped(words, one.reaching, one.folder), one.folder)
+        return unwrapped((), session.texts())
+    one = _only(candidates)
+    own = (f"{name}={value}" for name, value in _own_variables(one))
+    source = unwrapped((*own, *one.command.words), one.reaching, one.folder)
+    # A container has its own folder.
+    return source.below(one.folder) if one.folder and not source.is_contained else source
 
 
-def _found(text: str, known: ShellVariables, script: Path | None) -> Iterator[_Found | None]:
-    """Yield the commands that may be meant, and None for others; keep what those set."""
-    exported = dict.fromkeys(known.values)
-    exports_all = False
-    for command in shell_commands(text, known, script=script):
-        words = command.words
-        first = next((w for w in words if not ASSIGNMENT.fullmatch(w)), "")
-        settings = _settings(words)
-        exports_all = exports_all or (first == "set" and not _ALL.isdisjoint(words[1:]))
-        if settings is not None:
-            for name, value in settings.items():
-                known.assign(name, value if command.trouble is None else None)
-            is_export = exports_all or first == "export"
-            names = (*settings, *words[1:]) if is_export else filter(_is_read, settings)
-            exported |= dict.fromkeys(names)
-        elif first in _READING:
-            for name in (*words[1:], *_READ_BESIDES):
-                known.assign(name, None)
-        elif first in _MOVING:
-            known.move(_folder(command))
-        elif first == "popd":
-            known.move(None)
-        elif _is_aside(words):
-            yield None
+def _candidates(text: str, session: _Session, origin: str) -> Iterator[_Candidate | None]:
+    """Yield commands that may start the server, and None for others that name it."""
+    changed: ShellCommand | None = None
+    """A change of the session within the present chain (``a && b``)."""
+    doubtful: ShellCommand | None = None
+    """One that is only made if a command before it went well."""
+    is_sure, has_server = True, False
+    for n, command in enumerate(ShellText(text, session.values, origin).commands()):
+        if n == _MOST_COMMANDS:
+            raise _refused(command, f"more than {_MOST_COMMANDS} commands stand before it")
+        if session.take(command):
+            changed = command
+            doubtful = doubtful if is_sure else command
+        elif _is_aside(command):
+            is_sure = is_sure and command.words[0] in _SUCCEEDING
+            if names_server(command.words):
+                yield None
         else:
-            yield _Found(command=command, reaching=known.of(exported), folder=known.folder)
+            is_sure, has_server = False, has_server or names_server(command.words)
+            yield session.candidate(command)
+        if command.joint != "&&":
+            lost = changed if command.joint == "&" else doubtful
+            if lost is not None and not has_server:
+                raise _refused(lost, "whether it takes effect depends on the commands beside it")
+            changed, doubtful, is_sure, has_server = None, None, True, False
 
 
-def _folder(command: ShellCommand) -> str | None:
-    """Where a ``cd`` goes; None for what is not known."""
-    places = [word for word in command.words[1:] if not word.startswith("-") or word == _BACK]
-    if command.trouble is not None or len(places) > 1 or _BACK in places:
-        return None
-    return os.path.expanduser(places[0] if places else "~")  # noqa: PTH111 - as a shell does
-
-
-def _in_folder(source: Source, folder: str | None) -> Source:
-    """With paths from where the script has gone; a container has its own.
+def _is_aside(command: ShellCommand) -> bool:
+    """Whether it is a command beside the one that matters.
 
     Raises:
-        BadInputError: nobody knows where, and a path depends on it.
+        BadInputError: it decides or changes what is run.
     """
-    if folder is not None:
-        return source.below(folder) if folder and not source.is_contained else source
-    if source.below("/") != source:
+    first, *others = command.words
+    meaning = _REFUSED.get(first)
+    if meaning is not None:
+        raise _refused(command, f"{first!r} is {meaning}")
+    if first == "printf" and "-v" in others:
+        raise _refused(command, "'printf -v' sets a variable")
+    if first in _ASSUMING and others:
+        first = others[0]
+    return first in _ASIDE or (first == "exec" and not others)
+
+
+def _only(candidates: Sequence[_Candidate]) -> _Candidate:
+    """The command that starts the server.
+
+    Raises:
+        BadInputError: there are several, or its variables do not reach it.
+    """
+    named = [one for one in candidates if names_server(one.command.words)] or candidates
+    one, *others = named
+    if others:
         raise BadInputError(
-            "the script goes to a folder that only running it would tell; give its paths in full"
+            f"{one.command.place}: {len(named)} commands may start llama-server, this and that of "
+            f"{others[0].command.place}; give the one that is meant alone"
         )
-    return source
+    for before in candidates[: candidates.index(one)]:
+        if before.command.words[0] == "exec":
+            raise _refused(before.command, "'exec' ends the script")
+    return one
 
 
-def _is_aside(words: Sequence[str]) -> bool:
-    at = int(words[0] in _ASSUMING)
-    return words[at : at + 1] == () or words[at] in _ASIDE
+def _own_variables(one: _Candidate) -> Iterator[tuple[str, str]]:
+    """Variables that stand before the command.
+
+    Raises:
+        BadInputError: one is a list, or those of llama-server do not reach it.
+    """
+    hidden = one.hidden.difference(assigned.name for assigned in one.command.assignments)
+    if hidden:
+        raise BadInputError(
+            f"{one.command.place}: {min(hidden)} is set before it, but not exported, so that the "
+            "program does not get it; write export in front of it"
+        )
+    for assigned in one.command.assignments:
+        if assigned.adds or isinstance(assigned.value, list):
+            raise _refused(one.command, f"{assigned.name} is a list or an addition")
+        yield assigned.name, assigned.value
 
 
-def unwrapped(
-    words: Sequence[str], variables: Mapping[str, str], folder: str | None = None
-) -> Source:
+def _refused(command: ShellCommand, what: str) -> BadInputError:
+    return BadInputError(f"{command.place}: {what}; {INSTEAD}")
+
+
+def unwrapped(words: Sequence[str], variables: Mapping[str, str], folder: str = "") -> Source:
     """A command that is no text any more, out of the shell or container that may run it.
 
     Args:
         words: of the command.
         variables: what reaches it from around it.
-        folder: where a container's relative folders start; None for here.
+        folder: where a container's relative folders start; empty for here.
 
     Raises:
         BadInputError: as ``shell_source``.
     """
     shell = _shell(words)
     if shell is not None:
-        inner = shell_source(words[shell + 2], variables)
-        outer = (*words[:shell], *inner.prelude, *inner.words)
+        own = {m[1]: m[2] for m in map(ASSIGNMENT.fullmatch, words[:shell]) if m is not None}
+        before = (word for word in words[:shell] if ASSIGNMENT.fullmatch(word) is None)
+        inner = shell_source(words[shell + 2], {**variables, **own})
+        outer = (*before, *inner.prelude, *inner.words)
         source = source_of(outer, dict((*inner.environment, *inner.variables)))
         return dataclasses.replace(source, inside=inner.inside, entries=inner.entries)
-    container = docker_run(words, Path.cwd() / (folder or ""))
+    container = docker_run(words, Path.cwd() / folder)
     if container is None:
         return source_of(words, variables)
     # What surrounds it stays outside.
@@ -171,11 +301,6 @@ def inside(container: Container) -> Source:
     return dataclasses.replace(source, entries=(container.entry(source.prelude),))
 
 
-def _is_read(variable: str) -> bool:
-    """Whether llama-server reads it; who sets it means that, exported or not."""
-    return variable.startswith(PREFIX)
-
-
 def _shell(words: Sequence[str]) -> int | None:
     """Index of a shell that is given its commands as an argument, before any other program."""
     for n, word in enumerate(words[:-2]):
@@ -184,34 +309,3 @@ def _shell(words: Sequence[str]) -> int | None:
         if names_server([word]) or os.path.basename(word) in CONTAINERS:  # noqa: PTH119 - as above
             return None
     return None
-
-
-def _only(found: Sequence[_Found]) -> _Found | None:
-    """The command that starts the server; None where variables alone are set.
-
-    Raises:
-        BadInputError: there are several, or the shell would have to do more than start it.
-    """
-    named = [one for one in found if names_server(one.command.words)]
-    candidates = named or found
-    if len(candidates) > 1:
-        first = " ".join(candidates[0].command.words)[:40]
-        raise BadInputError(
-            f"there are {len(candidates)} commands, of which one is {first!r}; give the part that "
-            f"starts llama-server alone"
-        )
-    if not candidates:
-        return None
-    [one] = candidates
-    if one.command.trouble is not None:
-        raise one.command.trouble
-    return one
-
-
-def _settings(words: Sequence[str]) -> dict[str, str] | None:
-    """What a command that only sets variables sets; None for any other."""
-    is_keyword = words[0] in _SETTING
-    matches = [ASSIGNMENT.fullmatch(word) for word in words]
-    if not is_keyword and not all(matches):
-        return None
-    return {match[1]: match[2] for match in matches if match is not None}

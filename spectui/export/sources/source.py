@@ -1,25 +1,27 @@
-"""What a source says of one llama-server: how it is started, its variables, its arguments."""
+"""One command that starts llama-server: its program, variables and arguments, and their paths."""
 
 import dataclasses
 import os.path
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from pathlib import PurePath
 
 from spectui.errors import BadInputError
 from spectui.export.entry import Entry
 from spectui.export.server_options import NEGATION, PREFIX, Arity, option_of_variable
-from spectui.export.sources.files import Change, changed_variables, changed_words
+from spectui.export.sources.files import ASSIGNMENT, Replacement
 from spectui.export.starting import Start
+from spectui.export.words import Given, divide
 from spectui.options.catalogue import BY_VARIABLE
 
 PROGRAMS = frozenset({"llama-server", "llama-server.exe"})
 IMAGES = re.compile(r"llama[._-]?(cpp|server)")
 """What names of containers' images have in common."""
-_OTHERS = re.compile(r"(python|pypy)[\d.]*|vllm|ollama|sglang|lmdeploy|node|java|nginx|caddy")
-"""Programs that take other options, also where they serve models."""
+_OTHERS = re.compile(
+    r"(python|pypy)[\d.]*|vllm|ollama|sglang|lmdeploy|node|java|nginx|caddy|(ba|da|z|fi)?sh|ssh"
+)
+"""Programs that take other options, or a script."""
 CONTAINERS = frozenset({"docker", "docker-compose", "podman"})
 OF_LLAMA = (
     *("LLAMA_", "GGML_", "MTMD_", "HF_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HSA_", "GPU_"),
@@ -27,13 +29,23 @@ OF_LLAMA = (
 )
 """What names of variables begin with that llama-server, its backends and their libraries read."""
 _WRAPPERS = frozenset({"env", "exec"})
-ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _OF_SHELLS = frozenset({"PATH", "HOME", "PWD", "OLDPWD", "SHELL", "USER", "LOGNAME", "TERM", "_"})
 """Variables that are of the session, not of the command."""
 _UNIFIED = frozenset({"llama", "llama.exe"})
 """The program that starts the server if ``serve`` follows."""
 _TRUE = frozenset({"on", "enabled", "true", "1"})
 _FALSE = frozenset({"off", "disabled", "false", "0"})
+_FILE_LISTS = frozenset({"--lora", "--control-vector", "--lora-scaled", "--control-vector-scaled"})
+"""Options whose value is several paths, those of the last two with a number behind each."""
+_FILE_VARIABLES = frozenset(
+    {"LLAMA_CACHE", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "LLAMA_ARG_MODEL_DRAFT"}
+)
+"""Variables that hold a path and stand for no option of today."""
+_FOLDER_VARIABLES = frozenset({"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"})
+"""Variables that hold several folders."""
+_SEPARATOR = ":"
+
+Change = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,11 +115,25 @@ class Source:
             return os.path.join(folder, path.removeprefix("./"))  # noqa: PTH118 - text stays as it is
 
         return dataclasses.replace(
-            self,
+            self.with_paths(moved),
             prelude=tuple(_below(word, moved) for word in self.prelude),
-            words=changed_words(self.words, moved),
-            variables=changed_variables(self.variables, moved),
-            environment=changed_variables(self.environment, moved),
+            environment=_changed_variables(self.environment, moved),
+        )
+
+    def with_paths(self, change: Change) -> "Source":
+        """The same with other paths among its arguments and their variables.
+
+        Raises:
+            BadInputError: an option lacks its value, or the paths get too long.
+        """
+        bounded = Replacement()
+
+        def changed(path: str) -> str:
+            return bounded.of(change(path))
+
+        words = (word for given in divide(self.words) for word in _changed(given, changed))
+        return dataclasses.replace(
+            self, words=tuple(words), variables=_changed_variables(self.variables, changed)
         )
 
 
@@ -130,13 +156,13 @@ def source_of(words: Sequence[str], variables: Mapping[str, str]) -> Source:
         BadInputError: a container is started, or another program.
     """
     bare = takewhile(lambda word: not word.startswith("-"), words)
-    if any(PurePath(word).name in CONTAINERS for word in bare):
+    if any(_file_name(word) in CONTAINERS for word in bare):
         raise BadInputError(
             "the command starts a container in a way that spectui does not know; give "
             "llama-server's own part of it, with paths as they are on this machine"
         )
     start = _first_argument(words)
-    program = PurePath(words[start - 1]).name if start else ""
+    program = _file_name(words[start - 1]) if start else ""
     if _OTHERS.fullmatch(program):
         raise BadInputError(f"the command starts {program}, which is no llama-server; give another")
     prelude = []
@@ -161,7 +187,11 @@ def source_of(words: Sequence[str], variables: Mapping[str, str]) -> Source:
 
 def names_server(words: Sequence[str]) -> bool:
     """Whether one of a command's words is the program llama-server."""
-    return any(PurePath(word).name in PROGRAMS for word in words)
+    return any(_file_name(word) in PROGRAMS for word in words)
+
+
+def _file_name(word: str) -> str:
+    return word.rpartition("/")[2]
 
 
 def runs_other(image: str) -> bool:
@@ -172,10 +202,10 @@ def runs_other(image: str) -> bool:
 
 def _first_argument(words: Sequence[str]) -> int:
     """Index of the first word after the program; the program may be left out."""
-    named = [n for n, word in enumerate(words) if PurePath(word).name in PROGRAMS]
+    named = [n for n, word in enumerate(words) if _file_name(word) in PROGRAMS]
     if named:
         return named[0] + 1
-    unified = [n for n, word in enumerate(words) if PurePath(word).name in _UNIFIED]
+    unified = [n for n, word in enumerate(words) if _file_name(word) in _UNIFIED]
     if unified and list(words[unified[0] + 1 : unified[0] + 2]) == ["serve"]:
         return unified[0] + 2
     is_prelude = (word in _WRAPPERS or ASSIGNMENT.fullmatch(word) is not None for word in words)
@@ -213,7 +243,33 @@ def _below(word: str, moved: Change) -> str:
     """A word before the arguments: a variable, or a program that is no name to look up."""
     match = ASSIGNMENT.fullmatch(word)
     if match is not None:
-        [(name, value)] = changed_variables(((match[1], match[2]),), moved)
+        [(name, value)] = _changed_variables(((match[1], match[2]),), moved)
         return f"{name}={value}"
     is_program = word.startswith(("./", "../")) or (names_server((word,)) and "/" in word)
     return moved(word) if is_program else word
+
+
+def _changed_variables(
+    variables: Sequence[tuple[str, str]], change: Change
+) -> tuple[tuple[str, str], ...]:
+    return tuple((name, _changed_value(name, value, change)) for name, value in variables)
+
+
+def _changed(given: Given, change: Change) -> Iterator[str]:
+    server = given.server
+    is_list = server is not None and server.long_flag in _FILE_LISTS
+    if server is None or not given.values or not (server.is_file or is_list):
+        yield from given.words
+        return
+    first, *others = given.values
+    yield given.flag
+    yield ",".join(map(change, first.split(","))) if is_list else change(first)
+    yield from others
+
+
+def _changed_value(name: str, value: str, change: Change) -> str:
+    if name in _FOLDER_VARIABLES:
+        return _SEPARATOR.join(map(change, value.split(_SEPARATOR)))
+    option = option_of_variable(name)
+    is_file = name in _FILE_VARIABLES or (option is not None and option.is_file)
+    return change(value) if is_file and value else value

@@ -3,27 +3,26 @@
 import dataclasses
 import os
 import re
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from spectui.errors import BadInputError
 from spectui.export.entry import LLAMA_SWAP, Entry
-from spectui.export.sources.choice import chosen
+from spectui.export.sources.containers import plain_words
+from spectui.export.sources.files import ASSIGNMENT, Replacement, Tree, chosen
 from spectui.export.sources.shell import unwrapped
-from spectui.export.sources.shell_scanner import plain_words
-from spectui.export.sources.source import ASSIGNMENT, IMAGES, Source, names_server
+from spectui.export.sources.source import IMAGES, Source, names_server
 from spectui.export.words import without
 
 _MACRO = re.compile(r"\$\{(env\.)?([A-Za-z_][A-Za-z0-9_-]*)\}")
 _PORT = "${PORT}"
-_LONGEST = 100_000
 _DEEPEST = 8
 """Macros within macros."""
 
 
-def swap_source(tree: Mapping[str, Any], path: Path, wanted: str | None) -> Source:
+def swap_source(tree: Tree, path: Path, wanted: str | None) -> Source:
     """A model's command, without the port, which llama-swap chooses.
 
     Raises:
@@ -34,11 +33,12 @@ def swap_source(tree: Mapping[str, Any], path: Path, wanted: str | None) -> Sour
         for name, model in tree["models"].items()
         if isinstance(model, dict) and isinstance(model.get("cmd"), str)
     }
+    common = _named(tree.get("macros"))
     # Who names a model knows what it runs.
-    servers = [name for name in models if name == wanted or _is_server(tree, models, name)]
-    name = chosen(servers, wanted, path, "model")
+    name = chosen(_servers(models, common), wanted, path, "model", models)
     model = models[name]
-    words = plain_words(_replaced(_text(model["cmd"]), _macros(tree, models, name)))
+    macros = _macros(name, model, common)
+    words = plain_words(_replaced(_text(model["cmd"]), macros, Replacement()))
     listed = model.get("env")
     given = map(ASSIGNMENT.fullmatch, map(str, listed if isinstance(listed, list) else ()))
     environment = {match[1]: match[2] for match in given if match is not None}
@@ -50,7 +50,7 @@ def swap_source(tree: Mapping[str, Any], path: Path, wanted: str | None) -> Sour
     return dataclasses.replace(source, environment=own, words=kept, entries=entries)
 
 
-def _entry(tree: Mapping[str, Any], name: str, source: Source) -> Entry:
+def _entry(tree: Tree, name: str, source: Source) -> Entry:
     """What clients and llama-swap know of the model besides its command."""
     left = {"cmd", "env", *(("cmdStop",) if source.is_contained else ())}
     model = tree["models"][name]
@@ -71,19 +71,22 @@ def _on_its_port(entry: Entry) -> Entry:
     return dataclasses.replace(entry, settings={**entry.settings, "ports": ports})
 
 
-def _is_server(tree: Mapping[str, Any], models: Mapping[str, Any], name: str) -> bool:
-    """Whether a model's command starts llama-server, as far as its macros are known."""
-    text = _text(models[name]["cmd"])
-    with suppress(BadInputError):
-        # What is wrong with its macros is told once it is chosen.
-        text = _replaced(text, _macros(tree, models, name), keeps_unknown=True)
-    words = re.split(r"[\s'\"]+", text)
-    return names_server(words) or any(IMAGES.search(word) for word in words)
+def _servers(models: Tree, common: dict[str, str]) -> Iterator[str]:
+    """Names of the models whose command starts llama-server, as far as its macros are known."""
+    bounded = Replacement()
+    for name, model in models.items():
+        text = _text(model["cmd"])
+        with suppress(BadInputError):
+            # What is wrong with its macros is told once it is chosen.
+            text = _replaced(text, _macros(name, model, common), bounded, keeps_unknown=True)
+        words = re.split(r"[\s'\"]+", text)
+        if names_server(words) or any(IMAGES.search(word) for word in words):
+            yield name
 
 
-def _macros(tree: Mapping[str, Any], models: Mapping[str, Any], name: str) -> dict[str, str]:
-    own = _named(models[name].get("macros"))
-    return {**_named(tree.get("macros")), **own, "MODEL_ID": name, "PORT": _PORT}
+def _macros(name: str, model: Tree, common: dict[str, str]) -> Mapping[str, str]:
+    own = {**_named(model.get("macros")), "MODEL_ID": name, "PORT": _PORT}
+    return ChainMap(own, common)
 
 
 def _text(command: str) -> str:
@@ -100,11 +103,13 @@ def _named(macros: object) -> dict[str, str]:
     return {}
 
 
-def _replaced(text: str, macros: Mapping[str, str], *, keeps_unknown: bool = False) -> str:
+def _replaced(
+    text: str, macros: Mapping[str, str], bounded: Replacement, *, keeps_unknown: bool = False
+) -> str:
     """Text without macros but the port's, whose value nobody knows before the model runs.
 
     Raises:
-        BadInputError: they have no end, or one is unknown and not to be kept.
+        BadInputError: they have no end, stand for too much, or one is unknown and not to be kept.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -116,21 +121,14 @@ def _replaced(text: str, macros: Mapping[str, str], *, keeps_unknown: bool = Fal
                 f"the llama-swap file uses {match[0]}, which it does not define; put there what "
                 f"it stands for"
             )
-        return found.replace("\n", " ")
+        return bounded.of(found.replace("\n", " "))
 
     for _ in range(_DEEPEST):
-        text = _MACRO.sub(value, text)
-        if len(text) > _LONGEST:
-            break
-    else:
-        left = next((m[0] for m in _MACRO.finditer(text) if m[0] != _PORT), None)
-        if left is None or keeps_unknown:
+        before, text = text, _MACRO.sub(value, text)
+        if text == before:
             return text
-        raise BadInputError(
-            f"the macros of the llama-swap file refer to each other without an end (at {left}); "
-            "put there what they stand for"
-        )
+    left = next((match[0] for match in _MACRO.finditer(text) if match[0] != _PORT), _PORT)
     raise BadInputError(
-        f"the macros of the llama-swap file stand for more than {_LONGEST} characters; give a "
-        "file whose command is shorter"
+        f"the macros of the llama-swap file refer to each other without an end (at {left}); "
+        "put there what they stand for"
     )

@@ -10,18 +10,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spectui.errors import BadInputError
-from spectui.export.sources.choice import chosen
-from spectui.export.sources.drop_ins import drop_ins
-from spectui.export.sources.environment_files import environment_file
+from spectui.export.sources.files import (
+    ASSIGNMENT,
+    Replacement,
+    assignments,
+    chosen,
+    text_of_file,
+)
 from spectui.export.sources.shell import unwrapped
-from spectui.export.sources.source import ASSIGNMENT, Source, names_server
+from spectui.export.sources.source import Source, names_server
 
 _SECTION = re.compile(r"(?m)^[ \t]*\[Service\][ \t]*$")
 _FIRST = re.compile(r"(?:[ \t]*(?:[#;][^\n]*)?\n)*[ \t]*\[")
 """What every unit begins with: a section, behind remarks. A script may write one."""
+_FOLDERS = tuple(
+    Path(folder, "systemd/system")
+    for folder in ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib")
+)
+"""Where systemd looks for units, the first of which counts most."""
 _PREFIXES = "@-:+!|"
 _ESCAPES = dict(zip("abfnrtv\\\"'s", "\a\b\f\n\r\t\v\\\"' ", strict=True))
-_CODED = re.compile(r"x([0-9A-Fa-f]{2})|([0-7]{3})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})")
+_TOKEN = re.compile(
+    r"[ \t]|['\"]|\\(?:[abfnrtv\\\"'s]|x[0-9A-Fa-f]{2}|[0-7]{3}|u[0-9A-Fa-f]{4}|U000[0-9A-Fa-f]{5})"
+    r"|\\|[^ \t'\"\\]+"
+)
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _LONE_VARIABLE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 _END = "\0"
@@ -50,7 +62,7 @@ class _Service:
             case "ExecStart":
                 self.commands = [*self.commands, value] if value else []
             case "Environment":
-                added = _assignments(_words(_specified(value, path)))
+                added = _assigned(_words(_specified(value, path)))
                 self.environment = self.environment | added if value else {}
             case "EnvironmentFile":
                 self.files = [*self.files, _specified(value, path)] if value else []
@@ -66,8 +78,9 @@ class _Service:
             BadInputError: a file cannot be read.
         """
         found = {**self.environment}
+        bounded = Replacement()
         for file in self.files:
-            found |= _file(file)
+            found |= assignments(bounded.of(_environment_file(file)))
         kept = ((n, v) for n, v in found.items() if not {n, f"{n}={v}"} & {*self.unset})
         return dict(kept)
 
@@ -85,7 +98,7 @@ def unit_source(text: str, path: Path, wanted: str | None) -> Source:
             uses what only systemd knows.
     """
     service = _Service()
-    for part in (text, *drop_ins(path)):
+    for part in (text, *_drop_ins(path)):
         for key, value in _settings(part):
             service.take(key, value, path)
     numbers = {str(n): command for n, command in enumerate(service.commands, 1)}
@@ -146,16 +159,21 @@ def _command(value: str, environment: Mapping[str, str], raw: str) -> list[str]:
         raise BadInputError("ExecStart holds several commands; give one that starts llama-server")
     if ":" in prefix:
         return words
-    return [part for word in words for part in _substituted(word, environment)]
+    bounded = Replacement()
 
+    def replaced(match: re.Match[str]) -> str:
+        return bounded.of(environment.get(match[1], ""))
 
-def _substituted(word: str, environment: Mapping[str, str]) -> list[str]:
-    """``${NAME}`` anywhere in a word, and ``$NAME`` that is one, which is split at blanks."""
-    lone = _LONE_VARIABLE.fullmatch(word)
-    if lone is not None:
-        return environment.get(lone[1], "").split()
-    parts = word.split("$$")
-    return ["$".join(_VARIABLE.sub(lambda m: environment.get(m[1], ""), part) for part in parts)]
+    substituted: list[str] = []
+    for word in words:
+        lone = _LONE_VARIABLE.fullmatch(word)
+        if lone is not None:
+            # Such a word alone is split at blanks.
+            substituted += replaced(lone).split()
+        else:
+            parts = word.split("$$")
+            substituted.append("$".join(_VARIABLE.sub(replaced, part) for part in parts))
+    return substituted
 
 
 def _words(value: str) -> list[str]:
@@ -165,58 +183,66 @@ def _words(value: str) -> list[str]:
         BadInputError: quotes are not balanced.
     """
     words: list[str] = []
-    word, quote, at, start = None, "", 0, 0
-    while at < len(value):
-        char = value[at]
-        if char == "\\":
-            taken, text = _escaped(value[at + 1 :])
-            word, at = (word or "") + text, at + 1 + taken
+    pieces: list[str] | None = None
+    quote, start = "", 0
+    for token in _TOKEN.finditer(f"{value} "):
+        text = token[0]
+        if not quote and text in " \t":
+            if pieces is not None:
+                words.append(_END if value[start : token.start()] == ";" else "".join(pieces))
+            pieces, start = None, token.end()
             continue
-        if quote:
-            word, quote = (word or "", "") if char == quote else ((word or "") + char, quote)
-        elif char in "'\"":
-            word, quote = word or "", char
-        elif char in " \t":
-            words = words if word is None else [*words, _END if value[start:at] == ";" else word]
-            word, start = None, at + 1
+        pieces = pieces or [""]
+        if text == quote:
+            quote = ""
+        elif not quote and text in {"'", '"'}:
+            quote = text
         else:
-            word = (word or "") + char
-        at += 1
+            pieces.append(_unescaped(text) if text.startswith("\\") else text)
     if quote:
         raise BadInputError("the unit cannot be read (no closing quotation); check its quotes")
-    return words if word is None else [*words, word]
+    return words
 
 
-def _escaped(rest: str) -> tuple[int, str]:
-    """How many characters after a backslash belong to it, and what they stand for."""
-    if rest[:1] in _ESCAPES:
-        return 1, _ESCAPES[rest[0]]
-    coded = _CODED.match(rest)
-    if coded is None:
-        # systemd keeps what it does not know, and says so in its log.
-        return 0, "\\"
-    base = 8 if coded[2] else 16
-    return coded.end(), chr(int(next(group for group in coded.groups() if group), base))
+def _unescaped(text: str) -> str:
+    """What an escape stands for; systemd keeps those that it does not know."""
+    if text[1:] in _ESCAPES:
+        return _ESCAPES[text[1:]]
+    digits = text[1:].lstrip("xuU")
+    return chr(int(digits, 8 if digits == text[1:] else 16)) if digits else text
 
 
-def _assignments(words: list[str]) -> dict[str, str]:
+def _assigned(words: list[str]) -> dict[str, str]:
     found = filter(None, map(ASSIGNMENT.fullmatch, words))
     return {match[1]: match[2] for match in found}
 
 
-def _file(value: str) -> dict[str, str]:
-    """Assignments of an ``EnvironmentFile=``; a dash before it lets it be missing.
+def _environment_file(value: str) -> str:
+    """Text of an ``EnvironmentFile=``; a dash before it lets it be missing.
 
     Raises:
         BadInputError: it cannot be read.
     """
     path = Path(value.removeprefix("-"))
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        if value.startswith("-") and isinstance(error, FileNotFoundError):
-            return {}
-        raise BadInputError(
-            f"EnvironmentFile {path} cannot be read; give a unit whose files are there"
-        ) from error
-    return environment_file(text)
+    is_left_out = value.startswith("-") and not path.exists()
+    return "" if is_left_out else text_of_file(path, f"EnvironmentFile {path}")
+
+
+def _drop_ins(path: Path) -> Iterator[str]:
+    """Yield the files of ``NAME.service.d``, in the order in which they count.
+
+    They are beside the unit, or wherever systemd looks if the unit is in one of those folders.
+
+    Raises:
+        BadInputError: one cannot be read.
+    """
+    folders = _FOLDERS if path.absolute().parent in _FOLDERS else (path.parent,)
+    template, at, _instance = path.stem.partition("@")
+    names = [f"{path.name}.d", *([f"{template}@{path.suffix}.d"] if at else [])]
+    found: dict[str, Path] = {}
+    for folder in folders:
+        for name in names:
+            for file in (folder / name).glob("*.conf"):
+                found.setdefault(file.name, file)
+    for _name, file in sorted(found.items()):
+        yield text_of_file(file, f"{file}, which changes {path.name},")

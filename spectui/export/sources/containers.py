@@ -1,0 +1,230 @@
+"""What a container runs: its words, its environment, the folders it sees, and what an export keeps.
+
+A container is told by the keys of a Compose service, one of ``docker run`` as well.
+"""
+
+import dataclasses
+import os.path
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from spectui.errors import BadInputError
+from spectui.export.entry import COMPOSE, Entry
+from spectui.export.server_options import PREFIX
+from spectui.export.sources.files import Replacement, Tree, assignments, text_of_file
+from spectui.export.sources.source import Source, names_server
+
+_FULL_IMAGE = re.compile(r":full\b")
+_ROLES = frozenset({"--server", "-s"})
+"""First words of the full image's command that choose the server."""
+_WRITTEN = frozenset({"entrypoint", "command", "environment", "env_file"})
+"""What an export writes from what it read there."""
+_OF_OTHERS = ("depends_on", "links", "volumes_from", "extends")
+"""What is about services that do not come with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """A service of Compose, or a ``docker run``."""
+
+    words: tuple[str, ...]
+    """The program with its arguments."""
+    environment: Mapping[str, str]
+    mounts: Mapping[PurePosixPath, Path]
+    """Folders of the host by the container's, the deepest first."""
+    service: Tree
+    """All of it, by Compose's keys."""
+    folder: Path
+    """Where its relative paths start."""
+    name: str | None = None
+    around: Tree = field(default_factory=dict)
+    """Parts of a Compose file that it may refer to."""
+    notes: tuple[str, ...] = ()
+    """What no service of Compose can say."""
+
+    @classmethod
+    def of(cls, service: Tree, folder: Path, variables: Mapping[str, str]) -> "Container":
+        """What a service runs whose values hold no variables.
+
+        Args:
+            service: by Compose's keys.
+            folder: where its relative paths start.
+            variables: asked for those of the environment that have no value there.
+
+        Raises:
+            BadInputError: a file cannot be read, or quotes are not balanced.
+        """
+        entry, command = _as_words(service.get("entrypoint")), _as_words(service.get("command"))
+        words = [*entry, *command[len(_role(service)) :]]
+        # The image's own program runs where no entrypoint says otherwise.
+        has_program = entry or names_server(words[:1])
+        return cls(
+            words=tuple(words if has_program else ["llama-server", *words]),
+            environment=_environment(service, folder, variables),
+            mounts=_mounts(service, folder),
+            service=service,
+            folder=folder,
+        )
+
+    def entry(self, program: tuple[str, ...]) -> Entry:
+        """What an export into a Compose file keeps of it.
+
+        Args:
+            program: what it runs, without the arguments.
+        """
+        command = _as_words(self.service.get("command"))
+        ahead = _role(self.service) or (program if names_server(command[:1]) else ())
+        has_entry = bool(self.service.get("entrypoint"))
+        left = [key for key in _OF_OTHERS if self.service.get(key)]
+        told = f"left out, since other services are not written: {', '.join(left)}"
+        return Entry(
+            format=COMPOSE,
+            name=self.name,
+            settings={
+                **self._kept_settings(),
+                **({"entrypoint": list(program)} if has_entry and program else {}),
+                **self._kept_environment(),
+            },
+            variables=frozenset(self.environment),
+            around=self.around,
+            ahead=() if has_entry else tuple(ahead),
+            notes=(*self.notes, *((told,) if left else ())),
+        )
+
+    def _kept_settings(self) -> dict[str, Any]:
+        """The service less its command, environment, and what it says of other services."""
+        left = _WRITTEN.union(_OF_OTHERS)
+        kept = {k: v for k, v in self.service.items() if k not in left and v}
+        if isinstance(kept.get("volumes"), list):
+            kept["volumes"] = [self._kept_volume(volume) for volume in kept["volumes"]]
+        build = kept.get("build")
+        if isinstance(build, str):
+            kept["build"] = self._absolute(build)
+        elif isinstance(build, dict) and "context" in build:
+            kept["build"] = {**build, "context": self._absolute(str(build["context"]))}
+        return kept
+
+    def _kept_environment(self) -> dict[str, Any]:
+        """Its variables as it has them, less those that are written as arguments.
+
+        Values that stand elsewhere stay there: they may be secrets.
+        """
+        own, files = _own_variables(self.service), list(_env_files(self.service))
+        of_files = {name: value for name, value in self.environment.items() if name not in own}
+        if any(name.startswith(PREFIX) for name in of_files):
+            own, files = {**of_files, **own}, []
+        kept = {name: value for name, value in own.items() if not name.startswith(PREFIX)}
+        found = {"environment": kept, "env_file": [self._kept_file(file) for file in files]}
+        return {key: value for key, value in found.items() if value}
+
+    def _kept_file(self, file: object) -> object:
+        if isinstance(file, dict):
+            return {**file, "path": self._absolute(str(file.get("path", "")))}
+        return self._absolute(str(file))
+
+    def _kept_volume(self, volume: object) -> object:
+        if isinstance(volume, dict):
+            source = str(volume.get("source", ""))
+            is_path = source.startswith((".", "~"))
+            return {**volume, "source": self._absolute(source)} if is_path else volume
+        source, colon, rest = str(volume).partition(":")
+        is_path = source.startswith((".", "~"))
+        return f"{self._absolute(source)}{colon}{rest}" if is_path else volume
+
+    def _absolute(self, path: str) -> str:
+        return path if "://" in path else os.path.abspath(self.folder / os.path.expanduser(path))  # noqa: PTH100, PTH111 - links stay
+
+
+def outside(source: Source, mounts: Mapping[PurePosixPath, Path]) -> Source:
+    """The same with the host's paths for files that a container sees in its folders.
+
+    Raises:
+        BadInputError: an option lacks its value.
+    """
+
+    def moved(path: str) -> str:
+        inside = PurePosixPath(path)
+        for target, folder in mounts.items():
+            if inside.is_relative_to(target):
+                return os.path.normpath(folder / inside.relative_to(target))
+        return path
+
+    # The container's program is none of the host's.
+    return dataclasses.replace(source.with_paths(moved), prelude=Source().prelude, inside=source)
+
+
+def plain_words(text: str) -> list[str]:
+    r"""Split as programs do that know a shell's quotes, blanks and ``\``, and nothing else of it.
+
+    Raises:
+        BadInputError: quotes are not balanced.
+    """
+    try:
+        return shlex.split(text.replace("\\\n", " "))
+    except ValueError as error:
+        told = str(error).lower()
+        raise BadInputError(f"the command cannot be read ({told}); check its quotes") from error
+
+
+def _role(service: Tree) -> tuple[str, ...]:
+    """What makes the full image start the server; nothing for other images."""
+    command = _as_words(service.get("command"))
+    is_full = _FULL_IMAGE.search(str(service.get("image", ""))) is not None
+    return tuple(command[:1]) if is_full and command[:1] and command[0] in _ROLES else ()
+
+
+def _as_words(value: object) -> list[str]:
+    if isinstance(value, list):
+        return [_scalar(word) for word in value]
+    return [] if value is None else plain_words(str(value))
+
+
+def _scalar(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _environment(service: Tree, folder: Path, variables: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    bounded = Replacement()
+    for file in _env_files(service):
+        path = folder / str(file.get("path", "") if isinstance(file, dict) else file)
+        found |= assignments(bounded.of(text_of_file(path, f"env_file {path}")))
+    for name, value in _own_variables(service).items():
+        # One without a value is taken from where the container is started.
+        text = variables.get(name) if value is None else _scalar(value)
+        if text is not None:
+            found[name] = text
+    return found
+
+
+def _env_files(service: Tree) -> Iterator[object]:
+    files = service.get("env_file")
+    yield from files if isinstance(files, list) else [files] if files else []
+
+
+def _own_variables(service: Tree) -> dict[str, Any]:
+    """What a service's ``environment`` sets; None for what is taken from around it."""
+    environment = service.get("environment")
+    if isinstance(environment, dict):
+        return {str(name): value for name, value in environment.items()}
+    listed = environment if isinstance(environment, list) else []
+    pairs = (str(item).partition("=") for item in listed)
+    return {name: value if equals else None for name, equals, value in pairs}
+
+
+def _mounts(service: Tree, folder: Path) -> dict[PurePosixPath, Path]:
+    """Folders of the host by the container's; named volumes are left out."""
+    found: dict[PurePosixPath, Path] = {}
+    volumes = service.get("volumes")
+    for volume in volumes if isinstance(volumes, list) else []:
+        if isinstance(volume, dict):
+            source, target = str(volume.get("source", "")), str(volume.get("target", ""))
+        else:
+            source, target, *_mode = (*str(volume).split(":"), "")
+        if source.startswith((".", "/", "~")) and target:
+            found[PurePosixPath(target)] = folder / os.path.expanduser(source)  # noqa: PTH111 - may be relative
+    return dict(sorted(found.items(), key=lambda item: -len(item[0].parts)))
