@@ -230,7 +230,7 @@ SIMPLE = NgramSimple(size_m=48)
 @pytest.mark.parametrize(
     ("applied", "said"),
     [
-        (SIMPLE, "In the chat ngram-simple drafts, which is not replayed here."),
+        (Speculation(SIMPLE), "In the chat ngram-simple drafts, which is not replayed here."),
         (
             Speculation(drafting(4), (SIMPLE,)),
             "In the chat ngram-simple is asked first, which is not replayed here.",
