@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spectui.export.dialects import Dialect
@@ -166,6 +166,14 @@ def test_what_never_drafts(lengths: str, flag: str) -> None:
 
 
 @given(value=st.text(max_size=8), flag=st.sampled_from(OPTIONS))
+@example(value="\x1f0", flag="--batch-size")
+@example(value="\x1f0", flag="--adaptive-decay")
+@example(value="0\x1f", flag="--adaptive-decay")
+@example(value="\u20030x1", flag="--adaptive-decay")
+@example(value="0x1p9999", flag="--adaptive-decay")
+@example(value="\u0661", flag="--batch-size")
+@example(value="9" * 5000, flag="--batch-size")
+@example(value=f"0-{'9' * 5000}", flag="--cpu-range")
 def test_any_value_is_read_or_refused(value: str, flag: str) -> None:
     read = known(flag).read(value)
     assert read is None or known(flag).read(read) == read
