@@ -1,10 +1,18 @@
 """What all tests share."""
 
+import os
+import signal
 from contextlib import closing
 from sqlite3 import Connection
 
 import pytest
+from hypothesis import settings
 from sqlalchemy import Engine, event
+
+# A suite must not pass or fail by chance; whoever looks for new examples asks for it.
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.register_profile("random", print_blob=True, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -18,3 +26,19 @@ def _do_not_wait_for_the_disk(connection: object, _record: object) -> None:
     if isinstance(connection, Connection):
         with closing(connection.cursor()) as cursor:
             cursor.execute("PRAGMA synchronous=OFF")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _programs_start_with_default_signals() -> None:
+    """Let programs under test be ended by signals that this process was started to ignore.
+
+    ``nohup`` and background shells ignore some, and a new program inherits that. A handler it does
+    not inherit, and this process still ignores what it was told to ignore.
+    """
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, _ignore)
+
+
+def _ignore(_number: int, _frame: object) -> None:
+    """Do nothing."""
