@@ -14,6 +14,9 @@ settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("random", print_blob=True, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
+# Tests draw a screen when they look at it; what it draws by itself in between costs the most.
+os.environ["TEXTUAL_FPS"] = "1"
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--renew`` writes the golden files (``tests/golden``) anew."""
