@@ -2,10 +2,14 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from contextlib import closing
+from functools import cache
 from sqlite3 import Connection
+from unittest.mock import patch
 
 import pytest
+from alembic.script import ScriptDirectory
 from hypothesis import settings
 from sqlalchemy import Engine, event
 
@@ -29,6 +33,18 @@ def _do_not_wait_for_the_disk(connection: object, _record: object) -> None:
     if isinstance(connection, Connection):
         with closing(connection.cursor()) as cursor:
             cursor.execute("PRAGMA synchronous=OFF")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _read_the_versions_of_storages_once() -> Iterator[None]:
+    """Opening a storage loads fifteen modules of older schemas, which are never let go of."""
+    read = cache(ScriptDirectory)
+    with patch.object(
+        ScriptDirectory,
+        "from_config",
+        lambda config: read(config.get_main_option("script_location")),
+    ):
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

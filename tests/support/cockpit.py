@@ -316,7 +316,7 @@ class Cockpit:
                 await handled(pilot)
                 await scenario(pilot)
 
-        # After each key Textual sleeps until the process is idle; these tests wait for what follows.
+        # Textual sleeps after each key until the process is idle; here tests wait for its effect.
         with patch("textual.app.wait_for_idle", asyncio.sleep):
             asyncio.run(drive())
 
