@@ -27,6 +27,46 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--renew", action="store_true", help="write the golden files anew")
 
 
+_SLOW = frozenset(
+    {
+        "test_cli",
+        "test_cli_backend",
+        "test_cli_reader",
+        "test_cli_takeover",
+        "test_cli_trace",
+        "test_cli_verify",
+        "test_demo",
+        "test_doctor",
+        "test_engine_recording",
+        "test_live_session",
+        "test_mtp_tuning",
+        "test_sweep_cli",
+        "test_sweep_summary",
+        "test_tui_app",
+        "test_tui_attach",
+        "test_tui_live",
+        "test_tui_picker",
+        "test_tui_settings",
+        "test_tui_snapshots",
+        "test_tui_terminal",
+        "test_tui_tune",
+        "test_tui_whatif",
+        "test_tune",
+    }
+)
+"""Whole screens, searches and commands: a sixth of all tests, and three quarters of their time."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what the quick round leaves out, and give real models their time."""
+    for item in items:
+        is_real = item.get_closest_marker("models") is not None
+        if is_real:
+            item.add_marker(pytest.mark.timeout(900))
+        if is_real or item.path.stem in _SLOW or "tui" in item.path.parts:
+            item.add_marker(pytest.mark.slow)
+
+
 @event.listens_for(Engine, "connect")
 def _do_not_wait_for_the_disk(connection: object, _record: object) -> None:
     """Studies of tests need not outlast a power cut: half of their time went into such waits."""
