@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 from unittest.mock import patch
 
+from textual._compositor import Compositor
 from textual.app import App
 from textual.message import Message
 from textual.pilot import Pilot
@@ -317,12 +318,23 @@ class Cockpit:
                 await scenario(pilot)
 
         # Textual sleeps after each key until the process is idle; here tests wait for its effect.
-        with patch("textual.app.wait_for_idle", asyncio.sleep):
+        with (
+            patch("textual.app.wait_for_idle", asyncio.sleep),
+            patch.object(Compositor, "render_update", _draw_what_is_looked_at),
+        ):
             asyncio.run(drive())
 
     def tuning(self, state: TuningState) -> None:
         """Tell of a search."""
         self.backstage.post(TuningChanged(state=state))
+
+
+_draw = Compositor.render_update
+
+
+def _draw_what_is_looked_at(compositor: Compositor, *, full: bool = False, **above: Any) -> object:  # noqa: ANN401 - handed on
+    """Leave what changes for a moment undrawn: ``handled`` draws what is there in the end."""
+    return _draw(compositor, full=True, **above) if full else None
 
 
 _STEPS = 8
@@ -339,7 +351,10 @@ async def handled(pilot: Pilot[None]) -> None:
         # Lay out and draw what has changed, as the screen does at its own pace.
         pilot.app.screen._on_timer_update()
         if not _has_messages(pilot.app):
-            return
+            break
+    compositor = pilot.app.screen._compositor
+    if compositor._dirty_regions:
+        _draw(compositor, screen_stack=pilot.app._background_screens)
 
 
 async def _drained(pilot: Pilot[None]) -> None:
