@@ -172,7 +172,9 @@ def test_a_defect_is_told() -> None:
 @pytest.mark.parametrize("n", [3])
 def test_trying_now_does_not_wait_for_the_interval(n: int) -> None:
     with serving() as script, watching(script, interval_s=3600) as watch:
+        found = [watch.next()]
         for _ in range(n):
-            watch.next()
             watch.poller.try_now()
-        watch.next()
+            found.append(watch.next())
+    assert all(isinstance(each, ServerSample) for each in found)
+    assert script.asked.count("/slots") == n + 1

@@ -1,17 +1,17 @@
 """The command line as a user meets it: exit codes, one-sentence errors, streams, documents."""
 
+import click
 import json
 import os
+import pexpect
+import pytest
 import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import pexpect
-import pytest
-
+from spectui.cli.app import app
 from spectui.engine.driver import Engine
 from spectui.errors import BadInputError
 from spectui.options.drafters import NGRAM_KINDS
@@ -19,6 +19,9 @@ from spectui.tune.bench import BenchResult, run_bench
 from spectui.tune.workload import Workload
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, EMBEDDING, OTHER, TARGET, Tiny, TinyPath, write_empty
+from typing import Any
+
+
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = pytest.mark.usefixtures("home")
@@ -37,13 +40,30 @@ def test_importing_the_command_line_loads_nothing_heavy() -> None:
     assert done.stderr.strip() == "[]"
 
 
+def commands(group: click.Group, *names: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command of a group and of those within, with the names that lead to it."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield (*names, name), command
+        if isinstance(command, click.Group):
+            yield from commands(command, *names, name)
+
+
 @pytest.mark.parametrize(
-    "command",
-    [[], ["bench"], ["tune"], ["sweep"], ["trace"], ["replay"], ["models"], ["presets"]],
+    ("names", "command"), [pytest.param(*found, id=" ".join(found[0])) for found in commands(app)]
 )
-def test_help_is_shown(spectui: Spectui, command: list[str]) -> None:
-    assert spectui(*command, "--help") == 0
-    assert "Usage: spectui" in spectui.out
+def test_help_names_every_option(
+    spectui: Spectui, names: tuple[str, ...], command: click.Command
+) -> None:
+    assert spectui(*names, "--help") == 0
+    # The cockpit is what there is without a command.
+    shown = [name for name in names if name != "cockpit"]
+    assert spectui.out.startswith(" ".join(["Usage: spectui", *shown, ""]))
+    for option in command.params:
+        if isinstance(option, click.Option) and not option.hidden:
+            assert option.opts[0] in spectui.out.replace(",", " ").split(), option.opts
 
 
 @pytest.mark.parametrize(

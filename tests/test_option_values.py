@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spectui.export.option_values import Values, listed_flags, values_of
@@ -55,18 +55,33 @@ def test_every_option_with_a_value_is_listed() -> None:
         assert listed != is_switch, flag
 
 
+def taken_by(flag: str) -> frozenset[str]:
+    return frozenset(value for value in PROBES if known(flag).read(value) is not None)
+
+
+def telling(flag: str) -> list[str]:
+    """The fewest values whose refusal tells an option from any that takes more than it does."""
+    others = {frozenset(PROBES), *map(taken_by, OPTIONS)}
+    others = {other for other in others if taken_by(flag) < other}
+    told = []
+    while others:
+        refused = [value for value in PROBES if value not in taken_by(flag)]
+        told.append(max(refused, key=lambda value: sum(value in other for other in others)))
+        others = {other for other in others if told[-1] not in other}
+    return told
+
+
 @pytest.mark.server
 @pytest.mark.parametrize("flag", [flag for flag in OPTIONS if flag != "--port"])
 def test_the_real_server_stops_where_the_table_says(
     flag: str, tmp_path: Path, llama_server_binary: Path
 ) -> None:
-    taken = [value for value in PROBES if known(flag).read(value) is not None]
-    stopped = [value for value in PROBES if value not in taken]
     # It reads all of those that it takes at once.
+    taken = sorted(taken_by(flag))
     everything = [word for value in taken for word in words_of(flag, value)]
     said = asked(llama_server_binary, ["-m", "none.gguf", *everything], tmp_path)
     assert not REFUSED.search(said), said
-    for value in stopped:
+    for value in telling(flag):
         said = asked(llama_server_binary, ["-m", "none.gguf", *words_of(flag, value)], tmp_path)
         assert REFUSED.search(said), f"{value}: {said}"
 
@@ -166,6 +181,14 @@ def test_what_never_drafts(lengths: str, flag: str) -> None:
 
 
 @given(value=st.text(max_size=8), flag=st.sampled_from(OPTIONS))
+@example(value="\x1f0", flag="--batch-size")
+@example(value="\x1f0", flag="--adaptive-decay")
+@example(value="0\x1f", flag="--adaptive-decay")
+@example(value="\u20030x1", flag="--adaptive-decay")
+@example(value="0x1p9999", flag="--adaptive-decay")
+@example(value="\u0661", flag="--batch-size")
+@example(value="9" * 5000, flag="--batch-size")
+@example(value=f"0-{'9' * 5000}", flag="--cpu-range")
 def test_any_value_is_read_or_refused(value: str, flag: str) -> None:
     read = known(flag).read(value)
     assert read is None or known(flag).read(read) == read

@@ -166,12 +166,15 @@ def test_a_taken_over_command_keeps_it() -> None:
     assert taken.extra == ()
 
 
-def test_bench_marks_the_result(spectui: Spectui, tiny: TinyPath) -> None:
-    given = ["-m", tiny(MOE), "-md", tiny(CLOSE_DRAFT), "-c", 4096, "-n", 8, "--quiet"]
-    assert spectui("bench", *given, "--override-kv", ONE.text) == 0, spectui.err
+def test_bench_marks_the_result(
+    spectui: Spectui, tiny: TinyPath, prompts: Path, tmp_path: Path
+) -> None:
+    result = tmp_path / "result.json"
+    given = ["-m", tiny(MOE), "-md", tiny(CLOSE_DRAFT), "-c", 256, "-n", 8, "-t", 1, "--quiet"]
+    given += ["--prompts", prompts, "--override-kv", ONE.text, "--json", result]
+    assert spectui("bench", *given) == 0, spectui.err
     assert f"NOTE: {tiny(MOE).name} runs with {ONE.text}" in spectui.out
-    assert spectui("bench", *given, "--override-kv", ONE.text, "--json", "-") == 0
-    assert json.loads(spectui.out)["target"]["override_kv"] == [ONE.text]
+    assert json.loads(result.read_text())["target"]["override_kv"] == [ONE.text]
 
 
 @pytest.mark.parametrize(

@@ -408,7 +408,11 @@ def test_the_users_proxy_is_not_asked_for_loopback(
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.delenv("NO_PROXY", raising=False)
-    LlamaServer(stand_in, ["--manner", "fails"], log_path=tmp_path / "log").close()
+    with (
+        LlamaServer(stand_in, ["--manner", "fails"], log_path=tmp_path / "log") as server,
+        pytest.raises(ServerError, match="status 500: it broke"),
+    ):
+        server.complete(PROMPT, n_predict=1)
 
 
 @pytest.mark.parametrize("mode", [None, 0o644])

@@ -233,7 +233,7 @@ def assert_quits(terminal: Terminal) -> None:
     """Two seconds are the aim, and ``benchmarks/tui_latency.py`` measures them."""
     program = terminal.program
     terminal.press(CTRL_Q)
-    terminal.assert_restored(terminal.end(within_s=20))
+    terminal.assert_restored(terminal.end())
     assert terminal.exit_code == 0
     assert not program.is_running()
 

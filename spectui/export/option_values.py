@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 
 from spectui.export.server_options import server_option
@@ -15,10 +16,13 @@ _INT = (-(2**31), 2**31 - 1)
 _LONG = 2**64 - 1
 _LARGEST, _SMALLEST = 3.4028235e38, 1.17549435e-38
 """A float's, beyond which ``std::stof`` gives up."""
-_WHOLE = re.compile(r"\s*[+-]?\d+")
+# ASCII: C knows no other blanks and digits.
+_WHOLE = re.compile(r"\s*[+-]?\d+", re.ASCII)
 _DIGITS = r"0x[\da-f]+(?:\.[\da-f]*)?(?:p[+-]?\d+)?|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
-_FINITE = re.compile(rf"\s*[+-]?(?:{_DIGITS})", re.IGNORECASE)
-_DECIMAL = re.compile(rf"\s*[+-]?(?:{_DIGITS}|inf(?:inity)?|nan)", re.IGNORECASE)
+_FINITE = re.compile(rf"\s*[+-]?(?:{_DIGITS})", re.IGNORECASE | re.ASCII)
+_DECIMAL = re.compile(rf"\s*[+-]?(?:{_DIGITS}|inf(?:inity)?|nan)", re.IGNORECASE | re.ASCII)
+_BIAS = re.compile(r"\s*[+-]?\d+\s*[+-](.*)", re.DOTALL | re.ASCII)
+_BLANKS = " \t\n\r\f\v"
 _NUMBERS = {
     "whole": ("a whole number", _WHOLE),
     "unsigned": ("a whole number", _WHOLE),
@@ -75,7 +79,7 @@ class Values:
     def _number(self, text: str) -> str | None:
         assert self.number is not None  # noqa: S101 - asked before
         found = _NUMBERS[self.number][1].match(text)
-        if found is None or (self.number == "exact" and found.end() < len(text.rstrip())):
+        if found is None or (self.number == "exact" and found.end() < len(text.rstrip(_BLANKS))):
             return None
         number = _value(self.number, found[0])
         if number is None or number < self.low or number > self.high or number == self.refused:
@@ -150,10 +154,13 @@ def _limits(low: str, high: str, refused: str | None) -> str:
 def _value(number: str, text: str) -> float | None:
     """A number that was found; None where it is too large for the server to hold."""
     if number == "whole":
-        return float(text) if _INT[0] <= int(text) <= _INT[1] else None
+        return float(text) if _INT[0] <= Decimal(text) <= _INT[1] else None
     if number == "unsigned":
-        return float(text) if abs(int(text)) <= _LONG else None
-    value = float.fromhex(text) if "x" in text.lower() else float(text)
+        return float(text) if Decimal(text).copy_abs() <= _LONG else None
+    try:
+        value = float.fromhex(text) if "x" in text.lower() else float(text)
+    except OverflowError:
+        return None
     if "n" in text.lower():
         # It says inf or nan itself.
         return value
@@ -172,11 +179,11 @@ def _is_mask(value: str) -> bool:
 def _is_range(value: str) -> bool:
     first, dash, last = value.partition("-")
     ends = [_WHOLE.match(end) for end in (first, last) if end]
-    return bool(dash) and all(end is not None and 0 <= int(end[0]) < _MOST_CPUS for end in ends)
+    return bool(dash) and all(end is not None and 0 <= Decimal(end[0]) < _MOST_CPUS for end in ends)
 
 
 def _is_bias(value: str) -> bool:
-    found = re.match(r"\s*[+-]?\d+\s*[+-](.*)", value, re.DOTALL)
+    found = _BIAS.match(value)
     return found is not None and _DECIMAL.match(found[1]) is not None
 
 

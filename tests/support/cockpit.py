@@ -5,7 +5,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import patch
 
+from textual._compositor import Compositor
 from textual.app import App
 from textual.message import Message
 from textual.pilot import Pilot
@@ -304,6 +306,7 @@ class Cockpit:
 
     def __init__(self, wanted: Launch | None = None) -> None:
         self.app = SpectuiApp(wanted or launch(), ScriptedBackstage)
+        self.app.animation_level = "none"
         self.backstage = cast("ScriptedBackstage", self.app.backstage)
         self.script = self.backstage.script
 
@@ -320,11 +323,24 @@ class Cockpit:
                 await handled(pilot)
                 await scenario(pilot)
 
-        asyncio.run(drive())
+        # Textual sleeps after each key until the process is idle; here tests wait for its effect.
+        with (
+            patch("textual.app.wait_for_idle", asyncio.sleep),
+            patch.object(Compositor, "render_update", _draw_what_is_looked_at),
+        ):
+            asyncio.run(drive())
 
     def tuning(self, state: TuningState) -> None:
         """Tell of a search."""
         self.backstage.post(TuningChanged(state=state))
+
+
+_draw = Compositor.render_update
+
+
+def _draw_what_is_looked_at(compositor: Compositor, *, full: bool = False, **above: Any) -> object:  # noqa: ANN401 - handed on
+    """Leave what changes for a moment undrawn: ``handled`` draws what is there in the end."""
+    return _draw(compositor, full=True, **above) if full else None
 
 
 _STEPS = 8
@@ -337,7 +353,29 @@ async def handled(pilot: Pilot[None]) -> None:
     In one step every widget handles what lies in its queue; what it posts to others takes another.
     """
     for _ in range(_STEPS):
-        await pilot.pause(0)
+        await _drained(pilot)
+        # Lay out and draw what has changed, as the screen does at its own pace.
+        pilot.app.screen._on_timer_update()
+        if not _has_messages(pilot.app):
+            break
+    compositor = pilot.app.screen._compositor
+    if compositor._dirty_regions:
+        _draw(compositor, screen_stack=pilot.app._background_screens)
+
+
+async def _drained(pilot: Pilot[None]) -> None:
+    n_quiet = 0
+    for _ in range(_STEPS):
+        await pilot._wait_for_screen()
+        # The first step without messages may have seen the start of what another one ends.
+        n_quiet = 0 if _has_messages(pilot.app) else n_quiet + 1
+        if n_quiet > 1:
+            return
+
+
+def _has_messages(app: App[None]) -> bool:
+    pumps = (app, *app._registry)
+    return any(not pump._message_queue.empty() or pump._next_callbacks for pump in pumps)
 
 
 async def press_keys(pilot: Pilot[None], *keys: str) -> None:
@@ -345,8 +383,6 @@ async def press_keys(pilot: Pilot[None], *keys: str) -> None:
     for key in keys:
         await pilot.press(key)
         await handled(pilot)
-        # Scrolling is animated.
-        await pilot.wait_for_animation()
 
 
 async def settled(pilot: Pilot[None], condition: Callable[[], bool] = lambda: True) -> None:
