@@ -1,16 +1,19 @@
 """The command line as a user meets it: exit codes, one-sentence errors, streams, documents."""
 
-import click
 import json
 import os
-import pexpect
-import pytest
 import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import click
+import pexpect
+import pytest
+
 from spectui.cli.app import app
 from spectui.engine.driver import Engine
 from spectui.errors import BadInputError
@@ -19,9 +22,6 @@ from spectui.tune.bench import BenchResult, run_bench
 from spectui.tune.workload import Workload
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, EMBEDDING, OTHER, TARGET, Tiny, TinyPath, write_empty
-from typing import Any
-
-
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = pytest.mark.usefixtures("home")
