@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from spectui.config import ContextOptions, ModelOptions
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError
+from spectui.llama.c import C
 from spectui.llama.planned import PlanRequest
 from spectui.models.gguf import read_gguf
 from spectui.models.header import TENSOR_BLOCKS, is_cut, read_header
@@ -205,7 +206,7 @@ def test_what_is_read_is_what_ggml_reads(
 
 
 def test_blocks_of_tensors_are_those_of_ggml() -> None:
-    kinds = range(max(TENSOR_BLOCKS) + 1)
+    kinds = range(C.GGML_TYPE_COUNT)
     assert {kind: TENSOR_BLOCKS.get(kind, (0, 0)) for kind in kinds} == {
         kind: ggml.tensor_block(kind) for kind in kinds
     }
