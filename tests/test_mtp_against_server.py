@@ -33,7 +33,7 @@ PROMPTS = ((88, 102, 126, 263, 261, 109, 271) * 4, tuple(range(40, 90)))
         # No probability is within a thousandth of this floor: rounding moves less.
         Speculation(DraftMtp(draft_max=4, draft_min=2, draft_p_min=0.44)),
     ],
-    ids=lambda config: config.summary,
+    ids=lambda config: config.own.summary,
 )
 @pytest.mark.parametrize("arch", WRITERS)
 def test_drafts_and_output_equal_the_servers(
