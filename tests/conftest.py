@@ -22,6 +22,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 # Tests draw a screen when they look at it; what it draws by itself in between costs the most.
 os.environ["TEXTUAL_FPS"] = "1"
 
+# Programs under test are started by the hundred: they must not be compiled each time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--renew`` writes the golden files (``tests/golden``) anew."""
