@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -20,6 +21,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 # Tests draw a screen when they look at it; what it draws by itself in between costs the most.
 os.environ["TEXTUAL_FPS"] = "1"
+
+# Programs under test are started by the hundred: they must not be compiled each time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -85,6 +89,14 @@ def _read_the_versions_of_storages_once() -> Iterator[None]:
         lambda config: read(config.get_main_option("script_location")),
     ):
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _look_for_garbage_less_often() -> None:
+    """Every screen is thousands of objects in cycles: looking for them took a third of its time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture(scope="session", autouse=True)
