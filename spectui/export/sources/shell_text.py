@@ -32,7 +32,8 @@ _OPEN_DOUBLE = rf'"(?:[^"\\$`]|\\.|{_VARIABLE}|\$(?![A-Za-z_0-9{{(\[@*#?$!-]))*+
 _WORD_ENDS = frozenset(" \t\r\n;&|<>")
 _TOKEN = re.compile(
     r"(?P<text>(?:[^ \t\r\n\\'\"$`~*?\[{<>()|&;^%:]++|\r(?!\n)|(?<=[^ \t\n=;&|<>(])~|\{\}"
-    r"|:(?!~)|%(?!\w+%)|\^(?![ \t]*(?:\n|\Z)))++)|\\(?:\r?\n|(?P<escaped>[^A-Za-z0-9\n]))|'(?P<single>[^']*)'"
+    r"|:(?!~)|%(?!\w+%)|\^(?![ \t]*(?:\n|\Z)))++)"
+    r"|\\(?:\r?\n|(?P<escaped>[^A-Za-z0-9\n]))|'(?P<single>[^']*)'"
     rf"|(?P<quote>\"?)\$\{{(?P<list>{_NAME})\[@\]\}}(?P=quote)|(?P<double>{_OPEN_DOUBLE}\")"
     rf"|(?P<variable>{_VARIABLE})",
     re.DOTALL,
