@@ -18,8 +18,8 @@ from spectui.export.server_options import (
 from spectui.export.sources.files import chosen
 from spectui.export.sources.source import Source
 
-_HEADER = re.compile(r"\[[ \t]*([^\]]+?)[ \t]*\][ \t]*(?:[;#].*)?")
-_ENTRY = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=[ \t]*(.*?)[ \t]*(?:[;#].*)?")
+_HEADER = re.compile(r"\[([^\]]+)\][ \t]*(?:[;#].*)?")
+_ENTRY = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=([^;#]*)(?:[;#].*)?")
 _REMARK = re.compile(r"[ \t]*(?:[;#].*)?")
 _GLOBAL = "*"
 """Section whose options every model has."""
@@ -41,9 +41,9 @@ def ini_sections(text: str) -> Sections | None:
     for line in re.split(r"\r\n|\n|\r", text.removeprefix("\N{BYTE ORDER MARK}")):
         header, entry = _HEADER.fullmatch(line), _ENTRY.fullmatch(line)
         if header is not None:
-            entries = sections[header[1]] = {}
+            entries = sections[header[1].strip(" \t")] = {}
         elif entry is not None:
-            entries[entry[1]] = entry[2]
+            entries[entry[1]] = entry[2].strip(" \t")
         elif _REMARK.fullmatch(line) is None:
             return None
     return sections or None

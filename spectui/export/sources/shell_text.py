@@ -23,15 +23,17 @@ INSTEAD = (
     "spectui does not interpret that; give the plain command, or pid:NUMBER of the running server"
 )
 _MOST_WORDS = 10_000
+_MOST_SHOWN = 60
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*+"
 _NESTED = rf"\$(?:{_NAME}|\{{{_NAME}\}})"
 _DEFAULT = rf"(?:[^{{}}$'\"\\`~*?\[\n]|{_NESTED})*+"
 _VARIABLE = rf"\$(?!env:)(?:{_NAME}|\{{{_NAME}(?::?-{_DEFAULT})?\}})"
 _OPEN_DOUBLE = rf'"(?:[^"\\$`]|\\.|{_VARIABLE}|\$(?![A-Za-z_0-9{{(\[@*#?$!-]))*+'
-_WORD_ENDS = frozenset(" \t\n;&|<>")
+_WORD_ENDS = frozenset(" \t\r\n;&|<>")
 _TOKEN = re.compile(
-    r"(?P<text>(?:[^ \t\n\\'\"$`~*?\[{<>()|&;^%:]++|(?<=[^ \t\n=;&|<>(])~|\{\}|:(?!~)|%(?!\w+%)"
-    r"|\^(?![ \t]*(?:\n|\Z)))++)|\\(?:\n|(?P<escaped>[^A-Za-z0-9\n]))|'(?P<single>[^']*)'"
+    r"(?P<text>(?:[^ \t\r\n\\'\"$`~*?\[{<>()|&;^%:]++|\r(?!\n)|(?<=[^ \t\n=;&|<>(])~|\{\}"
+    r"|:(?!~)|%(?!\w+%)|\^(?![ \t]*(?:\n|\Z)))++)"
+    r"|\\(?:\r?\n|(?P<escaped>[^A-Za-z0-9\n]))|'(?P<single>[^']*)'"
     rf"|(?P<quote>\"?)\$\{{(?P<list>{_NAME})\[@\]\}}(?P=quote)|(?P<double>{_OPEN_DOUBLE}\")"
     rf"|(?P<variable>{_VARIABLE})",
     re.DOTALL,
@@ -40,7 +42,7 @@ _TOKEN = re.compile(
 _OPEN_QUOTE = re.compile(_OPEN_DOUBLE, re.DOTALL)
 _IN_QUOTES = re.compile(rf'\\(?:\n|(?P<escaped>["\\$`]))|(?P<variable>{_VARIABLE})')
 _HOME = re.compile(rf"({_NAME}=)?~(?=[/ \t\n;&|<>)]|\Z)")
-_SKIPPED = r"(?:[ \t]+|#[^\n]*|\\(?:[ \t]+(?:#[^\n]*)?(?=\n[ \t]*-))?\n"
+_SKIPPED = r"(?:[ \t]+|\r(?=\n)|#[^\n]*|\\(?:[ \t]+(?:#[^\n]*)?(?=\r?\n[ \t]*-))?\r?\n"
 _WITHIN_LINE = re.compile(rf"{_SKIPPED})*+")
 """Blanks, remarks, and ends of lines behind a backslash."""
 _BETWEEN_LINES = re.compile(rf"{_SKIPPED}|\n)*+")
@@ -55,6 +57,7 @@ _OWN = re.compile(
 """Variables that a shell sets itself, or that change how it reads."""
 _DECLARING = frozenset({"export", "readonly", "declare", "typeset"})
 """Commands whose arguments are assignments, in which blanks of variables make no words."""
+_PLACEHOLDER = re.compile(r"<(?:[A-Za-z][^<>\n;&|]*[^\s<>0-9&;|]|[A-Za-z][\w.-]*)>")
 _FOREIGN = tuple(
     (re.compile(pattern, re.IGNORECASE), meaning)
     for pattern, meaning in (
@@ -62,10 +65,7 @@ _FOREIGN = tuple(
             r"[\^`][ \t]*(?=\n|\Z)|%\w+%|\$env:|\\[A-Za-z0-9][^ \t\n]*",
             "for a shell of Windows; write \\ at the ends of lines, and / or quotes in paths",
         ),
-        (
-            r"<(?:[A-Z][^<>\n;&|]*[^\s<>0-9&;|]|[A-Z][\w.-]*)>",
-            "a placeholder; put there what it stands for",
-        ),
+        (_PLACEHOLDER.pattern, "a placeholder; put there what it stands for"),
         (r"\$\((?!\()[^()\n]*\)?|`[^`\n]*`?", "a command within the command"),
         (r"\$?\(\([^()\n]*(?:\)\))?|\$\[", "arithmetic"),
         (r"\d*<<<?-?[^ \t\n;&|<>]*", "a here-document"),
@@ -82,7 +82,7 @@ _FOREIGN = tuple(
         (r"\{(?=[ \t\n])", "a group of commands, or the body of a function"),
         (r"\{[^ \t\n;&|<>]*", "several words in braces (if not, put it in quotes)"),
         (r":?~[^ \t\n/;&|<>]*", "a home folder that only a shell knows"),
-        (r"['\"]", "a quote without its end; check the quotes"),
+        (r"['\"]", "a quote without its end; close it"),
         (r"\\", "the end of the command, which goes on nowhere; take it out"),
         (r".?", "a sign that means something to a shell (if not, put it in quotes)"),
     )
@@ -201,8 +201,7 @@ class ShellText:
                 self._at = end.end()
                 return
             if redirection is not None:
-                placeholder, _ = _FOREIGN[1]
-                if placeholder.match(self._text, self._at):
+                if _PLACEHOLDER.match(self._text, self._at):
                     raise self._foreign()
                 self._at = redirection.end()
                 if not self._word():
@@ -236,7 +235,7 @@ class ShellText:
             self._at = open_quote.end()
         found = ((pattern.match(self._text, self._at), what) for pattern, what in _FOREIGN)
         shown, meaning = next((m[0], what) for m, what in found if m is not None)
-        return self._refusal(f"{shown.strip()!r} is {meaning}")
+        return self._refusal(f"{_shown(shown)} is {meaning}")
 
     def _check_line(self, *, is_first: bool) -> None:
         """Refuse a line that begins with a prompt, or with an option of the line before.
@@ -246,7 +245,7 @@ class ShellText:
         """
         prompt = _PROMPT.match(self._text, self._at)
         if prompt is not None:
-            raise self._refusal(f"{prompt[0]!r} is a shell's prompt; leave it out")
+            raise self._refusal(f"{_shown(prompt[0])} is a shell's prompt; leave it out")
         if not is_first and self._text.startswith("-", self._at):
             raise self._refusal(
                 "it begins with an option, but no backslash ends the line before, so that the "
@@ -345,8 +344,8 @@ class ShellText:
     def _check_pattern(self, value: str, fields: _Fields) -> None:
         if fields.splits and re.search(r"[*?\[]", value):
             raise self._refusal(
-                f"a pattern of file names stands in a variable ({value!r}); put the variable in "
-                "quotes"
+                f"a pattern of file names stands in a variable ({_shown(value)}); put the variable "
+                "in quotes"
             )
 
     def _in_quotes(self, match: re.Match[str]) -> str:
@@ -382,3 +381,9 @@ class ShellText:
     def _check_name(self, name: str) -> None:
         if _OWN.fullmatch(name):
             raise self._refusal(f"${name} is what only a running shell knows")
+
+
+def _shown(text: str) -> str:
+    """A part of the command in a message."""
+    text = text.strip()
+    return repr(text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…")

@@ -60,14 +60,15 @@ class _Service:
         """Mind one setting; an empty value takes back those before it."""
         match key:
             case "ExecStart":
-                self.commands = [*self.commands, value] if value else []
+                self.commands = _added(self.commands, [value], value)
             case "Environment":
-                added = _assigned(_words(_specified(value, path)))
-                self.environment = self.environment | added if value else {}
+                found = map(ASSIGNMENT.fullmatch, _words(_specified(value, path)))
+                self.environment = self.environment if value else {}
+                self.environment.update((one[1], one[2]) for one in found if one is not None)
             case "EnvironmentFile":
-                self.files = [*self.files, _specified(value, path)] if value else []
+                self.files = _added(self.files, [_specified(value, path)], value)
             case "UnsetEnvironment":
-                self.unset = [*self.unset, *_words(_specified(value, path))] if value else []
+                self.unset = _added(self.unset, _words(_specified(value, path)), value)
             case "WorkingDirectory":
                 self.folder = _specified(value.removeprefix("-"), path) or None
 
@@ -81,8 +82,14 @@ class _Service:
         bounded = Replacement()
         for file in self.files:
             found |= assignments(bounded.of(_environment_file(file)))
-        kept = ((n, v) for n, v in found.items() if not {n, f"{n}={v}"} & {*self.unset})
-        return dict(kept)
+        unset = set(self.unset)
+        return {n: v for n, v in found.items() if unset.isdisjoint((n, f"{n}={v}"))}
+
+
+def _added(held: list[str], more: list[str], value: str) -> list[str]:
+    """The list with more in it; an empty one for an empty value."""
+    held.extend(more)
+    return held if value else []
 
 
 def unit_source(text: str, path: Path, wanted: str | None) -> Source:
@@ -120,20 +127,19 @@ def _is_server(command: str) -> bool:
 
 def _settings(text: str) -> Iterator[tuple[str, str]]:
     """Yield keys and values of ``[Service]``, with continued lines joined."""
-    section, joined = "", ""
+    section, parts = "", list[str]()
     for raw in text.splitlines():
-        line = raw.strip() if not joined else raw.rstrip()
+        line = raw.rstrip()
         if line.lstrip().startswith(("#", ";")):
             continue
-        joined += line
-        if joined.endswith("\\"):
-            joined = f"{joined[:-1]} "
+        parts.append(line.removesuffix("\\"))
+        if line.endswith("\\"):
             continue
-        line, joined = joined.strip(), ""
-        if line.startswith("["):
-            section = line
-        elif section == "[Service]" and "=" in line:
-            key, _, value = line.partition("=")
+        whole, parts = " ".join(parts).strip(), []
+        if whole.startswith("["):
+            section = whole
+        elif section == "[Service]" and "=" in whole:
+            key, _, value = whole.partition("=")
             yield key.strip(), value.strip()
 
 
@@ -210,11 +216,6 @@ def _unescaped(text: str) -> str:
         return _ESCAPES[text[1:]]
     digits = text[1:].lstrip("xuU")
     return chr(int(digits, 8 if digits == text[1:] else 16)) if digits else text
-
-
-def _assigned(words: list[str]) -> dict[str, str]:
-    found = filter(None, map(ASSIGNMENT.fullmatch, words))
-    return {match[1]: match[2] for match in found}
 
 
 def _environment_file(value: str) -> str:
