@@ -19,6 +19,7 @@ Tree = Mapping[str, Any]
 _MOST_YAML = 1 << 18
 """Characters of a YAML file, which is slow to read."""
 _MOST_VALUES = 100_000
+_MOST_REPLACED = 100_000
 _CHARACTERS = 64
 """Of a text that count as another value."""
 _MOST_SHOWN = 8
@@ -77,7 +78,7 @@ def assignments(text: str) -> dict[str, str]:
 class Replacement:
     """Bounds what is put in the place of variables, which may stand for each other."""
 
-    def __init__(self, most: int = MOST_BYTES) -> None:
+    def __init__(self, most: int = _MOST_REPLACED) -> None:
         """Begin with nothing put in; ``most`` characters may be."""
         self._left = most
 
