@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 
 from benchmarks.common import write_results
-from spectui.config import ModelOptions
 from spectui.doctor.examination import Examiner, Surroundings
 from spectui.doctor.speed import Bandwidth
 from spectui.engine.demand import FreeMemory
@@ -21,6 +20,7 @@ from spectui.engine.planning import Planner
 from spectui.errors import DoesNotFitError
 from spectui.llama.buffers import HOST
 from spectui.llama.planned import Plan, PlanRequest
+from spectui.options.setup import ModelOptions
 from tests.support.shapes import QWEN3_0_6B, QWEN3_NEXT_80B_A3B, write_header
 
 RUNS = 7

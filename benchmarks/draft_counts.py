@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import load_pair, start_server, write_results
-from spectui.config import Schedule
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.options.drafters import DraftSimple
+from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from spectui.tune.workload import WorkItem

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.common import load_pair, start_server, write_results
-from spectui.config import SamplingConfig, Schedule
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.options.drafters import DraftSimple
+from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from spectui.tune.workload import WorkItem

@@ -25,7 +25,6 @@ from typing import Any
 
 from benchmarks.common import add_row, read_rows, write_results
 from benchmarks.tiny_pairs import KINDS, MAX_DRAFT, N_VOCAB, Kind, Pair
-from spectui.config import Schedule
 from spectui.options.drafters import (
     DrafterSetting,
     DraftMtp,
@@ -38,6 +37,7 @@ from spectui.options.drafters import (
     NgramMod,
     NgramSimple,
 )
+from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.drafters import ChainedDrafter, Draft, Drafter, NoDrafter, model_drafter
 from spectui.speculative.mtp import mtp_drafter

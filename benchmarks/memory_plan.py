@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import write_results
-from spectui.config import ContextOptions, ModelOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.demand import FreeMemory
 from spectui.engine.fitting import largest_context
@@ -25,6 +24,7 @@ from spectui.engine.planning import Planner
 from spectui.llama.buffers import HOST
 from spectui.llama.planned import PlanRequest
 from spectui.models.header import read_header
+from spectui.options.setup import ContextOptions, ModelOptions
 from tests.support.allocation import (
     KINDS,
     LOG_STEP_BYTES,

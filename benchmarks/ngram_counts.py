@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import add_row, read_rows, server_binary, write_results
-from spectui.config import ModelOptions, SamplingConfig
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
@@ -31,6 +30,7 @@ from spectui.options.drafters import (
     NgramMod,
     NgramSimple,
 )
+from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import load_prompts
 from spectui.server import LlamaServer

@@ -19,7 +19,6 @@ import numpy as np
 
 import spectui
 from benchmarks.common import write_results
-from spectui.config import ModelOptions
 from spectui.demo.source import smollm2_path
 from spectui.llama.model import Model
 from spectui.options.drafters import (
@@ -30,6 +29,7 @@ from spectui.options.drafters import (
     NgramMod,
     NgramSimple,
 )
+from spectui.options.setup import ModelOptions
 from spectui.speculative.drafters import Drafter
 from spectui.speculative.ngram import ngram_drafter
 

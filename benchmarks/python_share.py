@@ -13,7 +13,6 @@ from typing import Any
 
 import spectui.llama.pair as pair_module
 from benchmarks.common import load_pair, write_results
-from spectui.config import Schedule
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
@@ -22,6 +21,7 @@ from spectui.llama.batch import Batch
 from spectui.llama.context import Context
 from spectui.llama.sampling import SamplerChain
 from spectui.options.drafters import DraftSimple
+from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.tune.workload import Workload
 

@@ -11,11 +11,11 @@ import sys
 from typing import Any
 
 from benchmarks.common import CONTEXT, write_results
-from spectui.config import ModelOptions, SamplingConfig
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
+from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.prompts import builtin_suite
 from spectui.tune.workload import WorkItem, tokenize
 

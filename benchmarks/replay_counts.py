@@ -21,12 +21,12 @@ from typing import Any
 
 from benchmarks.common import CONTEXT, add_row, read_rows, write_results
 from spectui.cli.documents.common import setting
-from spectui.config import ModelOptions, SamplingConfig, Schedule
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.options.drafters import NgramSimple
+from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.speculative.rollback import Rollback

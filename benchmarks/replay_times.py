@@ -19,10 +19,10 @@ from itertools import combinations
 from typing import Any
 
 from benchmarks.common import CONTEXT, demo_pair, write_results
-from spectui.config import SamplingConfig, Schedule
 from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
 from spectui.options.drafters import DraftSimple
+from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.trace.costs import Costs

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from spectui.closing import Closing
-from spectui.config import ContextOptions, ModelOptions, SamplingConfig
 from spectui.errors import CancelledError
 from spectui.llama.c import C
 from spectui.llama.context import AbortFlag, Context, Logits
@@ -18,6 +17,7 @@ from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.sampling import SamplerChain
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import Drafter, NoDrafter
 from spectui.speculative.models import Outputs

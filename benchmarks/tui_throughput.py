@@ -19,9 +19,9 @@ from typing import Any
 import psutil
 
 from benchmarks.common import CONTEXT, demo_pair, write_results
-from spectui.config import SamplingConfig, Schedule
 from spectui.engine.commands import Generate, Tokenize
 from spectui.engine.driver import Engine
+from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.sessions import AnswerEnd, recent_sessions
 from tests.support.terminal import Terminal

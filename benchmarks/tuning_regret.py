@@ -25,13 +25,13 @@ from typing import Any
 import msgspec
 
 from benchmarks.common import CONTEXT, demo_pair, server_binary, write_results
-from spectui.config import ModelOptions, SamplingConfig, Schedule
 from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
 from spectui.export import server_arguments
 from spectui.monitor.machine import this_machine
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
+from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.server import LlamaServer

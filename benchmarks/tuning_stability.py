@@ -14,10 +14,10 @@ import msgspec
 
 from benchmarks.common import CONTEXT, demo_pair, write_results
 from benchmarks.demo_verdicts import PRESETS, run
-from spectui.config import SamplingConfig, Schedule
 from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
 from spectui.options.drafters import DraftSimple, Ngram
+from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.tune.measurement import Measurer, measurements

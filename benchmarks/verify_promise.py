@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import load_pair, start_server, write_results
-from spectui.config import Schedule
 from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.options.drafters import DraftSimple
+from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.server import Completion, LlamaServer
 from spectui.tune.measurement import Measurer, Pair

@@ -12,8 +12,8 @@ from typing import IO, Literal
 
 import msgspec
 
-from spectui.config import ContextOptions, ModelOptions
 from spectui.errors import BadInputError
+from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.options.stored import speculation_from_flat
 from spectui.paths import data_dir, ensure_dir

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from spectui.config import ContextOptions, FlashAttention, ModelOptions, TensorOverride
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.export import server_arguments
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
+from spectui.options.setup import ContextOptions, FlashAttention, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 from spectui.server import ChatMessage, LlamaServer
 from tests.support.beside_server import CONTEXT, N_PREDICT, PROMPTS, run_both, tokens_of

@@ -9,12 +9,12 @@ from pathlib import Path
 import optuna
 import pytest
 
-from spectui.config import ContextOptions, ModelOptions, Schedule
 from spectui.errors import BadInputError
 from spectui.export import server_command
 from spectui.export.words import divide
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
+from spectui.options.setup import ContextOptions, ModelOptions, Schedule
 from spectui.options.speculation import Speculation
 from spectui.tune.outcome import Outcome
 from spectui.tune.stored import to_plain

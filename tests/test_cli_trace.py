@@ -15,11 +15,11 @@ import pytest
 
 from spectui.cli.costs_view import cliff_warnings
 from spectui.cli.drawing import wrapped
-from spectui.config import SamplingConfig
 from spectui.engine.commands import RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import ChainsRecorded
 from spectui.options.drafters import NGRAM_KINDS, NgramMod, kind_of
+from spectui.options.setup import SamplingConfig
 from spectui.trace.file import read_trace, write_trace
 from tests.support.cli import Spectui
 from tests.support.models import OTHER, ROUGH_DRAFT, Tiny, TinyPath

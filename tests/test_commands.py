@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from spectui.cli.taken_command import TakenCommand
-from spectui.config import ModelOptions
 from spectui.errors import BadInputError
 from spectui.export import ExportSetup
 from spectui.export.rewriting.items import Command
@@ -19,6 +18,7 @@ from spectui.export.takeover import read_command
 from spectui.export.words import divide
 from spectui.lint import lint
 from spectui.options.dialect import Dialect
+from spectui.options.setup import ModelOptions
 from spectui.severity import Severity
 from tests.support.commands import RealCommand, again, real_commands, setup_of
 
@@ -123,7 +123,7 @@ def has_ngrams(real: RealCommand, folder: Path) -> bool:
 
 def all_layers(setup: ExportSetup) -> ExportSetup:
     """999 layers are all that there are, which is how older builds have to be told."""
-    target, draft = setup.pair()
+    target, draft = setup.target, setup.used_draft
     return dataclasses.replace(setup, target=unbounded(target), draft=draft and unbounded(draft))
 
 

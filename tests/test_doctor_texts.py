@@ -8,7 +8,6 @@ import pytest
 from spectui.cli.doctor_models import draft_lines
 from spectui.cli.doctor_view import told
 from spectui.cli.run_doctor import Diagnosis
-from spectui.config import ContextOptions, ModelOptions, TensorOverride
 from spectui.doctor.examination import Examination, Examiner, Surroundings
 from spectui.doctor.findings import findings, n_cpu_moe_text
 from spectui.doctor.speed import Bandwidth
@@ -18,6 +17,7 @@ from spectui.engine.planning import Planner
 from spectui.llama.buffers import HOST, Buffer, BufferKind
 from spectui.llama.planned import Backend, DeviceMemory, Plan, PlanRequest
 from spectui.monitor.machine import Machine
+from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.severity import Severity
 from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, TinyPath
 

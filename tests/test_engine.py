@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.config import ModelOptions, SamplingConfig, Schedule
 from spectui.engine.commands import Generate, LoadDraft, ProbeMargin, Shutdown, Tokenize
 from spectui.engine.driver import Engine
 from spectui.engine.events import (
@@ -30,6 +29,7 @@ from spectui.engine.events import (
     Tokenized,
 )
 from spectui.errors import BadInputError, CancelledError, SpectuiError, UsageError
+from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.decoder import Stop

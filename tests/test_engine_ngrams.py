@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from spectui.config import ModelOptions, SamplingConfig, Schedule
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.errors import UsageError
 from spectui.options.drafters import NgramSimple
+from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.rollback import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS, replay_ngrams

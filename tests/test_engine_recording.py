@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from spectui.config import ModelOptions, SamplingConfig, Schedule
 from spectui.engine.commands import Generate, RecordChains, Tokenize
 from spectui.engine.driver import Engine
 from spectui.errors import BadInputError, UsageError
+from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.rollback import Rollback
 from spectui.trace.grid import Grid, replay_grid

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from spectui.config import ModelOptions
 from spectui.engine.commands import ComparePair, Generate, LoadDraft, ProbeMargin, Tokenize
 from spectui.engine.driver import Engine
 from spectui.engine.events import (
@@ -27,6 +26,7 @@ from spectui.engine.thread import EngineClient, EngineThread, Priority
 from spectui.errors import CancelledError, UsageError
 from spectui.llama.context import Context
 from spectui.models.ranking import ModelInspected
+from spectui.options.setup import ModelOptions
 from spectui.speculative.decoder import Stop
 from tests.support.engine import ENDLESS, load_target, speculation
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath, write_empty

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.cli.run_probe import _filled
-from spectui.config import ModelOptions
 from spectui.engine.commands import Generate, ProbeExperts
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError
 from spectui.models.weights import WeightTraffic
+from spectui.options.setup import ModelOptions
 from spectui.tune.experts import BATCHES, BatchUnion, ExpertUse, expert_use
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, small_context

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.config import ContextOptions, FlashAttention, ModelOptions, TensorOverride
 from spectui.errors import BadInputError
 from spectui.export import server_arguments, server_command
 from spectui.options.dialect import Dialect
@@ -19,6 +18,7 @@ from spectui.options.drafters import (
     NgramMod,
     NgramSimple,
 )
+from spectui.options.setup import ContextOptions, FlashAttention, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 
 TARGET = ModelOptions(path=Path("/models/target.gguf"))

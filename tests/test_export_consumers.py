@@ -13,10 +13,10 @@ import pytest
 import yaml
 from hypothesis import given, settings
 
-from spectui.config import ContextOptions, ModelOptions
 from spectui.errors import BadInputError
 from spectui.export import ExportSetup, Format, render
 from spectui.options.dialect import Dialect
+from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from tests.support.binaries import write_script
 from tests.test_export_formats import interpolated, read_ini, read_llama_swap, setups

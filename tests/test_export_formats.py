@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui import __version__
-from spectui.config import ContextOptions, ModelOptions, TensorOverride
 from spectui.errors import BadInputError
 from spectui.export import ExportSetup, Format, render
 from spectui.export.words import divide
 from spectui.options.catalogue import OPTIONS
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple, NgramSimple
+from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
@@ -222,10 +222,9 @@ def test_compose_reads_the_command_back(setup: ExportSetup) -> None:
     command = [interpolated(word) for word in service["command"]]
     assert command[:4] == ["--host", "0.0.0.0", "--port", "8080"]  # noqa: S104 - the container's
     moved = setup.arguments(Dialect.LLAMA_CPP)
-    for options in setup.pair():
-        if options is not None:
-            flag = "-m" if options is setup.target else "--spec-draft-model"
-            moved[moved.index(flag) + 1] = inside(options.path, service["volumes"])
+    for options in setup.models:
+        flag = "-m" if options is setup.target else "--spec-draft-model"
+        moved[moved.index(flag) + 1] = inside(options.path, service["volumes"])
     assert command[4:] == moved
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from spectui.config import ContextOptions, FlashAttention, ModelOptions
 from spectui.errors import BadInputError
 from spectui.export import ExportSetup, Format, render
 from spectui.export.accepted import Accepted, drafters_of
 from spectui.export.words import divide
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
+from spectui.options.setup import ContextOptions, FlashAttention, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.server.binary import ServerBinary
 from spectui.server.help_text import read_help

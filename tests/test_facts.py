@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from spectui.config import ContextOptions, ModelOptions
 from spectui.engine.inspection import inspect_header
 from spectui.engine.planning import Planner
 from spectui.llama.architectures import architecture
@@ -15,6 +14,7 @@ from spectui.llama.planned import PlanRequest
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import GgufFile
 from spectui.models.header import Scalar, TensorInfo
+from spectui.options.setup import ContextOptions, ModelOptions
 from tests.support.models import EMBEDDING, MOE, TARGET, Tiny, TinyPath, write_empty, write_tiny
 from tests.support.mtp import write_glm4moe, write_mimo2, write_qwen35
 from tests.support.recurrent import write_lfm2, write_mamba

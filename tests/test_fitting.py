@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.config import ContextOptions, ModelOptions, TensorOverride
 from spectui.engine.demand import (
     MARGIN_BYTES,
     Demand,
@@ -26,6 +25,7 @@ from spectui.engine.long_contexts import CONTEXT_STEP
 from spectui.errors import UsageError
 from spectui.llama.buffers import HOST, Buffer, BufferKind
 from spectui.llama.planned import Plan, PlanRequest
+from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from tests.support.plans import BAD, GOOD, HUGE, ODD, OTHER, REQUEST, Script, buffer, room
 
 

@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from spectui.config import SamplingConfig, Schedule
 from spectui.engine.driver import Engine
 from spectui.options.drafters import NGRAM_KINDS, DraftSimple, NgramCache, NgramSimple, kind_of
+from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.rollback import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spectui.config import ContextOptions, ModelOptions
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError
 from spectui.llama.c import C
 from spectui.llama.planned import PlanRequest
 from spectui.models.gguf import read_gguf
 from spectui.models.header import TENSOR_BLOCKS, is_cut, read_header
+from spectui.options.setup import ContextOptions, ModelOptions
 from tests.support import ggml
 from tests.support.allocation import KINDS
 from tests.support.cli import Spectui

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from spectui.config import ContextOptions, ModelOptions
 from spectui.export.held_back import own_arguments, own_environment
 from spectui.export.takeover import read_command
-from spectui.served import Setup
+from spectui.options.setup import ContextOptions, ModelOptions, Setup
+from spectui.served.setup import measuring_arguments
 from spectui.server.binary import examine
 from tests.support.scripted_server import write_server
 
@@ -43,5 +43,5 @@ def test_a_command_that_logs_is_measured_without(tmp_path: Path) -> None:
         speculation=None,
         extra=read_command(command).extra,
     )
-    arguments = setup.arguments(binary)
+    arguments = measuring_arguments(setup, binary)
     assert not {"--log-file", "a.log", "b.log"} & set(arguments)

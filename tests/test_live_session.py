@@ -11,7 +11,6 @@ from typing import TypeVar
 
 import pytest
 
-from spectui.config import ContextOptions, ModelOptions, SamplingConfig
 from spectui.engine.events import (
     EngineFailed,
     Event,
@@ -30,6 +29,7 @@ from spectui.live.session import LiveSession
 from spectui.live.setup import LiveSetup
 from spectui.models.ranking import ModelInspected
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import ChatMessage, Prompt, load_prompts
 from spectui.speculative.decoder import Stop

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from spectui.config import ModelOptions, SamplingConfig, Schedule
 from spectui.engine import recording as engine_recording
 from spectui.engine.commands import Generate, LoadDraft
 from spectui.engine.events import (
@@ -30,6 +29,7 @@ from spectui.live.setup import LiveSetup
 from spectui.live.traces import chat_trace, save_trace
 from spectui.live.whatif import Source, WhatIf, whatif_state
 from spectui.options.drafters import Model, NgramSimple
+from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round
 from spectui.speculative.decoder import Stop

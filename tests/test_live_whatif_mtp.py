@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spectui.config import ModelOptions, Schedule
 from spectui.engine.events import GenerationFinished, GenerationResult
 from spectui.errors import UsageError
 from spectui.live.costs import known_costs, on_schedule
@@ -19,6 +18,7 @@ from spectui.live.setup import LiveSetup
 from spectui.live.traces import save_trace
 from spectui.live.whatif import Source, WhatIf, chat_points, trial_points, whatif_state
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple, Model, Ngram, NgramSimple
+from spectui.options.setup import ModelOptions, Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round
 from spectui.speculative.mtp import effective_schedule

@@ -12,13 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.config import (
-    ContextOptions,
-    FlashAttention,
-    ModelOptions,
-    SamplingConfig,
-    TensorOverride,
-)
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.chat import render_chat
 from spectui.llama.context import CACHE_TYPES, AbortFlag, Context, Logits
@@ -30,6 +23,13 @@ from spectui.models.facts import facts_of
 from spectui.models.gguf import read_gguf
 from spectui.models.pairs import incompatibility
 from spectui.models.weights import overrides
+from spectui.options.setup import (
+    ContextOptions,
+    FlashAttention,
+    ModelOptions,
+    SamplingConfig,
+    TensorOverride,
+)
 from spectui.speculative.models import Outputs
 from tests.support.models import (
     EMBEDDING,

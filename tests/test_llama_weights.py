@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.config import ContextOptions, ModelOptions, TensorOverride
 from spectui.errors import BadInputError
 from spectui.llama.buffers import Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
@@ -16,6 +15,7 @@ from spectui.llama.model import Model
 from spectui.models.gguf import GgufFile, file_size, read_gguf, shards
 from spectui.models.header import TensorInfo
 from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
+from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from tests.support.layers import N_LAYERS
 from tests.support.models import MOE, TARGET, TinyPath, vocabulary, write_empty
 

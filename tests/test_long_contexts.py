@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from spectui.config import ContextOptions, ModelOptions
 from spectui.engine.long_contexts import LONGEST
 from spectui.engine.planning import Planner
 from spectui.llama.plan import PlanMaker
 from spectui.llama.planned import ModelPlan, ModelRequest, PlanRequest
+from spectui.options.setup import ContextOptions, ModelOptions
 from tests.support.allocation import KINDS
 from tests.support.cli import Spectui
 from tests.support.headers import Part, fields

@@ -12,7 +12,6 @@ from textual.app import App
 
 from spectui.cli.cockpit import command as cockpit_command
 from spectui.cli.run_cockpit import make_launch
-from spectui.config import ModelOptions, Schedule
 from spectui.engine.commands import ComparePair, Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import Event, RoundFinished
@@ -32,6 +31,7 @@ from spectui.models.gguf import GgufFile
 from spectui.models.header import TensorInfo
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
+from spectui.options.setup import ModelOptions, Schedule
 from spectui.options.speculation import Speculation
 from spectui.settings import Settings
 from spectui.speculative.models import Outputs

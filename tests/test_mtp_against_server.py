@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from spectui.config import ModelOptions
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.export import server_arguments
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp
+from spectui.options.setup import ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from tests.support.cli import Spectui

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from spectui.config import ModelOptions, Schedule
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import PromptEvaluated
@@ -20,6 +19,7 @@ from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import TargetContext
 from spectui.options.drafters import MTP_KIND, DraftMtp, NgramSimple
+from spectui.options.setup import ModelOptions, Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.models import Outputs
 from spectui.speculative.rollback import Rollback

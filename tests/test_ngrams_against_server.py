@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from spectui.config import ModelOptions
 from spectui.engine.commands import Generate, Tokenize
 from spectui.engine.driver import Engine
 from spectui.export import server_arguments
@@ -18,6 +17,7 @@ from spectui.options.drafters import (
     NgramMod,
     NgramSimple,
 )
+from spectui.options.setup import ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from tests.support.beside_server import CONTEXT, N_PREDICT, run_both, tokens_of

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from spectui.config import ContextOptions, ModelOptions, Schedule
 from spectui.options.drafters import (
     DraftEagle3,
     DrafterOptions,
@@ -26,6 +25,7 @@ from spectui.options.drafters import (
     NgramSimple,
     numbers_of,
 )
+from spectui.options.setup import ContextOptions, ModelOptions, Schedule
 from spectui.options.speculation import Speculation
 from spectui.options.stored import current, speculation_from_flat
 from spectui.sessions import SettingsChange, read_session

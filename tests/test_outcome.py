@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.config import ContextOptions, KvOverride, ModelOptions, Schedule, TensorOverride
 from spectui.errors import BadInputError, UsageError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
+from spectui.options.setup import ContextOptions, KvOverride, ModelOptions, Schedule, TensorOverride
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.outcome import Gain, Outcome, advised, outcome_of

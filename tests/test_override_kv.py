@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from spectui.cli.request import kv_overrides
-from spectui.config import ContextOptions, KvOverride, ModelOptions
 from spectui.engine.driver import Engine
 from spectui.errors import UsageError
 from spectui.export import server_arguments
@@ -15,6 +14,7 @@ from spectui.export.takeover import read_command
 from spectui.models.gguf import check_file, read_gguf
 from spectui.models.weights import weight_traffic
 from spectui.options.dialect import Dialect
+from spectui.options.setup import ContextOptions, KvOverride, ModelOptions
 from spectui.options.speculation import Speculation
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, MOE, TARGET, TinyPath

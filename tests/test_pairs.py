@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spectui.config import ModelOptions
 from spectui.engine.commands import ComparePair
 from spectui.engine.driver import Engine
 from spectui.llama.model import Model
@@ -25,6 +24,7 @@ from spectui.models.pairs import (
     report,
 )
 from spectui.models.ranking import ModelInspected
+from spectui.options.setup import ModelOptions
 from tests.support.models import CHATML, Tiny, TinyPath, vocabulary, write_tokenizer
 
 pytest_plugins = ["tests.support.fixtures"]

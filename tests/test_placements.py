@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.config import ContextOptions, ModelOptions, SamplingConfig, TensorOverride
 from spectui.engine.commands import LoadTarget, ProbeMargin
 from spectui.engine.demand import MARGIN_BYTES, FreeMemory, can_load
 from spectui.engine.driver import Engine
@@ -20,6 +19,7 @@ from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.planned import PlanRequest
 from spectui.monitor.readings import Reading
 from spectui.options.drafters import DraftSimple
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, TensorOverride
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.categories import per_category

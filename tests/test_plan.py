@@ -11,12 +11,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from spectui.config import ContextOptions, ModelOptions, TensorOverride
 from spectui.engine.planning import Planner, split_beside
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.buffers import HOST, Buffer, BufferKind
 from spectui.llama.plan import PlanMaker
 from spectui.llama.planned import DeviceMemory, ModelPlan, ModelRequest, PlanRequest
+from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.speculative.rollback import Rollback
 from tests.support.allocation import (
     KINDS,
@@ -320,7 +320,7 @@ def test_a_plan_that_never_comes_is_given_up(tiny: TinyPath) -> None:
 ENDLESS = """
 import sys
 from pathlib import Path
-from spectui.config import ContextOptions, ModelOptions
+from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.engine.planning import Planner
 from spectui.llama.planned import PlanRequest
 options = ModelOptions(path=Path(sys.argv[1]))

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.config import Schedule
 from spectui.errors import UsageError
 from spectui.options.drafters import DraftMtp, DraftSimple
+from spectui.options.setup import Schedule
 from spectui.speculative.counters import Counters, Round, count
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import model_drafter

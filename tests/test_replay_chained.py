@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.config import Schedule
 from spectui.errors import UsageError
 from spectui.options.drafters import DraftSimple, NgramMapK, NgramSimple
+from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round, RoundEnd, count
 from spectui.speculative.decoder import Decoder

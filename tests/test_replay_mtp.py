@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.config import Schedule
 from spectui.options.drafters import MTP_KIND, DraftMtp, NgramSimple
+from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round, count
 from spectui.speculative.decoder import Decoder

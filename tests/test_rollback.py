@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.config import ContextOptions, ModelOptions, Schedule
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.errors import BadInputError, CancelledError
@@ -17,6 +16,7 @@ from spectui.llama.breakdown import memory_breakdown
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.model import Model
 from spectui.options.drafters import DraftSimple
+from spectui.options.setup import ContextOptions, ModelOptions, Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.models import Outputs
 from spectui.speculative.rollback import Rollback

@@ -12,16 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.config import ContextOptions, ModelOptions, SamplingConfig
 from spectui.engine.commands import Generate
 from spectui.engine.events import GenerationResult
 from spectui.errors import ServerError
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import DraftSimple, NgramMapK, NgramMod, NgramSimple
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation
-from spectui.served import Fleet, Setup
 from spectui.served.decoding import ServerDecoding, result_of
+from spectui.served.fleet import Fleet
 from spectui.served.memory import remembers
+from spectui.served.setup import measuring_arguments
 from spectui.server import Completion
 from spectui.server.binary import examine
 from spectui.speculative.counters import Counters, Detail
@@ -161,12 +162,12 @@ def test_who_is_alive(fleets: Fleets, *, keeps_off: bool, n_starts: int) -> None
 def test_arguments_are_the_binarys_own_and_nobody_else_may_reach_it(tmp_path: Path) -> None:
     binary = examine(str(write_server(tmp_path / "llama-server")))
     extra = ("-lm", "none", "--port", "1", "--api-key", "secret", "--host", "example.org")
-    arguments = replace(ONE, extra=extra).arguments(binary)
+    arguments = measuring_arguments(replace(ONE, extra=extra), binary)
     assert arguments[arguments.index("-lm") + 1] == "none"
     assert not {"--port", "--api-key", "secret", "--host"} & set(arguments)
     assert arguments[-2:] == ("-np", "1")
     assert arguments[arguments.index("--spec-draft-n-max") + 1] == "4"
-    assert "-md" not in ONE.off.arguments(binary)
+    assert "-md" not in measuring_arguments(ONE.off, binary)
     assert replace(ONE, speculation=None).models == (TARGET,)
 
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.config import Schedule
 from spectui.options.drafters import (
     MODEL_KIND,
     MTP_KIND,
@@ -20,6 +19,7 @@ from spectui.options.drafters import (
     NgramSimple,
     with_kind,
 )
+from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.acceptance import Acceptance, accept
 from spectui.speculative.counters import Counters, Round, RoundEnd, RoundTimes, count

@@ -9,7 +9,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from spectui.cli.bench import command as bench
-from spectui.config import ContextOptions, ModelOptions
 from spectui.errors import BadInputError
 from spectui.export import ExportSetup, Format, render, server_command
 from spectui.export.server_options import server_option
@@ -17,6 +16,7 @@ from spectui.export.takeover import read_command
 from spectui.options.catalogue import OPTIONS
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
+from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from tests.test_export import contexts, hostile, models, speculations
 

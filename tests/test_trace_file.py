@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.config import SamplingConfig
 from spectui.errors import BadInputError
+from spectui.options.setup import SamplingConfig
 from spectui.speculative.decoder import Stop
 from spectui.trace.file import check_pair, read_trace, write_beside, write_trace
 from spectui.trace.grid import Grid, replay_grid

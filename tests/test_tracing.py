@@ -6,10 +6,10 @@ from typing import cast
 
 import pytest
 
-from spectui.config import ModelOptions, SamplingConfig, Schedule
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
+from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.speculative.rollback import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune.candidates import Candidate

@@ -14,10 +14,10 @@ from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.widgets import Input, TextArea
 
-from spectui.config import ContextOptions, ModelOptions
 from spectui.export import ExportSetup, Format, render
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
+from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.screens.export import ExportChoice, ExportScreen

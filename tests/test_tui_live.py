@@ -16,7 +16,6 @@ from textual.widget import Widget
 from textual.widgets import Input, Log
 from textual.widgets._footer import FooterKey
 
-from spectui.config import ContextOptions, ModelOptions, Schedule, TensorOverride
 from spectui.demo import DemoModel
 from spectui.engine.events import (
     EngineFailed,
@@ -29,6 +28,7 @@ from spectui.errors import BadInputError, SpectuiError
 from spectui.live.launch import Pair
 from spectui.live.setup import LiveSetup
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
+from spectui.options.setup import ContextOptions, ModelOptions, Schedule, TensorOverride
 from spectui.options.speculation import Speculation
 from spectui.paths import cache_dir
 from spectui.sessions import (

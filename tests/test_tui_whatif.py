@@ -15,7 +15,6 @@ from textual.widget import Widget
 from textual.widgets import Digits
 from textual.widgets._toast import Toast
 
-from spectui.config import SamplingConfig, Schedule
 from spectui.engine.events import Role
 from spectui.live.costs import KnownCosts, known_costs
 from spectui.live.events import ChatRecorded
@@ -24,6 +23,7 @@ from spectui.live.recording import ChatRecording, ChatText
 from spectui.live.traces import chat_trace as make_trace
 from spectui.live.whatif import Measured, Source, WhatIf, WhatIfState, whatif_state
 from spectui.options.drafters import Model, NgramSimple
+from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.sessions import AnswerPart, UserTurn
 from spectui.settings import Settings

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from textual.pilot import Pilot
 
-from spectui.config import SamplingConfig, Schedule
 from spectui.engine.events import EngineFailed, Role
 from spectui.errors import BadInputError
 from spectui.live.costs import KnownCosts
@@ -15,6 +14,7 @@ from spectui.live.recording import ChatRecording, ChatText
 from spectui.live.setup import LiveSetup
 from spectui.live.whatif import WhatIf, WhatIfState
 from spectui.options.drafters import MTP_KIND, DraftMtp
+from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.tui.screens.live import Activity
 from spectui.tui.screens.whatif import WhatIfScreen

@@ -12,7 +12,6 @@ import msgspec
 import optuna
 import pytest
 
-from spectui.config import ModelOptions, SamplingConfig
 from spectui.engine.commands import ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, MarginProbed
@@ -27,6 +26,7 @@ from spectui.options.drafters import (
     NgramCache,
     NgramSimple,
 )
+from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.events import (

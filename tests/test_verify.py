@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.config import (
+from spectui.engine.events import GenerationResult
+from spectui.monitor.machine import Machine
+from spectui.options.drafters import DraftMtp, DraftSimple, NgramMapK, NgramSimple
+from spectui.options.setup import (
     ContextOptions,
     KvOverride,
     ModelOptions,
@@ -19,9 +22,6 @@ from spectui.config import (
     Schedule,
     TensorOverride,
 )
-from spectui.engine.events import GenerationResult
-from spectui.monitor.machine import Machine
-from spectui.options.drafters import DraftMtp, DraftSimple, NgramMapK, NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.served import models
 from spectui.served.prompts import distinct

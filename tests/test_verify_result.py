@@ -8,9 +8,9 @@ import pytest
 
 from spectui.cli.documents.verify import verify_document
 from spectui.cli.verify_report import text_of
-from spectui.config import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import DraftSimple
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.server import Completion
 from spectui.server.help_text import Version

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.config import SamplingConfig
+from spectui.options.setup import SamplingConfig
 from spectui.tune.workload import WorkItem, Workload, with_length
 
 texts = st.lists(st.integers(0, 9), min_size=1, max_size=12)

@@ -9,9 +9,9 @@ from spectui.cli.documents.base import Json
 from spectui.cli.documents.bench import bench_document, benches_document, without_counts
 from spectui.cli.output import write_result
 from spectui.cli.progress import Progress
-from spectui.config import Schedule
 from spectui.errors import CancelledError, HopelessError, SpectuiError, UsageError
 from spectui.monitor.machine import Machine, this_machine
+from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.tune.bench import run_bench
 from spectui.tune.decoding import Decoding

@@ -26,11 +26,10 @@ from spectui.cli.request import SharedOptions
 from spectui.cli.run_attach import questioned
 from spectui.cli.served_session import served_workload
 from spectui.cli.session import SUITE_PROMPTS, read_prompts
-from spectui.config import ContextOptions, ModelOptions, Schedule
 from spectui.errors import CancelledError, ServerError
 from spectui.models.sizes import counted
+from spectui.options.setup import ContextOptions, ModelOptions, Schedule, Setup
 from spectui.options.speculation import Speculation
-from spectui.served import Setup
 from spectui.served.decoding import ServerDecoding
 from spectui.served.fleet import RunningServers
 from spectui.server import LlamaClient

@@ -16,15 +16,16 @@ from spectui.cli.served_session import (
     served_workload,
     wanted_binary,
 )
-from spectui.config import Schedule
 from spectui.errors import BadInputError
 from spectui.models.sizes import counted
 from spectui.options.drafters import MODEL_KIND, ModelDrafter, with_kind
+from spectui.options.setup import Schedule, Setup
 from spectui.options.speculation import Speculation
-from spectui.served import Fleet, Setup
 from spectui.served.decoding import ServerDecoding
+from spectui.served.fleet import Fleet
 from spectui.served.memory import remembers
 from spectui.served.models import ServedModel, look_at
+from spectui.served.setup import measuring_arguments
 from spectui.server.binary import ServerBinary
 
 
@@ -63,8 +64,8 @@ def bench_served(
     kinds, setup, speculation = wanted.kinds, ground.setup, ground.speculation
     # What the binary has no words for is said before anything is started.
     arguments = {
-        "off": setup.off.arguments(ground.binary),
-        "on": setup.arguments(ground.binary),
+        "off": measuring_arguments(setup.off, ground.binary),
+        "on": measuring_arguments(setup, ground.binary),
     }
     progress.say(_plan(len(wanted.prompts), kinds, keeps_both=ground.keeps_both))
     with open_fleet(

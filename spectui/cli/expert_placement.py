@@ -7,12 +7,12 @@ from functools import cache
 from spectui.cli.given import Models
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
-from spectui.config import ModelOptions
 from spectui.engine.demand import FreeMemory
 from spectui.engine.fitting import PlanCall, expert_overrides
 from spectui.engine.planning import Planner
 from spectui.errors import DoesNotFitError
 from spectui.llama.planned import PlanRequest
+from spectui.options.setup import ModelOptions
 from spectui.tune.candidates import Candidate
 from spectui.tune.placements import Placements, misfits, place_experts, why_idle
 

@@ -11,10 +11,10 @@ from spectui.cli.click_options import Decorator, click_option
 from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
 from spectui.cli.options_output import LOOK, QUIET, json_option
 from spectui.cli.values import DrafterKind, ListOf, WholeNumber
-from spectui.config import Schedule
 from spectui.options import catalogue
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 from spectui.options.option import INT_MAX
+from spectui.options.setup import Schedule
 
 _PAIR = (click_option(catalogue.MODEL), click_option(catalogue.MODEL_DRAFT))
 _PLACEMENT = tuple(map(click_option, catalogue.PLACEMENT))

@@ -5,7 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectui.config import (
+from spectui.errors import UsageError
+from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
+from spectui.options.setup import (
     ContextOptions,
     FlashAttention,
     KvOverride,
@@ -14,8 +16,6 @@ from spectui.config import (
     Schedule,
     TensorOverride,
 )
-from spectui.errors import UsageError
-from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

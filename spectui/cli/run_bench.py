@@ -22,11 +22,11 @@ from spectui.cli.request import SharedOptions
 from spectui.cli.served_extra import served_extra
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts, tokenized
 from spectui.cli.taken import mind_unmeasured
-from spectui.config import ONLY_BY_SERVER, Schedule
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import UsageError
-from spectui.options.drafters import MODEL_KIND, HiddenStateDrafter
+from spectui.options.drafters import MODEL_KIND, ONLY_BY_SERVER, HiddenStateDrafter
+from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
 from spectui.speculative.rollback import unserved

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from spectui.cli.output import check_writable, complain, say
 from spectui.cli.taken_command import TakenCommand
-from spectui.config import Schedule
 from spectui.errors import BadInputError
 from spectui.export import ExportSetup, Format, render
 from spectui.export.entry import COMPOSE, INI, LLAMA_SWAP
@@ -17,6 +16,7 @@ from spectui.export.launch import printable
 from spectui.export.rewriting.items import Command
 from spectui.export.sources import read_source
 from spectui.options.dialect import Dialect
+from spectui.options.setup import Schedule
 from spectui.writing import write_file, write_new_file
 
 _AUTO = "auto"
@@ -73,8 +73,8 @@ def from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dial
         start=outcome.start,
         name=outcome.target.path.stem,
     )
-    for options in setup.pair():
-        if options is not None and not options.path.exists():
+    for options in setup.models:
+        if not options.path.exists():
             complain(f"mind that {options.path} is not there any more")
     return setup, outcome.dialect
 
@@ -120,7 +120,7 @@ def export(
         UsageError: the program has another dialect than the one asked for.
     """
     format_ = Format(reader.format)
-    models = setup.models()
+    models = setup.files()
     if out is not None:
         _check_free(out, models, force=force)
     read, dialect = _read_by(setup, usual, reader)

@@ -22,7 +22,6 @@ from spectui.cli.sweep_report import (
 from spectui.cli.sweep_request import SweepRequest, read_request
 from spectui.cli.sweep_run import SweepRun, prepare
 from spectui.cli.taken import mind_unmeasured
-from spectui.config import ModelOptions
 from spectui.errors import (
     BadInputError,
     CancelledError,
@@ -31,6 +30,7 @@ from spectui.errors import (
     SpectuiError,
 )
 from spectui.models.gguf import weights_bytes
+from spectui.options.setup import ModelOptions
 from spectui.sweep.grid_file import shipped_grids
 from spectui.sweep.order import Visit
 from spectui.sweep.pace import Pace

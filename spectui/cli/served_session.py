@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
-from spectui.config import ModelOptions, Schedule
 from spectui.errors import BadInputError, UsageError
 from spectui.models.sizes import bytes_text
 from spectui.monitor.machine import this_machine
+from spectui.options.setup import ModelOptions, Schedule, Setup
 from spectui.paths import data_dir, ensure_dir
 from spectui.prompts import Prompt
-from spectui.served import Fleet, Setup
+from spectui.served.fleet import Fleet
 from spectui.served.models import both_fit, size_bytes
 from spectui.served.prompts import WARM_UP_TOKENS, as_tokens, distinct
 from spectui.server import LlamaClient, LlamaServer

@@ -10,7 +10,6 @@ from spectui.cli.given import Models, find_models
 from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
-from spectui.config import ModelOptions
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
@@ -19,6 +18,7 @@ from spectui.llama.library import native_log
 from spectui.models.draft_files import n_mtp_layers
 from spectui.models.gguf import read_gguf
 from spectui.options.drafters import MTP_KIND
+from spectui.options.setup import ModelOptions
 from spectui.prompts import Prompt, builtin_suite, load_prompts
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
 from spectui.speculative.rollback import unserved

@@ -9,7 +9,7 @@ from spectui.cli.progress import Progress
 from spectui.cli.served_session import keeps_off, open_fleet
 from spectui.cli.session import open_engine
 from spectui.cli.sweep_run import SweepRun
-from spectui.served import Setup
+from spectui.options.setup import Setup
 from spectui.served.models import look_at
 from spectui.server.binary import ServerBinary
 from spectui.sweep.backend import Backend

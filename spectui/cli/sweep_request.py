@@ -12,9 +12,8 @@ from spectui.cli.request import SharedOptions
 from spectui.cli.served_extra import served_extra
 from spectui.cli.session import SUITE_PROMPTS
 from spectui.cli.sweep_grid import given_grid
-from spectui.config import ONLY_BY_SERVER
 from spectui.errors import UsageError
-from spectui.options.drafters import HIDDEN_STATE_KINDS, DraftSimple, numbers_of
+from spectui.options.drafters import HIDDEN_STATE_KINDS, ONLY_BY_SERVER, DraftSimple, numbers_of
 from spectui.sweep.axes import MODEL_KINDS, Axes
 from spectui.sweep.cells import Place, Task
 from spectui.sweep.expand import Defaults

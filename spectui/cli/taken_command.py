@@ -53,7 +53,7 @@ class TakenCommand:
         path = Path(value.partition(":")[0])
         return path.stem if path.suffix in {".gguf", ".ini"} else path.name
 
-    def models(self) -> tuple[Path, ...]:
+    def files(self) -> tuple[Path, ...]:
         """Files that it reads."""
         values = (self.command.value(name) for name in ("model", "model-draft"))
         return tuple(Path(value) for value in values if value)

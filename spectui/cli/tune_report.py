@@ -17,11 +17,11 @@ from spectui.cli.progress import words
 from spectui.cli.tune_present import present_document, present_lines
 from spectui.cli.tune_request import TuneRun
 from spectui.cli.tune_served import Served
-from spectui.config import Schedule
 from spectui.options.dialect import Dialect
-from spectui.served import Setup
+from spectui.options.setup import Schedule, Setup
 from spectui.served.memory import remembers
 from spectui.served.models import ServedModel
+from spectui.served.setup import measuring_arguments
 from spectui.speculative.mtp import effective_schedule
 from spectui.tune.categories import judge_profiles, per_category
 from spectui.tune.conditions import Conditions
@@ -112,7 +112,7 @@ def _backend(run: TuneRun, result: TuneResult) -> Json:
         setups["on"] = replace(off, draft=draft, speculation=speculation)
     return served_by(
         served.binary,
-        {name: setup.arguments(served.binary) for name, setup in setups.items()},
+        {name: measuring_arguments(setup, served.binary) for name, setup in setups.items()},
         keeps_both=served.keeps_off,
         n_starts=served.n_starts,
     )

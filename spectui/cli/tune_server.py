@@ -23,7 +23,6 @@ from spectui.cli.taken import taken
 from spectui.cli.tune_present import arm_of, present_of
 from spectui.cli.tune_request import ServedBackend, TuneOptions, TuneRun
 from spectui.cli.tune_study import keep_outcome, open_study, space_of, takes_mtp
-from spectui.config import Schedule
 from spectui.engine.commands import LoadTarget
 from spectui.errors import BadInputError, HopelessError
 from spectui.models.sizes import bytes_text
@@ -31,10 +30,12 @@ from spectui.monitor.host import hottest_c
 from spectui.monitor.machine import this_machine
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, NGRAM_KINDS
+from spectui.options.setup import Schedule, Setup
 from spectui.prompts import Prompt
-from spectui.served import Fleet, Setup
 from spectui.served.decoding import ServerDecoding
+from spectui.served.fleet import Fleet
 from spectui.served.models import ServedModel, look_at
+from spectui.served.setup import measuring_arguments
 from spectui.server.binary import ServerBinary
 from spectui.tune.candidates import Candidate
 from spectui.tune.conditions import Conditions, conditions
@@ -110,7 +111,7 @@ def run_served(
     ground = _ground(shared, options, binary, progress)
     setup, backend = ground.base, ground.backend
     # What the binary has no words for is said before anything is started.
-    setup.arguments(binary)
+    measuring_arguments(setup, binary)
     space, asked = _space(ground), present_of()
     present = None if asked is None else arm_of(asked, ground.candidates, shared, space)
     if present is not None:

@@ -6,8 +6,13 @@ from typing import Any
 
 import click
 
-from spectui.config import ONLY_BY_SERVER, THROUGH_SERVER
-from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
+from spectui.options.drafters import (
+    HIDDEN_STATE_KINDS,
+    MODEL_KIND,
+    MTP_KIND,
+    ONLY_BY_SERVER,
+    THROUGH_SERVER,
+)
 from spectui.options.option import INT_MAX, Layers
 from spectui.options.reading import read_value
 

@@ -2,7 +2,7 @@
 
 from spectui.cli.progress import words
 from spectui.models.sizes import bytes_text, counted
-from spectui.served import Setup
+from spectui.options.setup import Setup
 from spectui.served.models import size_bytes
 from spectui.verify.order import blocks, n_starts
 from spectui.verify.served import ServedPair

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from spectui.config import ModelOptions
 from spectui.doctor.speed import Bandwidth, DraftBound, SpeedBound, draft_bound, speed_bound
 from spectui.engine.demand import Demand, FreeMemory, can_load, demands, reads_from_disk
 from spectui.engine.fitting import (
@@ -21,6 +20,7 @@ from spectui.llama.planned import Backend, Plan, PlanRequest
 from spectui.models.pairs import PairReport
 from spectui.models.weights import WeightTraffic
 from spectui.options.drafters import MTP_KIND
+from spectui.options.setup import ModelOptions
 
 Say = Callable[[str], None]
 

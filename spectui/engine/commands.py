@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spectui.config import ContextOptions, ModelOptions, SamplingConfig, Schedule
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from spectui.closing import Closing
-from spectui.config import ContextOptions, ModelOptions
 from spectui.engine.commands import (
     Command,
     ComparePair,
@@ -32,6 +31,7 @@ from spectui.engine.events import (
 )
 from spectui.engine.thread import EngineThread, Priority
 from spectui.models.ranking import ModelInspected
+from spectui.options.setup import ContextOptions, ModelOptions
 
 Answer = TypeVar("Answer")
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from spectui.config import ModelOptions, TensorOverride
 from spectui.engine.demand import (
     Demand,
     FreeMemory,
@@ -15,6 +14,7 @@ from spectui.engine.long_contexts import CONTEXT_STEP
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.buffers import HOST
 from spectui.llama.planned import ModelPlan, Plan, PlanRequest
+from spectui.options.setup import ModelOptions, TensorOverride
 
 PlanCall = Callable[[PlanRequest], Plan]
 """Such as ``Planner.plan``."""

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from spectui.config import ModelOptions
 from spectui.engine.commands import ComparePair
 from spectui.errors import BadInputError, DoesNotFitError
 from spectui.llama.architectures import check_generates
@@ -14,6 +13,7 @@ from spectui.models.facts import facts_of
 from spectui.models.gguf import check_tokens, read_gguf
 from spectui.models.pairs import incompatibility
 from spectui.models.ranking import ModelInspected
+from spectui.options.setup import ModelOptions
 from spectui.speculative.rollback import unserved
 
 _UNREADABLE = (BadInputError, DoesNotFitError)

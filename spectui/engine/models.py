@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 
-from spectui.config import ContextOptions, ModelOptions
 from spectui.engine.commands import LoadDraft, LoadTarget
 from spectui.engine.conversation import Conversation
 from spectui.engine.events import Role
@@ -19,6 +18,7 @@ from spectui.models.draft_files import check_is_model, check_is_target, check_mt
 from spectui.models.gguf import read_gguf
 from spectui.models.pairs import incompatibility
 from spectui.models.weights import mtp_traffic, weight_traffic
+from spectui.options.setup import ContextOptions, ModelOptions
 
 OnProgress = Callable[[Role, ModelOptions, float], None]
 

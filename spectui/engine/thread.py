@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from spectui.config import ModelOptions
 from spectui.engine.commands import (
     Command,
     ComparePair,
@@ -42,6 +41,7 @@ from spectui.engine.routing import probe_experts
 from spectui.errors import CancelledError, SpectuiError, UsageError
 from spectui.llama.chat import render_chat
 from spectui.llama.context import AbortFlag
+from spectui.options.setup import ModelOptions
 from spectui.speculative.decoder import Stop
 
 Sink = Callable[[Event], None]

@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spectui.config import FlashAttention
 from spectui.errors import BadInputError
 from spectui.export.words import FLASH_ATTENTION, Given, canonical, divide
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.option import Option
+from spectui.options.setup import FlashAttention
 
 _IK_ONLY = frozenset({"--run-time-repack", "--smart-expert-reduction", "--mla-use"})
 _CURRENT = "--spec-draft-n-max"

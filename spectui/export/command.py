@@ -6,12 +6,12 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectui.config import ContextOptions, ModelOptions, TensorOverride
 from spectui.errors import BadInputError
 from spectui.options import catalogue
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DrafterSetting, DraftSimple, HiddenStateDrafter, numbers_of
 from spectui.options.option import Option
+from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 
 _DEFAULT_CACHE_TYPE = catalogue.CACHE_TYPE_K.default

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spectui.config import ContextOptions, ModelOptions
 from spectui.export.accepted import Accepted
 from spectui.export.command import server_arguments
 from spectui.export.launch import Launch, printable
@@ -14,6 +13,7 @@ from spectui.export.starting import Start
 from spectui.export.words import Given, divide
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NGRAMS, DrafterSetting, DraftSimple, numbers_of
+from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
 
 _ALWAYS = frozenset(
@@ -37,16 +37,12 @@ OFF = "speculation off: no speculative flag is written"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportSetup:
-    """Everything that one llama-server shall be started with."""
+class ExportSetup(Setup):
+    """Everything that one llama-server shall be started with.
 
-    target: ModelOptions
-    draft: ModelOptions | None
-    context: ContextOptions
-    speculation: Speculation | None
-    """None for off: nothing speculative is written, whatever ``draft`` and ``extra`` are."""
-    extra: tuple[str, ...] = ()
-    """The user's own arguments that spectui does not know; they come last, as they stand."""
+    Without ``speculation`` nothing speculative is written, whatever ``draft`` and ``extra`` are.
+    """
+
     name: str
     """What formats that hold several models call this one."""
     has_gpu: bool = True
@@ -80,7 +76,7 @@ class ExportSetup:
         )
 
     def _document(self) -> dict[str, object]:
-        target, draft = self.pair()
+        target, draft = self.target, self.used_draft
         document: dict[str, object] = {
             "target": str(target.path),
             "draft": None if draft is None else str(draft.path),
@@ -134,14 +130,9 @@ class ExportSetup:
         lines = [OFF, f"left out of your own arguments: {left_out}"] if left_out else [OFF]
         return tuple(map(printable, lines))
 
-    def pair(self) -> tuple[ModelOptions, ModelOptions | None]:
-        """Target, and the draft if it is used."""
-        uses_draft = self.speculation is not None and self.speculation.needs_draft
-        return self.target, self.draft if uses_draft else None
-
-    def models(self) -> tuple[Path, ...]:
+    def files(self) -> tuple[Path, ...]:
         """Files that it reads."""
-        return tuple(options.path for options in self.pair() if options is not None)
+        return tuple(options.path for options in self.models)
 
     def _dropped(self) -> tuple[Given, ...]:
         if self.speculation is not None:

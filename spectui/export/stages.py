@@ -1,6 +1,5 @@
 """Who drafts: the forms that ``--spec-type`` has in llama.cpp and in ik_llama.cpp."""
 
-from spectui.config import ONLY_BY_SERVER
 from spectui.errors import BadInputError
 from spectui.options.drafters import (
     HIDDEN_STATE_KINDS,
@@ -8,6 +7,7 @@ from spectui.options.drafters import (
     MTP_KIND,
     NGRAM_KINDS,
     NGRAMS,
+    ONLY_BY_SERVER,
     DraftMtp,
     DraftSimple,
     NgramMod,

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spectui.config import Schedule
 from spectui.live.runs import Run
 from spectui.models.sizes import counted
+from spectui.options.setup import Schedule
 from spectui.trace.costs import Costs
 from spectui.trace.fit import Observed, Probed, fit_costs
 from spectui.tune.probing import observed_off, observed_rounds

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from spectui.config import SamplingConfig
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.events import (
     ChainsRecorded,
@@ -21,6 +20,7 @@ from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError
 from spectui.live.runs import Run, RunMeter, newest
 from spectui.options.drafters import DraftMtp, Model
+from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.mtp import longest_draft
 from spectui.speculative.rollback import Rollback

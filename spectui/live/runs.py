@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from spectui.config import Schedule
 from spectui.engine.commands import Generate
 from spectui.engine.events import Event, GenerationFinished, PromptEvaluated, RoundFinished
+from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round
 

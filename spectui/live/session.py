@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from spectui.config import ModelOptions, SamplingConfig, Schedule
 from spectui.engine.commands import ComparePair, Generate, LoadDraft, LoadTarget, Tokenize
 from spectui.engine.events import (
     CommandRestarted,
@@ -28,6 +27,7 @@ from spectui.live.recording import ChatRecorder, ChatRecording
 from spectui.live.setup import LiveSetup
 from spectui.live.traces import chat_trace
 from spectui.models.ranking import ModelInspected
+from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
 from spectui.trace.costs import Costs

@@ -2,18 +2,15 @@
 
 from dataclasses import dataclass, field, replace
 
-from spectui.config import ContextOptions, ModelOptions, SamplingConfig, Schedule
+from spectui.options.setup import SamplingConfig, Schedule, Setup
 from spectui.options.speculation import Speculation
 from spectui.sessions import LoadOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveSetup:
+class LiveSetup(Setup):
     """One pair with all its options."""
 
-    target: ModelOptions
-    draft: ModelOptions | None
-    context: ContextOptions
     server_threads: int = 0
     """Threads that an exported command asks for, 0 for the server's own choice: here one core may
     be left to the screen."""
@@ -27,8 +24,6 @@ class LiveSetup:
     """Most tokens per answer, -1 for as many as the context holds."""
     system: str = ""
     """The system message, empty for none."""
-    extra: tuple[str, ...] = ()
-    """Arguments of the user's own command that spectui does not know; exported as they are."""
 
     @property
     def drafting(self) -> Speculation | None:

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from spectui import __version__
-from spectui.config import Schedule
 from spectui.engine.events import ModelLoaded
 from spectui.errors import UsageError
 from spectui.live.recording import ChatRecording
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.monitor.machine import this_machine
+from spectui.options.setup import Schedule
 from spectui.paths import data_dir
 from spectui.trace.costs import Costs
 from spectui.trace.file import SUFFIX, write_trace

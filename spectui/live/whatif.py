@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from spectui.config import Schedule
 from spectui.live.costs import KnownCosts, known_costs
 from spectui.live.recording import ChatRecording
 from spectui.live.runs import Run
 from spectui.options.drafters import Model
+from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.trace.costs import Costs
 from spectui.trace.grid import Grid

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import psutil
 
 from spectui.closing import Closing
-from spectui.config import ContextOptions, FlashAttention
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.batch import Batch
 from spectui.llama.c import C
@@ -18,6 +17,7 @@ from spectui.llama.library import native_log
 from spectui.llama.model import Model, ran_out_of_memory
 from spectui.llama.rollback import SequenceMemory
 from spectui.llama.routing import RoutingObserver
+from spectui.options.setup import ContextOptions, FlashAttention
 from spectui.speculative.models import Outputs
 from spectui.speculative.rollback import Rollback, can_forget
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cached_property
 
 from spectui.closing import Closing
-from spectui.config import ModelOptions
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.architectures import kind_of, not_generating
 from spectui.llama.c import C
@@ -16,6 +15,7 @@ from spectui.llama.placement import ModelParams
 from spectui.llama.vocabulary import Vocabulary
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import check_file, read_gguf
+from spectui.options.setup import ModelOptions
 from spectui.speculative.rollback import Rollback
 
 _OUT_OF_MEMORY = (

@@ -6,12 +6,12 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from spectui.config import ContextOptions
 from spectui.llama.c import EXT, C
 from spectui.llama.context import AbortFlag, Context, Logits
 from spectui.llama.model import Model
 from spectui.llama.sampling import SamplerChain, top_token
 from spectui.llama.vocabulary import Vocabulary
+from spectui.options.setup import ContextOptions
 from spectui.speculative.models import Outputs
 
 HiddenStates = npt.NDArray[np.float32]

@@ -4,11 +4,11 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
-from spectui.config import ModelOptions
 from spectui.errors import UsageError
 from spectui.llama.c import C
 from spectui.llama.library import buffer_types
 from spectui.models.weights import overrides
+from spectui.options.setup import ModelOptions
 
 
 class _Override(ctypes.Structure):

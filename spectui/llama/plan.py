@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from spectui.closing import Closing
-from spectui.config import ModelOptions
 from spectui.errors import BadInputError, DoesNotFitError
 from spectui.llama.breakdown import Share, memory_breakdown
 from spectui.llama.buffers import HOST, Buffer, BufferKind, parse_buffers
@@ -30,6 +29,7 @@ from spectui.models.draft_files import (
 from spectui.models.gguf import FileIdentity, GgufFile, check_file, read_gguf
 from spectui.models.pairs import Outline, Token, Tokenizer, readable
 from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
+from spectui.options.setup import ModelOptions
 
 _MAPPED = "CPU_Mapped"
 """What llama.cpp calls the buffer of weights that are a part of the page cache."""

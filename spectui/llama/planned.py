@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-from spectui.config import ContextOptions, ModelOptions
 from spectui.errors import SpectuiError
 from spectui.llama.buffers import Buffer
 from spectui.models.facts import ModelFacts
@@ -12,6 +11,7 @@ from spectui.models.gguf import FileIdentity
 from spectui.models.pairs import Outline, PairReport
 from spectui.models.weights import WeightTraffic
 from spectui.options.drafters import DraftSimple
+from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.speculative.rollback import Rollback
 
 

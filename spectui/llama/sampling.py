@@ -5,10 +5,10 @@ import ctypes
 import numpy as np
 
 from spectui.closing import Closing
-from spectui.config import SamplingConfig
 from spectui.llama.c import C
 from spectui.llama.context import Logits
 from spectui.llama.vocabulary import Vocabulary
+from spectui.options.setup import SamplingConfig
 
 _CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 """``struct llama_token_data``."""

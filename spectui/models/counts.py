@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from spectui.config import KvOverride
 from spectui.errors import UsageError
+from spectui.options.setup import KvOverride
 
 _MAX_LAYERS, _MAX_EXPERTS = 512, 1024
 """``LLAMA_MAX_LAYERS``, ``LLAMA_MAX_EXPERTS``."""

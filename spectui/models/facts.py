@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectui.config import ModelOptions
 from spectui.models.draft_files import n_mtp_layers
 from spectui.models.gguf import GgufFile, file_size
 from spectui.models.weights import weight_traffic
+from spectui.options.setup import ModelOptions
 
 _BYTES_PER_CACHE_ELEMENT = 2
 """Of an f16 cache."""

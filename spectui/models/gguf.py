@@ -6,7 +6,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
-from spectui.config import KvOverride
 from spectui.errors import BadInputError
 from spectui.gguf_names import series_of
 from spectui.models.counts import check_overrides
@@ -17,6 +16,7 @@ from spectui.models.header import (
     has_whole_vocabulary,
     read_header,
 )
+from spectui.options.setup import KvOverride
 
 _MAGIC = b"GGUF"
 _HINT = "give the path of a GGUF model"

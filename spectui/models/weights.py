@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from spectui.config import ModelOptions
 from spectui.models.gguf import GgufFile
+from spectui.options.setup import ModelOptions
 
 _EXPERTS = re.compile(r"_(?:ch)?exps\.")
 """Weights of routed experts; a shared expert (``_shexp``) is read for every token."""

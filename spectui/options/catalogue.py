@@ -6,11 +6,17 @@ the configuration that an option fills, so that each stands in one place.
 
 from dataclasses import fields, replace
 
-from spectui.config import CACHE_TYPES, ContextOptions, FlashAttention, ModelOptions, SamplingConfig
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NGRAMS, DraftSimple, numbers_of
 from spectui.options.number import Number
 from spectui.options.option import Decimal, File, Layers, Option, Switch, Text, Values, Whole, Words
+from spectui.options.setup import (
+    CACHE_TYPES,
+    ContextOptions,
+    FlashAttention,
+    ModelOptions,
+    SamplingConfig,
+)
 
 MAX_THREADS = 512
 """``GGML_MAX_N_THREADS``: beyond it ggml crashes."""

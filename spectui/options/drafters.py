@@ -150,6 +150,10 @@ class DraftMtp(ModelDrafter, frozen=True, kw_only=True, tag="draft-mtp"):
     needs_draft = False
 
 
+ONLY_BY_SERVER = "llama-server can run it, and spectui's in-process engine cannot"
+THROUGH_SERVER = "spectui bench and spectui tune measure it through yours with --backend server"
+
+
 class HiddenStateDrafter(ModelDrafter, frozen=True, kw_only=True):
     """A draft that reads the target's hidden states, which llama-server alone runs."""
 

@@ -5,14 +5,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from spectui.config import ModelOptions
 from spectui.engine.commands import Generate, ProbeMargin
 from spectui.engine.events import GenerationResult
 from spectui.errors import ServerError
+from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
 from spectui.served.memory import Memory
 from spectui.served.prompts import complete
-from spectui.served.setup import Setup
 from spectui.server import Completion, LlamaClient
 from spectui.speculative.counters import Counters, Detail
 from spectui.speculative.decoder import Stop

@@ -9,7 +9,8 @@ from pathlib import Path
 from spectui.closing import Closing
 from spectui.errors import HopelessError, ServerError
 from spectui.models.sizes import counted
-from spectui.served.setup import Setup
+from spectui.options.setup import Setup
+from spectui.served.setup import measuring_arguments
 from spectui.server import Completion, LlamaClient, LlamaServer
 from spectui.server.binary import ServerBinary
 
@@ -61,7 +62,7 @@ class Fleet(Closing):
             ServerError: it does not start.
         """
         if setup not in self._alive:
-            arguments = setup.arguments(self._binary)
+            arguments = measuring_arguments(setup, self._binary)
             self._make_room(setup)
             self._on_start(setup)
             self.n_starts += 1

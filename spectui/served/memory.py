@@ -1,7 +1,7 @@
 """Drafters that remember earlier requests, from which a measurement must not profit."""
 
+from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
-from spectui.served.setup import Setup
 
 Tokens = tuple[int, ...]
 

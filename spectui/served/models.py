@@ -5,7 +5,6 @@ from pathlib import Path
 
 import psutil
 
-from spectui.config import ModelOptions
 from spectui.errors import BadInputError
 from spectui.gguf_names import series_of
 from spectui.llama.architectures import architecture
@@ -13,6 +12,7 @@ from spectui.models.draft_files import reader_kind
 from spectui.models.facts import facts_of
 from spectui.models.gguf import read_gguf
 from spectui.monitor.machine import Machine
+from spectui.options.setup import ModelOptions
 
 _SPARE = 1.2
 """For caches and compute buffers, relative to the weights."""

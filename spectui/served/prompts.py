@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from spectui.config import SamplingConfig
 from spectui.errors import BadInputError
+from spectui.options.setup import SamplingConfig
 from spectui.prompts import Prompt
 from spectui.server import ChatMessage, Completion, LlamaClient
 from spectui.tune.workload import WorkItem

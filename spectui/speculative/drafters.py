@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Protocol
 
-from spectui.config import Schedule
 from spectui.options.drafters import ModelDrafter
+from spectui.options.setup import Schedule
 from spectui.speculative.models import DraftModel, Outputs
 
 Clock = Callable[[], float]

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import msgspec
 
-from spectui.config import Schedule
 from spectui.options.drafters import ModelDrafter
+from spectui.options.setup import Schedule
 from spectui.speculative.drafters import (
     Clock,
     Draft,

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from spectui.config import CACHE_TYPES
 from spectui.options import catalogue
 from spectui.options.drafters import (
     DRAFTERS,
@@ -18,6 +17,7 @@ from spectui.options.drafters import (
     owners,
 )
 from spectui.options.option import INT_MAX
+from spectui.options.setup import CACHE_TYPES
 
 OFF_KIND = "none"
 """The target alone, as ``--spec-type`` has it."""

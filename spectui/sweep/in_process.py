@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from spectui.config import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.prompts import Prompt
 from spectui.speculative.mtp import effective_schedule
 from spectui.speculative.rollback import unserved

@@ -5,8 +5,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from spectui.config import Schedule
 from spectui.engine.events import GenerationResult
+from spectui.options.setup import Schedule
 from spectui.sweep.cells import Cell
 from spectui.sweep.record import Decoded, PromptRun
 from spectui.tune.decoding import Decoding

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from spectui.config import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.errors import BadInputError, HopelessError, ServerError
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule, Setup
 from spectui.prompts import Prompt
-from spectui.served import Setup
 from spectui.served.decoding import ServerDecoding, Servers
 from spectui.served.prompts import as_tokens, distinct
 from spectui.sweep.cells import Cell, Place, Task

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from spectui.config import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.gguf_names import series_of
 from spectui.monitor.machine import Machine
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.paths import text_of
 from spectui.prompts import Prompt
 from spectui.tune.spec import spec_digest

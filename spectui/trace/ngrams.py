@@ -8,9 +8,9 @@ from itertools import chain
 
 import numpy as np
 
-from spectui.config import Schedule
 from spectui.errors import UsageError
 from spectui.options.drafters import ModelDrafter
+from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round, RoundEnd
 from spectui.speculative.decoder import Decoder, Stop

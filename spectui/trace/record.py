@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from spectui.config import SamplingConfig, Schedule
+from spectui.options.setup import SamplingConfig, Schedule
 from spectui.speculative.decoder import Stop, draft_cap
 from spectui.speculative.models import DraftModel, Outputs, SequenceModel
 from spectui.speculative.mtp import longest_draft

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from spectui.config import Schedule
 from spectui.demo import DemoModel
 from spectui.engine.events import (
     EngineFailed,
@@ -26,6 +25,7 @@ from spectui.live.launch import Launch, Pair
 from spectui.live.setup import LiveSetup
 from spectui.live.store import SessionStore
 from spectui.monitor.readings import Snapshot
+from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
 from spectui.sessions import Session

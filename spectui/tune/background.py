@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from spectui.config import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.engine.thread import EngineThread
 from spectui.errors import BadInputError, CancelledError, SpectuiError
 from spectui.monitor.machine import this_machine
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.prompts import Prompt, builtin_suite
 from spectui.trace.record import Trace
 from spectui.tune.candidates import Candidate

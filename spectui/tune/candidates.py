@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from spectui.config import ModelOptions
 from spectui.engine.events import ModelLoaded, Role
 from spectui.errors import SpectuiError
 from spectui.options.drafters import MTP_KIND
+from spectui.options.setup import ModelOptions
 
 
 def draft_name(stem: str) -> str:

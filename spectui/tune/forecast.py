@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from spectui.config import Schedule
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.options.drafters import Ngram
+from spectui.options.setup import Schedule
 from spectui.speculative.rollback import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.ngrams import (

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from spectui.config import Schedule
 from spectui.engine.commands import Generate
 from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError
+from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop

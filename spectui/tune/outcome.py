@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from spectui.config import ContextOptions, ModelOptions, Schedule
 from spectui.export.starting import Start
 from spectui.options.dialect import Dialect
-from spectui.options.speculation import Speculation
+from spectui.options.setup import ContextOptions, ModelOptions, Schedule, Setup
 from spectui.speculative.mtp import effective_schedule
 from spectui.tune.candidates import Candidate
 from spectui.tune.result import TuneResult
@@ -28,7 +27,7 @@ class Gain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Setup):
     """A verdict, and the setting that follows from it.
 
     Fields are only ever added, each with a default: a study that an older spectui made opens with
@@ -37,18 +36,10 @@ class Outcome:
 
     ended: datetime
     verdict: Verdict
-    target: ModelOptions
-    """As it lies with what drafts."""
-    draft: ModelOptions | None
-    context: ContextOptions
-    speculation: Speculation | None
-    """None for off."""
     schedule: Schedule
     """On which it was measured."""
     gain: Gain | None
     """Of the best setting, whether or not it is advised; None where none was confirmed."""
-    extra: tuple[str, ...] = ()
-    """The user's own arguments that spectui does not know."""
     given: frozenset[str] | None = None
     """Names of the options that the user's command gave, so that no others are written into it;
     None where there was no command."""

@@ -3,12 +3,12 @@
 import random
 from collections.abc import Callable, Iterable, Sequence
 
-from spectui.config import Schedule
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.engine.events import CommandRestarted, Event, RoundFinished
 from spectui.errors import CancelledError
 from spectui.options.drafters import DrafterSetting
+from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round
 from spectui.speculative.decoder import Stop

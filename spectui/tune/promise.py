@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from spectui.config import ContextOptions, ModelOptions, SamplingConfig, Schedule
+from spectui.options.setup import ModelOptions, SamplingConfig, Schedule, Setup
 from spectui.options.speculation import Speculation
 from spectui.tune.measurement import Pair
 from spectui.tune.statistics import PairedMeasurement, Speedup
@@ -26,21 +26,14 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """A setting beside off, and how prompts are continued with both."""
+class Case(Setup):
+    """A setup beside off, and how prompts are continued with both."""
 
     baseline: ModelOptions
     """The target as off has it."""
-    target: ModelOptions
-    """As it lies beside the draft."""
-    draft: ModelOptions | None
-    """None where no draft model is needed."""
-    context: ContextOptions
     speculation: Speculation
     sampling: SamplingConfig
     n_predict: int
-    extra: tuple[str, ...] = ()
-    """The user's own arguments for llama-server that spectui does not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectui.config import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.llama.library import llama_cpp_commit, llama_cpp_version
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.speculative.mtp import effective_schedule
 from spectui.tune.candidates import Candidate
 from spectui.tune.promise import Case, Promise, lasting, observed_of

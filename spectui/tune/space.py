@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import product
 
-from spectui.config import ContextOptions
 from spectui.errors import UsageError
 from spectui.options.drafters import (
     MODEL_KIND,
@@ -22,6 +21,7 @@ from spectui.options.drafters import (
     numbers_of,
     old_defaults,
 )
+from spectui.options.setup import ContextOptions
 from spectui.options.speculation import Speculation
 from spectui.speculative.mtp import longest_draft as longest_mtp_draft
 from spectui.trace.grid import Grid

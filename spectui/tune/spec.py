@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from spectui.config import ContextOptions, ModelOptions, Schedule
 from spectui.engine.events import ModelLoaded
 from spectui.llama.library import binding_version, buffer_types, llama_cpp_version
 from spectui.monitor.machine import Machine
+from spectui.options.setup import ContextOptions, ModelOptions, Schedule
 from spectui.paths import text_of
 from spectui.tune.candidates import Candidate
 from spectui.tune.workload import Workload

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from spectui.config import ModelOptions
+from spectui.options.setup import ModelOptions
 from spectui.options.stored import current
 
 T = TypeVar("T")

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from spectui import __version__
-from spectui.config import Schedule
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, ModelLoaded
@@ -13,6 +12,7 @@ from spectui.errors import CancelledError
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import MTP_KIND, DrafterSetting, DraftMtp, DraftSimple, NgramSimple
+from spectui.options.setup import Schedule
 from spectui.paths import text_of
 from spectui.speculative.decoder import Stop
 from spectui.speculative.rollback import Rollback

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from spectui.config import SamplingConfig
 from spectui.engine.commands import Tokenize
 from spectui.engine.driver import Engine
 from spectui.errors import BadInputError
+from spectui.options.setup import SamplingConfig
 from spectui.prompts import Prompt
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from spectui.config import SamplingConfig
 from spectui.engine.events import GenerationResult
 from spectui.options.drafters import HiddenStateDrafter
+from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.served.memory import remembers
 from spectui.server import Completion

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from spectui.config import Schedule
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, ModelLoaded
 from spectui.errors import CancelledError
+from spectui.options.setup import Schedule
 from spectui.speculative.decoder import Stop
 from spectui.tune.promise import Case
 from spectui.tune.workload import WorkItem

@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from spectui.config import Schedule
 from spectui.export.held_back import own_environment
 from spectui.models.sizes import counted
+from spectui.options.setup import Schedule
 from spectui.tune.promise import Case, Promise
 from spectui.tune.statistics import Speedup
 from spectui.tune.verdict import doubt, judge

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from spectui.served import Setup
+from spectui.options.setup import Setup
+from spectui.served.setup import measuring_arguments
 from spectui.server.binary import ServerBinary
 from spectui.tune.promise import Case
 from spectui.verify.order import Side
@@ -30,4 +31,4 @@ def arguments_of(case: Case, binary: ServerBinary) -> Arguments:
     Raises:
         BadInputError: the binary has no words for what is asked for.
     """
-    return {side: setup.arguments(binary) for side, setup in setups_of(case).items()}
+    return {side: measuring_arguments(setup, binary) for side, setup in setups_of(case).items()}

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from spectui.errors import BadInputError, HopelessError, SpectuiError
+from spectui.options.setup import Setup
 from spectui.paths import data_dir, ensure_dir
 from spectui.prompts import Prompt
-from spectui.served import Fleet, Setup
+from spectui.served.fleet import Fleet
 from spectui.served.memory import Memory
 from spectui.served.prompts import WARM_UP_TOKENS, as_tokens, complete, distinct
 from spectui.server import Completion, LlamaServer

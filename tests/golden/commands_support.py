@@ -23,13 +23,6 @@ import spectui.cli.run_sweep
 import spectui.cli.run_trace
 import spectui.cli.run_tune  # noqa: F401 - for what it imports
 from spectui import __version__
-from spectui.config import (
-    ContextOptions,
-    ModelOptions,
-    SamplingConfig,
-    Schedule,
-    TensorOverride,
-)
 from spectui.errors import BadInputError
 from spectui.export import ExportSetup, Format, render
 from spectui.llama import library
@@ -45,6 +38,13 @@ from spectui.options.drafters import (
     NgramMapK4V,
     NgramMod,
     NgramSimple,
+)
+from spectui.options.setup import (
+    ContextOptions,
+    ModelOptions,
+    SamplingConfig,
+    Schedule,
+    TensorOverride,
 )
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt

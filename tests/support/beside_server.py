@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from spectui.config import ContextOptions
 from spectui.engine.commands import Generate, Tokenize
 from spectui.engine.driver import Engine
+from spectui.options.setup import ContextOptions
 from spectui.prompts import builtin_suite
 from spectui.server import LlamaServer
 

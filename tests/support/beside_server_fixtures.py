@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from spectui.config import ModelOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.driver import Engine
+from spectui.options.setup import ModelOptions
 from tests.support.beside_server import CONTEXT
 
 

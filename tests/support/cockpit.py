@@ -12,7 +12,6 @@ from textual.app import App
 from textual.message import Message
 from textual.pilot import Pilot
 
-from spectui.config import ContextOptions, ModelOptions
 from spectui.demo import DemoModel
 from spectui.engine.events import (
     EngineFailed,
@@ -35,6 +34,7 @@ from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
 from spectui.models.facts import ModelFacts
 from spectui.models.weights import WeightTraffic
 from spectui.options.drafters import DraftSimple
+from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
 from spectui.settings import Settings

@@ -6,14 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spectui.config import (
-    CACHE_TYPES,
-    ContextOptions,
-    FlashAttention,
-    KvOverride,
-    ModelOptions,
-    TensorOverride,
-)
 from spectui.export import ExportSetup
 from spectui.options.drafters import (
     NGRAMS,
@@ -27,6 +19,14 @@ from spectui.options.drafters import (
     NgramMapK4V,
     NgramMod,
     NgramSimple,
+)
+from spectui.options.setup import (
+    CACHE_TYPES,
+    ContextOptions,
+    FlashAttention,
+    KvOverride,
+    ModelOptions,
+    TensorOverride,
 )
 from spectui.options.speculation import Speculation
 
@@ -208,7 +208,7 @@ def _numbers(one: DrafterSetting) -> str:
 
 
 def _draft_cache(setup: ExportSetup) -> Iterator[str]:
-    _, draft = setup.pair()
+    draft = setup.used_draft
     if draft is not None:
         layers = "-?[0-9]+" if draft.n_gpu_layers < 0 else str(draft.n_gpu_layers)
         yield (

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from spectui.closing import Closing
-from spectui.config import ContextOptions, ModelOptions, SamplingConfig
 from spectui.engine.commands import Command, Generate, LoadTarget, ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import TERMINAL, Event, GenerationResult
 from spectui.engine.thread import EngineThread
 from spectui.options.drafters import DraftSimple
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 
 MAX_DRAFT = 16

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from spectui.config import SamplingConfig, Schedule
+from spectui.options.setup import SamplingConfig, Schedule
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import NoDrafter
 from spectui.speculative.rollback import Rollback

@@ -14,9 +14,9 @@ from spectui.cli.documents.common import (
     speedup_of,
     throughput_of,
 )
-from spectui.config import Schedule
 from spectui.errors import CancelledError
 from spectui.monitor.machine import Machine
+from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Detail, RoundTimes
 from spectui.tune.bench import BenchResult

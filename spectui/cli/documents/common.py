@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Sequence
 
 from spectui.cli.documents.base import Json, header_with, model_with, or_reason
-from spectui.config import Schedule
 from spectui.engine.events import GenerationResult, ModelLoaded
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.monitor.machine import Machine
@@ -16,6 +15,7 @@ from spectui.options.drafters import (
     ModelDrafter,
     NgramDrafter,
 )
+from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.tune.lossless import UNTOLD, LosslessCheck
 from spectui.tune.measurement import Pair, throughput

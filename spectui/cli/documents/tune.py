@@ -18,8 +18,8 @@ from spectui.cli.documents.common import (
 )
 from spectui.cli.documents.explanation import explanation_fields
 from spectui.cli.documents.served import NOT_LOADED
-from spectui.config import Schedule
 from spectui.monitor.machine import Machine
+from spectui.options.setup import Schedule
 from spectui.tune.candidates import Candidate
 from spectui.tune.categories import CategoryResult, Profiles
 from spectui.tune.conditions import Conditions

@@ -2,9 +2,9 @@
 
 from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.documents.common import NOTHING_DRAFTED, header, setting, speedup_of
-from spectui.config import SamplingConfig
 from spectui.errors import CancelledError
 from spectui.monitor.machine import Machine
+from spectui.options.setup import SamplingConfig
 from spectui.server import Completion
 from spectui.tune.promise import Case
 from spectui.verify.builds import Builds

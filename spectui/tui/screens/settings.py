@@ -10,9 +10,9 @@ from textual.containers import Grid, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
-from spectui.config import SamplingConfig, Schedule
 from spectui.live.setup import LiveSetup
 from spectui.options.drafters import NgramDrafter
+from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.tui.widgets.choice_row import ChoiceRow
 from spectui.tui.widgets.key_bar import KeyBar

@@ -1,8 +1,14 @@
-"""Models, context and sampling of a run. Field names are llama-server's long option names."""
+"""What runs: models and where they go, context, drafting, sampling.
 
-from dataclasses import dataclass
+Field names are llama-server's long option names where it has one.
+"""
+
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Self
+
+from spectui.options.speculation import Speculation
 
 
 class Schedule(StrEnum):
@@ -23,10 +29,6 @@ class FlashAttention(StrEnum):
     AUTO = "auto"
     ON = "on"
     OFF = "off"
-
-
-ONLY_BY_SERVER = "llama-server can run it, and spectui's in-process engine cannot"
-THROUGH_SERVER = "spectui bench and spectui tune measure it through yours with --backend server"
 
 
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
@@ -101,3 +103,47 @@ class ContextOptions:
     """``-tb``: compute threads for prompts and verification, 0 for as many as ``threads``."""
     swa_full: bool = False
     """Layers with a sliding window remember all tokens, not just those that they look at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What an engine or a llama-server runs. Equal setups are one server."""
+
+    target: ModelOptions
+    """As it lies beside the draft."""
+    draft: ModelOptions | None
+    """None where no draft model is needed."""
+    context: ContextOptions
+    speculation: Speculation | None
+    """None for the target alone."""
+    extra: tuple[str, ...] = ()
+    """The user's own arguments for llama-server that spectui does not know, as they stand."""
+
+    @property
+    def is_off(self) -> bool:
+        """Whether nothing drafts."""
+        return self.speculation is None
+
+    @property
+    def off(self) -> Self:
+        """The same for the target alone."""
+        return replace(self, draft=None, speculation=None)
+
+    @property
+    def label(self) -> str:
+        """The drafters, and the last one's numbers."""
+        if self.speculation is None:
+            return "off"
+        draft = "model" if self.draft is None else self.draft.path.stem
+        names = [draft if one.needs_draft else one.kind for one in self.speculation.chain]
+        return f"{', '.join(names)}: {self.speculation.own.summary}"
+
+    @property
+    def used_draft(self) -> ModelOptions | None:
+        """The draft, if it drafts."""
+        return self.draft if self.speculation is not None and self.speculation.needs_draft else None
+
+    @property
+    def models(self) -> tuple[ModelOptions, ...]:
+        """All that it loads."""
+        return (self.target,) if self.used_draft is None else (self.target, self.used_draft)
