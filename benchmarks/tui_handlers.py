@@ -32,10 +32,10 @@ from spectui.paths import data_dir, ensure_dir
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
 from spectui.tui.backstage import Backstage
+from spectui.tui.chat.prompt_box import PromptBox
+from spectui.tui.chat.screen import Activity
 from spectui.tui.mailbox import Mailbox
-from spectui.tui.screens.live import Activity
 from spectui.tui.terminal import private_terminal
-from spectui.tui.widgets.prompt_box import PromptBox
 from spectui.tune.progress import Phase, TuningState
 from tests.support.terminal import Terminal
 

@@ -19,10 +19,9 @@ from textual.widgets import DataTable
 from benchmarks.common import write_results
 from spectui.config import SpeculationConfig
 from spectui.tui.glyphs import UNICODE
-from spectui.tui.screens.tune import TuneScreen
-from spectui.tui.tune.columns import Column, text
 from spectui.tui.tune.ledger import Ledger, digest
-from spectui.tui.widgets.trials_table import TrialsTable
+from spectui.tui.tune.screen import TuneScreen
+from spectui.tui.tune.table import Column, TrialsTable, text
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.trials import OFF, Arm, PromptScore, TrialRecord, TrialState
 

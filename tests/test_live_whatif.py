@@ -28,13 +28,11 @@ from spectui.engine.events import (
 )
 from spectui.engine.thread import EngineThread
 from spectui.errors import UsageError
-from spectui.live.costs import known_costs, on_schedule
 from spectui.live.events import BaselineMeasured, ChatRecorded
-from spectui.live.recording import ChatRecorder, ChatRecording, ChatText
-from spectui.live.runs import Run, RunMeter, newest
+from spectui.live.recording import ChatRecorder, ChatRecording, ChatText, Run, RunMeter, newest
 from spectui.live.setup import LiveSetup
 from spectui.live.traces import chat_trace, save_trace
-from spectui.live.whatif import Source, WhatIf, whatif_state
+from spectui.live.whatif import Source, WhatIf, known_costs, on_schedule, whatif_state
 from spectui.replay.file import read_trace
 from spectui.replay.grid import Grid, replay_grid
 from spectui.replay.recorder import record_chains

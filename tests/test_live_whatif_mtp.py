@@ -17,13 +17,19 @@ from spectui.config import (
 )
 from spectui.engine.events import GenerationFinished, GenerationResult
 from spectui.errors import UsageError
-from spectui.live.costs import known_costs, on_schedule
 from spectui.live.events import BaselineMeasured, ChatRecorded
-from spectui.live.recording import ChatRecording
-from spectui.live.runs import Run
+from spectui.live.recording import ChatRecording, Run
 from spectui.live.setup import LiveSetup
 from spectui.live.traces import save_trace
-from spectui.live.whatif import Source, WhatIf, chat_points, trial_points, whatif_state
+from spectui.live.whatif import (
+    Source,
+    WhatIf,
+    chat_points,
+    known_costs,
+    on_schedule,
+    trial_points,
+    whatif_state,
+)
 from spectui.replay.file import read_trace
 from spectui.speculative.counters import Round
 from spectui.speculative.mtp import effective_schedule

@@ -11,34 +11,31 @@ from textual.widgets import Input, Static, TextArea
 from textual.widgets._footer import FooterKey
 
 from spectui.engine.events import PairCompared
-from spectui.live.launch import Pair
+from spectui.live.setup import Pair
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelFacts
 from spectui.prompts import Prompt, builtin_suite
 from spectui.sessions import AnswerPart, Entry, Header, SessionLog, UserTurn, now
 from spectui.settings import Settings
-from spectui.tui.ascii import plain
-from spectui.tui.exporting import export_choices
+from spectui.tui.chat.panels import Panels
+from spectui.tui.chat.prompt_box import PromptBox
+from spectui.tui.chat.screen import Activity
+from spectui.tui.export.choices import export_choices
+from spectui.tui.export.screen import ExportScreen, SaveBar
+from spectui.tui.glyphs import plain
 from spectui.tui.messages import ScanFinished
-from spectui.tui.panels import Panels
 from spectui.tui.panels.base import Panel
-from spectui.tui.screens.export import ExportScreen
-from spectui.tui.screens.live import Activity
-from spectui.tui.screens.picker import PickerScreen
-from spectui.tui.screens.tune import TuneScreen
-from spectui.tui.tune.source import PromptSource
-from spectui.tui.widgets.choice_row import ChoiceRow
-from spectui.tui.widgets.picker_choices import (
+from spectui.tui.picker.screen import PickerScreen
+from spectui.tui.picker.targets import (
     DemoChoice,
     PairChoice,
     PresetChoice,
     RecentChoice,
+    TargetList,
 )
-from spectui.tui.widgets.picker_targets import TargetList
-from spectui.tui.widgets.prompt_box import PromptBox
-from spectui.tui.widgets.save_bar import SaveBar
-from spectui.tui.widgets.status_bar import StatusBar
-from spectui.tui.widgets.tune_setup import Filled, PathInput, TuneSetup
+from spectui.tui.tune.form import Filled, PathInput, PromptSource, TuneSetup
+from spectui.tui.tune.screen import TuneScreen
+from spectui.tui.widgets import ChoiceRow, StatusBar
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.trials import best_trial
 from tests.support.cockpit import (

@@ -14,18 +14,14 @@ from textual.widgets import Static
 from spectui.monitor.readings import Snapshot
 from spectui.server.attached.sample import Answer, Failure, Trouble, Whereabouts
 from spectui.settings import Settings
-from spectui.tui.attach.backstage import PollerFailed
-from spectui.tui.attach.column import AttachPanels
-from spectui.tui.attach.drafts import DraftsPanel
-from spectui.tui.attach.machine import HostMemoryPanel, MachinePanel
-from spectui.tui.attach.served import ServedPanel
-from spectui.tui.attach.server import ServerPanel
-from spectui.tui.attach.slots import SlotsPanel
-from spectui.tui.commands import attach_actions
+from spectui.tui.attach.app import PollerFailed
+from spectui.tui.attach.machine import HostMemoryPanel, MachinePanel, ServerPanel
+from spectui.tui.attach.panels import DraftsPanel, ServedPanel, SlotsPanel
+from spectui.tui.attach.screen import AttachPanels
+from spectui.tui.help import HelpScreen, attach_actions
 from spectui.tui.messages import MonitorFailed
 from spectui.tui.panels.base import Panel
-from spectui.tui.screens.help import HelpScreen
-from spectui.tui.widgets.status_bar import StatusBar
+from spectui.tui.widgets import StatusBar
 from tests.support.attach_app import Watched, shown
 from tests.support.attached import (
     COUNTERS,

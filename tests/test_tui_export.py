@@ -16,11 +16,10 @@ from textual.widgets import Input, TextArea
 
 from spectui.config import ContextOptions, ModelOptions, SpeculationConfig
 from spectui.export import Dialect, ExportSetup, Format, render
+from spectui.tui.export.screen import ExportChoice, ExportScreen, SaveBar
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.screens.export import ExportChoice, ExportScreen
 from spectui.tui.theme import THEMES
-from spectui.tui.widgets.choice_row import ChoiceRow
-from spectui.tui.widgets.save_bar import SaveBar
+from spectui.tui.widgets import ChoiceRow
 from tests.support.cockpit import handled, press_keys, resize
 
 SIZES = [(40, 20), (80, 24), (120, 40), (200, 60)]

@@ -33,8 +33,7 @@ from spectui.engine.events import (
     TokenEmitted,
 )
 from spectui.errors import BadInputError, SpectuiError
-from spectui.live.launch import Pair
-from spectui.live.setup import LiveSetup
+from spectui.live.setup import LiveSetup, Pair
 from spectui.paths import cache_dir
 from spectui.sessions import (
     AnswerEnd,
@@ -49,21 +48,19 @@ from spectui.sessions import (
 from spectui.sessions import Session as StoredSession
 from spectui.settings import Settings
 from spectui.tui.backstage import Backstage
-from spectui.tui.key_order import KeyHandled
+from spectui.tui.base_app import KeyHandled
+from spectui.tui.chat.panels import Panels
+from spectui.tui.chat.prompt_box import PromptBox
+from spectui.tui.chat.screen import Activity, LiveScreen
+from spectui.tui.chat.settings import SettingsScreen
+from spectui.tui.chat.transcript import Transcript
+from spectui.tui.help import HelpScreen
+from spectui.tui.log import LogScreen
 from spectui.tui.mailbox import Mailbox
 from spectui.tui.messages import DemoBuilding, DemoBuilt, EventsArrived, MonitorFailed, StartFailed
-from spectui.tui.panels import Panels
 from spectui.tui.panels.base import Panel
-from spectui.tui.screens.help import HelpScreen
-from spectui.tui.screens.live import Activity, LiveScreen
-from spectui.tui.screens.log import LogScreen
-from spectui.tui.screens.picker import PickerScreen
-from spectui.tui.screens.settings import SettingsScreen
-from spectui.tui.widgets.choice_row import ChoiceRow
-from spectui.tui.widgets.key_bar import KeyBar
-from spectui.tui.widgets.prompt_box import PromptBox
-from spectui.tui.widgets.status_bar import StatusBar
-from spectui.tui.widgets.transcript import Transcript
+from spectui.tui.picker.screen import PickerScreen
+from spectui.tui.widgets import ChoiceRow, KeyBar, StatusBar
 from tests.support.cockpit import (
     DRAFT,
     TARGET,

@@ -22,22 +22,20 @@ from spectui.models.files import FoundModel
 from spectui.models.ranking import Budget, ModelFacts, ModelInspected
 from spectui.presets import Preset
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.screens.picker import PickerScreen
-from spectui.tui.text.names import clip, fit
-from spectui.tui.widgets.picker_choices import (
+from spectui.tui.picker.drafts import DraftList
+from spectui.tui.picker.folder import FolderScreen
+from spectui.tui.picker.list import Cell, PickerList, Row, short_folder, visible
+from spectui.tui.picker.screen import PickerScreen
+from spectui.tui.picker.targets import (
     Choice,
     DemoChoice,
     PairChoice,
     PresetChoice,
     RecentChoice,
     RecentPair,
+    TargetList,
 )
-from spectui.tui.widgets.picker_drafts import DraftList
-from spectui.tui.widgets.picker_folder import FolderScreen
-from spectui.tui.widgets.picker_list import PickerList
-from spectui.tui.widgets.picker_rows import Cell, Row
-from spectui.tui.widgets.picker_targets import TargetList
-from spectui.tui.widgets.picker_text import short_folder, visible
+from spectui.tui.text.display import clip, fit
 from tests.support.cockpit import handled, press_keys, resize
 from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, write_tiny
 

@@ -10,10 +10,8 @@ from textual.widgets import Input
 from spectui.config import CACHE_LONGEST, NgramConfig, NgramKind, SpeculationConfig, ngram_setting
 from spectui.engine.events import EngineFailed
 from spectui.errors import BadInputError
-from spectui.live.launch import Pair
-from spectui.live.setup import LiveSetup
-from spectui.tui.widgets.choice_row import ChoiceRow
-from spectui.tui.widgets.status_bar import StatusBar
+from spectui.live.setup import LiveSetup, Pair
+from spectui.tui.widgets import ChoiceRow, StatusBar
 from tests.support.cockpit import (
     DRAFT,
     TARGET,

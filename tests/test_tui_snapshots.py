@@ -14,16 +14,16 @@ from textual.pilot import Pilot
 
 from spectui.engine.events import EngineFailed, PairCompared
 from spectui.errors import BadInputError
-from spectui.live.launch import Launch
+from spectui.live.setup import Launch
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelFacts
 from spectui.monitor.readings import HostReading, Reading, Snapshot
 from spectui.monitor.recording import load
 from spectui.sessions import Header, SessionLog, UserTurn
+from spectui.tui.chat.screen import Activity
 from spectui.tui.messages import ScanFinished
-from spectui.tui.screens.live import Activity
-from spectui.tui.screens.picker import PickerScreen
-from spectui.tui.widgets.picker_targets import TargetList
+from spectui.tui.picker.screen import PickerScreen
+from spectui.tui.picker.targets import TargetList
 from tests.support.cockpit import Cockpit, answer_events, launch, press_keys, settled
 from tests.test_tui_tune import SEARCHING, TURN_OFF, USE_IT
 
@@ -253,8 +253,8 @@ def steady() -> Iterator[None]:
     """No folders of this machine, and its memory and time zone always the same."""
     memory = SimpleNamespace(available=24 * GIB)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spectui.tui.picking.psutil.virtual_memory", lambda: memory)
-        patch.setattr("spectui.tui.picking.usual_folders", lambda: (Path("/models"),))
+        patch.setattr("spectui.tui.picker.controller.psutil.virtual_memory", lambda: memory)
+        patch.setattr("spectui.tui.picker.controller.usual_folders", lambda: (Path("/models"),))
         patch.setenv("TZ", "UTC")
         time.tzset()
         yield

@@ -16,20 +16,15 @@ from textual.widgets import Input
 from spectui.config import SpeculationConfig
 from spectui.engine.events import GenerationResult
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.screens.tune import TuneScreen
 from spectui.tui.theme import THEMES
-from spectui.tui.tune import lines, words
-from spectui.tui.tune.cells import aligned
-from spectui.tui.tune.choice import best_choice
-from spectui.tui.tune.columns import Column, Slot, Sort, layout, ordered
-from spectui.tui.tune.history import history
-from spectui.tui.tune.landscape import landscape
-from spectui.tui.tune.ledger import Ledger, Row, digest
-from spectui.tui.tune.source import PromptSource
-from spectui.tui.widgets.heatmap import Heatmap
-from spectui.tui.widgets.trials_table import TrialsTable
-from spectui.tui.widgets.tune_history import HistoryPlot, _peaks
-from spectui.tui.widgets.tune_setup import DEFAULT_TRIALS, SourceChoice, TuneSetup
+from spectui.tui.tune import table as lines
+from spectui.tui.tune import words
+from spectui.tui.tune.form import DEFAULT_TRIALS, PromptSource, SourceChoice, TuneSetup
+from spectui.tui.tune.ledger import Ledger, Row, best_choice, digest
+from spectui.tui.tune.map import Heatmap, landscape
+from spectui.tui.tune.plots import HistoryPlot, _peaks, history
+from spectui.tui.tune.screen import TuneScreen
+from spectui.tui.tune.table import Column, Slot, Sort, TrialsTable, aligned, layout, ordered
 from spectui.tune.forecast import Forecast
 from spectui.tune.lossless import Divergence, LosslessCheck
 from spectui.tune.measurement import Pair
@@ -997,7 +992,7 @@ def test_of_ten_thousand_trials_only_those_in_view_are_drawn(
         drawn.append(row.number)
         return draw(row, slots, ledger, glyphs)
 
-    monkeypatch.setattr("spectui.tui.widgets.trials_table.line", spy)
+    monkeypatch.setattr("spectui.tui.tune.table.line", spy)
 
     async def scroll(app: Host, pilot: Pilot[None]) -> None:
         assert len(app.table.order) == 10_000

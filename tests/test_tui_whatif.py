@@ -17,29 +17,32 @@ from textual.widgets._toast import Toast
 
 from spectui.config import NgramConfig, SamplingConfig, Schedule, SpeculationConfig
 from spectui.engine.events import Role
-from spectui.live.costs import KnownCosts, known_costs
 from spectui.live.events import ChatRecorded
-from spectui.live.launch import Launch, Pair
 from spectui.live.recording import ChatRecording, ChatText
+from spectui.live.setup import Launch, Pair
 from spectui.live.traces import chat_trace as make_trace
-from spectui.live.whatif import Measured, Source, WhatIf, WhatIfState, whatif_state
+from spectui.live.whatif import (
+    KnownCosts,
+    Measured,
+    Source,
+    WhatIf,
+    WhatIfState,
+    known_costs,
+    whatif_state,
+)
 from spectui.replay.costs import Costs
 from spectui.replay.file import read_trace
 from spectui.replay.recorder import record_chains
 from spectui.replay.trace import Recording, Trace
 from spectui.sessions import AnswerPart, UserTurn
 from spectui.settings import Settings
+from spectui.tui.chat.screen import Activity
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.screens.live import Activity
-from spectui.tui.screens.whatif import WhatIfScreen
 from spectui.tui.theme import THEMES
-from spectui.tui.widgets.key_bar import KeyBar
-from spectui.tui.widgets.whatif_axis import axis
-from spectui.tui.widgets.whatif_curve import Mark, ascii_chart, curve, legend
-from spectui.tui.widgets.whatif_numbers import BigNumber, Numbers
-from spectui.tui.widgets.whatif_plot import WhatIfPlot
-from spectui.tui.widgets.whatif_stepper import Stepper
-from spectui.tui.widgets.whatif_steppers import Steppers
+from spectui.tui.whatif.plot import Mark, WhatIfPlot, ascii_chart, axis, curve, legend
+from spectui.tui.whatif.screen import BigNumber, Numbers, WhatIfScreen
+from spectui.tui.whatif.stepper import Stepper, Steppers
+from spectui.tui.widgets import KeyBar
 from spectui.tune.progress import TuningState
 from tests.support.cockpit import (
     TARGET,

@@ -8,14 +8,12 @@ from textual.pilot import Pilot
 from spectui.config import MTP_KIND, SamplingConfig, Schedule, SpeculationConfig
 from spectui.engine.events import EngineFailed, Role
 from spectui.errors import BadInputError
-from spectui.live.costs import KnownCosts
 from spectui.live.events import ChatRecorded
-from spectui.live.launch import Pair
 from spectui.live.recording import ChatRecording, ChatText
-from spectui.live.setup import LiveSetup
-from spectui.live.whatif import WhatIf, WhatIfState
-from spectui.tui.screens.live import Activity
-from spectui.tui.screens.whatif import WhatIfScreen
+from spectui.live.setup import LiveSetup, Pair
+from spectui.live.whatif import KnownCosts, WhatIf, WhatIfState
+from spectui.tui.chat.screen import Activity
+from spectui.tui.whatif.screen import WhatIfScreen
 from spectui.tune.progress import TuningState
 from spectui.tune.trials import Arm
 from tests.support.cockpit import (

@@ -31,11 +31,10 @@ from spectui.server.attached.address import parse_address
 from spectui.server.attached.poller import Attachment
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
-from spectui.tui.attach.app import AttachApp, AttachLaunch
-from spectui.tui.attach.backstage import AttachBackstage
+from spectui.tui.attach.app import AttachApp, AttachBackstage, AttachLaunch
 from spectui.tui.base_app import BaseApp
-from spectui.tui.screens.live import Activity
-from spectui.tui.widgets.prompt_box import PromptBox
+from spectui.tui.chat.prompt_box import PromptBox
+from spectui.tui.chat.screen import Activity
 from spectui.tune.progress import Phase, TuningState
 
 ROOT = Path(__file__).resolve().parent.parent

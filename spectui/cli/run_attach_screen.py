@@ -26,8 +26,7 @@ def show(attachment: Attachment, wanted: Wanted) -> None:
         )
     greet()
     try:
-        from spectui.tui.attach.app import AttachApp, AttachLaunch
-        from spectui.tui.attach.backstage import AttachBackstage
+        from spectui.tui.attach.app import AttachApp, AttachBackstage, AttachLaunch
         from spectui.tui.terminal import private_terminal
     except BaseException:
         take_back_greeting()

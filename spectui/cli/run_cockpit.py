@@ -19,8 +19,7 @@ from spectui.cli.request import SharedOptions
 from spectui.config import SpeculationConfig
 from spectui.demo.models import DemoModel
 from spectui.errors import UsageError
-from spectui.live.launch import Launch, Pair
-from spectui.live.setup import LiveSetup
+from spectui.live.setup import Launch, LiveSetup, Pair
 from spectui.llama.files import check_file
 from spectui.paths import data_dir, ensure_dir
 from spectui.settings import Settings, read_settings

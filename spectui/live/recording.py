@@ -3,10 +3,11 @@
 Everything stays in memory, and no more of it than the newest answers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from spectui.config import SamplingConfig, SpeculationConfig
+from spectui.config import SamplingConfig, Schedule, SpeculationConfig
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.events import (
     ChainsRecorded,
@@ -14,13 +15,71 @@ from spectui.engine.events import (
     Event,
     GenerationFinished,
     GenerationResult,
+    PromptEvaluated,
+    RoundFinished,
 )
 from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError
-from spectui.live.runs import Run, RunMeter, newest
 from spectui.replay.trace import Chains, Recording
+from spectui.speculative.counters import Round
 from spectui.speculative.mtp import longest_draft
 from spectui.speculative.rollback import Rollback
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One generation with one setting."""
+
+    speculation: SpeculationConfig | None
+    """None for the target alone."""
+    schedule: Schedule
+    n_prompt: int
+    rounds: tuple[Round, ...]
+    n_decoded: int
+    """Tokens that rounds emitted: the first one came with the prompt."""
+    decode_s: float
+
+
+class RunMeter:
+    """Listens to the generations of one client, one after the other."""
+
+    def __init__(self) -> None:
+        """Nothing has been heard."""
+        self._rounds: list[Round] = []
+
+    def hear(self, event: Event, command: Generate) -> Run | None:
+        """Take an event of ``command``; return the run when it has ended."""
+        match event:
+            case PromptEvaluated():
+                # A generation that gave way to another client begins here once more.
+                self._rounds = []
+            case RoundFinished(round=finished):
+                self._rounds.append(finished)
+            case GenerationFinished(result=result):
+                return Run(
+                    speculation=command.speculation,
+                    schedule=command.schedule,
+                    n_prompt=result.n_prompt_tokens,
+                    rounds=tuple(self._rounds),
+                    n_decoded=result.n_decoded,
+                    decode_s=result.decode_s,
+                )
+            case _:
+                pass
+        return None
+
+
+def newest(items: Sequence[Item], n_tokens: int, size: Callable[[Item], int]) -> tuple[Item, ...]:
+    """Return the last items that have ``n_tokens`` together; one at least, if there is any."""
+    total = 0
+    for index in range(len(items) - 1, -1, -1):
+        total += size(items[index])
+        if total > n_tokens and index + 1 < len(items):
+            return tuple(items[index + 1 :])
+    return tuple(items)
+
 
 _ALONE = Generate(prompt=())
 """How the baseline is drafted: not at all."""

@@ -11,27 +11,26 @@ from textual.screen import Screen
 
 from spectui.errors import SpectuiError
 from spectui.live.events import ChatRecorded, TuningChanged
-from spectui.live.launch import Launch
-from spectui.live.setup import LiveSetup
+from spectui.live.setup import Launch, LiveSetup
 from spectui.sessions import earlier_prompts
-from spectui.tui import commands
+from spectui.tui import help as actions
 from spectui.tui.backstage import Backstage
 from spectui.tui.base_app import REPAINT_S, BaseApp
+from spectui.tui.chat.screen import Activity, LiveScreen
+from spectui.tui.chat.settings import SettingsScreen
 from spectui.tui.director import Director
+from spectui.tui.help import HelpScreen
+from spectui.tui.log import LogScreen
 from spectui.tui.mailbox import Mailbox
 from spectui.tui.messages import EngineStarted, SessionsRead
-from spectui.tui.picking import Picking
-from spectui.tui.screens.help import HelpScreen
-from spectui.tui.screens.live import Activity, LiveScreen
-from spectui.tui.screens.log import LogScreen
-from spectui.tui.screens.settings import SettingsScreen
-from spectui.tui.tuning import Tuning
-from spectui.tui.whatif import WhatIfs
+from spectui.tui.picker.controller import Picking
+from spectui.tui.tune.controller import Tuning
+from spectui.tui.whatif.controller import WhatIfs
 
 if TYPE_CHECKING:
-    from spectui.tui.screens.whatif import WhatIfScreen
-    from spectui.tui.tune.messages import Applied, Started
-    from spectui.tui.widgets.picker_messages import Chosen, FolderOpened, InspectionWanted
+    from spectui.tui.picker.screen import Chosen, FolderOpened, InspectionWanted
+    from spectui.tui.tune.form import Applied, Started
+    from spectui.tui.whatif.screen import WhatIfScreen
 
 _QUIET_S = 1.0
 """While a trial is measured: what is measured under the screen is what a headless run gives."""
@@ -189,11 +188,11 @@ class SpectuiApp(BaseApp):
 
     def _check_keys(self) -> None:
         """Say which actions of the user's keys there are not, once all screens are imported."""
-        known = {action.id for action in commands.all_actions(self)}
+        known = {action.id for action in actions.all_actions(self)}
         unknown = sorted(set(self.settings.keys) - known)
         if unknown:
             # Imported for who has set one of its keys, or has mistyped another's.
-            elsewhere = {action.id for action in commands.attach_actions(self)}
+            elsewhere = {action.id for action in actions.attach_actions(self)}
             unknown = [each for each in unknown if each not in elsewhere]
         if unknown:
             self.warn(f"[keys] names {', '.join(unknown)}, which is no action; F1 lists the ids.")
@@ -293,7 +292,7 @@ class SpectuiApp(BaseApp):
     def action_help(self) -> None:
         """Show keys and actions."""
         if not self.is_open(HelpScreen):
-            self.push_screen(HelpScreen(commands.all_actions(self)))
+            self.push_screen(HelpScreen(actions.all_actions(self)))
 
     def action_tune(self) -> None:
         """Show the search."""
@@ -305,8 +304,8 @@ class SpectuiApp(BaseApp):
 
     def action_export(self) -> None:
         """Show the flags."""
-        from spectui.tui.exporting import export_choices  # noqa: PLC0415 - not before it is needed
-        from spectui.tui.screens.export import ExportScreen  # noqa: PLC0415
+        from spectui.tui.export.choices import export_choices  # noqa: PLC0415 - not before it is needed
+        from spectui.tui.export.screen import ExportScreen  # noqa: PLC0415
 
         setup = self.director.setup
         if self.is_open(ExportScreen):
@@ -343,7 +342,7 @@ class SpectuiApp(BaseApp):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Offer every action of the app and of the present screen."""
         yield from super().get_system_commands(screen)
-        yield from commands.system_commands(self, screen)
+        yield from actions.system_commands(self, screen)
         if self.director.can_measure:
             yield SystemCommand(
                 "Measure the baseline again",

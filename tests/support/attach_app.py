@@ -10,8 +10,7 @@ from spectui.monitor.readings import Snapshot
 from spectui.server.attached.address import parse_address
 from spectui.server.attached.poller import Attachment
 from spectui.settings import Settings
-from spectui.tui.attach.app import AttachApp, AttachLaunch
-from spectui.tui.attach.backstage import AttachBackstage
+from spectui.tui.attach.app import AttachApp, AttachBackstage, AttachLaunch
 from spectui.tui.mailbox import Mailbox
 from tests.support.cockpit import handled
 

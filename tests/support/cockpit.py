@@ -25,10 +25,9 @@ from spectui.engine.events import (
 )
 from spectui.errors import CancelledError
 from spectui.live.events import BaselineMeasured, ChatRecorded, TuningChanged
-from spectui.live.launch import Launch, Pair
 from spectui.live.recording import ChatRecording
 from spectui.live.session import LiveSession
-from spectui.live.setup import LiveSetup
+from spectui.live.setup import Launch, LiveSetup, Pair
 from spectui.llama.buffers import Buffer, BufferKind
 from spectui.llama.info import ModelInfo
 from spectui.llama.memory import ModelMemory, WeightTraffic
@@ -39,9 +38,9 @@ from spectui.speculative.decoder import Stop
 from spectui.speculative.rollback import Rollback
 from spectui.tui.app import SpectuiApp
 from spectui.tui.backstage import Backstage
+from spectui.tui.chat.screen import Activity
 from spectui.tui.mailbox import Mailbox
 from spectui.tui.messages import EngineStarted
-from spectui.tui.screens.live import Activity
 from spectui.tune.progress import TuningState
 
 Post = Callable[[object], None]

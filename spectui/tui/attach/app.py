@@ -2,24 +2,86 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from spectui.monitor.readings import Snapshot
+from spectui.server.attached.poller import Attachment, Poller
 from spectui.server.attached.sample import FailedSample, ServerSample, WaitingSample
 from spectui.server.attached.tracker import Tracker
 from spectui.settings import Settings
-from spectui.tui import commands
-from spectui.tui.attach.backstage import AttachBackstage, PollerFailed
+from spectui.tui import help as actions
 from spectui.tui.attach.machine import Machine
+from spectui.tui.attach.screen import AttachScreen
 from spectui.tui.base_app import BaseApp
+from spectui.tui.help import HelpScreen
 from spectui.tui.mailbox import Mailbox
 from spectui.tui.messages import MonitorFailed
-from spectui.tui.screens.attach import AttachScreen
-from spectui.tui.screens.help import HelpScreen
+
+if TYPE_CHECKING:
+    from spectui.monitor.sampler import Sampler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollerFailed:
+    """A defect has ended the questions."""
+
+    error: BaseException
+
+
+class AttachBackstage:
+    """Owns the threads. Nothing here touches a widget."""
+
+    def __init__(self, mailbox: Mailbox[object], wanted: Attachment, interval_s: float) -> None:
+        """Nothing works yet.
+
+        Args:
+            mailbox: takes every event, from any thread.
+            wanted: the server.
+            interval_s: from one look at it to the next.
+        """
+        self._post = mailbox.put
+        self._interval_s = interval_s
+        self._poller = Poller(
+            wanted,
+            self._post,
+            interval_s=interval_s,
+            on_failure=lambda error: self._post(PollerFailed(error=error)),
+        )
+        self._sampler: Sampler | None = None
+
+    def start(self) -> None:
+        """Begin to ask."""
+        self._poller.start()
+
+    def watch_machine(self, interval_s: float) -> None:
+        """Begin to read this machine, once."""
+        from spectui.monitor.live import LiveSource  # noqa: PLC0415 - loads NVML's binding
+        from spectui.monitor.sampler import Sampler  # noqa: PLC0415
+
+        if self._sampler is not None:
+            return
+        self._sampler = Sampler(
+            LiveSource,
+            self._post,
+            interval_s=interval_s,
+            on_failure=lambda reason: self._post(MonitorFailed(reason=reason)),
+        )
+        self._sampler.start()
+
+    def try_now(self) -> None:
+        """Ask at once."""
+        self._poller.try_now()
+
+    def close(self) -> None:
+        """End everything."""
+        self._poller.close()
+        if self._sampler is not None:
+            self._sampler.close()
+
 
 _OURS = frozenset({"Quit"})
 """Textual's commands that this app has under its own keys."""
@@ -110,12 +172,12 @@ class AttachApp(BaseApp):
     def action_help(self) -> None:
         """Show keys and actions."""
         if not self.is_open(HelpScreen):
-            self.push_screen(HelpScreen(commands.attach_actions(self)))
+            self.push_screen(HelpScreen(actions.attach_actions(self)))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Offer every action."""
         yield from (each for each in super().get_system_commands(screen) if each.title not in _OURS)
-        yield from commands.system_commands(self, screen)
+        yield from actions.system_commands(self, screen)
 
     def action_interrupt(self) -> None:
         """Copy a selection, or quit."""

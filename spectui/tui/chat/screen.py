@@ -1,0 +1,305 @@
+"""The live screen: a chat, and beside it what speculation does while the model talks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Static
+
+from spectui.live.setup import LiveSetup
+from spectui.live.tally import LiveState
+from spectui.tui.chat.panels import Panels
+from spectui.tui.chat.prompt_box import PromptBox
+from spectui.tui.chat.transcript import Transcript
+from spectui.tui.glyphs import glyphs_of
+from spectui.tui.widgets import KeyBar, StatusBar
+
+_BAR_CELLS = 24
+
+
+class Loading(Widget):
+    """One line per part with its bar; hidden while there is nothing to wait for."""
+
+    DEFAULT_CSS = """
+    Loading { height: auto; max-height: 8; padding: 0 1; background: $surface; display: none; }
+    Loading.-busy { display: block; }
+    """
+
+    parts: reactive[tuple[tuple[str, float | None], ...]] = reactive((), layout=True)
+    """(name, fraction) of each part; None for one that cannot say how far it is."""
+
+    def set_part(self, name: str, fraction: float | None) -> None:
+        """Add a part, or move its bar."""
+        known = dict(self.parts)
+        known[name] = fraction
+        self.parts = tuple(known.items())
+        self.add_class("-busy")
+
+    def finish(self) -> None:
+        """Nothing to wait for any more."""
+        self.parts = ()
+        self.remove_class("-busy")
+
+    def render(self) -> Text:
+        """Draw a line per part."""
+        glyphs = glyphs_of(self)
+        lines = []
+        for name, fraction in self.parts:
+            if fraction is None:
+                lines.append(Text(f"{name} {glyphs.ellipsis}"))
+                continue
+            n_full = round(fraction * _BAR_CELLS)
+            bar = glyphs.bar[-1] * n_full + glyphs.none * (_BAR_CELLS - n_full)
+            lines.append(Text(f"{bar} {fraction:4.0%}  {name}"))
+        return Text("\n").join(lines)
+
+
+_HELLO = "Ask something. Every token shows who wrote it: underlined ones come from the draft."
+_PANELS_FROM = 64
+_NARROW = f"Panels: widen the terminal to {_PANELS_FROM} columns or more."
+_WIDTHS = [(0, "-tiny"), (_PANELS_FROM, "-narrow"), (100, "-normal"), (160, "-wide")]
+
+_HEIGHTS = [(0, "-short"), (16, "-tall")]
+
+
+class Activity(StrEnum):
+    """What the pair is doing."""
+
+    STARTING = "starting"
+    NO_MODEL = "no model"
+    LOADING = "loading"
+    READY = "ready"
+    ANSWERING = "answering"
+
+
+class LiveScreen(Screen[None]):
+    """Shows what it is told, and tells what the user wants. Knows no engine."""
+
+    DEFAULT_CSS = """
+    LiveScreen {
+        & #body { height: 1fr; }
+        & #talk { width: 1fr; min-width: 20; height: 1fr; }
+        & Transcript { height: 1fr; }
+        & Panels { width: 48; height: 1fr; }
+        & #narrow {
+            display: none; height: 1; padding: 0 1; color: $text-muted;
+            text-wrap: nowrap; text-overflow: ellipsis;
+        }
+        &.-tiny.-tall #narrow { display: block; }
+        &.-tiny Panels { display: none; }
+        &.-narrow Panels { width: 31; }
+        &.-wide Panels { width: 92; }
+    }
+    """
+
+    HORIZONTAL_BREAKPOINTS = _WIDTHS
+    VERTICAL_BREAKPOINTS = _HEIGHTS
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "stop", "Stop", id="live.stop", tooltip="Stop the answer or the load"),
+        Binding(
+            "f2",
+            "toggle_rejected",
+            "Rejected",
+            id="live.rejected",
+            tooltip="Show the drafted tokens that the target refused",
+        ),
+        Binding(
+            "f3",
+            "settings",
+            "Settings",
+            id="live.settings",
+            tooltip="Change drafting and sampling of the next answer",
+        ),
+        Binding(
+            "f4",
+            "toggle_draft",
+            "Draft",
+            id="live.draft",
+            tooltip="Let the next answer use the draft, or the target alone",
+        ),
+        Binding(
+            "ctrl+n",
+            "new_chat",
+            "New chat",
+            id="live.new",
+            show=False,
+            tooltip="Begin another conversation with the same pair",
+        ),
+        Binding(
+            "f9",
+            "copy_answer",
+            "Copy answer",
+            id="live.copy",
+            show=False,
+            tooltip="Copy the last answer to the clipboard",
+        ),
+    ]
+
+    activity: reactive[Activity] = reactive(Activity.STARTING, init=False)
+    setup: reactive[LiveSetup | None] = reactive(None, init=False)
+    recorded: reactive[bool] = reactive(default=False, init=False)
+    """Whether the readings of the machine come from a recording."""
+    tuning: reactive[str] = reactive("", init=False)
+    """What the search beside the chat is doing, in a word; empty for nothing."""
+
+    @dataclass
+    class Asked(Message):
+        """The user has sent a prompt."""
+
+        text: str
+
+    class StopRequested(Message):
+        """The user wants the answer or the load to end."""
+
+    class SettingsRequested(Message):
+        """The user wants to change the settings."""
+
+    class DraftToggled(Message):
+        """The user wants the draft on or off."""
+
+    class NewChatRequested(Message):
+        """The user wants to begin another conversation."""
+
+    def __init__(self) -> None:
+        """Create it with nothing said."""
+        super().__init__()
+        # Kept rather than looked up: events may still come when the widgets are going.
+        self.transcript = Transcript(placeholder=_HELLO)
+        self.loading_bars = Loading()
+        self._prompt = PromptBox(placeholder="Enter sends, Ctrl+J starts a new line")
+        self._panels = Panels()
+        self._status = StatusBar()
+
+    def compose(self) -> ComposeResult:
+        """Status, then transcript and prompt beside the panels."""
+        yield self._status
+        yield Static(_NARROW, id="narrow", markup=False)
+        with Horizontal(id="body"):
+            with Vertical(id="talk"):
+                yield self.loading_bars
+                yield self.transcript
+                yield self._prompt
+            yield self._panels
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        """Let the user type at once, even while models load."""
+        self._prompt.focus()
+        self._show_status()
+
+    def show(self, state: LiveState) -> None:
+        """Repaint what has changed of the panels."""
+        self._panels.show(state)
+
+    def remember(self, prompts: Sequence[str]) -> None:
+        """Let Up recall prompts of earlier sessions, given the oldest first."""
+        self._prompt.remember(prompts)
+
+    def set_aside(self) -> bool:
+        """Empty the prompt; Up recalls what was in it. False if it was empty."""
+        return self._prompt.set_aside()
+
+    def put_back(self, text: str) -> None:
+        """Return a prompt that cannot be used now."""
+        self._prompt.put_back(text)
+
+    def on_prompt_box_submitted(self, message: PromptBox.Submitted) -> None:
+        """Pass it on."""
+        self.post_message(self.Asked(message.text))
+
+    def watch_activity(self) -> None:
+        """The box shows that an answer is being written."""
+        self._prompt.busy = self.activity is Activity.ANSWERING
+        self._show_status()
+        self.refresh_bindings()
+
+    def watch_setup(self) -> None:
+        """The status bar names the pair."""
+        self._show_status()
+
+    def watch_recorded(self) -> None:
+        """The status bar says that the readings are not this machine's."""
+        self._show_status()
+
+    def watch_tuning(self) -> None:
+        """The status bar says that the tuner works."""
+        self._show_status()
+
+    def _show_status(self) -> None:
+        bar = self._status
+        bar.left = describe(self.setup) if self.setup else "spectui"
+        bullet = f" {glyphs_of(self).bullet} "
+        readings = "recorded readings" if self.recorded else ""
+        parts = (readings, self.tuning, str(self.activity))
+        bar.right = bullet.join(part for part in parts if part)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Stop only what runs."""
+        del parameters
+        if action == "stop":
+            return self.activity in {Activity.LOADING, Activity.ANSWERING}
+        if action == "toggle_draft":
+            return self.setup is not None and self.setup.can_draft
+        return True
+
+    def action_stop(self) -> None:
+        """End the answer or the load."""
+        self.post_message(self.StopRequested())
+
+    def action_toggle_rejected(self) -> None:
+        """Show or hide what the target refused."""
+        transcript = self.transcript
+        transcript.show_rejected = not transcript.show_rejected
+
+    def action_settings(self) -> None:
+        """Open the settings."""
+        self.post_message(self.SettingsRequested())
+
+    def action_toggle_draft(self) -> None:
+        """Draft on or off."""
+        self.post_message(self.DraftToggled())
+
+    def action_new_chat(self) -> None:
+        """Begin another conversation."""
+        self.post_message(self.NewChatRequested())
+
+    def action_copy_answer(self) -> None:
+        """Copy the last answer (OSC 52)."""
+        answer = self.transcript.last_answer
+        if answer:
+            self.app.copy_to_clipboard(answer)
+            self.notify("The last answer was copied.")
+
+
+def describe(setup: LiveSetup) -> str:
+    """Return one line: which pair, how it drafts and samples."""
+    name = setup.target.path.stem
+    temp = "" if setup.sampling.temp <= 0 else f", temp {setup.sampling.temp:g}"
+    if setup.drafting is None:
+        off = f"draft off ({_resting(setup)})" if setup.can_draft else "no draft"
+        return f"{name}, {off}{temp}"
+    *ahead, last = (f"{one.kind} {one.summary}".strip() for one in setup.drafting.chain)
+    if setup.drafting.mtp:
+        return f"{', '.join((name, *ahead, last, setup.schedule))}{temp}"
+    if setup.draft is None or not setup.drafting.has_model:
+        return f"{', '.join((name, *ahead, last))}{temp}"
+    pair = f"{name} + {setup.draft.path.stem}"
+    return f"{', '.join((pair, *ahead, setup.drafting.summary, setup.schedule))}{temp}"
+
+
+def _resting(setup: LiveSetup) -> str:
+    """Who would draft if that were switched on."""
+    *ahead, last = (one.kind for one in setup.wanted.chain)
+    if setup.draft is not None and setup.wanted.has_model:
+        last = setup.draft.path.stem
+    return ", ".join((*ahead, last))

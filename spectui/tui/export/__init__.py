@@ -1,0 +1,1 @@
+"""Flags for the user's own llama-server."""

@@ -1,0 +1,334 @@
+"""Background tuning, watched and steered."""
+
+from typing import TypeAlias
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Container, Vertical
+from textual.reactive import var
+from textual.screen import Screen
+from textual.widgets import Input, Static, Tab, Tabs
+
+from spectui.tui.glyphs import glyphs_of
+from spectui.tui.tune import form, ledger, table, words
+from spectui.tui.tune.form import Filled, SourceChoice, TuneSetup
+from spectui.tui.tune.ledger import Choice, Ledger, Row, best_choice, digest, selected_choice
+from spectui.tui.tune.map import Heatmap
+from spectui.tui.tune.plots import HistoryPlot, ImportanceBars
+from spectui.tui.tune.status import TuneStatus
+from spectui.tui.tune.table import TrialsTable
+from spectui.tui.widgets import KeyBar
+from spectui.tune.progress import Phase, TuningState
+
+CSS = """
+TuneScreen {
+    TuneStatus, #introduction, TuneSetup { padding: 0 1; }
+    #introduction { height: auto; margin: 1 0; max-width: 100; }
+    TuneSetup { margin-bottom: 1; }
+    TuneViews, #views { height: 1fr; }
+    .view { border: round $panel; border-title-color: $text-muted; padding: 0 1; }
+    TrialsTable { height: 1fr; }
+    #detail { height: auto; max-height: 3; color: $text-muted; }
+    Heatmap { height: 1fr; }
+    HistoryPlot { height: 1fr; }
+    ImportanceBars { border-top: solid $panel; border-title-color: $text-muted; }
+
+    &.-idle TuneViews { display: none; }
+
+    &.-narrow, &.-short {
+        .view { display: none; border: none; }
+        .view.-active { display: block; }
+    }
+    &.-wide.-tall, &.-broad.-tall { Tabs { display: none; } }
+    &.-wide.-tall #views {
+        layout: grid; grid-size: 2 2; grid-rows: 1fr 17;
+        #trials { column-span: 2; }
+    }
+    &.-broad.-tall #views {
+        layout: grid; grid-size: 2 2; grid-columns: 11fr 10fr; grid-rows: 26 1fr;
+        #trials { row-span: 2; }
+    }
+    &.-ascii {
+        Underline { display: none; }
+        Tabs { height: 1; }
+        &.-wide.-tall .view, &.-broad.-tall .view { border: ascii $panel; }
+        ImportanceBars { border-top: ascii $panel; }
+    }
+}
+"""
+
+
+_TITLES = {"trials": "Trials", "map": "Map", "plots": "Plots"}
+
+
+class TuneViews(Container):
+    """Everything that is drawn from the trials."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ledger = Ledger()
+
+    def compose(self) -> ComposeResult:
+        """The tabs, and what they choose from."""
+        yield Tabs(*(Tab(title, id=f"tab-{view}") for view, title in _TITLES.items()))
+        with Container(id="views"):
+            with Vertical(id="trials", classes="view"):
+                yield TrialsTable()
+                yield Static(id="detail", markup=False)
+            with Vertical(id="map", classes="view"):
+                yield Heatmap()
+            with Vertical(id="plots", classes="view"):
+                yield HistoryPlot()
+                yield ImportanceBars()
+
+    def on_mount(self) -> None:
+        """Name the views."""
+        for view, title in _TITLES.items():
+            self.query_one(f"#{view}").border_title = title
+        self.query_one(ImportanceBars).border_title = "Importance"
+
+    @property
+    def selected(self) -> Row | None:
+        """The selected trial."""
+        return self.query_one(TrialsTable).selected
+
+    def show(self, ledger: Ledger) -> None:
+        """Show the trials of ``ledger``."""
+        self._ledger = ledger
+        self.query_one(TrialsTable).show(ledger)
+        self.query_one(Heatmap).show(ledger)
+        self.query_one(HistoryPlot).show(ledger)
+        self._show_selected()
+
+    def show_importance(self, importance: tuple[tuple[str, float], ...]) -> None:
+        """Show (parameter, share) pairs."""
+        self.query_one(ImportanceBars).importance = importance
+
+    def choose(self, view: str) -> None:
+        """Show one of the views, where they are tabs."""
+        self.query_one(Tabs).active = f"tab-{view}"
+
+    @on(TrialsTable.Selected)
+    def _show_selected(self) -> None:
+        row, detail = self.selected, self.query_one("#detail", Static)
+        detail.display = row is not None
+        if row is not None:
+            detail.update(words.trial(row, self._ledger, glyphs_of(self)))
+
+    @on(Tabs.TabActivated)
+    def _on_tab(self, event: Tabs.TabActivated) -> None:
+        for view in _TITLES:
+            self.query_one(f"#{view}").set_class(event.tab.id == f"tab-{view}", "-active")
+
+
+_WIDTHS: list[tuple[int, str]] | None = [(0, "-narrow"), (110, "-wide"), (170, "-broad")]
+_HEIGHTS: list[tuple[int, str]] | None = [(0, "-short"), (34, "-tall")]
+_NOT_MEASURED = (
+    "There is nothing to apply yet: the best is only predicted, until it and off are measured."
+)
+
+
+class TuneScreen(Screen[Filled]):
+    """Give it states with ``show``, and handle what it posts. Returns what its form holds."""
+
+    Started: TypeAlias = form.Started
+    PauseToggled: TypeAlias = form.PauseToggled
+    Stopped: TypeAlias = form.Stopped
+    Applied: TypeAlias = form.Applied
+    ExportRequested: TypeAlias = form.ExportRequested
+
+    BINDINGS = table.SCREEN
+    DEFAULT_CSS = CSS
+    AUTO_FOCUS = "TrialsTable"
+    HORIZONTAL_BREAKPOINTS = _WIDTHS
+    VERTICAL_BREAKPOINTS = _HEIGHTS
+
+    chat_is_busy: var[bool] = var(False, init=False)
+    """Whether a turn of the chat has the engine."""
+    n_chat_turns: var[int | None] = var(None)
+    """Turns of the chat that could be tuned on; None if that is not known."""
+    prompts: var[str | None] = var(None, init=False)
+    """Which prompts the search uses, in words; None if that is not known."""
+
+    def __init__(self, state: TuningState | None = None, filled: Filled | None = None) -> None:
+        """Begin with ``state`` and a form that is ``filled`` in; nothing was started without."""
+        super().__init__()
+        self._filled = filled or Filled()
+        self._state = state or TuningState()
+        self._ledger = digest(self._state.records, Ledger(), self._state.confirmed)
+        self._asks = False
+        """Whether the user looks at what the next search would do."""
+        self._available: frozenset[str] = frozenset()
+
+    def compose(self) -> ComposeResult:
+        """Head, form, and three views that are tabs where there is no room for all."""
+        yield TuneStatus()
+        yield Static(id="introduction", markup=False)
+        yield TuneSetup(self._filled)
+        yield TuneViews()
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        """Show what there is."""
+        self.set_class(glyphs_of(self).times.isascii(), "-ascii")
+        self.query_one(TuneViews).show(self._ledger)
+        self._show_state()
+
+    def show(self, state: TuningState) -> None:
+        """Show how the search stands. To be called on the app's thread."""
+        before, self._state = self._state, state
+        if state.records is not before.records:
+            self._ledger = digest(state.records, self._ledger, state.confirmed)
+        if not self.is_mounted:
+            return
+        with self.app.batch_update():
+            if state.records is not before.records:
+                self.query_one(TuneViews).show(self._ledger)
+            self._show_state()
+
+    def refuse(self, reason: str) -> None:
+        """Show the form again, with why nothing was started."""
+        self._ask()
+        self.query_one(TuneSetup).refuse(reason)
+
+    def watch_chat_is_busy(self) -> None:
+        """Say who has the engine."""
+        if self.is_mounted:
+            self._show_state()
+
+    def watch_prompts(self) -> None:
+        """Say which prompts are used."""
+        if self.is_mounted:
+            self._show_state()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave out what makes no sense now."""
+        del parameters
+        if action not in ledger.ACTIONS or action in self._available:
+            return True
+        if action != "apply" or not self._state.is_running:
+            return False
+        # Dimmed, since it will be possible soon; with a best in sight the key says what is missing.
+        return True if self._state.forecasts else None
+
+    def action_start(self) -> None:
+        """Start, or first show what would be started."""
+        setup = self.query_one(TuneSetup)
+        setup.n_chat_turns = self.n_chat_turns
+        if not setup.display:
+            self._ask()
+        elif (message := setup.read()) is not None:
+            self._asks = False
+            self._show_state()
+            self.post_message(message)
+
+    def action_pause(self) -> None:
+        """Pause."""
+        self.post_message(self.PauseToggled())
+
+    def action_resume(self) -> None:
+        """Go on."""
+        self.post_message(self.PauseToggled())
+
+    def action_stop(self) -> None:
+        """End the search."""
+        self.post_message(self.Stopped())
+
+    def action_apply(self) -> None:
+        """Use in the chat what tuning found."""
+        choice = best_choice(self._state, self._ledger)
+        if choice is None:
+            self.notify(_NOT_MEASURED)
+        self._apply(choice)
+
+    def action_apply_selected(self) -> None:
+        """Use in the chat what the selected trial ran."""
+        self._apply(selected_choice(self.query_one(TuneViews).selected))
+
+    def action_source(self) -> None:
+        """Look at the sources of prompts; choose the next one when looking already."""
+        choice = self.query_one(SourceChoice)
+        if self.focused is choice:
+            choice.action_step(1)
+        else:
+            self._ask()
+            choice.focus()
+
+    def action_trials(self) -> None:
+        """Change the number of trials."""
+        self._ask()
+        self.query_one("#n-trials").focus()
+
+    def action_export(self) -> None:
+        """Ask for the flags."""
+        self.post_message(self.ExportRequested())
+
+    def action_view(self, view: str) -> None:
+        """Show one of the views."""
+        self.query_one(TuneViews).choose(view)
+
+    def action_sort(self) -> None:
+        """Sort the trials by the next column."""
+        self.query_one(TrialsTable).sort_by_next()
+
+    def action_reverse(self) -> None:
+        """Reverse the order of the trials."""
+        self.query_one(TrialsTable).reverse()
+
+    def action_back(self) -> None:
+        """Leave the form, or the screen."""
+        if self._asks or isinstance(self.focused, Input):
+            self._asks = False
+            self.set_focus(None)
+            self._show_state()
+        else:
+            self.dismiss(self.query_one(TuneSetup).filled)
+
+    @on(Input.Submitted)
+    def _on_submitted(self) -> None:
+        self.action_start()
+
+    @on(TrialsTable.Selected)
+    def _on_selected(self) -> None:
+        self._refresh_available()
+
+    def _apply(self, choice: Choice | None) -> None:
+        if choice is not None:
+            self.post_message(self.Applied(choice.arm))
+            self.notify(words.own(choice.reason, glyphs_of(self)), markup=False)
+
+    def _ask(self) -> None:
+        self._asks = True
+        self._show_state()
+        self.query_one(TuneSetup).begin()
+
+    def _show_state(self) -> None:
+        state = self._state
+        self._refresh_available()
+        self.query_one(TuneStatus).show(
+            state, self._ledger, chat_is_busy=self.chat_is_busy, prompts=self.prompts
+        )
+        self.query_one(TuneViews).show_importance(state.importance)
+        is_empty = state.phase is Phase.IDLE and not state.records
+        self.set_class(is_empty, "-idle")
+        introduction = self.query_one("#introduction", Static)
+        introduction.display = is_empty
+        if is_empty:
+            introduction.update(words.introduction(self._key_of("tune.start")))
+        self.query_one(TuneSetup).display = is_empty or (self._asks and not state.is_running)
+        if self.focused is None and not is_empty:
+            self.query_one(TrialsTable).focus()
+
+    def _key_of(self, binding_id: str) -> str:
+        """The key in use, which may not be the one that is built in."""
+        bound = (active.binding for active in self.active_bindings.values())
+        found = next((binding for binding in bound if binding.id == binding_id), None)
+        return "Start" if found is None else self.app.get_key_display(found)
+
+    def _refresh_available(self) -> None:
+        # The footer is built anew: only when there is something new to build.
+        selected = self.query_one(TuneViews).selected
+        available = ledger.available(self._state, self._ledger, selected)
+        if available != self._available:
+            self._available = available
+            self.refresh_bindings()
