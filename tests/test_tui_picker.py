@@ -6,6 +6,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,6 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.app import App
 from textual.containers import Vertical
-from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
@@ -22,21 +22,22 @@ from spectui.models.files import FoundModel
 from spectui.models.ranking import Budget, ModelFacts, ModelInspected
 from spectui.presets import Preset
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
+from spectui.tui.picker.controller import (
+    Choice,
+    DemoChoice,
+    PairChoice,
+    PickerController,
+    PresetChoice,
+    RecentChoice,
+    RecentPair,
+)
 from spectui.tui.picker.drafts import DraftList
 from spectui.tui.picker.folder import FolderScreen
 from spectui.tui.picker.list import Cell, PickerList, Row, short_folder, visible
 from spectui.tui.picker.screen import PickerScreen
-from spectui.tui.picker.targets import (
-    Choice,
-    DemoChoice,
-    PairChoice,
-    PresetChoice,
-    RecentChoice,
-    RecentPair,
-    TargetList,
-)
+from spectui.tui.picker.targets import TargetList
 from spectui.tui.text.display import clip, fit
-from tests.support.cockpit import handled, press_keys, resize
+from tests.support.cockpit import Recorder, handled, press_keys, resize
 from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, write_tiny
 
 GB = 10**9
@@ -95,14 +96,14 @@ def inspected(
 
 
 class PickerApp(App[None]):
-    """A picker, and a record of what it told."""
+    """A picker over a controller that only hears."""
 
-    def __init__(self, picker: PickerScreen, glyphs: Glyphs) -> None:
+    def __init__(self, picker: PickerScreen, controller: Recorder, glyphs: Glyphs) -> None:
         super().__init__()
         self.animation_level = "none"
         self.glyphs = glyphs
         self.picker = picker
-        self.told: list[Message] = []
+        self.told = controller.heard
         self.n_bells = 0
 
     def on_mount(self) -> None:
@@ -110,18 +111,6 @@ class PickerApp(App[None]):
 
     def bell(self) -> None:
         self.n_bells += 1
-
-    def on_picker_screen_target_highlighted(self, message: Message) -> None:
-        self.told.append(message)
-
-    def on_picker_screen_inspection_wanted(self, message: Message) -> None:
-        self.told.append(message)
-
-    def on_picker_screen_folder_opened(self, message: Message) -> None:
-        self.told.append(message)
-
-    def on_picker_screen_chosen(self, message: Message) -> None:
-        self.told.append(message)
 
 
 class Stage:
@@ -150,7 +139,7 @@ class Stage:
 
     @property
     def choices(self) -> list[Choice]:
-        return [m.choice for m in self.app.told if isinstance(m, PickerScreen.Chosen)]
+        return [cast("Choice", wish[1]) for wish in self.app.told if wish[0] == "choose"]
 
     def lines(self) -> list[str]:
         strips = self.app.screen._compositor.render_strips()
@@ -201,10 +190,16 @@ def play(
     size: tuple[int, int] = (120, 40),
 ) -> None:
     async def main() -> None:
+        controller = Recorder()
         picker = PickerScreen(
-            folders=folders, recent=recent, presets=presets, budget=budget, can_close=can_close
+            cast("PickerController", controller),
+            folders=folders,
+            recent=recent,
+            presets=presets,
+            budget=budget,
+            can_close=can_close,
         )
-        app = PickerApp(picker, glyphs)
+        app = PickerApp(picker, controller, glyphs)
         async with app.run_test(size=size) as pilot:
             await handled(pilot)
             async with asyncio.timeout(60):
@@ -222,13 +217,11 @@ class TestChoosingAPair:
             await stage.press("enter")
             assert stage.drafts.has_focus
             await stage.press("enter")
-            highlighted, wanted, chosen = stage.app.told
-            assert isinstance(highlighted, PickerScreen.TargetHighlighted)
-            assert highlighted.path == BIG.path
-            assert isinstance(wanted, PickerScreen.InspectionWanted)
-            assert (wanted.target, wanted.drafts) == (BIG, (GOOD, LARGER_DRAFT))
-            assert isinstance(chosen, PickerScreen.Chosen)
-            assert chosen.choice == PairChoice(target=BIG.path, draft=GOOD.path)
+            assert stage.app.told == [
+                ("forget_comparisons",),
+                ("compare", BIG, (GOOD, LARGER_DRAFT)),
+                ("choose", PairChoice(target=BIG.path, draft=GOOD.path)),
+            ]
 
         play(scenario)
 
@@ -388,9 +381,7 @@ class TestHighlight:
             assert stage.drafts.key == "alone"
             await stage.look_at(BIG)
             assert stage.drafts.key == str(GOOD.path)
-            last = stage.app.told[-1]
-            assert isinstance(last, PickerScreen.InspectionWanted)
-            assert last.drafts == (LARGER_DRAFT,)
+            assert stage.app.told[-1] == ("compare", BIG, (LARGER_DRAFT,))
 
         play(scenario)
 
@@ -419,10 +410,11 @@ class TestHighlight:
 
     def test_a_model_that_arrives_before_the_first_paint_is_not_lost(self) -> None:
         async def main() -> None:
-            picker = PickerScreen(folders=())
+            controller = Recorder()
+            picker = PickerScreen(cast("PickerController", controller), folders=())
             picker.add_model(BIG)
             picker.scan_finished(())
-            app = PickerApp(picker, UNICODE)
+            app = PickerApp(picker, controller, UNICODE)
             async with app.run_test(size=(80, 24)) as pilot:
                 await handled(pilot)
                 assert BIG.name in Stage(app, pilot).text()
@@ -467,10 +459,10 @@ class TestOtherChoices:
     def test_earlier_pairs_that_come_late_take_the_first_row(self) -> None:
         async def scenario(stage: Stage) -> None:
             seen = [stage.targets.value]
-            stage.picker.show_recent([RECENT])
+            stage.targets.show_recent([RECENT])
             seen.append(stage.targets.value)
             await stage.press("down")
-            stage.picker.show_recent([RECENT, dataclasses.replace(RECENT, n_turns=1)])
+            stage.targets.show_recent([RECENT, dataclasses.replace(RECENT, n_turns=1)])
             # Not where someone has gone elsewhere.
             seen.append(stage.targets.value)
             assert seen == [DemoChoice(), RecentChoice(recent=RECENT), DemoChoice()]
@@ -611,11 +603,9 @@ class TestOpeningAFolder:
             await stage.open_folder_dialog()
             await stage.press(*"alpha", "enter")
             await stage.until(lambda: len(stage.app.told) == 1)
-            (opened,) = stage.app.told
-            assert isinstance(opened, PickerScreen.FolderOpened)
-            assert opened.path == tmp_path / "alpha"
+            assert stage.app.told == [("look_in", tmp_path / "alpha")]
             assert stage.status == "looking… 0 models"
-            await stage.show(*Scan((opened.path,)))
+            await stage.show(*Scan((tmp_path / "alpha",)))
             assert stage.targets.key == str(tmp_path / "alpha" / "tiny.gguf")
             assert stage.status == "1 model"
 
@@ -701,9 +691,7 @@ class TestOpeningAFolder:
             dialog.query_one(Input).value = "~/beta/m.gguf"
             await stage.press("enter")
             await stage.until(lambda: len(stage.app.told) == 1)
-            (opened,) = stage.app.told
-            assert isinstance(opened, PickerScreen.FolderOpened)
-            assert opened.path == tmp_path / "beta"
+            assert stage.app.told == [("look_in", tmp_path / "beta")]
 
         play(scenario)
 
@@ -743,8 +731,7 @@ class TestCutFiles:
             await stage.look_at(BIG)
             (option,) = stage.drafts.ranked
             assert option.reason == self.REASON
-            asked = [m for m in stage.app.told if isinstance(m, PickerScreen.InspectionWanted)]
-            assert asked == []
+            assert "compare" not in [wish[0] for wish in stage.app.told]
 
         play(scenario)
 

@@ -34,7 +34,7 @@ from spectui.tui.app import SpectuiApp
 from spectui.tui.attach.app import AttachApp, AttachBackstage, AttachLaunch
 from spectui.tui.base_app import BaseApp
 from spectui.tui.chat.prompt_box import PromptBox
-from spectui.tui.chat.screen import Activity
+from spectui.tui.chat.session import Activity
 from spectui.tune.progress import Phase, TuningState
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -103,7 +103,7 @@ class Session(Stage[SpectuiApp]):
 
     async def measured(self) -> None:
         """Wait for the target's own speed."""
-        throughput = self.app.director.talk.tally
+        throughput = self.app.session.tally
         await self.wait(lambda: throughput.state().throughput.baseline_tokens_per_s is not None)
 
     async def ask(self, text: str) -> None:
@@ -115,9 +115,9 @@ class Session(Stage[SpectuiApp]):
 
     async def start_search(self) -> None:
         """Start a short one."""
-        self.app.director.start_tuning(builtin_suite()[:8], n_trials=12)
+        self.app.session.start_tuning(builtin_suite()[:8], n_trials=12)
         # The state of before is idle, as that of a search that has ended without a trial.
-        tuning = self.app.tuning
+        tuning = self.app.tune
         await self.wait(lambda: tuning.state is not None and tuning.state.phase is not Phase.IDLE)
 
     async def searched(self, n_trials: int | None) -> None:
@@ -126,7 +126,7 @@ class Session(Stage[SpectuiApp]):
         Raises:
             RuntimeError: the search has ended before that.
         """
-        tuning = self.app.tuning
+        tuning = self.app.tune
 
         def is_enough(state: TuningState) -> bool:
             if n_trials is None:
@@ -245,7 +245,7 @@ def run(
     try:
         asyncio.run(play())
     finally:
-        app.backstage.close()
+        app.threads.close()
     faulthandler.cancel_dump_traceback_later()
 
 
@@ -289,7 +289,7 @@ def watch(server: LlamaServer, size: tuple[int, int], private: tuple[Path, ...])
     try:
         asyncio.run(play())
     finally:
-        app.backstage.close()
+        app.threads.close()
 
 
 def draw(name: str, size: tuple[int, int]) -> None:

@@ -19,8 +19,7 @@ from textual.widget import Widget
 
 from spectui.settings import Settings
 from spectui.tui.glyphs import ASCII, UNICODE, AsciiFilter, AsciiPalette, AsciiScrollBars
-from spectui.tui.mailbox import Mailbox, Pace
-from spectui.tui.messages import EventsArrived
+from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
 from spectui.tui.theme import ASCII_CSS, THEMES
 
 _LOOK_AGAIN_S = 0.1

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.table import Table
 from rich.text import Text
+from textual.actions import parse
 from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -109,7 +110,8 @@ def system_commands(app: "BaseApp", screen: Screen[object]) -> Iterable[SystemCo
         # The last of each action counts: the one whose key the footer shows.
         found = sorted(actions_of(type(node), app), key=lambda action: action.is_shown)
         for action in {action.action: action for action in found}.values():
-            if node.check_action(action.action, ()):
+            _namespace, name, parameters = parse(action.action)
+            if node.check_action(name, parameters):
                 yield SystemCommand(
                     f"{action.label} ({action.keys})",
                     action.help,

@@ -37,10 +37,9 @@ from spectui.speculative.counters import Round, RoundEnd, RoundTimes, count
 from spectui.speculative.decoder import Stop
 from spectui.speculative.rollback import Rollback
 from spectui.tui.app import SpectuiApp
-from spectui.tui.backstage import Backstage
-from spectui.tui.chat.screen import Activity
+from spectui.tui.chat.session import Activity
 from spectui.tui.mailbox import Mailbox
-from spectui.tui.messages import EngineStarted
+from spectui.tui.threads import EngineStarted, Threads
 from spectui.tune.progress import TuningState
 
 Post = Callable[[object], None]
@@ -254,7 +253,7 @@ class ScriptedSession:
         self._note("close")
 
 
-class ScriptedBackstage(Backstage):
+class ScriptedThreads(Threads):
     """Starts a scripted session instead of an engine, and neither monitor nor scan."""
 
     def __init__(self, mailbox: Mailbox[object]) -> None:
@@ -266,13 +265,11 @@ class ScriptedBackstage(Backstage):
         self.starts = True
         self.built: list[DemoModel] = []
         self.n_stopped_builds = 0
-        self.intervals_s: list[float] = []
 
     def start(self, replay: Path | None, interval_s: float) -> None:
         del replay, interval_s
         if self.starts:
-            self.session = cast("LiveSession", self.script)
-            self.post(EngineStarted(session=self.session))
+            self.post(EngineStarted(session=cast("LiveSession", self.script)))
 
     def build_demo(self, target: DemoModel) -> None:
         self.built.append(target)
@@ -288,17 +285,28 @@ class ScriptedBackstage(Backstage):
         for event in self.found:
             self.post(event)
 
-    def sample_every(self, interval_s: float) -> None:
-        self.intervals_s.append(interval_s)
+
+class Recorder:
+    """In place of a controller: notes what its screen asks for, by method."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[object, ...]] = []
+        """Each a method's name, and what it was given."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        def note(*values: object, **named: object) -> None:
+            self.heard.append((name, *values, *named.values()))
+
+        return note
 
 
 class Cockpit:
     """An app with its script."""
 
     def __init__(self, wanted: Launch | None = None) -> None:
-        self.app = SpectuiApp(wanted or launch(), ScriptedBackstage)
-        self.backstage = cast("ScriptedBackstage", self.app.backstage)
-        self.script = self.backstage.script
+        self.app = SpectuiApp(wanted or launch(), ScriptedThreads)
+        self.threads = cast("ScriptedThreads", self.app.threads)
+        self.script = self.threads.script
 
     def run(
         self,
@@ -317,7 +325,7 @@ class Cockpit:
 
     def tuning(self, state: TuningState) -> None:
         """Tell of a search."""
-        self.backstage.post(TuningChanged(state=state))
+        self.threads.post(TuningChanged(state=state))
 
 
 _STEPS = 8

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
@@ -18,11 +18,7 @@ from spectui.tui.attach.machine import Machine
 from spectui.tui.attach.screen import AttachScreen
 from spectui.tui.base_app import BaseApp
 from spectui.tui.help import HelpScreen
-from spectui.tui.mailbox import Mailbox
-from spectui.tui.messages import MonitorFailed
-
-if TYPE_CHECKING:
-    from spectui.monitor.sampler import Sampler
+from spectui.tui.threads import Monitor, MonitorFailed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,57 +26,6 @@ class PollerFailed:
     """A defect has ended the questions."""
 
     error: BaseException
-
-
-class AttachBackstage:
-    """Owns the threads. Nothing here touches a widget."""
-
-    def __init__(self, mailbox: Mailbox[object], wanted: Attachment, interval_s: float) -> None:
-        """Nothing works yet.
-
-        Args:
-            mailbox: takes every event, from any thread.
-            wanted: the server.
-            interval_s: from one look at it to the next.
-        """
-        self._post = mailbox.put
-        self._interval_s = interval_s
-        self._poller = Poller(
-            wanted,
-            self._post,
-            interval_s=interval_s,
-            on_failure=lambda error: self._post(PollerFailed(error=error)),
-        )
-        self._sampler: Sampler | None = None
-
-    def start(self) -> None:
-        """Begin to ask."""
-        self._poller.start()
-
-    def watch_machine(self, interval_s: float) -> None:
-        """Begin to read this machine, once."""
-        from spectui.monitor.live import LiveSource  # noqa: PLC0415 - loads NVML's binding
-        from spectui.monitor.sampler import Sampler  # noqa: PLC0415
-
-        if self._sampler is not None:
-            return
-        self._sampler = Sampler(
-            LiveSource,
-            self._post,
-            interval_s=interval_s,
-            on_failure=lambda reason: self._post(MonitorFailed(reason=reason)),
-        )
-        self._sampler.start()
-
-    def try_now(self) -> None:
-        """Ask at once."""
-        self._poller.try_now()
-
-    def close(self) -> None:
-        """End everything."""
-        self._poller.close()
-        if self._sampler is not None:
-            self._sampler.close()
 
 
 _OURS = frozenset({"Quit"})
@@ -91,7 +36,9 @@ _OURS = frozenset({"Quit"})
 class AttachLaunch:
     """What the command line asks for."""
 
-    url: str
+    attachment: Attachment
+    interval_s: float
+    """From one look at the server to the next."""
     settings: Settings
     theme: str | None = None
     ascii: bool = False
@@ -120,18 +67,27 @@ class AttachApp(BaseApp):
     def __init__(
         self,
         launch: AttachLaunch,
-        make_backstage: Callable[[Mailbox[object]], AttachBackstage],
+        make_poller: Callable[..., Poller] = Poller,
+        make_monitor: Callable[[Callable[[object], None]], Monitor] = Monitor,
     ) -> None:
         """Prepare; the questions begin when the screen is on the terminal.
 
         Args:
             launch: what the command line asks for.
-            make_backstage: makes what works behind the screen and posts into the mailbox.
+            make_poller: makes what asks the server, on a thread of its own.
+            make_monitor: makes what reads this machine, if the server runs on it.
         """
         super().__init__(launch.settings, theme=launch.theme, ascii=launch.ascii)
-        self._tracker = Tracker(launch.url)
+        post = self._mailbox.put
+        self.poller = make_poller(
+            launch.attachment,
+            post,
+            interval_s=launch.interval_s,
+            on_failure=lambda error: post(PollerFailed(error=error)),
+        )
+        self.monitor = make_monitor(post)
+        self._tracker = Tracker(launch.attachment.address.url)
         self._machine = Machine()
-        self.backstage = make_backstage(self._mailbox)
         self.watched = AttachScreen(self._tracker.state())
 
     async def on_mount(self) -> None:
@@ -139,7 +95,7 @@ class AttachApp(BaseApp):
         self.handle_signals()
         await self.push_screen(self.watched)
         self.warn_of_theme()
-        self.call_after_refresh(self.backstage.start)
+        self.call_after_refresh(self.poller.start)
 
     def _collect(self) -> None:
         events = self._mailbox.collect() if self.is_running else ()
@@ -150,7 +106,7 @@ class AttachApp(BaseApp):
             self._take(event)
         state = self._tracker.state()
         if state.host.is_here:
-            self.backstage.watch_machine(1 / self.settings.monitor_hz)
+            self.monitor.start(1 / self.settings.monitor_hz)
         with self.batch_update():
             self.watched.show(state, self._machine)
 
@@ -167,7 +123,7 @@ class AttachApp(BaseApp):
 
     def on_attach_screen_retry_requested(self) -> None:
         """Ask at once."""
-        self.backstage.try_now()
+        self.poller.try_now()
 
     def action_help(self) -> None:
         """Show keys and actions."""

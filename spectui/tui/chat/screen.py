@@ -1,26 +1,26 @@
 """The live screen: a chat, and beside it what speculation does while the model talks."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable
 from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.message import Message
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from spectui.live.setup import LiveSetup
+from spectui.live.setup import Launch, LiveSetup
 from spectui.live.tally import LiveState
 from spectui.tui.chat.panels import Panels
 from spectui.tui.chat.prompt_box import PromptBox
+from spectui.tui.chat.session import Activity, SessionController
+from spectui.tui.chat.settings import SettingsScreen
 from spectui.tui.chat.transcript import Transcript
 from spectui.tui.glyphs import glyphs_of
+from spectui.tui.threads import Threads
 from spectui.tui.widgets import KeyBar, StatusBar
 
 _BAR_CELLS = 24
@@ -71,18 +71,8 @@ _WIDTHS = [(0, "-tiny"), (_PANELS_FROM, "-narrow"), (100, "-normal"), (160, "-wi
 _HEIGHTS = [(0, "-short"), (16, "-tall")]
 
 
-class Activity(StrEnum):
-    """What the pair is doing."""
-
-    STARTING = "starting"
-    NO_MODEL = "no model"
-    LOADING = "loading"
-    READY = "ready"
-    ANSWERING = "answering"
-
-
 class LiveScreen(Screen[None]):
-    """Shows what it is told, and tells what the user wants. Knows no engine."""
+    """Shows the session that it owns, and takes what the user wants to it."""
 
     DEFAULT_CSS = """
     LiveScreen {
@@ -152,33 +142,33 @@ class LiveScreen(Screen[None]):
     tuning: reactive[str] = reactive("", init=False)
     """What the search beside the chat is doing, in a word; empty for nothing."""
 
-    @dataclass
-    class Asked(Message):
-        """The user has sent a prompt."""
+    def __init__(
+        self,
+        launch: Launch,
+        threads: Threads,
+        *,
+        choose_models: Callable[[str | None], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        """Create it with nothing said.
 
-        text: str
-
-    class StopRequested(Message):
-        """The user wants the answer or the load to end."""
-
-    class SettingsRequested(Message):
-        """The user wants to change the settings."""
-
-    class DraftToggled(Message):
-        """The user wants the draft on or off."""
-
-    class NewChatRequested(Message):
-        """The user wants to begin another conversation."""
-
-    def __init__(self) -> None:
-        """Create it with nothing said."""
+        Args:
+            launch: what the command line asked for.
+            threads: start the engine.
+            choose_models: opens the picker, with a reason if something failed.
+            warn: shows a sentence.
+        """
         super().__init__()
         # Kept rather than looked up: events may still come when the widgets are going.
         self.transcript = Transcript(placeholder=_HELLO)
         self.loading_bars = Loading()
-        self._prompt = PromptBox(placeholder="Enter sends, Ctrl+J starts a new line")
+        self.prompt = PromptBox(placeholder="Enter sends, Ctrl+J starts a new line")
         self._panels = Panels()
         self._status = StatusBar()
+        self._warn = warn
+        self.session = SessionController(
+            launch, self, threads, choose_models=choose_models, warn=warn
+        )
 
     def compose(self) -> ComposeResult:
         """Status, then transcript and prompt beside the panels."""
@@ -188,52 +178,29 @@ class LiveScreen(Screen[None]):
             with Vertical(id="talk"):
                 yield self.loading_bars
                 yield self.transcript
-                yield self._prompt
+                yield self.prompt
             yield self._panels
         yield KeyBar()
 
     def on_mount(self) -> None:
         """Let the user type at once, even while models load."""
-        self._prompt.focus()
-        self._show_status()
+        self.prompt.focus()
+        for shown in ("setup", "recorded", "tuning"):
+            self.watch(self, shown, self._show_status)
 
     def show(self, state: LiveState) -> None:
         """Repaint what has changed of the panels."""
         self._panels.show(state)
 
-    def remember(self, prompts: Sequence[str]) -> None:
-        """Let Up recall prompts of earlier sessions, given the oldest first."""
-        self._prompt.remember(prompts)
-
-    def set_aside(self) -> bool:
-        """Empty the prompt; Up recalls what was in it. False if it was empty."""
-        return self._prompt.set_aside()
-
-    def put_back(self, text: str) -> None:
-        """Return a prompt that cannot be used now."""
-        self._prompt.put_back(text)
-
     def on_prompt_box_submitted(self, message: PromptBox.Submitted) -> None:
-        """Pass it on."""
-        self.post_message(self.Asked(message.text))
+        """Send the prompt."""
+        self.session.ask(message.text)
 
     def watch_activity(self) -> None:
         """The box shows that an answer is being written."""
-        self._prompt.busy = self.activity is Activity.ANSWERING
+        self.prompt.busy = self.activity is Activity.ANSWERING
         self._show_status()
         self.refresh_bindings()
-
-    def watch_setup(self) -> None:
-        """The status bar names the pair."""
-        self._show_status()
-
-    def watch_recorded(self) -> None:
-        """The status bar says that the readings are not this machine's."""
-        self._show_status()
-
-    def watch_tuning(self) -> None:
-        """The status bar says that the tuner works."""
-        self._show_status()
 
     def _show_status(self) -> None:
         bar = self._status
@@ -254,7 +221,7 @@ class LiveScreen(Screen[None]):
 
     def action_stop(self) -> None:
         """End the answer or the load."""
-        self.post_message(self.StopRequested())
+        self.session.stop()
 
     def action_toggle_rejected(self) -> None:
         """Show or hide what the target refused."""
@@ -262,16 +229,28 @@ class LiveScreen(Screen[None]):
         transcript.show_rejected = not transcript.show_rejected
 
     def action_settings(self) -> None:
-        """Open the settings."""
-        self.post_message(self.SettingsRequested())
+        """Let the user change drafting and sampling."""
+        setup, engine = self.setup, self.session.engine
+        if setup is None or engine is None:
+            self._warn("There is nothing to set before a pair is chosen.")
+            return
+
+        def change(changed: LiveSetup | None) -> None:
+            if changed is not None:
+                self.session.adopt(changed)
+
+        self.app.push_screen(SettingsScreen(setup, engine.max_draft), change)
 
     def action_toggle_draft(self) -> None:
         """Draft on or off."""
-        self.post_message(self.DraftToggled())
+        self.session.toggle_draft()
+        if self.setup is not None and self.activity is Activity.ANSWERING:
+            word = "off" if self.setup.speculation is None else "on"
+            self.notify(f"The draft is {word} from the next answer on; this one goes on as it is.")
 
     def action_new_chat(self) -> None:
         """Begin another conversation."""
-        self.post_message(self.NewChatRequested())
+        self.session.new_chat()
 
     def action_copy_answer(self) -> None:
         """Copy the last answer (OSC 52)."""

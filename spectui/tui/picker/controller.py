@@ -1,7 +1,8 @@
-"""Connects the picker with the scan, the engine and the stored sessions."""
+"""Leads the choice of models: feeds the picker, and loads what is chosen."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,21 +10,14 @@ import psutil
 
 from spectui.demo import DemoModel
 from spectui.engine.events import PairCompared
+from spectui.errors import SpectuiError
 from spectui.live.setup import Pair
 from spectui.models.discovery import expand_home, usual_folders
 from spectui.models.files import FoundModel
 from spectui.models.ranking import Budget, ModelInspected
 from spectui.presets import Preset, list_presets
 from spectui.sessions import Session
-from spectui.tui.messages import ScanFinished
-from spectui.tui.picker.targets import (
-    Choice,
-    DemoChoice,
-    PairChoice,
-    PresetChoice,
-    RecentChoice,
-    RecentPair,
-)
+from spectui.tui.threads import ScanFinished
 
 if TYPE_CHECKING:
     from spectui.tui.app import SpectuiApp
@@ -32,14 +26,56 @@ if TYPE_CHECKING:
 _N_RECENT = 8
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecentPair:
+    """A pair of an earlier session."""
+
+    target: Path
+    draft: Path | None
+    when: datetime
+    n_turns: int
+    said: str = ""
+    """First line of the chat."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairChoice:
+    """Two files; without a draft the target runs alone."""
+
+    target: Path
+    draft: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresetChoice:
+    """A preset by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoChoice:
+    """The demo models, to be built if they are not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecentChoice:
+    """A pair of an earlier session."""
+
+    recent: RecentPair
+
+
+Choice = PairChoice | PresetChoice | DemoChoice | RecentChoice
+
+
 @dataclass(frozen=True, slots=True)
 class _Recent:
     session: Session
     pair: RecentPair
 
 
-class Picking:
-    """Connects the picker with the scan, the engine and the stored sessions."""
+class PickerController:
+    """Opens the picker on demand; feeds it with what the scan and the engine find."""
 
     def __init__(self, app: "SpectuiApp") -> None:
         """Nothing is open yet."""
@@ -56,28 +92,30 @@ class Picking:
             self._app.warn(reason)
         if self._screen is not None:
             return
-        settings = self._app.launch.settings
+        settings = self._app.settings
         own = tuple(map(expand_home, settings.model_folders))
         folders = (*own, *usual_folders())
         self._screen = PickerScreen(
+            self,
             folders=folders,
             recent=[recent.pair for recent in self._recent],
             presets=self._presets(),
             budget=Budget(
-                n_ctx=self._app.launch.n_ctx, free_bytes=psutil.virtual_memory().available
+                n_ctx=self._app.session.loader.launch.n_ctx,
+                free_bytes=psutil.virtual_memory().available,
             ),
-            can_close=self._app.director.setup is not None,
+            can_close=self._app.session.setup is not None,
         )
         self._app.push_screen(self._screen, self._closed)
-        self._app.backstage.scan(folders)
-        self._app.backstage.read_sessions()
+        self._app.threads.scan(folders)
+        self._app.threads.read_sessions()
 
     def offer(self, sessions: Sequence[Session]) -> None:
         """Take what is stored, the newest first."""
         recent = _without_earlier_parts(sessions)[:_N_RECENT]
         self._recent = [_Recent(found, _recent_pair(found)) for found in recent]
         if self._screen is not None:
-            self._screen.show_recent([recent.pair for recent in self._recent])
+            self._screen.targets.show_recent([recent.pair for recent in self._recent])
 
     def _presets(self) -> tuple[Preset, ...]:
         """Those that can be started: models of others would have to be fetched first."""
@@ -89,41 +127,50 @@ class Picking:
 
     def look_in(self, folder: Path) -> None:
         """Search another folder."""
-        self._app.backstage.scan((folder,))
+        self._app.threads.scan((folder,))
 
     def forget_comparisons(self) -> None:
         """Another target is looked at."""
-        if self._app.backstage.session is not None:
-            self._app.backstage.session.forget_comparisons()
+        if (engine := self._app.session.engine) is not None:
+            engine.forget_comparisons()
 
     def compare(self, target: FoundModel, drafts: tuple[FoundModel, ...]) -> None:
-        """Ask the engine which drafts fit."""
-        if self._app.backstage.session is not None:
+        """Ask the engine which drafts fit; the likely ones come first."""
+        if (engine := self._app.session.engine) is not None:
             for draft in drafts:
-                self._app.backstage.session.compare(target.path, draft.path)
+                engine.compare(target.path, draft.path)
 
     def choose(self, choice: Choice) -> None:
         """Load what was chosen."""
         if self._screen is not None:
             self._screen.dismiss()
+        loader = self._app.session.loader
         match choice:
             case PairChoice():
-                self._app.director.load(Pair(target=choice.target, draft=choice.draft))
+                loader.load(Pair(target=choice.target, draft=choice.draft))
             case RecentChoice():
                 self._resume(choice.recent)
             case PresetChoice():
-                self._app.open_preset(choice.name)
+                self._open_preset(choice.name)
             case DemoChoice():
-                self._app.begin(replace(self._app.launch, pair=None, demo=DemoModel.DENSE))
+                loader.begin(replace(loader.launch, pair=None, demo=DemoModel.DENSE))
+
+    def _open_preset(self, name: str) -> None:
+        loader = self._app.session.loader
+        try:
+            launch = loader.launch.with_preset(name)
+            loader.begin(replace(launch, settings=self._app.settings))
+        except SpectuiError as error:
+            self.open(str(error))
 
     def _resume(self, wanted: RecentPair) -> None:
         for recent in self._recent:
             if recent.pair == wanted:
                 pair = Pair(target=wanted.target, draft=wanted.draft)
-                self._app.director.resume(recent.session, pair)
+                self._app.session.loader.resume(recent.session, pair)
                 return
 
-    def handle(self, event: object) -> None:
+    def take(self, event: FoundModel | ScanFinished | PairCompared) -> None:
         """Take what the scan or the engine found. Nobody looks at it once the picker is closed."""
         screen = self._screen
         if screen is None:
@@ -142,9 +189,6 @@ class Picking:
                         reason=event.reason,
                     )
                 )
-            case _:
-                # Such as the end of the engine, while the app is closing.
-                pass
 
 
 def _without_earlier_parts(sessions: Sequence[Session]) -> list[Session]:

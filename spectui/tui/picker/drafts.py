@@ -1,6 +1,6 @@
 """The right list: drafts for one target, the promising ones first; all that is known of a row."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from textual.widgets.option_list import Option
@@ -17,8 +17,8 @@ from spectui.models.ranking import (
 )
 from spectui.models.sizes import bytes_text, count_text, counted
 from spectui.tui.glyphs import Glyphs, glyphs_of
+from spectui.tui.picker.controller import DemoChoice, PresetChoice, RecentChoice
 from spectui.tui.picker.list import Cell, Entry, PickerList, Row, note, visible
-from spectui.tui.picker.targets import DemoChoice, PresetChoice, RecentChoice
 
 ALONE = "alone"
 """Value of the row that takes no draft, and its key."""
@@ -35,25 +35,53 @@ class DraftList(PickerList):
         self._budget = budget
         self.target: FoundModel | None = None
         self.ranked: tuple[DraftOption, ...] = ()
+        self._inspected: dict[Path, dict[Path, ModelInspected]] = {}
+        """What is known, by the target's path and by the model's."""
+        self._asked: set[Path] = set()
+
+    def learn(self, inspected: ModelInspected) -> bool:
+        """Keep what became known of a model; return whether it concerns the present target."""
+        self._inspected.setdefault(inspected.target, {})[inspected.path] = inspected
+        return self.target is not None and inspected.target == self.target.path
+
+    @property
+    def target_inspection(self) -> ModelInspected | None:
+        """What is known of the target itself."""
+        if self.target is None:
+            return None
+        return self._inspected.get(self.target.path, {}).get(self.target.path)
+
+    @property
+    def target_problem(self) -> str | None:
+        """Why the target cannot be one; None if nothing is known against it."""
+        return None if self.target is None else problem(self.target, self.target_inspection)
+
+    def take_unknown(self) -> tuple[FoundModel, ...]:
+        """Return the drafts that have to be looked at, the likely ones first, each only once."""
+        if self.target_problem is not None:
+            return ()
+        unknown = (one.model for one in self.ranked if one.reason is None and not one.is_checked)
+        found = tuple(model for model in unknown if model.path not in self._asked)
+        self._asked.update(model.path for model in found)
+        return found
 
     def show_nothing(self, hint: str) -> None:
         """Say why there is nothing to choose."""
         self.target, self.ranked = None, ()
+        self._asked.clear()
         self.show_rows([note(hint)] if hint else (), None)
 
-    def show_target(
-        self,
-        target: FoundModel,
-        models: Sequence[FoundModel],
-        inspected: Mapping[Path, ModelInspected],
-    ) -> None:
+    def show_target(self, target: FoundModel, models: Sequence[FoundModel]) -> None:
         """Rank ``models`` for ``target`` with what their inspections told.
 
         The best one that fits is highlighted, until someone works in the list: from then on the
         highlight stays where it was put.
         """
         key = self.key if target == self.target and self.has_focus else None
+        if target != self.target:
+            self._asked.clear()
         self.target = target
+        inspected = self._inspected.get(target.path, {})
         others = [model for model in models if model.path != target.path]
         about = inspected.get(target.path)
         self.ranked = rank(

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical
-from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
 
@@ -16,61 +15,21 @@ from spectui.models.files import FoundModel
 from spectui.models.ranking import Budget, DraftOption, ModelInspected
 from spectui.presets import Preset
 from spectui.tui.glyphs import glyphs_of
-from spectui.tui.picker.drafts import DraftList, column_titles, detail, hint, path_of, problem
-from spectui.tui.picker.folder import FolderScreen
-from spectui.tui.picker.list import PickerList, Row, visible
-from spectui.tui.picker.targets import (
-    OPEN_FOLDER,
-    Choice,
+from spectui.tui.picker.controller import (
     DemoChoice,
     PairChoice,
     PresetChoice,
     RecentChoice,
     RecentPair,
-    Scans,
-    TargetList,
 )
+from spectui.tui.picker.drafts import DraftList, column_titles, detail, hint, path_of
+from spectui.tui.picker.folder import FolderScreen
+from spectui.tui.picker.list import PickerList, Row, visible
+from spectui.tui.picker.targets import OPEN_FOLDER, Scans, TargetList
 from spectui.tui.widgets import KeyBar
 
-
-class TargetHighlighted(Message, namespace="picker_screen"):
-    """Another model is looked at as a target."""
-
-    def __init__(self, path: Path) -> None:
-        """Tell its file."""
-        super().__init__()
-        self.path = path
-
-
-class InspectionWanted(Message, namespace="picker_screen"):
-    """Whether these drafts fit the target is not known yet; the likely ones come first.
-
-    Answered by ``show_inspection`` for each. A new ``TargetHighlighted`` makes it void.
-    """
-
-    def __init__(self, target: FoundModel, drafts: tuple[FoundModel, ...]) -> None:
-        """Tell which."""
-        super().__init__()
-        self.target = target
-        self.drafts = drafts
-
-
-class FolderOpened(Message, namespace="picker_screen"):
-    """A folder is to be searched, too. Answered by ``add_model`` and ``scan_finished``."""
-
-    def __init__(self, path: Path) -> None:
-        """Tell which."""
-        super().__init__()
-        self.path = path
-
-
-class Chosen(Message, namespace="picker_screen"):
-    """The user has decided."""
-
-    def __init__(self, choice: Choice) -> None:
-        """Tell for what."""
-        super().__init__()
-        self.choice = choice
+if TYPE_CHECKING:
+    from spectui.tui.picker.controller import PickerController
 
 
 _BESIDE_CELLS = 150
@@ -80,14 +39,9 @@ _BESIDE_CELLS = 150
 class PickerScreen(Screen[None]):
     """Offers earlier pairs, presets, the demo pair and every model found, with drafts ranked.
 
-    The screen looks at no file and loads nothing: whoever pushes it feeds ``add_model``,
-    ``show_inspection`` and ``scan_finished``, and answers the messages below.
+    The screen looks at no file and loads nothing: its controller does, and feeds ``add_model``,
+    ``show_inspection`` and ``scan_finished``.
     """
-
-    TargetHighlighted = TargetHighlighted
-    InspectionWanted = InspectionWanted
-    FolderOpened = FolderOpened
-    Chosen = Chosen
 
     HORIZONTAL_BREAKPOINTS = [(0, "-stacked"), (_BESIDE_CELLS, "-beside")]  # noqa: RUF012 - as Screen has it
     AUTO_FOCUS = "#targets"
@@ -140,6 +94,7 @@ class PickerScreen(Screen[None]):
 
     def __init__(
         self,
+        controller: "PickerController",
         *,
         folders: Sequence[Path],
         recent: Sequence[RecentPair] = (),
@@ -150,6 +105,7 @@ class PickerScreen(Screen[None]):
         """Offer these.
 
         Args:
+            controller: Finds models, compares pairs, and loads what is chosen.
             folders: Where models are being looked for.
             recent: Earlier pairs, the last one first.
             presets: All there are.
@@ -157,12 +113,11 @@ class PickerScreen(Screen[None]):
             can_close: Whether the user may leave without a choice.
         """
         super().__init__()
+        self._controller = controller
         self._scans = Scans(folders)
-        self._inspected: dict[Path, dict[Path, ModelInspected]] = {}
-        self._asked: set[Path] = set()
         self._is_stale = False
         self._can_close = can_close
-        self._targets = TargetList(recent, presets)
+        self.targets = TargetList(recent, presets)
         self._drafts = DraftList(budget or Budget())
 
     def compose(self) -> ComposeResult:
@@ -173,8 +128,8 @@ class PickerScreen(Screen[None]):
                 with Horizontal(classes="bar"):
                     yield Static("Target", classes="title", markup=False)
                     yield Input(placeholder="/ to filter", compact=True, id="filter")
-                    yield Static("", id="status", markup=False)
-                yield self._targets
+                    yield Static(self._status(), id="status", markup=False)
+                yield self.targets
             with Vertical(id="draft-pane"):
                 with Horizontal(classes="bar"):
                     yield Static("Draft", classes="title", markup=False)
@@ -185,51 +140,42 @@ class PickerScreen(Screen[None]):
         yield Static("", id="path", markup=False)
         yield KeyBar()
 
-    def on_mount(self) -> None:
-        """Say that models are being looked for."""
-        self.call_after_refresh(self._show_status)
-
     def add_model(self, model: FoundModel) -> None:
         """Offer a model that was found."""
-        if self._targets.add(model):
+        if self.targets.add(model):
             self._show_status()
             self._rank_soon()
 
-    def show_recent(self, recent: Sequence[RecentPair]) -> None:
-        """Offer these earlier pairs, the last one first, in place of those before."""
-        self._targets.show_recent(recent)
-
     def show_inspection(self, inspected: ModelInspected) -> None:
         """Show what became known of a draft, or of the target where ``path`` is the target's."""
-        self._inspected.setdefault(inspected.target, {})[inspected.path] = inspected
-        if self._drafts.target is not None and inspected.target == self._drafts.target.path:
+        if self._drafts.learn(inspected):
             self._rank_soon()
 
     def scan_finished(self, reasons: Sequence[str]) -> None:
         """Say that one search has ended, and in sentences what could not be read."""
         self._scans.finish()
-        self._targets.complete(reasons, self._scans.folders)
-        if (model := self._scans.arrival(self._targets.models)) is not None:
-            self._targets.highlight_model(model.path)
+        self.targets.complete(reasons, self._scans.folders)
+        if (model := self._scans.arrival(self.targets.models)) is not None:
+            self.targets.highlight_model(model.path)
         self._show_status()
 
     def _show_status(self) -> None:
-        if not self.is_mounted:
-            return
-        text = self._scans.status(self._targets.models, glyphs_of(self))
-        self.query_one("#status", Static).update(text)
+        if self.is_mounted:
+            self.query_one("#status", Static).update(self._status())
+
+    def _status(self) -> str:
+        return self._scans.status(self.targets.models, glyphs_of(self))
 
     @on(OptionList.OptionHighlighted, "#targets")
     def _look_at_target(self) -> None:
         # What is highlighted now: the message may be older than the last change of the rows.
-        value = self._targets.value
+        value = self.targets.value
         target = value if isinstance(value, FoundModel) else None
         if target is None or target != self._drafts.target:
-            self._asked.clear()
-            self._rank(target)
             if target is not None:
-                self.post_message(self.TargetHighlighted(target.path))
-                self._ask()
+                # What was asked about the one before is void.
+                self._controller.forget_comparisons()
+            self._rank(target)
         self._show_detail()
 
     def _rank_soon(self) -> None:
@@ -242,61 +188,40 @@ class PickerScreen(Screen[None]):
         self._is_stale = False
         if (target := self._drafts.target) is not None:
             self._rank(target)
-            self._ask()
             self._show_detail()
 
     def _rank(self, target: FoundModel | None) -> None:
         glyphs = glyphs_of(self)
         title = ""
         if target is None:
-            self._drafts.show_nothing(hint(self._targets.value))
+            self._drafts.show_nothing(hint(self.targets.value))
         else:
             title = f"for {visible(target.name, glyphs)}"
-            inspected = self._inspected.get(target.path, {})
-            self._drafts.show_target(target, self._targets.models, inspected)
+            self._drafts.show_target(target, self.targets.models)
+            if unknown := self._drafts.take_unknown():
+                self._controller.compare(target, unknown)
         self.query_one("#draft-title", Static).update(
             Row(title, ellipsis=glyphs.ellipsis, indent=False)
         )
 
-    def _ask(self) -> None:
-        """Ask about the drafts of which nothing is known."""
-        unknown = [
-            option.model
-            for option in self._drafts.ranked
-            if option.reason is None and not option.is_checked
-        ]
-        wanted = tuple(model for model in unknown if model.path not in self._asked)
-        if wanted and self._drafts.target is not None and not self._target_problem():
-            self._asked.update(model.path for model in wanted)
-            self.post_message(self.InspectionWanted(self._drafts.target, wanted))
-
-    def _target_inspection(self) -> ModelInspected | None:
-        if (target := self._drafts.target) is None:
-            return None
-        return self._inspected.get(target.path, {}).get(target.path)
-
-    def _target_problem(self) -> str | None:
-        target = self._drafts.target
-        return None if target is None else problem(target, self._target_inspection())
-
     @on(OptionList.OptionHighlighted, "#drafts")
     @on(events.DescendantFocus)
     def _show_detail(self) -> None:
-        focused: PickerList = self._drafts if self._drafts.has_focus else self._targets
+        focused: PickerList = self._drafts if self._drafts.has_focus else self.targets
         glyphs = glyphs_of(self)
-        text = detail(focused.entry, self._target_inspection(), glyphs)
+        text = detail(focused.entry, self._drafts.target_inspection, glyphs)
         self.query_one("#detail", Static).update(text)
         path = Row(visible(path_of(focused.value), glyphs), ellipsis=glyphs.ellipsis, indent=False)
         self.query_one("#path", Static).update(path)
 
     @on(OptionList.OptionSelected, "#targets")
     def _choose_target(self) -> None:
-        value = self._targets.value
+        value = self.targets.value
         if isinstance(value, PresetChoice | DemoChoice | RecentChoice):
-            self.post_message(self.Chosen(value))
+            self._controller.choose(value)
         elif value == OPEN_FOLDER:
             self.action_folder()
-        elif self._target_problem() is None:
+        elif self._drafts.target_problem is None:
             self._drafts.focus()
         else:
             self.app.bell()
@@ -305,21 +230,21 @@ class PickerScreen(Screen[None]):
     def _choose_draft(self) -> None:
         value, target = self._drafts.value, self._drafts.target
         is_unfit = isinstance(value, DraftOption) and value.reason is not None
-        if target is None or is_unfit or self._target_problem() is not None:
+        if target is None or is_unfit or self._drafts.target_problem is not None:
             self.app.bell()
             return
         draft = value.model.path if isinstance(value, DraftOption) else None
-        self.post_message(self.Chosen(PairChoice(target=target.path, draft=draft)))
+        self._controller.choose(PairChoice(target=target.path, draft=draft))
 
     @on(Input.Changed, "#filter")
     def _filter(self, event: Input.Changed) -> None:
-        self._targets.filter(event.value)
+        self.targets.filter(event.value)
         self.refresh_bindings()
 
     @on(Input.Submitted, "#filter")
     def action_targets(self) -> None:
         """Go to the targets."""
-        self._targets.focus()
+        self.targets.focus()
 
     def action_drafts(self) -> None:
         """Go to the drafts."""
@@ -333,10 +258,10 @@ class PickerScreen(Screen[None]):
         """Go back to the targets, then to all of them, then to where the picker was opened."""
         field = self.query_one("#filter", Input)
         if self._drafts.has_focus:
-            self._targets.focus()
+            self.targets.focus()
         elif field.value or field.has_focus:
             field.clear()
-            self._targets.focus()
+            self.targets.focus()
         elif self._can_close:
             self.dismiss(None)
 
@@ -345,7 +270,7 @@ class PickerScreen(Screen[None]):
         del parameters
         if action != "back" or self._can_close or not self.is_mounted:
             return True
-        return not self._targets.has_focus or bool(self.query_one("#filter", Input).value)
+        return not self.targets.has_focus or bool(self.query_one("#filter", Input).value)
 
     @work
     async def action_folder(self) -> None:
@@ -354,4 +279,4 @@ class PickerScreen(Screen[None]):
         if folder is not None:
             self._scans.open(folder)
             self._show_status()
-            self.post_message(self.FolderOpened(folder))
+            self._controller.look_in(folder)

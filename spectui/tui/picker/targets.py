@@ -2,8 +2,6 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from textual.widgets.option_list import Option
@@ -12,6 +10,13 @@ from spectui.models.files import FoundModel
 from spectui.models.sizes import bytes_text, counted
 from spectui.presets import Preset
 from spectui.tui.glyphs import Glyphs, glyphs_of
+from spectui.tui.picker.controller import (
+    Choice,
+    DemoChoice,
+    PresetChoice,
+    RecentChoice,
+    RecentPair,
+)
 from spectui.tui.picker.list import (
     Cell,
     Entry,
@@ -22,49 +27,6 @@ from spectui.tui.picker.list import (
     short_folder,
     visible,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecentPair:
-    """A pair of an earlier session."""
-
-    target: Path
-    draft: Path | None
-    when: datetime
-    n_turns: int
-    said: str = ""
-    """First line of the chat."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairChoice:
-    """Two files; without a draft the target runs alone."""
-
-    target: Path
-    draft: Path | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PresetChoice:
-    """A preset by its name."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DemoChoice:
-    """The demo models, to be built if they are not there."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecentChoice:
-    """A pair of an earlier session."""
-
-    recent: RecentPair
-
-
-Choice = PairChoice | PresetChoice | DemoChoice | RecentChoice
-
 
 _SIZE_CELLS, _LABEL_CELLS, _FOLDER_CELLS = 8, 18, 16
 _PROSE_CELLS, _SAID_CELLS = 48, 20

@@ -1,14 +1,14 @@
-"""Connects the tune screen with the session's search."""
+"""Leads the search beside the chat: started, paused, stopped and applied from the tune screen."""
 
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError, UsageError
 from spectui.models.sizes import counted
 from spectui.prompts import Prompt, builtin_suite, load_prompts
-from spectui.tui.chat.screen import Activity
-from spectui.tui.tune.form import PromptSource
+from spectui.tui.chat.session import Activity
 
 if TYPE_CHECKING:
     from spectui.tui.app import SpectuiApp
@@ -18,8 +18,16 @@ if TYPE_CHECKING:
     from spectui.tune.trials import Arm
 
 
-class Tuning:
-    """Connects the tune screen with the session's search."""
+class PromptSource(StrEnum):
+    """What trials decode."""
+
+    BUILTIN = "built-in prompts"
+    FILES = "files"
+    CHAT = "turns of this chat"
+
+
+class TuneController:
+    """Knows how the search stands, whether its screen is open or not."""
 
     def __init__(self, app: "SpectuiApp") -> None:
         """Nothing is open yet."""
@@ -30,7 +38,7 @@ class Tuning:
         """Whether the search was asked to end and has not told yet that it did."""
         self._filled: Filled | None = None
         """What the form held when it was left."""
-        self._used: str | None = None
+        self._prompts: str | None = None
         """Which prompts the search uses, in words."""
 
     @property
@@ -55,12 +63,15 @@ class Tuning:
 
         if self._screen is not None:
             return
-        self._screen = TuneScreen(self.state, self._filled)
-        self._screen.prompts = self._used
+        self._screen = TuneScreen(self, self.state, self._filled)
+        self._screen.prompts = self._prompts
         self.look_at_chat()
         self._app.push_screen(self._screen, self._closed)
 
-    def show(self, state: "TuningState") -> None:
+    def _closed(self, filled: "Filled | None") -> None:
+        self._screen, self._filled = None, filled
+
+    def take(self, state: "TuningState") -> None:
         """Take a change of the search."""
         # Loaded by whoever made the state; it brings numpy, which is not needed to start.
         from spectui.tune.progress import Phase  # noqa: PLC0415
@@ -79,68 +90,83 @@ class Tuning:
         if self._screen is None:
             self._app.warn(f"{reason}.")
         else:
-            self._screen.refuse(f"{reason}.")
+            self._screen.ask(f"{reason}.")
 
     def _show_word(self) -> None:
         if self.state is not None:
             word = "stopping the search" if self._is_stopping else _word(self.state)
             self._app.live.tuning = word
 
-    def _closed(self, filled: "Filled | None") -> None:
-        self._screen, self._filled = None, filled
-
     def look_at_chat(self) -> None:
         """Tell the screen whether a turn holds the search back, and how many there are."""
         if self._screen is not None:
             self._screen.chat_is_busy = self._app.live.activity is Activity.ANSWERING
-            self._screen.n_chat_turns = self._app.director.talk.chat.n_turns
+            self._screen.n_chat_turns = self._app.session.conversation.chat.n_turns
 
     def start(self, source: PromptSource, path: Path | None, n_trials: int) -> None:
-        """Begin a search on the prompts that the user chose."""
+        """Begin a search on the prompts that the user chose, or go on with the study of the same.
+
+        Args:
+            source: where the prompts come from.
+            path: of the prompts, where they are files.
+            n_trials: trials in all, earlier ones of the same study included.
+        """
         try:
-            prompts = self._prompts(source, path)
-            self._app.director.start_tuning(
-                prompts, n_trials, path=path if source is PromptSource.FILES else None
-            )
+            prompts = self._read(source, path)
+            self._start(prompts, n_trials, path if source is PromptSource.FILES else None)
         except SpectuiError as error:
             self._refuse(str(error))
             return
-        self._used = f"{path or source} ({counted(len(prompts), 'prompt')})"
+        self._prompts = f"{path or source} ({counted(len(prompts), 'prompt')})"
         if self._screen is not None:
-            self._screen.prompts = self._used
+            self._screen.prompts = self._prompts
 
-    def _prompts(self, source: PromptSource, path: Path | None) -> tuple[Prompt, ...]:
+    def _read(self, source: PromptSource, path: Path | None) -> tuple[Prompt, ...]:
         match source:
             case PromptSource.BUILTIN:
                 return builtin_suite()
             case PromptSource.FILES:
                 return load_prompts(path or Path())
             case PromptSource.CHAT:
-                prompts = self._app.director.talk.chat.prompts()
+                prompts = self._app.session.conversation.chat.prompts()
         if not prompts:
             raise UsageError("this chat has no turns yet; ask something first, or choose others")
         return prompts
 
+    def _start(self, prompts: tuple[Prompt, ...], n_trials: int, path: Path | None) -> None:
+        session = self._app.session
+        setup, target = session.setup, session.loader.target
+        if setup is None or session.engine is None or not session.can_measure:
+            raise UsageError("tuning needs a loaded pair; choose one, or wait until it is loaded")
+        if setup.draft is None and not (target and target.mtp_layers):
+            raise UsageError("tuning needs a draft; choose a pair with one")
+        session.engine.start_tuning(setup, prompts, n_trials, path=path)
+
     def toggle_pause(self) -> None:
         """Pause or go on."""
-        session = self._app.backstage.session
-        if session is None or self.state is None:
+        engine = self._app.session.engine
+        if engine is None or self.state is None:
             return
         if self.state.paused:
-            session.resume_tuning()
+            engine.resume_tuning()
         else:
-            session.pause_tuning()
+            engine.pause_tuning()
 
     def stop(self) -> None:
         """End the search with what it has."""
-        if self._app.backstage.session is not None:
+        engine = self._app.session.engine
+        if engine is not None:
             self._is_stopping = True
             self._show_word()
-            self._app.backstage.session.end_tuning()
+            engine.end_tuning()
 
     def apply(self, arm: "Arm") -> None:
         """Use a setting in the chat from the next answer on; the screen has said so."""
-        self._app.director.speculate(arm.speculation)
+        self._app.session.speculate(arm.speculation)
+
+    def export(self) -> None:
+        """Show the flags of the best."""
+        self._app.action_export()
 
 
 def _refusal(state: "TuningState") -> str | None:

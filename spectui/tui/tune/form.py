@@ -2,7 +2,6 @@
 
 import os.path
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,55 +17,8 @@ from textual.widget import Widget
 from textual.widgets import Input, Label, Static
 
 from spectui.tui.glyphs import glyphs_of
+from spectui.tui.tune.controller import PromptSource
 from spectui.tui.tune.words import own
-from spectui.tune.trials import Arm
-
-
-class PromptSource(StrEnum):
-    """What trials decode."""
-
-    BUILTIN = "built-in prompts"
-    FILES = "files"
-    CHAT = "turns of this chat"
-
-
-class Started(Message, namespace="tune_screen"):
-    """Start a search, or go on with the study that the same settings gave before."""
-
-    def __init__(self, source: PromptSource, path: Path | None, n_trials: int) -> None:
-        """Ask for it.
-
-        Args:
-            source: where the prompts come from.
-            path: of the prompts, where they are files.
-            n_trials: trials in all, earlier ones of the same study included.
-        """
-        super().__init__()
-        self.source = source
-        self.path = path
-        self.n_trials = n_trials
-
-
-class PauseToggled(Message, namespace="tune_screen"):
-    """Pause the search, or resume it."""
-
-
-class Stopped(Message, namespace="tune_screen"):
-    """End the search with what it has found."""
-
-
-class Applied(Message, namespace="tune_screen"):
-    """Use a setting in the live session."""
-
-    def __init__(self, arm: Arm) -> None:
-        """Ask for ``arm``, which may be off."""
-        super().__init__()
-        self.arm = arm
-
-
-class ExportRequested(Message, namespace="tune_screen"):
-    """Show the flags of the best setting."""
-
 
 DEFAULT_TRIALS = 30
 MAX_TRIALS = 10_000
@@ -216,8 +168,8 @@ class TuneSetup(Vertical):
             n_trials=self.query_one("#n-trials", Input).value,
         )
 
-    def read(self) -> Started | None:
-        """Return what was filled in; None if it cannot be used, and then say why."""
+    def read(self) -> tuple[PromptSource, Path | None, int] | None:
+        """Return what a search starts with; None if it cannot be used, and then say why."""
         filled = self.filled
         source, trials = filled.source, filled.n_trials
         # Not Path.expanduser and Path.exists: those raise for some paths that cannot be.
@@ -226,7 +178,7 @@ class TuneSetup(Vertical):
         self._tell(problem)
         if problem is not None:
             return None
-        return Started(source, Path(path) if source is PromptSource.FILES else None, int(trials))
+        return source, Path(path) if source is PromptSource.FILES else None, int(trials)
 
     def _problem(self, source: PromptSource, path: str, trials: str) -> str | None:
         if source is PromptSource.CHAT and self.n_chat_turns == 0:
@@ -240,9 +192,8 @@ class TuneSetup(Vertical):
         return None
 
     def refuse(self, reason: str) -> None:
-        """Say why nothing was started, and let the user correct it."""
+        """Say why nothing was started."""
         self._tell(reason)
-        self.begin()
 
     def begin(self) -> None:
         """Give the keys to what is to be filled in: a path where the prompts are files."""

@@ -119,7 +119,7 @@ def selected_choice(row: Row | None) -> Choice | None:
 
 _STARTING = frozenset({"start", "source", "trials"})
 _FOUND = frozenset({"apply", "export"})
-_SORTING = frozenset({"sort", "reverse"})
+_SORTING = frozenset({"sort"})
 ACTIONS = _STARTING | _FOUND | _SORTING | {"pause", "resume", "stop", "apply_selected"}
 """Actions that are not always there."""
 

@@ -1,24 +1,37 @@
 """Background tuning, watched and steered."""
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.reactive import var
 from textual.screen import Screen
 from textual.widgets import Input, Static, Tab, Tabs
 
 from spectui.tui.glyphs import glyphs_of
-from spectui.tui.tune import form, ledger, table, words
+from spectui.tui.tune import words
 from spectui.tui.tune.form import Filled, SourceChoice, TuneSetup
-from spectui.tui.tune.ledger import Choice, Ledger, Row, best_choice, digest, selected_choice
+from spectui.tui.tune.ledger import (
+    ACTIONS,
+    Choice,
+    Ledger,
+    Row,
+    available,
+    best_choice,
+    digest,
+    selected_choice,
+)
 from spectui.tui.tune.map import Heatmap
 from spectui.tui.tune.plots import HistoryPlot, ImportanceBars
 from spectui.tui.tune.status import TuneStatus
 from spectui.tui.tune.table import TrialsTable
 from spectui.tui.widgets import KeyBar
 from spectui.tune.progress import Phase, TuningState
+
+if TYPE_CHECKING:
+    from spectui.tui.tune.controller import TuneController
 
 CSS = """
 TuneScreen {
@@ -129,15 +142,60 @@ _NOT_MEASURED = (
 
 
 class TuneScreen(Screen[Filled]):
-    """Give it states with ``show``, and handle what it posts. Returns what its form holds."""
+    """Shows the states that it is given; wishes go to the controller. Returns its filled form."""
 
-    Started: TypeAlias = form.Started
-    PauseToggled: TypeAlias = form.PauseToggled
-    Stopped: TypeAlias = form.Stopped
-    Applied: TypeAlias = form.Applied
-    ExportRequested: TypeAlias = form.ExportRequested
-
-    BINDINGS = table.SCREEN
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "start", "Start", id="tune.start", tooltip="Start tuning, or go on with it"),
+        Binding("space", "pause", "Pause", id="tune.pause", tooltip="Let go of the engine at once"),
+        Binding("space", "resume", "Resume", id="tune.resume", tooltip="Let tuning go on"),
+        Binding("x", "stop", "Stop", id="tune.stop", tooltip="End tuning with what it has found"),
+        Binding(
+            "a",
+            "apply",
+            "Apply",
+            id="tune.apply",
+            tooltip="Use in the chat what the verdict says, or the best so far",
+        ),
+        Binding(
+            "enter",
+            "apply_selected",
+            "Apply row",
+            key_display="enter",
+            id="tune.apply_selected",
+            tooltip="Use the setting of the selected trial in the chat",
+        ),
+        Binding(
+            "e", "export", "Export", id="tune.export", tooltip="Show the flags for llama-server"
+        ),
+        Binding("1", "view('trials')", "Show trials", id="tune.view_trials", show=False),
+        Binding("2", "view('map')", "Show map", id="tune.view_map", show=False),
+        Binding("3", "view('plots')", "Show plots", id="tune.view_plots", show=False),
+        Binding("escape", "back", "Back", id="tune.back", tooltip="Leave; tuning goes on"),
+        Binding(
+            "p",
+            "source",
+            "Prompts",
+            id="tune.source",
+            tooltip="Tune on the built-in prompts, on files, or on the turns of this chat",
+        ),
+        Binding(
+            "n",
+            "trials",
+            "Trials",
+            id="tune.trials",
+            show=False,
+            tooltip="How many trials to run in all",
+        ),
+        Binding(
+            "o",
+            "sort",
+            "Sort",
+            id="tune.sort",
+            show=False,
+            tooltip="Sort the trials by the next column",
+        ),
+        Binding("r", "sort(True)", "Reverse order", id="tune.reverse", show=False),
+    ]
     DEFAULT_CSS = CSS
     AUTO_FOCUS = "TrialsTable"
     HORIZONTAL_BREAKPOINTS = _WIDTHS
@@ -150,9 +208,15 @@ class TuneScreen(Screen[Filled]):
     prompts: var[str | None] = var(None, init=False)
     """Which prompts the search uses, in words; None if that is not known."""
 
-    def __init__(self, state: TuningState | None = None, filled: Filled | None = None) -> None:
+    def __init__(
+        self,
+        controller: "TuneController",
+        state: TuningState | None = None,
+        filled: Filled | None = None,
+    ) -> None:
         """Begin with ``state`` and a form that is ``filled`` in; nothing was started without."""
         super().__init__()
+        self._controller = controller
         self._filled = filled or Filled()
         self._state = state or TuningState()
         self._ledger = digest(self._state.records, Ledger(), self._state.confirmed)
@@ -173,6 +237,8 @@ class TuneScreen(Screen[Filled]):
         self.set_class(glyphs_of(self).times.isascii(), "-ascii")
         self.query_one(TuneViews).show(self._ledger)
         self._show_state()
+        for shown in ("chat_is_busy", "prompts"):
+            self.watch(self, shown, self._show_state, init=False)
 
     def show(self, state: TuningState) -> None:
         """Show how the search stands. To be called on the app's thread."""
@@ -186,53 +252,46 @@ class TuneScreen(Screen[Filled]):
                 self.query_one(TuneViews).show(self._ledger)
             self._show_state()
 
-    def refuse(self, reason: str) -> None:
-        """Show the form again, with why nothing was started."""
-        self._ask()
-        self.query_one(TuneSetup).refuse(reason)
-
-    def watch_chat_is_busy(self) -> None:
-        """Say who has the engine."""
-        if self.is_mounted:
-            self._show_state()
-
-    def watch_prompts(self) -> None:
-        """Say which prompts are used."""
-        if self.is_mounted:
-            self._show_state()
+    def ask(self, problem: str | None = None) -> None:
+        """Show the form, with why nothing was started if something was wrong with it."""
+        self._asks = True
+        self._show_state()
+        setup = self.query_one(TuneSetup)
+        if problem is not None:
+            setup.refuse(problem)
+        setup.begin()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave out what makes no sense now."""
         del parameters
-        if action not in ledger.ACTIONS or action in self._available:
+        if action not in ACTIONS or action in self._available:
             return True
         if action != "apply" or not self._state.is_running:
             return False
         # Dimmed, since it will be possible soon; with a best in sight the key says what is missing.
         return True if self._state.forecasts else None
 
+    @on(Input.Submitted)
     def action_start(self) -> None:
         """Start, or first show what would be started."""
         setup = self.query_one(TuneSetup)
         setup.n_chat_turns = self.n_chat_turns
         if not setup.display:
-            self._ask()
-        elif (message := setup.read()) is not None:
+            self.ask()
+        elif (wanted := setup.read()) is not None:
             self._asks = False
             self._show_state()
-            self.post_message(message)
+            self._controller.start(*wanted)
 
     def action_pause(self) -> None:
-        """Pause."""
-        self.post_message(self.PauseToggled())
+        """Pause, or go on."""
+        self._controller.toggle_pause()
 
-    def action_resume(self) -> None:
-        """Go on."""
-        self.post_message(self.PauseToggled())
+    action_resume = action_pause
 
     def action_stop(self) -> None:
         """End the search."""
-        self.post_message(self.Stopped())
+        self._controller.stop()
 
     def action_apply(self) -> None:
         """Use in the chat what tuning found."""
@@ -245,35 +304,40 @@ class TuneScreen(Screen[Filled]):
         """Use in the chat what the selected trial ran."""
         self._apply(selected_choice(self.query_one(TuneViews).selected))
 
+    def _apply(self, choice: Choice | None) -> None:
+        if choice is not None:
+            self._controller.apply(choice.arm)
+            self.notify(words.own(choice.reason, glyphs_of(self)), markup=False)
+
     def action_source(self) -> None:
         """Look at the sources of prompts; choose the next one when looking already."""
         choice = self.query_one(SourceChoice)
         if self.focused is choice:
             choice.action_step(1)
         else:
-            self._ask()
+            self.ask()
             choice.focus()
 
     def action_trials(self) -> None:
         """Change the number of trials."""
-        self._ask()
+        self.ask()
         self.query_one("#n-trials").focus()
 
     def action_export(self) -> None:
         """Ask for the flags."""
-        self.post_message(self.ExportRequested())
+        self._controller.export()
 
     def action_view(self, view: str) -> None:
         """Show one of the views."""
         self.query_one(TuneViews).choose(view)
 
-    def action_sort(self) -> None:
-        """Sort the trials by the next column."""
-        self.query_one(TrialsTable).sort_by_next()
-
-    def action_reverse(self) -> None:
-        """Reverse the order of the trials."""
-        self.query_one(TrialsTable).reverse()
+    def action_sort(self, reverse: bool = False) -> None:  # noqa: FBT001, FBT002 - of a binding
+        """Sort the trials by the next column, or reverse their order."""
+        table = self.query_one(TrialsTable)
+        if reverse:
+            table.reverse()
+        else:
+            table.sort_by_next()
 
     def action_back(self) -> None:
         """Leave the form, or the screen."""
@@ -283,24 +347,6 @@ class TuneScreen(Screen[Filled]):
             self._show_state()
         else:
             self.dismiss(self.query_one(TuneSetup).filled)
-
-    @on(Input.Submitted)
-    def _on_submitted(self) -> None:
-        self.action_start()
-
-    @on(TrialsTable.Selected)
-    def _on_selected(self) -> None:
-        self._refresh_available()
-
-    def _apply(self, choice: Choice | None) -> None:
-        if choice is not None:
-            self.post_message(self.Applied(choice.arm))
-            self.notify(words.own(choice.reason, glyphs_of(self)), markup=False)
-
-    def _ask(self) -> None:
-        self._asks = True
-        self._show_state()
-        self.query_one(TuneSetup).begin()
 
     def _show_state(self) -> None:
         state = self._state
@@ -314,21 +360,23 @@ class TuneScreen(Screen[Filled]):
         introduction = self.query_one("#introduction", Static)
         introduction.display = is_empty
         if is_empty:
-            introduction.update(words.introduction(self._key_of("tune.start")))
+            introduction.update(words.introduction(_key_of(self, "tune.start")))
         self.query_one(TuneSetup).display = is_empty or (self._asks and not state.is_running)
         if self.focused is None and not is_empty:
             self.query_one(TrialsTable).focus()
 
-    def _key_of(self, binding_id: str) -> str:
-        """The key in use, which may not be the one that is built in."""
-        bound = (active.binding for active in self.active_bindings.values())
-        found = next((binding for binding in bound if binding.id == binding_id), None)
-        return "Start" if found is None else self.app.get_key_display(found)
-
+    @on(TrialsTable.Selected)
     def _refresh_available(self) -> None:
         # The footer is built anew: only when there is something new to build.
         selected = self.query_one(TuneViews).selected
-        available = ledger.available(self._state, self._ledger, selected)
-        if available != self._available:
-            self._available = available
+        found = available(self._state, self._ledger, selected)
+        if found != self._available:
+            self._available = found
             self.refresh_bindings()
+
+
+def _key_of(screen: TuneScreen, binding_id: str) -> str:
+    """The key in use, which may not be the one that is built in."""
+    bound = (active.binding for active in screen.active_bindings.values())
+    found = next((binding for binding in bound if binding.id == binding_id), None)
+    return "Start" if found is None else screen.app.get_key_display(found)

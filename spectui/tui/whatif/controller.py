@@ -1,4 +1,4 @@
-"""Connects the what-if screen with the session's recordings."""
+"""Leads the what-if screen: the recorded answers go to it, its wishes to the session."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError
 from spectui.models.sizes import counted
-from spectui.tui.chat.screen import Activity
+from spectui.tui.chat.session import Activity
 
 if TYPE_CHECKING:
     from spectui.config import SpeculationConfig
@@ -35,8 +35,8 @@ _OFF = (
 )
 
 
-class WhatIfs:
-    """Connects the what-if screen with the session's recordings."""
+class WhatIfController:
+    """Knows what is recorded of the chat, whether the screen is open or not."""
 
     def __init__(self, app: "SpectuiApp") -> None:
         """Nothing is open and nothing recorded yet."""
@@ -60,13 +60,13 @@ class WhatIfs:
         from spectui.tui.whatif.screen import WhatIfScreen  # noqa: PLC0415
 
         if self._screen is None:
-            self._screen = WhatIfScreen(WhatIfState(reason=_LOOKING, applied=self._applied()))
+            self._screen = WhatIfScreen(self, WhatIfState(reason=_LOOKING, applied=self._applied()))
             self._app.push_screen(self._screen, self._closed)
             self.refresh()
 
     def _applied(self) -> "SpeculationConfig | None":
         """Return how the next answer is drafted, if not by n-gram drafters."""
-        setup = self._app.director.setup
+        setup = self._app.session.setup
         speculation = None if setup is None else setup.speculation
         return None if speculation is None or speculation.ngrams else speculation
 
@@ -90,7 +90,7 @@ class WhatIfs:
             self.refresh()
 
     def _doing(self) -> tuple[Activity, bool]:
-        return self._app.live.activity, self._app.director.talk.is_answering
+        return self._app.live.activity, self._app.session.conversation.is_answering
 
     def refresh(self) -> None:
         """Show what there is, if somebody looks. Costs are fitted aside."""
@@ -103,7 +103,7 @@ class WhatIfs:
         from spectui.live.whatif import WhatIfState, whatif_state  # noqa: PLC0415 - as above
         from spectui.tui.whatif.words import nothing_recorded  # noqa: PLC0415
 
-        setup, recording = self._app.director.setup, self._recording
+        setup, recording = self._app.session.setup, self._recording
         if setup is None or recording is None:
             return partial(WhatIfState, reason=self._no_recording())
         make = partial(
@@ -114,35 +114,37 @@ class WhatIfs:
             tuned=self._costs.get(recording.draft),
             trials=self._trials,
         )
-        talk = self._app.director.talk
+        conversation = self._app.session.conversation
         reason = nothing_recorded(
-            recording, is_answering=talk.is_answering, n_turns=talk.chat.n_turns
+            recording,
+            is_answering=conversation.is_answering,
+            n_turns=conversation.chat.n_turns,
         )
         return lambda: replace(make(), reason=reason)
 
     def _no_recording(self) -> str:
         """Return why nothing will be recorded as things are."""
-        if self._app.director.setup is None:
+        if self._app.session.setup is None:
             return _NO_PAIR
-        if not self._app.launch.settings.record_chats:
+        if not self._app.settings.record_chats:
             return _OFF
         return _LOADING if self._app.live.activity is Activity.LOADING else _NO_DRAFT
 
     def apply(self, speculation: "SpeculationConfig") -> None:
         """Use a setting in the chat from the next answer on; the screen has said so."""
-        self._app.director.speculate(speculation)
+        self._app.session.speculate(speculation)
         self.refresh()
 
     def save(self, *, keep_text: bool) -> None:
         """Write a trace, aside."""
-        session, recording = self._app.backstage.session, self._recording
-        if session is None or recording is None:
+        engine, recording = self._app.session.engine, self._recording
+        if engine is None or recording is None:
             return
         make = self._maker()
 
         def save() -> None:
             try:
-                saved = _save(session, recording, make, keep_text=keep_text)
+                saved = _save(engine, recording, make, keep_text=keep_text)
             except SpectuiError as error:
                 self._app.call_from_thread(self._app.warn, f"{error}.")
             else:
@@ -153,7 +155,7 @@ class WhatIfs:
 
 
 def _save(
-    session: "LiveSession",
+    engine: "LiveSession",
     recording: "ChatRecording",
     make: "Callable[[], WhatIfState]",
     *,
@@ -162,7 +164,7 @@ def _save(
     from spectui.live.traces import save_trace  # noqa: PLC0415 - it brings llama.cpp, loaded by now
 
     state = make()
-    trace = session.chat_trace(recording, state.schedule, state.known.costs)
+    trace = engine.chat_trace(recording, state.schedule, state.known.costs)
     return save_trace(trace, len(recording.recordings), keep_text=keep_text)
 
 

@@ -3,13 +3,12 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Digits, Static
 
@@ -23,6 +22,9 @@ from spectui.tui.whatif import words
 from spectui.tui.whatif.plot import WhatIfPlot, curve
 from spectui.tui.whatif.stepper import Stepper, Steppers
 from spectui.tui.widgets import KeyBar
+
+if TYPE_CHECKING:
+    from spectui.tui.whatif.controller import WhatIfController
 
 CSS = """
 WhatIfScreen {
@@ -138,7 +140,7 @@ _HEIGHTS: list[tuple[int, str]] | None = [(0, "-short"), (22, "-tall")]
 
 
 class WhatIfScreen(Screen[None]):
-    """Give it states with ``show``, and handle what it posts."""
+    """Shows the states that it is given; wishes go to the controller."""
 
     DEFAULT_CSS = CSS
 
@@ -169,25 +171,10 @@ class WhatIfScreen(Screen[None]):
     VERTICAL_BREAKPOINTS = _HEIGHTS
     AUTO_FOCUS = "Stepper"
 
-    class Applied(Message):
-        """Use a setting in the chat."""
-
-        def __init__(self, speculation: SpeculationConfig) -> None:
-            """Ask for it."""
-            super().__init__()
-            self.speculation = speculation
-
-    class SaveRequested(Message):
-        """Write a trace."""
-
-        def __init__(self, *, keep_text: bool) -> None:
-            """Ask for it, with or without its text."""
-            super().__init__()
-            self.keep_text = keep_text
-
-    def __init__(self, state: WhatIfState) -> None:
-        """Begin with ``state``, at the setting that is applied."""
+    def __init__(self, controller: "WhatIfController", state: WhatIfState) -> None:
+        """Begin with ``state``, at the setting that is applied; wishes go to ``controller``."""
         super().__init__()
+        self._controller = controller
         self._state = state
         self._whatif: WhatIf | None = None
         """What is shown; it has replayed the whole space."""
@@ -305,7 +292,7 @@ class WhatIfScreen(Screen[None]):
     def action_apply(self) -> None:
         """Use the shown setting in the chat."""
         self.query_one(Steppers).take_typed()
-        self.post_message(self.Applied(self.setting))
+        self._controller.apply(self.setting)
         self.notify(words.applied(self.setting), markup=False)
 
     def action_best(self) -> None:
@@ -321,7 +308,7 @@ class WhatIfScreen(Screen[None]):
     def action_save(self) -> None:
         """Ask for a trace."""
         self.query_one(Steppers).take_typed()
-        self.post_message(self.SaveRequested(keep_text=self._keep_text))
+        self._controller.save(keep_text=self._keep_text)
 
     def action_toggle_text(self) -> None:
         """Store the text, or do not."""
