@@ -192,17 +192,17 @@ class Scenario:
             held.set()
             go_on.wait()
 
-        backstage, loop = self._app.backstage, self._loop
+        monitor, loop = self._app.threads.monitor, self._loop
         if loop is None:
             raise RuntimeError("the app does not run")
-        backstage.sample_every(_NEVER_S)
+        monitor.sample_every(_NEVER_S)
         loop.call_soon_threadsafe(hold)
         held.wait()
         try:
             yield
         finally:
             go_on.set()
-            backstage.sample_every(1.0)
+            monitor.sample_every(1.0)
 
 
 if __name__ == "__main__":

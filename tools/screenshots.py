@@ -31,7 +31,7 @@ from spectui.server.attached.address import parse_address
 from spectui.server.attached.poller import Attachment
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
-from spectui.tui.attach.app import AttachApp, AttachBackstage, AttachLaunch
+from spectui.tui.attach.app import AttachApp, AttachLaunch
 from spectui.tui.base_app import BaseApp
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.chat.session import Activity
@@ -115,7 +115,10 @@ class Session(Stage[SpectuiApp]):
 
     async def start_search(self) -> None:
         """Start a short one."""
-        self.app.session.start_tuning(builtin_suite()[:8], n_trials=12)
+        session = self.app.session
+        if session.engine is None or session.setup is None:
+            raise RuntimeError("there is no pair to tune")
+        session.engine.start_tuning(session.setup, builtin_suite()[:8], 12)
         # The state of before is idle, as that of a search that has ended without a trial.
         tuning = self.app.tune
         await self.wait(lambda: tuning.state is not None and tuning.state.phase is not Phase.IDLE)
@@ -265,10 +268,8 @@ async def in_time(scenario: Awaitable[None], stage: Stage[A], longest_s: float) 
 def watch(server: LlamaServer, size: tuple[int, int], private: tuple[Path, ...]) -> None:
     """Draw what ``spectui attach`` shows of a server that answers."""
     attachment = Attachment(address=parse_address(server.base_url), api_key=server.api_key)
-    app = AttachApp(
-        AttachLaunch(url=attachment.address.url, settings=Settings()),
-        lambda mailbox: AttachBackstage(mailbox, attachment, _LOOK_S),
-    )
+    launch = AttachLaunch(attachment=attachment, interval_s=_LOOK_S, settings=Settings())
+    app = AttachApp(launch)
 
     async def scenario(stage: Stage[AttachApp]) -> None:
         await stage.wait(lambda: "connected" in stage.text())
@@ -289,7 +290,7 @@ def watch(server: LlamaServer, size: tuple[int, int], private: tuple[Path, ...])
     try:
         asyncio.run(play())
     finally:
-        app.threads.close()
+        app.close()
 
 
 def draw(name: str, size: tuple[int, int]) -> None:

@@ -42,8 +42,7 @@ def show(attachment: Attachment, wanted: Wanted) -> None:
         app = AttachApp(launch)
         app.run()
     let_end()
-    app.poller.close()
-    app.monitor.close()
+    app.close()
     code = app.return_code or 0 if app.crash is None else report_failure(app.crash)
     # A thread may still be inside a driver or a resolver that nobody waits for any more.
     os._exit(code)

@@ -60,6 +60,28 @@ def _max_draft(setup: LiveSetup) -> int:
     return max(longest, min(wanted, context.batch_size - 1, context.ctx_size - 1))
 
 
+class PairInspector:
+    """Finds out which drafts fit a target, when nobody waits for the engine."""
+
+    def __init__(self, engine: EngineThread, sink: Callable[[PairCompared], None]) -> None:
+        """Ask nothing yet; ``sink`` is told of every pair on the engine's thread."""
+        self._sink = sink
+        self.client = engine.connect(self._on_event, Priority.BACKGROUND)
+
+    def compare(self, target: Path, draft: Path) -> None:
+        """Find out whether a draft fits. Answered by ``PairCompared``."""
+        self.client.submit(ComparePair(target=target, draft=draft))
+
+    def forget(self) -> None:
+        """Cancel comparisons that are still waiting: another target is looked at."""
+        self.client.stop()
+
+    def _on_event(self, event: Event) -> None:
+        # A failure is a cancelled comparison, or a target that cannot be read: loading it says so.
+        if isinstance(event, PairCompared):
+            self._sink(event)
+
+
 class LiveSession:
     """Owns the engine of one screen."""
 
@@ -77,14 +99,15 @@ class LiveSession:
         self._post = sink
         self._discard = discard
         self._engine = EngineThread()
-        self._inspection = self._engine.connect(self._on_inspection, Priority.BACKGROUND)
+        self.inspector = PairInspector(self._engine, sink)
         self._lock = threading.RLock()
         self._epoch = 0
         """Counts the pairs; what is told of an earlier one is void."""
         self._connect()
         self._turn: Generate | None = None
         """The answer that is asked for, while its prompt is tokenized."""
-        self._tuning: BackgroundTuning | None = None
+        self.tuning: BackgroundTuning | None = None
+        """The last search of the present pair."""
         self._target: ModelLoaded | None = None
         self._draft: ModelLoaded | None = None
         self._recorder: ChatRecorder | None = None
@@ -118,16 +141,17 @@ class LiveSession:
         """
         self.max_draft = max_draft = _max_draft(setup)
         # Outside the lock: a search holds its own while it tells of a change, which waits for ours.
-        self.end_tuning()
+        if self.tuning is not None:
+            self.tuning.stop()
         with self._lock:
             self._epoch += 1
             self._discard()
             for client in (self._chat, self._background):
                 client.quit()
                 self._engine.disconnect(client)
-            self._inspection.stop()
+            self.inspector.forget()
             self._end_recording()
-            self._tuning = self._turn = self._target = self._draft = None
+            self.tuning = self._turn = self._target = self._draft = None
             self._is_warm = False
             self._connect()
             self._post(TuningChanged(state=TuningState()))
@@ -185,19 +209,6 @@ class LiveSession:
             self._turn = None
             self._chat.stop()
 
-    def compare(self, target: Path, draft: Path) -> None:
-        """Find out whether a draft fits. Answered by ``PairCompared``."""
-        self._inspection.submit(ComparePair(target=target, draft=draft))
-
-    def forget_comparisons(self) -> None:
-        """Cancel comparisons that are still waiting: another target is looked at."""
-        self._inspection.stop()
-
-    @property
-    def tuning(self) -> TuningState:
-        """How the search stands."""
-        return TuningState() if self._tuning is None else self._tuning.state
-
     def start_tuning(
         self,
         setup: LiveSetup,
@@ -217,7 +228,7 @@ class LiveSession:
         candidate = self._candidate(setup)
         if self._target is None or candidate is None:
             raise ValueError("tuning needs a loaded pair")
-        if self.tuning.is_running:
+        if self.tuning is not None and self.tuning.state.is_running:
             raise UsageError("a search is still running; stop it first")
         request = TuningRequest(
             target=self._target,
@@ -242,7 +253,7 @@ class LiveSession:
                         # The machine is not what it was when the search began.
                         self.measure_baseline()
 
-        self._tuning = BackgroundTuning(self._engine, request, on_change)
+        self.tuning = BackgroundTuning(self._engine, request, on_change)
 
     def _candidate(self, setup: LiveSetup) -> Candidate | None:
         """Who drafts, as a search knows it."""
@@ -254,29 +265,14 @@ class LiveSession:
             return None
         return Candidate(name=drafter_name(drafter), options=options, loaded=drafter)
 
-    def pause_tuning(self) -> None:
-        """Let the search wait until ``resume_tuning``."""
-        if self._tuning is not None:
-            self._tuning.pause()
-
-    def resume_tuning(self) -> None:
-        """Let it go on."""
-        if self._tuning is not None:
-            self._tuning.resume()
-
-    def end_tuning(self) -> None:
-        """Ask the search to end with what it has; it tells when it has."""
-        if self._tuning is not None:
-            self._tuning.stop()
-
     def close(self) -> None:
         """Cancel everything and free the models."""
         self.stop()
-        for client in (self._chat, self._background, self._inspection):
+        for client in (self._chat, self._background, self.inspector.client):
             client.quit()
         self._end_recording()
-        if self._tuning is not None:
-            self._tuning.close()
+        if self.tuning is not None:
+            self.tuning.close()
         self._engine.close()
 
     def _on_chat(self, event: Event) -> None:
@@ -376,8 +372,3 @@ class LiveSession:
         if speed is not None and rounds:
             step_s = result.counters.times.verify_s / rounds
             self._post(BaselineMeasured(tokens_per_s=speed, step_s=step_s))
-
-    def _on_inspection(self, event: Event) -> None:
-        # A failure is a cancelled comparison, or a target that cannot be read: loading it says so.
-        if isinstance(event, PairCompared):
-            self._post(event)

@@ -174,6 +174,35 @@ def result(words: Sequence[str], rounds: Sequence[Round]) -> GenerationResult:
     )
 
 
+class ScriptedSearch:
+    """Notes how a search is steered."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+
+    def pause(self) -> None:
+        self._note("pause_tuning")
+
+    def resume(self) -> None:
+        self._note("resume_tuning")
+
+    def stop(self) -> None:
+        self._note("end_tuning")
+
+
+class ScriptedInspector:
+    """Notes which pairs are to be compared."""
+
+    def __init__(self, note: Callable[..., None]) -> None:
+        self._note = note
+
+    def compare(self, target: Path, draft: Path) -> None:
+        self._note("compare", (target, draft))
+
+    def forget(self) -> None:
+        self._note("forget_comparisons")
+
+
 class ScriptedSession:
     """Answers at once with what the test has laid out. Records what it was asked."""
 
@@ -183,7 +212,8 @@ class ScriptedSession:
         self.answers: list[list[object]] = []
         """Events of the answers to come; without one the answer stays open."""
         self.load_events: list[list[object]] = [[loaded(Role.TARGET)], [loaded(Role.DRAFT)]]
-        self.tuning = TuningState()
+        self.tuning = ScriptedSearch(self._note)
+        self.inspector = ScriptedInspector(self._note)
         self.max_draft = 16
         self.records_chats = True
 
@@ -223,12 +253,6 @@ class ScriptedSession:
         self._note("stop")
         self._post(EngineFailed(error=CancelledError("stopped"), trace=None))
 
-    def compare(self, target: Path, draft: Path) -> None:
-        self._note("compare", (target, draft))
-
-    def forget_comparisons(self) -> None:
-        self._note("forget_comparisons")
-
     def start_tuning(
         self,
         wanted: LiveSetup,
@@ -239,15 +263,6 @@ class ScriptedSession:
     ) -> None:
         assert path is None or path.exists()
         self._note("start_tuning", (wanted, prompts, n_trials))
-
-    def pause_tuning(self) -> None:
-        self._note("pause_tuning")
-
-    def resume_tuning(self) -> None:
-        self._note("resume_tuning")
-
-    def end_tuning(self) -> None:
-        self._note("end_tuning")
 
     def close(self) -> None:
         self._note("close")

@@ -125,6 +125,11 @@ class AttachApp(BaseApp):
         """Ask at once."""
         self.poller.try_now()
 
+    def close(self) -> None:
+        """End the threads."""
+        self.poller.close()
+        self.monitor.close()
+
     def action_help(self) -> None:
         """Show keys and actions."""
         if not self.is_open(HelpScreen):

@@ -132,13 +132,13 @@ class PickerController:
     def forget_comparisons(self) -> None:
         """Another target is looked at."""
         if (engine := self._app.session.engine) is not None:
-            engine.forget_comparisons()
+            engine.inspector.forget()
 
     def compare(self, target: FoundModel, drafts: tuple[FoundModel, ...]) -> None:
         """Ask the engine which drafts fit; the likely ones come first."""
         if (engine := self._app.session.engine) is not None:
             for draft in drafts:
-                engine.compare(target.path, draft.path)
+                engine.inspector.compare(target.path, draft.path)
 
     def choose(self, choice: Choice) -> None:
         """Load what was chosen."""

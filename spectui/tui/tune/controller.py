@@ -145,20 +145,20 @@ class TuneController:
     def toggle_pause(self) -> None:
         """Pause or go on."""
         engine = self._app.session.engine
-        if engine is None or self.state is None:
+        if engine is None or engine.tuning is None or self.state is None:
             return
         if self.state.paused:
-            engine.resume_tuning()
+            engine.tuning.resume()
         else:
-            engine.pause_tuning()
+            engine.tuning.pause()
 
     def stop(self) -> None:
         """End the search with what it has."""
         engine = self._app.session.engine
-        if engine is not None:
+        if engine is not None and engine.tuning is not None:
             self._is_stopping = True
             self._show_word()
-            engine.end_tuning()
+            engine.tuning.stop()
 
     def apply(self, arm: "Arm") -> None:
         """Use a setting in the chat from the next answer on; the screen has said so."""
