@@ -308,8 +308,7 @@ class Chat:
         self.recorder = ChatRecorder(
             self.engine,
             self.states.put,
-            draft="close",
-            depth=depth,
+            ChatRecording(draft="close", depth=depth),
             n_ctx=512,
             rollback=Rollback.TRUNCATE,
             max_tokens=max_tokens,

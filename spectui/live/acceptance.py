@@ -1,4 +1,4 @@
-"""How much of the draft counts, and what that promises beside what was measured."""
+"""Acceptance of drafts, and the speedup that it promises beside the measured one."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The conversation: what was said, what the model gets to read of it, what is kept on disk."""
+"""The conversation: its turns, the messages that the model reads, its file on disk."""
 
 import codecs
 from collections.abc import Callable
@@ -42,11 +42,11 @@ class Chat:
 
     @property
     def questions(self) -> list[str]:
-        """What the user said, oldest first."""
+        """The user's turns, oldest first."""
         return [content for role, content in self._turns if role == _USER]
 
     def messages(self) -> Messages:
-        """What the model reads next."""
+        """All that the model reads next."""
         head = ((_SYSTEM, self.system),) if self.system else ()
         return (*head, *self._turns)
 
@@ -159,7 +159,7 @@ class AnswerText:
         self._drafted.append((start, self._n_part))
 
     def take_part(self) -> AnswerPart | None:
-        """What was added since the last time, None if nothing was."""
+        """Return the text added since the last time, None if there is none."""
         if not self._part:
             return None
         part = AnswerPart(text="".join(self._part), drafted=tuple(self._drafted))

@@ -12,7 +12,7 @@ from spectui.monitor.readings import GpuReading, HostReading, Snapshot
 
 
 class Use(StrEnum):
-    """What a part of a memory is for."""
+    """Purpose of a part of a memory."""
 
     TARGET = "target"
     """The target's weights."""

@@ -103,7 +103,7 @@ class ChatText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRecording:
-    """What is known of a session's answers at one moment."""
+    """A session's recorded answers and runs, at one moment."""
 
     draft: str
     """Name of the draft; ``MTP_KIND`` for the target's own MTP layers."""
@@ -155,12 +155,10 @@ class ChatRecorder:
         self,
         engine: EngineThread,
         sink: Callable[[ChatRecording], None],
+        state: ChatRecording,
         *,
-        draft: str,
-        depth: int,
         n_ctx: int,
         rollback: Rollback,
-        mtp_layers: int = 0,
         max_tokens: int = MAX_TOKENS,
     ) -> None:
         """Listen; nothing is recorded yet.
@@ -168,11 +166,9 @@ class ChatRecorder:
         Args:
             engine: has loaded the pair.
             sink: called with every change, on the engine's thread.
-            draft: name of who drafts.
-            depth: longest draft that recordings shall answer for.
+            state: empty but for who drafts.
             n_ctx: of the target.
             rollback: how the target forgets.
-            mtp_layers: those of the target's own that are to be asked, 0 for the draft model.
             max_tokens: of the answers that are kept.
         """
         self._sink = sink
@@ -184,7 +180,7 @@ class ChatRecorder:
         self._n_texts = 0
         self._under_way: str | None = None
         """Id of the answer that is gone along."""
-        self.state = ChatRecording(draft=draft, depth=depth, mtp_layers=mtp_layers)
+        self.state = state
         self._engine = engine
         self._client = engine.connect(self._on_event, Priority.BACKGROUND)
 

@@ -1,4 +1,4 @@
-"""Where the time of a round goes, what verifying costs by the size of the batch, what limits it."""
+"""Times of a round by part, verify cost by batch size, and the bottleneck."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _CORES_BUSY = 0.8
 
 
 class Limit(StrEnum):
-    """What limits."""
+    """Possible bottlenecks."""
 
     DRAFT = "draft cost"
     VERIFY = "verify cost"
@@ -40,7 +40,7 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bottleneck:
-    """What limits, and how one can tell."""
+    """The bottleneck, and how one can tell."""
 
     limit: Limit
     reason: str
@@ -48,7 +48,7 @@ class Bottleneck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What the rule looks at. None is unknown."""
+    """Input of the rule; None is unknown."""
 
     times: RoundTimes
     """Mean of the last rounds."""

@@ -198,7 +198,7 @@ class LiveSession:
 
     @property
     def _drafter(self) -> ModelLoaded | None:
-        """Who drafts: the draft or, without one, the target if it was loaded with MTP layers."""
+        """The model that drafts: the draft, else the target if it was loaded with MTP layers."""
         if self._draft is not None:
             return self._draft
         return self._target if self._target is not None and self._target.mtp_layers else None
@@ -256,7 +256,7 @@ class LiveSession:
         self.tuning = BackgroundTuning(self._engine, request, on_change)
 
     def _candidate(self, setup: LiveSetup) -> Candidate | None:
-        """Who drafts, as a search knows it."""
+        """The drafter as a search takes it."""
         drafter = self._drafter
         if drafter is None:
             return None
@@ -307,11 +307,13 @@ class LiveSession:
         self._recorder = recorder = ChatRecorder(
             self._engine,
             on_change,
-            draft=drafter_name(drafter),
-            depth=min(self.max_draft, MAX_DEPTH),
+            ChatRecording(
+                draft=drafter_name(drafter),
+                depth=min(self.max_draft, MAX_DEPTH),
+                mtp_layers=drafter.mtp_layers,
+            ),
             n_ctx=target.n_ctx,
             rollback=target.rollback,
-            mtp_layers=drafter.mtp_layers,
         )
         self._post(ChatRecorded(recording=recorder.state))
 

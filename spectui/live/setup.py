@@ -1,4 +1,4 @@
-"""What a live session runs: a pair, how it drafts, how it samples; and how it was started."""
+"""Setup of a live session: the pair, drafting, sampling; and how it was started."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -41,7 +41,7 @@ class LiveSetup:
 
     @property
     def drafting(self) -> SpeculationConfig | None:
-        """How to draft, as far as there is a draft for it; None for not at all."""
+        """Drafting as far as there is a draft for it; None for none."""
         speculation = self.speculation
         if speculation is None or (speculation.has_model and self.draft is None):
             return None
@@ -49,7 +49,7 @@ class LiveSetup:
 
     @property
     def wanted(self) -> SpeculationConfig:
-        """How it drafts, or would if it were switched on."""
+        """Drafting as it is, or would be if it were switched on."""
         return self.speculation or self.resting or SpeculationConfig()
 
     @property
@@ -79,7 +79,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What the command line asks for."""
+    """Options of the command line."""
 
     make_setup: Callable[[Pair], LiveSetup]
     """Applies the given options to a pair, which may be chosen only on the screen."""

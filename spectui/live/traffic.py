@@ -1,4 +1,4 @@
-"""What moves over PCIe, out of DRAM and from the disk; how busy the machine is meanwhile."""
+"""Traffic over PCIe, out of DRAM and from the disk; load of the machine meanwhile."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -161,7 +161,7 @@ def _traffic(models: Mapping[Role, ModelMemory], role: Role) -> WeightTraffic | 
 
 
 def _draft_traffic(models: Mapping[Role, ModelMemory]) -> WeightTraffic | None:
-    """What a step of the draft reads: a draft model or, without one, the target's MTP layers."""
+    """Traffic of a draft step: of a draft model or, without one, of the target's MTP layers."""
     if Role.DRAFT in models:
         return _traffic(models, Role.DRAFT)
     target = models.get(Role.TARGET)
@@ -196,7 +196,7 @@ class MachineLoad:
         return self._mean(_busier_half)
 
     def disk_bytes_per_s(self) -> float | None:
-        """What this process reads from disk."""
+        """Bytes per second that this process reads from disk."""
         return self._mean(lambda snapshot: snapshot.host.disk_read_bytes_per_s.value)
 
     def _mean(self, read: Callable[[Snapshot], float | None]) -> float | None:

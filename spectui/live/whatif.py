@@ -1,4 +1,4 @@
-"""What any setting would have done on a session's own answers, and what rounds cost in it."""
+"""Replay of any setting on a session's own answers, with costs of its rounds."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _MIN_ROUNDS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownCosts:
-    """What rounds cost, or why that is not known."""
+    """Costs of rounds, or why they are not known."""
 
     costs: Costs | None
     source: str
@@ -106,7 +106,7 @@ def on_schedule(costs: Costs, schedule: Schedule, *, n_lacking: float = 1.0) -> 
 
 
 def _lacking(runs: Sequence[Run]) -> float:
-    """What MTP layers read again after a round that accepted anything, in the mean; at least 1."""
+    """Mean number of tokens that MTP layers read again after an accepting round; at least 1."""
     accepted = [one.n_accepted for run in runs for one in run.rounds if one.n_accepted]
     return sum(accepted) / len(accepted) if accepted else 1.0
 
@@ -140,7 +140,7 @@ _UNKNOWN = KnownCosts(costs=None, source="")
 
 
 class Source(StrEnum):
-    """Who measured a setting."""
+    """Where a setting was measured."""
 
     CHAT = "chat"
     TRIAL = "trial"
@@ -157,7 +157,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIfState:
-    """What the what-if screen rests on, at one moment."""
+    """Basis of the what-if screen at one moment."""
 
     recording: ChatRecording | None = None
     """None where nothing is recorded; ``reason`` says why."""
@@ -295,7 +295,7 @@ class WhatIf:
         return self._lines[_line_of(speculation)]
 
     def at(self, speculation: SpeculationConfig) -> Total:
-        """What one setting, with a ``draft_max`` of 1 to ``longest``, would have done."""
+        """Total of one setting, with a ``draft_max`` of 1 to ``longest``."""
         return self.line(speculation)[speculation.draft_max - 1]
 
     @property

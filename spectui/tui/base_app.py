@@ -1,4 +1,4 @@
-"""What spectui's apps have in common: look, keys in the order in which they were pressed, ends."""
+"""Base of spectui's apps: the look, keys in the order in which they were pressed, signals."""
 
 import asyncio
 import signal
@@ -158,7 +158,7 @@ class BaseApp(OrderedApp[None]):
 
     @property
     def crash(self) -> Exception | None:
-        """What ended the app, if it did not end by itself."""
+        """The exception that ended the app, None if it ended by itself."""
         return self._exception
 
     def handle_signals(self) -> None:

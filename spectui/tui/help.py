@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """What a key does, and where."""
+    """An action of a screen, with its keys."""
 
     id: str
     keys: str

@@ -34,7 +34,7 @@ _OURS = frozenset({"Quit"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachLaunch:
-    """What the command line asks for."""
+    """Options of the command line."""
 
     attachment: Attachment
     interval_s: float

@@ -23,7 +23,7 @@ _LONGEST_LIST = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentityState:
-    """What the panel shows."""
+    """State of the server's panel."""
 
     link: LinkState
     facts: Answer[ServerFacts]
@@ -111,7 +111,7 @@ _NOT_COUNTED = Reading(None, "page faults are only counted of spectui itself")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineState:
-    """What the machine's panel shows."""
+    """State of the machine's panel."""
 
     reason: str | None = "the machine has not been read yet"
     gpus: tuple[GpuReading, ...] = ()

@@ -88,7 +88,7 @@ def _prompts(state: ServedState, width: int, glyphs: Glyphs) -> Lines:
 
 
 def _pair(label: str, last: Reading, mean: Reading, width: int, glyphs: Glyphs) -> Lines:
-    """What ended last, else the mean; both where there is room."""
+    """Speed of the last request, else the mean; both where there is room."""
     if mean.value is None:
         return ()
     average: Line = ((f"mean {units.tokens_per_s(mean.value, glyphs)}", MUTED),)
@@ -204,7 +204,7 @@ class SlotsPanel(Panel[SlotsState]):
     heading = "Slots"
 
     def blocks(self, state: SlotsState, width: int, glyphs: Glyphs) -> Sequence[Block]:
-        """How many work; the rows, those at work first if not all fit."""
+        """A summary; a row per slot, those at work first if not all fit."""
         if state.reason is not None:
             reason = sentence(state.reason, MUTED, width, glyphs)
             waiting = _waiting(state, glyphs)

@@ -61,7 +61,7 @@ _N_PANELS, _N_OF_SERVER = 6, 4
 
 
 class AttachPanels(VerticalScroll, can_focus=False):
-    """What the server tells, and what its machine does if that is this one."""
+    """Panels of the server, and of its machine if that is this one."""
 
     DEFAULT_CSS = """
     AttachPanels {
@@ -93,7 +93,7 @@ class AttachPanels(VerticalScroll, can_focus=False):
     """
 
     def compose(self) -> ComposeResult:
-        """What it does first, what it is and has after that."""
+        """Its work first, then the server itself and its machine."""
         yield ServedPanel()
         yield DraftsPanel()
         yield SlotsPanel()

@@ -182,7 +182,7 @@ def _loss(state: ExpectationState, width: int, glyphs: Glyphs) -> tuple[Lines, .
 
 
 def _inputs(inputs: RoundModel | None, width: int, glyphs: Glyphs) -> tuple[Lines, ...]:
-    """What the full estimate is made of, in short and with explanations."""
+    """Inputs of the full estimate, in short and with explanations."""
     if inputs is None:
         return ()
     values = (

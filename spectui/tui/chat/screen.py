@@ -277,7 +277,7 @@ def describe(setup: LiveSetup) -> str:
 
 
 def _resting(setup: LiveSetup) -> str:
-    """Who would draft if that were switched on."""
+    """Names of the drafters that are switched off."""
     *ahead, last = (one.kind for one in setup.wanted.chain)
     if setup.draft is not None and setup.wanted.has_model:
         last = setup.draft.path.stem

@@ -46,7 +46,7 @@ LoadEvent = StartFailed | DemoProgressed | DemoBuilt | LoadProgress | ModelLoade
 
 
 class Activity(StrEnum):
-    """What the pair is doing."""
+    """State of the pair."""
 
     STARTING = "starting"
     NO_MODEL = "no model"

@@ -60,14 +60,14 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrafterFields:
-    """What can be set of one drafter, which stays who it is."""
+    """The fields of one drafter."""
 
     drafter: SpeculationConfig
     fields: tuple[Field, ...]
 
     @property
     def name(self) -> str:
-        """Who drafts."""
+        """Name of the drafter."""
         return "draft model" if self.drafter.has_model else self.drafter.kind
 
     def read(self, numbers: Mapping[str, float]) -> SpeculationConfig:
@@ -208,7 +208,7 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
         self._answer = answer_fields(setup)
 
     def compose(self) -> ComposeResult:
-        """Who drafts and how, then what concerns every answer."""
+        """The drafters with their numbers, then the fields of every answer."""
         with VerticalScroll() as form:
             form.border_title = "Settings of the next answer"
             form.border_subtitle = "Enter applies, Esc cancels"

@@ -75,7 +75,7 @@ def _without_trailing_spaces(pieces: list[tuple[str, Kind]]) -> list[tuple[str, 
 
 
 class Transcript(TapeView):
-    """What was said, and who said it."""
+    """The conversation, each token in the style of who wrote it."""
 
     DEFAULT_CSS = """
     Transcript {
@@ -168,7 +168,7 @@ class Transcript(TapeView):
 
     @property
     def last_answer(self) -> str:
-        """What the assistant said in its last turn, unchanged; empty if it has had none."""
+        """The assistant's last turn, unchanged; empty if it has had none."""
         return self._conversation.last_answer
 
     @property

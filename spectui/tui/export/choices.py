@@ -1,4 +1,4 @@
-"""What the export screen offers: the live settings, what tuning found, and off."""
+"""Choices of the export screen: the live settings, the best that tuning found, and off."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING

@@ -158,7 +158,7 @@ class ExportScreen(Screen[None]):
         """Why there is none."""
 
     def compose(self) -> ComposeResult:
-        """What to export and how, then the text."""
+        """Setting, dialect and format, then the text."""
         labels = tuple(choice.label for choice in self._choices)
         yield ChoiceRow("Setting", labels, id="choice")
         yield ChoiceRow("Dialect", tuple(map(str, _DIALECTS)), id="dialect")
@@ -177,7 +177,7 @@ class ExportScreen(Screen[None]):
 
     @property
     def text(self) -> str | None:
-        """What is exported, as files hold it; None if there is nothing."""
+        """The exported text, as files hold it; None if there is nothing."""
         return self._text
 
     def on_choice_row_changed(self) -> None:

@@ -1,4 +1,4 @@
-"""What the panels write with: looks by meaning, sentences, charts as lines."""
+"""Building blocks of panels: looks by meaning, sentences, charts as lines."""
 
 from collections.abc import Sequence
 from textwrap import wrap

@@ -46,7 +46,7 @@ class DraftList(PickerList):
 
     @property
     def target_inspection(self) -> ModelInspected | None:
-        """What is known of the target itself."""
+        """Result of inspecting the target itself."""
         if self.target is None:
             return None
         return self._inspected.get(self.target.path, {}).get(self.target.path)

@@ -55,7 +55,7 @@ _NAME_SHARE = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """What stands beside the name."""
+    """A column beside the name."""
 
     text: str
     cells: int
@@ -208,7 +208,7 @@ class PickerList(OptionList):
 
     @property
     def value(self) -> object:
-        """What the highlighted row stands for; None without one."""
+        """Value of the highlighted row; None without one."""
         return None if self.entry is None else self.entry.value
 
     @property

@@ -128,7 +128,9 @@ class PickerScreen(Screen[None]):
                 with Horizontal(classes="bar"):
                     yield Static("Target", classes="title", markup=False)
                     yield Input(placeholder="/ to filter", compact=True, id="filter")
-                    yield Static(self._status(), id="status", markup=False)
+                    yield Static(
+                        self._scans.status(self.targets.models, glyphs), id="status", markup=False
+                    )
                 yield self.targets
             with Vertical(id="draft-pane"):
                 with Horizontal(classes="bar"):
@@ -161,10 +163,8 @@ class PickerScreen(Screen[None]):
 
     def _show_status(self) -> None:
         if self.is_mounted:
-            self.query_one("#status", Static).update(self._status())
-
-    def _status(self) -> str:
-        return self._scans.status(self.targets.models, glyphs_of(self))
+            status = self._scans.status(self.targets.models, glyphs_of(self))
+            self.query_one("#status", Static).update(status)
 
     @on(OptionList.OptionHighlighted, "#targets")
     def _look_at_target(self) -> None:

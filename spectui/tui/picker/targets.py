@@ -86,7 +86,7 @@ def model_entry(model: FoundModel, glyphs: Glyphs) -> Entry:
 
 
 def searched_text(model: FoundModel) -> str:
-    """What a filter looks at."""
+    """Text that a filter looks at."""
     return f"{model.name} {model.path.parent}"
 
 
@@ -234,7 +234,7 @@ class Scans:
         self._n_running -= 1
 
     def start_folder(self) -> Path:
-        """Where to begin asking for a folder."""
+        """Folder that the dialog begins in."""
         return self._opened or Path(os.path.expanduser("~"))  # noqa: PTH111 - there may be no home
 
     def arrival(self, models: Sequence[FoundModel]) -> FoundModel | None:

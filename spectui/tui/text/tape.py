@@ -10,7 +10,7 @@ CHUNK_CHARS = 4096
 
 
 class Kind(IntEnum):
-    """What a run of characters is."""
+    """Kind of a run of characters."""
 
     USER = 0
     NOTICE = 1
@@ -97,7 +97,7 @@ class Tape:
             offset, run = end, following
 
     def visible(self, start: int, stop: int, *, with_rejected: bool) -> Iterator[tuple[int, str]]:
-        """What `spans` yields, of whatever kind: offsets and texts, cut where text is left out."""
+        """Texts of `spans` of whatever kind, with offsets, cut where text is left out."""
         stop = min(stop, len(self))
         run = max(0, bisect_right(self._run_starts, start) - 1)
         last = bisect_left(self._run_starts, stop)

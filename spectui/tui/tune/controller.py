@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class PromptSource(StrEnum):
-    """What trials decode."""
+    """Source of the prompts that trials decode."""
 
     BUILTIN = "built-in prompts"
     FILES = "files"

@@ -1,4 +1,4 @@
-"""What a search shall do: which prompts, how many trials."""
+"""The form of a search: its prompts and the number of trials."""
 
 import os.path
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _MARK = "(x) "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filled:
-    """What stands in the form, right or wrong."""
+    """Contents of the form, right or wrong."""
 
     source: PromptSource = PromptSource.BUILTIN
     path: str = ""
@@ -79,7 +79,7 @@ class SourceChoice(Widget, can_focus=True):
 
 
 class PathInput(Input):
-    """Where the files are. While it is empty, the arrows still choose between the sources."""
+    """Path of the files. While it is empty, the arrows still choose between the sources."""
 
     class Left(Message):
         """The user goes on to another source."""
@@ -161,7 +161,7 @@ class TuneSetup(Vertical):
 
     @property
     def filled(self) -> Filled:
-        """What stands in it now."""
+        """Its present contents."""
         return Filled(
             source=self.query_one(SourceChoice).source,
             path=self._path.value,

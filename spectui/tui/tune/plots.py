@@ -1,4 +1,4 @@
-"""How a search went: speedups over trials, and which parameter they depend on."""
+"""Plots of a search: speedups over trials, and the importance of each parameter."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ Points = tuple[tuple[int, float], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What a plot of the search shows."""
+    """Points of the plot."""
 
     trials: Points = ()
     best: Points = ()
@@ -229,7 +229,7 @@ _UNKNOWN = "Not known yet: it takes eight measured trials that differ."
 
 
 class ImportanceBars(Widget):
-    """How much of the speedup's variance each parameter explains."""
+    """Share of the speedup's variance that each parameter explains."""
 
     DEFAULT_CSS = "ImportanceBars { height: auto; }"
 

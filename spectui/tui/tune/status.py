@@ -141,7 +141,7 @@ class TuneStatus(Vertical):
         return facts
 
     def _reasons(self, result: TuneResult) -> list[Fact]:
-        """What stands behind the verdict, where there is room for it."""
+        """Reasons of the verdict, where there is room for them."""
         told = (("trials", words.ended_early(result)), ("why", words.why(result)))
         if self.app.size.height < _ROOMY:
             return []

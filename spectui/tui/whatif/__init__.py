@@ -1,1 +1,1 @@
-"""What other settings would have done on the session's own answers."""
+"""Replay of other settings on the session's own answers."""

@@ -47,7 +47,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Step:
-    """How much a row is; the least that fits is the best, with as many ticks as there can be."""
+    """Value of a row; the least that fits is the best, with as many ticks as there can be."""
 
     value: float
     rows_per_tick: int

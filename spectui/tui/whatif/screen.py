@@ -1,4 +1,4 @@
-"""What any setting would have done on this session's own answers, at once."""
+"""The what-if screen: any setting replayed on this session's own answers, at once."""
 
 import asyncio
 from collections.abc import Callable
@@ -182,7 +182,7 @@ class WhatIfScreen(Screen[None]):
         """Whether a saved trace holds the text."""
 
     def compose(self) -> ComposeResult:
-        """What it rests on; the setting and its numbers; the curve.
+        """Its basis; the setting and its numbers; the curve.
 
         Where room is short, a line says what it rests on, and the whole of it is the last to be
         scrolled to.
@@ -207,7 +207,7 @@ class WhatIfScreen(Screen[None]):
 
     @property
     def setting(self) -> SpeculationConfig:
-        """What the steppers say, for who is replayed."""
+        """Setting of the steppers, for the drafter that is replayed."""
         is_mtp = self._whatif is not None and self._whatif.is_mtp
         return replace(self.query_one(Steppers).setting, mtp=is_mtp)
 

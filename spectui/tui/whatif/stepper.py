@@ -213,7 +213,7 @@ class Steppers(Vertical):
 
     @property
     def setting(self) -> SpeculationConfig:
-        """What they say."""
+        """The setting that is shown."""
         return SpeculationConfig(
             draft_max=round(self._max.value),
             draft_min=round(self._min.value),
