@@ -13,11 +13,10 @@ from spectui.live.events import ChatRecorded, TuningChanged
 from spectui.live.setup import Launch
 from spectui.models.files import FoundModel
 from spectui.sessions import earlier_prompts
-from spectui.tui import help as actions
 from spectui.tui.base_app import REPAINT_S, BaseApp
 from spectui.tui.chat.screen import LiveScreen
 from spectui.tui.chat.session import Activity
-from spectui.tui.help import HelpScreen
+from spectui.tui.help import HelpScreen, all_actions, attach_actions, system_commands
 from spectui.tui.log import LogScreen
 from spectui.tui.mailbox import Mailbox
 from spectui.tui.picker.controller import PickerController
@@ -170,11 +169,11 @@ class SpectuiApp(BaseApp):
 
     def _check_keys(self) -> None:
         """Say which actions of the user's keys there are not, once all screens are imported."""
-        known = {action.id for action in actions.all_actions(self)}
+        known = {action.id for action in all_actions(self)}
         unknown = sorted(set(self.settings.keys) - known)
         if unknown:
             # Imported for who has set one of its keys, or has mistyped another's.
-            elsewhere = {action.id for action in actions.attach_actions(self)}
+            elsewhere = {action.id for action in attach_actions(self)}
             unknown = [each for each in unknown if each not in elsewhere]
         if unknown:
             self.warn(f"[keys] names {', '.join(unknown)}, which is no action; F1 lists the ids.")
@@ -196,7 +195,7 @@ class SpectuiApp(BaseApp):
     def action_help(self) -> None:
         """Show keys and actions."""
         if not self.is_open(HelpScreen):
-            self.push_screen(HelpScreen(actions.all_actions(self)))
+            self.push_screen(HelpScreen(all_actions(self)))
 
     def action_tune(self) -> None:
         """Show the search."""
@@ -246,7 +245,7 @@ class SpectuiApp(BaseApp):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Offer every action of the app and of the present screen."""
         yield from super().get_system_commands(screen)
-        yield from actions.system_commands(self, screen)
+        yield from system_commands(self, screen)
         if self.session.can_measure:
             yield SystemCommand(
                 "Measure the baseline again",

@@ -12,6 +12,8 @@ from textual.filter import LineFilter
 from textual.scrollbar import ScrollBarRender
 from textual.widget import Widget
 
+from spectui.tui.text.display import shown
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glyphs:
@@ -82,8 +84,25 @@ def glyphs_of(widget: Widget) -> Glyphs:
     return found if isinstance(found, Glyphs) else UNICODE
 
 
+_TYPOGRAPHIC = {"−": "-", "–": "-", "±": "+-", "×": "x", "…": "...", "α": "alpha"}
 _PLAIN = {"…": "~", "─": "-", "━": "-", "│": "|", "┃": "|", "•": "*", "█": "#"}
 _OTHER = re.compile(r"[^\x00-\x7f]")
+
+
+def one_line(text: str, glyphs: Glyphs) -> str:
+    """Return foreign text on one line, with nothing in it that a terminal would obey."""
+    flat = " ".join(text.split())
+    if flat.isprintable():
+        return flat
+    return "".join(shown(character, ascii_only=glyphs.times.isascii()) for character in flat)
+
+
+def own_line(text: str, glyphs: Glyphs) -> str:
+    """Return a sentence of ours that may quote others, in characters that the terminal has."""
+    if glyphs.times.isascii():
+        for typographic, plain in _TYPOGRAPHIC.items():
+            text = text.replace(typographic, plain)
+    return one_line(text, glyphs)
 
 
 class AsciiFilter(LineFilter):

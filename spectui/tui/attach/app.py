@@ -13,11 +13,10 @@ from spectui.server.attached.poller import Attachment, Poller
 from spectui.server.attached.sample import FailedSample, ServerSample, WaitingSample
 from spectui.server.attached.tracker import Tracker
 from spectui.settings import Settings
-from spectui.tui import help as actions
 from spectui.tui.attach.machine import Machine
 from spectui.tui.attach.screen import AttachScreen
 from spectui.tui.base_app import BaseApp
-from spectui.tui.help import HelpScreen
+from spectui.tui.help import HelpScreen, attach_actions, system_commands
 from spectui.tui.threads import Monitor, MonitorFailed
 
 
@@ -133,12 +132,12 @@ class AttachApp(BaseApp):
     def action_help(self) -> None:
         """Show keys and actions."""
         if not self.is_open(HelpScreen):
-            self.push_screen(HelpScreen(actions.attach_actions(self)))
+            self.push_screen(HelpScreen(attach_actions(self)))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Offer every action."""
         yield from (each for each in super().get_system_commands(screen) if each.title not in _OURS)
-        yield from actions.system_commands(self, screen)
+        yield from system_commands(self, screen)
 
     def action_interrupt(self) -> None:
         """Copy a selection, or quit."""

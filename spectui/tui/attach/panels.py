@@ -29,10 +29,10 @@ from spectui.tui.panels.paint import (
     any_of,
     chart,
     labelled,
-    own,
     positions,
     sentence,
     shortened,
+    spelt,
 )
 
 _HEIGHTS = range(1, 41)
@@ -272,7 +272,7 @@ def _details(slot: SlotState, glyphs: Glyphs) -> Lines:
         if sample.n_remaining is None or slot.phase is SlotPhase.IDLE
         else f"{sample.n_remaining} left",
     ]
-    text = own(", ".join(filter(None, said)), glyphs)
+    text = spelt(", ".join(filter(None, said)), glyphs)
     return ((((" " * _INDENT) + text, MUTED),),) if text else ()
 
 

@@ -22,7 +22,7 @@ from spectui.tui.attach.machine import (
 )
 from spectui.tui.attach.panels import DraftsPanel, ServedPanel, SlotsPanel
 from spectui.tui.glyphs import ASCII, glyphs_of
-from spectui.tui.panels.paint import own
+from spectui.tui.panels.paint import spelt
 from spectui.tui.widgets import KeyBar, StatusBar
 
 
@@ -188,8 +188,8 @@ class AttachScreen(Screen[None]):
         if self.is_paused:
             return
         glyphs = glyphs_of(self)
-        self._status.left = own(title(state), glyphs)
-        wrong = own(trouble(state.link), glyphs)
+        self._status.left = spelt(title(state), glyphs)
+        wrong = spelt(trouble(state.link), glyphs)
         self._trouble.update(wrong)
         self._trouble.set_class(bool(wrong), "-shown")
         self._panels.show(state, machine)

@@ -29,9 +29,9 @@ from spectui.tui.panels.paint import (
     any_of,
     chart,
     labelled,
-    own,
     sentence,
     speedup,
+    spelt,
 )
 
 _HEIGHTS = range(1, 7)
@@ -193,7 +193,7 @@ def _inputs(inputs: RoundModel | None, width: int, glyphs: Glyphs) -> tuple[Line
         ("R", inputs.rollback, "rollback / V(1)"),
     )
     named = [
-        (own(name, glyphs), units.number(value, glyphs), own(meaning, glyphs))
+        (spelt(name, glyphs), units.number(value, glyphs), spelt(meaning, glyphs))
         for name, value, meaning in values
     ]
     short = sentence(
@@ -203,7 +203,7 @@ def _inputs(inputs: RoundModel | None, width: int, glyphs: Glyphs) -> tuple[Line
         ((name.ljust(_NAME), PLAIN), (value, PLAIN), (f"  {meaning}", MUTED))
         for name, value, meaning in named
     )
-    formula = own("full = (1-α^(γ+1)) / (1-α) / (γ·c + V + R)", glyphs)
+    formula = spelt("full = (1-α^(γ+1)) / (1-α) / (γ·c + V + R)", glyphs)
     return short, (*rows, *sentence(formula, MUTED, width, glyphs))
 
 

@@ -22,9 +22,9 @@ from spectui.tui.panels.paint import (
     TARGET,
     chart,
     labelled,
-    own,
     positions,
     sentence,
+    spelt,
 )
 
 
@@ -54,7 +54,7 @@ def _headline(state: AcceptanceState, width: int, glyphs: Glyphs) -> Lines:
 def _alpha(state: AcceptanceState, width: int, glyphs: Glyphs) -> Lines:
     if state.alpha is None:
         return ()
-    alpha = labelled(own("α", glyphs), units.number(state.alpha, glyphs))
+    alpha = labelled(spelt("α", glyphs), units.number(state.alpha, glyphs))
     c = labelled("c", units.number(state.draft_step_ratio, glyphs))
     rounds = (counted(state.n_rounds, "round"), MUTED)
     return (spread((*alpha, ("  ", ""), *c), (rounds,), width),)

@@ -14,9 +14,8 @@ from textual.widgets import Input, Label, Static, TextArea
 from spectui.errors import BadInputError
 from spectui.export.dialects import Dialect
 from spectui.export.formats import ExportSetup, Format, file_name, render
-from spectui.tui.glyphs import ASCII, glyphs_of
+from spectui.tui.glyphs import ASCII, glyphs_of, own_line
 from spectui.tui.text.display import Display
-from spectui.tui.tune.words import own
 from spectui.tui.widgets import ChoiceRow, KeyBar
 from spectui.writing import write_file, write_new_file
 
@@ -102,7 +101,7 @@ class SaveBar(Vertical):
     def _answer(self, text: str) -> None:
         glyphs = glyphs_of(self)
         self.query_one("#answer", Label).update(
-            own(f"{glyphs.warning} {text}", glyphs) if text else ""
+            own_line(f"{glyphs.warning} {text}", glyphs) if text else ""
         )
 
 
@@ -195,10 +194,10 @@ class ExportScreen(Screen[None]):
         display = Display(ascii_only=glyphs is ASCII)
         shown = display.feed((self._text or "").rstrip("\n")) + display.flush()
         self.query_one(TextArea).load_text(shown)
-        problem = own(f"{glyphs.warning} {self._problem}", glyphs)
+        problem = own_line(f"{glyphs.warning} {self._problem}", glyphs)
         self.query_one("#problem", Static).update(problem)
         note = self.query_one("#note", Static)
-        note.update(own(choice.note or "", glyphs))
+        note.update(own_line(choice.note or "", glyphs))
         note.display = bool(choice.note)
         self.set_class(self._text is None, "-failed")
 
@@ -225,11 +224,11 @@ class ExportScreen(Screen[None]):
 
     def _refuse(self, what: str) -> None:
         reason = f"There is nothing to {what}: {self._problem}."
-        self.notify(own(reason, glyphs_of(self)), severity="warning", markup=False)
+        self.notify(own_line(reason, glyphs_of(self)), severity="warning", markup=False)
 
     def on_save_bar_saved(self, message: SaveBar.Saved) -> None:
         """Say where the text is now."""
-        self.notify(own(f"Saved to {message.path}", glyphs_of(self)), markup=False)
+        self.notify(own_line(f"Saved to {message.path}", glyphs_of(self)), markup=False)
         self.query_one(ChoiceRow).focus()
 
     def action_back(self) -> None:

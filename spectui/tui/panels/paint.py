@@ -30,7 +30,7 @@ _NOTABLE = 0.02
 """A speedup this near to 1 is neither good nor bad."""
 
 
-def own(text: str, glyphs: Glyphs) -> str:
+def spelt(text: str, glyphs: Glyphs) -> str:
     """Return a text of ours, which may quote a driver, in characters that the terminal has."""
     if not glyphs.times.isascii():
         return text
@@ -39,7 +39,7 @@ def own(text: str, glyphs: Glyphs) -> str:
 
 def sentence(text: str, look: str, width: int, glyphs: Glyphs) -> Lines:
     """Break a sentence into lines."""
-    lines = wrap(own(text, glyphs), max(width, 1), break_on_hyphens=False)
+    lines = wrap(spelt(text, glyphs), max(width, 1), break_on_hyphens=False)
     return tuple(((line, look),) for line in lines)
 
 

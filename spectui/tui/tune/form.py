@@ -16,9 +16,8 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Input, Label, Static
 
-from spectui.tui.glyphs import glyphs_of
+from spectui.tui.glyphs import glyphs_of, own_line
 from spectui.tui.tune.controller import PromptSource
-from spectui.tui.tune.words import own
 
 DEFAULT_TRIALS = 30
 MAX_TRIALS = 10_000
@@ -210,7 +209,7 @@ class TuneSetup(Vertical):
     def _tell(self, problem: str | None) -> None:
         glyphs = glyphs_of(self)
         line = self.query_one("#problem", Static)
-        line.update("" if problem is None else own(f"{glyphs.warning} {problem}", glyphs))
+        line.update("" if problem is None else own_line(f"{glyphs.warning} {problem}", glyphs))
         line.display = problem is not None
 
     def _on_source(self, source: PromptSource) -> None:

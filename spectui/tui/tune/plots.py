@@ -15,9 +15,8 @@ from textual.widgets import Static
 from textual_plot import HiResMode, NumericAxisFormatter, PlotWidget
 
 from spectui.tui.charts import bar, spark
-from spectui.tui.glyphs import Glyphs, glyphs_of
+from spectui.tui.glyphs import Glyphs, glyphs_of, one_line
 from spectui.tui.tune.ledger import Ledger, Row
-from spectui.tui.tune.words import one_line
 
 Points = tuple[tuple[int, float], ...]
 """(trial number, speedup) pairs."""

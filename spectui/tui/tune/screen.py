@@ -10,7 +10,7 @@ from textual.reactive import var
 from textual.screen import Screen
 from textual.widgets import Input, Static, Tab, Tabs
 
-from spectui.tui.glyphs import glyphs_of
+from spectui.tui.glyphs import glyphs_of, own_line
 from spectui.tui.tune import words
 from spectui.tui.tune.form import Filled, SourceChoice, TuneSetup
 from spectui.tui.tune.ledger import (
@@ -307,7 +307,7 @@ class TuneScreen(Screen[Filled]):
     def _apply(self, choice: Choice | None) -> None:
         if choice is not None:
             self._controller.apply(choice.arm)
-            self.notify(words.own(choice.reason, glyphs_of(self)), markup=False)
+            self.notify(own_line(choice.reason, glyphs_of(self)), markup=False)
 
     def action_source(self) -> None:
         """Look at the sources of prompts; choose the next one when looking already."""

@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from spectui.models.sizes import counted
 from spectui.tui.charts import bar
-from spectui.tui.glyphs import Glyphs, glyphs_of
+from spectui.tui.glyphs import Glyphs, glyphs_of, one_line, own_line
 from spectui.tui.tune import words
 from spectui.tui.tune.ledger import Ledger
 from spectui.tui.tune.table import cut
@@ -109,7 +109,7 @@ class TuneStatus(Vertical):
         line.display = not is_idle
         facts = self._facts(state, ledger)
         if prompts is not None and state.is_running:
-            facts.append(("prompts", words.own(prompts, glyphs), None))
+            facts.append(("prompts", own_line(prompts, glyphs), None))
         if facts != self._shown:
             self._shown = facts
             findings = self.query_one("#findings", Static)
@@ -122,17 +122,17 @@ class TuneStatus(Vertical):
         if state.error is not None:
             facts.append(("reason", _cut(state.error, glyphs), "status--bad"))
         if state.current is not None:
-            label = words.one_line(state.current.label, glyphs)
+            label = one_line(state.current.label, glyphs)
             if state.n_measured and state.phase is Phase.SEARCHING:
                 prompts = counted(state.n_measured, "prompt")
                 label = f"{label} {glyphs.bullet} {prompts} measured"
             facts.append(("now", label, None))
         if (best := words.best(state, ledger, glyphs)) is not None:
-            facts.append(("best", words.own(best, glyphs), None))
+            facts.append(("best", own_line(best, glyphs), None))
         if state.result is not None:
             verdict, lossless = state.result.verdict, words.lossless(state.result, glyphs)
             look = "status--good" if verdict.use_speculation else "status--against"
-            facts.append(("verdict", words.own(verdict.reason, glyphs), look))
+            facts.append(("verdict", own_line(verdict.reason, glyphs), look))
             if lossless is not None:
                 facts.append(("output", lossless, None))
             facts += self._reasons(state.result)
@@ -146,7 +146,7 @@ class TuneStatus(Vertical):
         if self.app.size.height < _ROOMY:
             return []
         return [
-            (label, words.own(text, glyphs_of(self)), None)
+            (label, own_line(text, glyphs_of(self)), None)
             for label, text in told
             if text is not None
         ]
@@ -165,5 +165,5 @@ class TuneStatus(Vertical):
 
 
 def _cut(reason: str, glyphs: Glyphs) -> str:
-    told = words.own(reason, glyphs)
+    told = own_line(reason, glyphs)
     return told if len(told) <= _MAX_ERROR else told[:_MAX_ERROR] + glyphs.ellipsis

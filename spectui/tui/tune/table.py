@@ -16,9 +16,9 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from spectui.config import SpeculationConfig
-from spectui.tui.glyphs import Glyphs, glyphs_of
+from spectui.tui.glyphs import Glyphs, glyphs_of, one_line
 from spectui.tui.tune.ledger import Ledger, Row
-from spectui.tui.tune.words import measure, one_line
+from spectui.tui.tune.words import measure
 from spectui.tune.trials import TrialState
 
 

@@ -16,8 +16,7 @@ from spectui.config import SpeculationConfig
 from spectui.live.whatif import WhatIf, WhatIfState
 from spectui.replay.totals import Total
 from spectui.tui import units
-from spectui.tui.glyphs import ASCII, Glyphs, glyphs_of
-from spectui.tui.tune.words import own
+from spectui.tui.glyphs import ASCII, Glyphs, glyphs_of, own_line
 from spectui.tui.whatif import words
 from spectui.tui.whatif.plot import WhatIfPlot, curve
 from spectui.tui.whatif.stepper import Stepper, Steppers
@@ -248,16 +247,16 @@ class WhatIfScreen(Screen[None]):
 
     def _show_all(self) -> None:
         glyphs, whatif = glyphs_of(self), self._whatif
-        reason = own(words.empty(self._state), glyphs)
+        reason = own_line(words.empty(self._state), glyphs)
         self.set_class(whatif is None, "-empty")
         self.set_class(whatif is not None, "-found")
         self.query_one("#empty", Static).update(f"What if\n\n{reason}")
         if whatif is not None:
             self.query_one("#heading", Static).update(words.heading(self._state, whatif))
             for basis in self.query(".basis").results(Static):
-                basis.update(own(words.basis(self._state, whatif, glyphs), glyphs))
+                basis.update(own_line(words.basis(self._state, whatif, glyphs), glyphs))
             best = self.query_one("#best", Static)
-            best.update(own(words.best(whatif, glyphs), glyphs))
+            best.update(own_line(words.best(whatif, glyphs), glyphs))
             best.display = whatif.best is not None
             self._show_setting()
         self.refresh_bindings()
@@ -301,7 +300,7 @@ class WhatIfScreen(Screen[None]):
         steppers.take_typed()
         best = None if self._whatif is None else self._whatif.best
         if best is None:
-            self.notify(own(words.no_best(self._state), glyphs_of(self)), markup=False)
+            self.notify(own_line(words.no_best(self._state), glyphs_of(self)), markup=False)
         else:
             steppers.setting = best.speculation
 
