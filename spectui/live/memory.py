@@ -10,6 +10,14 @@ from spectui.llama.buffers import Buffer, BufferKind
 from spectui.llama.memory import ModelMemory
 from spectui.monitor.readings import GpuReading, HostReading, Snapshot
 
+_NEAR_FULL = 0.92
+"""Of a memory: what is left is about what a longer context or another program takes."""
+_FULL = 0.985
+"""Of VRAM: drivers keep a last part for themselves, and from here on spill or fail."""
+_DISK_BYTES_PER_S = 1e6
+"""Reads that are no longer a log being written or a module being imported."""
+_SWAP_GROWTH_BYTES = 32e6
+
 
 class Use(StrEnum):
     """Purpose of a part of a memory."""
@@ -69,12 +77,6 @@ def fill(plan: Mapping[Use, float], used_bytes: float) -> tuple[tuple[Use, float
         left_bytes -= size_bytes
         parts.append((use, size_bytes))
     return tuple(parts)
-
-
-_NEAR_FULL = 0.92
-"""Of a memory: what is left is about what a longer context or another program takes."""
-_FULL = 0.985
-"""Of VRAM: drivers keep a last part for themselves, and from here on spill or fail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,11 +159,6 @@ def _near_full(pool: MemoryPool) -> str | None:
 def with_warning(pool: MemoryPool, warning: str | None) -> MemoryPool:
     """Return ``pool`` with a warning, if there is one."""
     return pool if warning is None else replace(pool, warning=warning)
-
-
-_DISK_BYTES_PER_S = 1e6
-"""Reads that are no longer a log being written or a module being imported."""
-_SWAP_GROWTH_BYTES = 32e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,10 @@ from spectui.speculative.mtp import longest_draft
 from spectui.speculative.rollback import Rollback
 
 Item = TypeVar("Item")
+_ALONE = Generate(prompt=())
+"""How the baseline is drafted: not at all."""
+MAX_TOKENS = 8_000
+"""Of answers that are kept: a replay of them all takes about a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +83,6 @@ def newest(items: Sequence[Item], n_tokens: int, size: Callable[[Item], int]) ->
         if total > n_tokens and index + 1 < len(items):
             return tuple(items[index + 1 :])
     return tuple(items)
-
-
-_ALONE = Generate(prompt=())
-"""How the baseline is drafted: not at all."""
-MAX_TOKENS = 8_000
-"""Of answers that are kept: a replay of them all takes about a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,11 @@ _DRAM_OF_BEST = 0.6
 did is not waiting for the memory but computing."""
 _CORES_BUSY = 0.8
 """Of the busier half of the logical cores: one compute thread per physical core fills these."""
+N_MEAN = 32
+"""Rounds that the means are taken over: a few seconds, so that a change shows soon."""
+_N_PER_SIZE = 32
+_N_TRUSTED = 3
+"""Decodes of one size from which on their mean stands before the baseline's."""
 
 
 class Limit(StrEnum):
@@ -122,13 +127,6 @@ def _host(evidence: Evidence) -> Bottleneck:
             reason=f"RAM is read at {rate / best:.0%} of its best rate, cores compute",
         )
     return Bottleneck(limit=Limit.VERIFY, reason=f"cores are {busy:.0%} busy, no link is full")
-
-
-N_MEAN = 32
-"""Rounds that the means are taken over: a few seconds, so that a change shows soon."""
-_N_PER_SIZE = 32
-_N_TRUSTED = 3
-"""Decodes of one size from which on their mean stands before the baseline's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,9 @@ from spectui.llama.memory import ModelMemory
 from spectui.monitor.readings import Reading, Snapshot
 from spectui.speculative.counters import Counters, Round, count
 
+_N_RECENT = 160
+"""Rounds that a strip may show."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveState:
@@ -53,10 +56,6 @@ class LiveState:
     memory: MemoryState
     traffic: TrafficState
     expectation: ExpectationState
-
-
-_N_RECENT = 160
-"""Rounds that a strip may show."""
 
 
 class LiveTally:

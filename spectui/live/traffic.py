@@ -16,6 +16,8 @@ N_SAMPLES = 160
 _UNREAD = Reading(None, "the machine has not been read yet")
 _IDLE = Reading(None, "nothing is being decoded")
 _UNKNOWN = Reading(None, "the target's file does not tell its weights")
+_N_READINGS = 8
+"""Readings: two seconds at the usual pace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,16 +170,12 @@ def _draft_traffic(models: Mapping[Role, ModelMemory]) -> WeightTraffic | None:
     return None if target is None else target.mtp_traffic
 
 
-_N_MEAN = 8
-"""Readings: two seconds at the usual pace."""
-
-
 class MachineLoad:
     """Takes readings that were made while something was decoded."""
 
     def __init__(self) -> None:
         """Start without any."""
-        self._snapshots: deque[Snapshot] = deque(maxlen=_N_MEAN)
+        self._snapshots: deque[Snapshot] = deque(maxlen=_N_READINGS)
 
     def add(self, snapshot: Snapshot) -> None:
         """Take one."""

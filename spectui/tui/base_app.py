@@ -24,6 +24,8 @@ from spectui.tui.theme import ASCII_CSS, THEMES
 
 _LOOK_AGAIN_S = 0.1
 """While a key waits: a widget that goes may take with it the word that the last key was handled."""
+REPAINT_S = 0.1
+"""Between two repaints, at least."""
 
 
 class KeyHandled(Message):
@@ -102,10 +104,6 @@ class OrderedApp(App[ReturnType]):
         # A widget that is gone tells nothing any more.
         widget = self._handling
         return widget is not None and widget.is_attached and widget.screen in self.screen_stack
-
-
-REPAINT_S = 0.1
-"""Between two repaints, at least."""
 
 
 class BaseApp(OrderedApp[None]):

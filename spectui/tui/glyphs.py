@@ -14,6 +14,10 @@ from textual.widget import Widget
 
 from spectui.tui.text.display import shown
 
+_TYPOGRAPHIC = {"−": "-", "–": "-", "±": "+-", "×": "x", "…": "...", "α": "alpha"}
+_PLAIN = {"…": "~", "─": "-", "━": "-", "│": "|", "┃": "|", "•": "*", "█": "#"}
+_OTHER = re.compile(r"[^\x00-\x7f]")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glyphs:
@@ -82,11 +86,6 @@ def glyphs_of(widget: Widget) -> Glyphs:
     """Characters that the widget's app is set to; Unicode in an app that does not say."""
     found = getattr(widget.app, "glyphs", UNICODE)
     return found if isinstance(found, Glyphs) else UNICODE
-
-
-_TYPOGRAPHIC = {"−": "-", "–": "-", "±": "+-", "×": "x", "…": "...", "α": "alpha"}
-_PLAIN = {"…": "~", "─": "-", "━": "-", "│": "|", "┃": "|", "•": "*", "█": "#"}
-_OTHER = re.compile(r"[^\x00-\x7f]")
 
 
 def one_line(text: str, glyphs: Glyphs) -> str:

@@ -21,6 +21,19 @@ from spectui.tui.widgets import KeyBar
 if TYPE_CHECKING:
     from spectui.tui.base_app import BaseApp
 
+_PLACES = {
+    "app": "Everywhere",
+    "attach": "Attached server",
+    "live": "Live screen",
+    "prompt": "Prompt",
+    "tune": "Tune screen",
+    "whatif": "What-if screen",
+    "export": "Export screen",
+    "picker": "Choosing models",
+    "folder": "Opening a folder",
+    "settings": "Settings",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
@@ -126,20 +139,6 @@ def _runner(
         await app.run_action(action.action, node)
 
     return run
-
-
-_PLACES = {
-    "app": "Everywhere",
-    "attach": "Attached server",
-    "live": "Live screen",
-    "prompt": "Prompt",
-    "tune": "Tune screen",
-    "whatif": "What-if screen",
-    "export": "Export screen",
-    "picker": "Choosing models",
-    "folder": "Opening a folder",
-    "settings": "Settings",
-}
 
 
 class HelpScreen(ModalScreen[None]):

@@ -11,6 +11,9 @@ from textual.widgets import Log
 
 from spectui.tui.widgets import KeyBar
 
+_LINES = 5_000
+_LOOK_S = 0.5
+
 
 class LogLines:
     """Keeps the last lines and counts all of them."""
@@ -32,10 +35,6 @@ class LogLines:
         with self._lock:
             n_new = min(self._n_added - n_seen, len(self._lines))
             return self._n_added, tuple(self._lines)[len(self._lines) - n_new :]
-
-
-_LINES = 5_000
-_LOOK_S = 0.5
 
 
 class LogScreen(Screen[None]):

@@ -19,16 +19,15 @@ from spectui.tui.base_app import BaseApp
 from spectui.tui.help import HelpScreen, attach_actions, system_commands
 from spectui.tui.threads import Monitor, MonitorFailed
 
+_OURS = frozenset({"Quit"})
+"""Textual's commands that this app has under its own keys."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollerFailed:
     """A defect has ended the questions."""
 
     error: BaseException
-
-
-_OURS = frozenset({"Quit"})
-"""Textual's commands that this app has under its own keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,9 @@ from spectui.tui.panels.machine import MemoryPanel, disk_block, link_blocks, poo
 from spectui.tui.panels.paint import MUTED, PLAIN, STRONG, WARNING, labelled, sentence, shortened
 
 _LONGEST_LIST = 8
+_UNREAD = TrafficState()
+_NO_ESTIMATE = Reading(None, "it is only known of models that spectui runs itself")
+_NOT_COUNTED = Reading(None, "page faults are only counted of spectui itself")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,11 +105,6 @@ def _models(facts: ServerFacts, width: int, glyphs: Glyphs) -> Lines:
     names = ", ".join(facts.models[:_LONGEST_LIST])
     tail = f" and {more} more" if more > 0 else ""
     return sentence(f"models: {names}{tail}", MUTED, width, glyphs)
-
-
-_UNREAD = TrafficState()
-_NO_ESTIMATE = Reading(None, "it is only known of models that spectui runs itself")
-_NOT_COUNTED = Reading(None, "page faults are only counted of spectui itself")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,15 @@ from spectui.tui.panels.paint import (
     spelt,
 )
 
-_HEIGHTS = range(1, 41)
+_SPEED_HEIGHTS = range(1, 41)
+_RATE_HEIGHTS = range(1, 4)
+_SMALLEST_BAR = 4
+_INDENT = 3
+_SPEED = len(" 123.4/s")
+_LOOKS = {SlotPhase.GENERATING: DRAFT, SlotPhase.PROMPT: TARGET, SlotPhase.IDLE: MUTED}
+_PHASE = max(map(len, SlotPhase))
+_FROM_BUSY, _FROM_IDLE, _FROM_DETAILS = 10, 10_000, 20_000
+"""Ranks: all that work are there before one that rests."""
 
 
 class ServedPanel(Panel[ServedState]):
@@ -108,7 +116,7 @@ def _history(state: ServedState, width: int, glyphs: Glyphs) -> Block:
     def draw(height: int) -> Lines:
         return chart(state.history, width, height, glyphs, DRAFT)
 
-    return charted(15, 10, ((height, partial(draw, height)) for height in _HEIGHTS))
+    return charted(15, 10, ((height, partial(draw, height)) for height in _SPEED_HEIGHTS))
 
 
 def _counts(state: ServedState, width: int) -> Lines:
@@ -124,9 +132,6 @@ def _counts(state: ServedState, width: int) -> Lines:
         if len(line) > len(left):
             return (line,)
     return (spread(left, right, width),)
-
-
-_RATE_HEIGHTS = range(1, 4)
 
 
 class DraftsPanel(Panel[DraftState]):
@@ -187,15 +192,6 @@ def _draft_counts(state: DraftState, width: int, glyphs: Glyphs) -> Lines:
     if state.drafters:
         text += f" of {', '.join(state.drafters)}"
     return sentence(text, MUTED, width, glyphs)
-
-
-_SMALLEST_BAR = 4
-_INDENT = 3
-_SPEED = len(" 123.4/s")
-_LOOKS = {SlotPhase.GENERATING: DRAFT, SlotPhase.PROMPT: TARGET, SlotPhase.IDLE: MUTED}
-_PHASE = max(map(len, SlotPhase))
-_FROM_BUSY, _FROM_IDLE, _FROM_DETAILS = 10, 10_000, 20_000
-"""Ranks: all that work are there before one that rests."""
 
 
 class SlotsPanel(Panel[SlotsState]):

@@ -25,6 +25,11 @@ from spectui.tui.glyphs import ASCII, glyphs_of
 from spectui.tui.panels.paint import spelt
 from spectui.tui.widgets import KeyBar, StatusBar
 
+_TWO_COLUMNS, _THREE_COLUMNS = 72, 150
+_PANEL_LINES = 4
+"""From which on a panel can have a frame."""
+_N_PANELS, _N_OF_SERVER = 6, 4
+
 
 def title(state: AttachState) -> str:
     """Return which server, and which model."""
@@ -52,12 +57,6 @@ def trouble(link: LinkState) -> str:
         return ""
     again = "" if link.retry_s is None else f"; asked again after {link.retry_s:g} s"
     return f"{waiting_for(link.failure)}{again}."
-
-
-_TWO_COLUMNS, _THREE_COLUMNS = 72, 150
-_PANEL_LINES = 4
-"""From which on a panel can have a frame."""
-_N_PANELS, _N_OF_SERVER = 6, 4
 
 
 class AttachPanels(VerticalScroll, can_focus=False):

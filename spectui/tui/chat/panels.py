@@ -36,6 +36,12 @@ from spectui.tui.panels.paint import (
 
 _HEIGHTS = range(1, 7)
 _HOUR_MIN = 60
+_LABEL = len("Leviathan ")
+_NUMBER = len(" 10.00x")
+_NAME = len("alpha ")
+_TWO_COLUMNS = 84
+_FRAMED = 33
+"""Lines from which on six panels in a column can have a frame each."""
 
 
 class ThroughputPanel(Panel[ThroughputState]):
@@ -115,11 +121,6 @@ def _prompt(state: ThroughputState, glyphs: Glyphs) -> Lines:
     if prompt.n_reused:
         took += f", {prompt.n_reused} reused"
     return (labelled("prompt", took),)
-
-
-_LABEL = len("Leviathan ")
-_NUMBER = len(" 10.00x")
-_NAME = len("alpha ")
 
 
 class ExpectationPanel(Panel[ExpectationState]):
@@ -205,11 +206,6 @@ def _inputs(inputs: RoundModel | None, width: int, glyphs: Glyphs) -> tuple[Line
     )
     formula = spelt("full = (1-α^(γ+1)) / (1-α) / (γ·c + V + R)", glyphs)
     return short, (*rows, *sentence(formula, MUTED, width, glyphs))
-
-
-_TWO_COLUMNS = 84
-_FRAMED = 33
-"""Lines from which on six panels in a column can have a frame each."""
 
 
 class Panels(VerticalScroll, can_focus=False):

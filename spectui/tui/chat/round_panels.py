@@ -27,6 +27,12 @@ from spectui.tui.panels.paint import (
     spelt,
 )
 
+_HEIGHTS = range(1, 4)
+_LABEL = len("rollback ")
+_NUMBER = len(" 1234 ms")
+_COST_LABEL = len("V(n)/V(1)")
+_COLUMN = 6
+
 
 class AcceptancePanel(Panel[AcceptanceState]):
     """Shows how good the draft is."""
@@ -100,13 +106,6 @@ def _marks(n_drafted: int, n_accepted: int, glyphs: Glyphs) -> tuple[Part, ...]:
         (glyphs.rejected * (n_drafted - n_accepted), REJECTED),
         (glyphs.accepted * n_accepted, DRAFT),
     )
-
-
-_HEIGHTS = range(1, 4)
-_LABEL = len("rollback ")
-_NUMBER = len(" 1234 ms")
-_COST_LABEL = len("V(n)/V(1)")
-_COLUMN = 6
 
 
 class RoundPanel(Panel[RoundState]):

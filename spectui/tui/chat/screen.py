@@ -24,6 +24,11 @@ from spectui.tui.threads import Threads
 from spectui.tui.widgets import KeyBar, StatusBar
 
 _BAR_CELLS = 24
+_HELLO = "Ask something. Every token shows who wrote it: underlined ones come from the draft."
+_PANELS_FROM = 64
+_NARROW = f"Panels: widen the terminal to {_PANELS_FROM} columns or more."
+_WIDTHS = [(0, "-tiny"), (_PANELS_FROM, "-narrow"), (100, "-normal"), (160, "-wide")]
+_HEIGHTS = [(0, "-short"), (16, "-tall")]
 
 
 class Loading(Widget):
@@ -61,14 +66,6 @@ class Loading(Widget):
             bar = glyphs.bar[-1] * n_full + glyphs.none * (_BAR_CELLS - n_full)
             lines.append(Text(f"{bar} {fraction:4.0%}  {name}"))
         return Text("\n").join(lines)
-
-
-_HELLO = "Ask something. Every token shows who wrote it: underlined ones come from the draft."
-_PANELS_FROM = 64
-_NARROW = f"Panels: widen the terminal to {_PANELS_FROM} columns or more."
-_WIDTHS = [(0, "-tiny"), (_PANELS_FROM, "-narrow"), (100, "-normal"), (160, "-wide")]
-
-_HEIGHTS = [(0, "-short"), (16, "-tall")]
 
 
 class LiveScreen(Screen[None]):

@@ -24,6 +24,9 @@ from spectui.tui.widgets import ChoiceRow, KeyBar
 
 _MAX_INT = 2**31 - 1
 _MAX_SEED = 2**32 - 1
+_USES = ("on", "off")
+_SCHEDULES = tuple(Schedule)
+_WIDTHS: list[tuple[int, str]] | None = [(0, "-tiny"), (64, "-normal")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,11 +163,6 @@ def _number(
     kind: type[int] | type[float] = int,
 ) -> Field:
     return Field(id=name, label=label or name, value=value, low=low, high=high, kind=kind)
-
-
-_USES = ("on", "off")
-_SCHEDULES = tuple(Schedule)
-_WIDTHS: list[tuple[int, str]] | None = [(0, "-tiny"), (64, "-normal")]
 
 
 class SettingsScreen(ModalScreen[LiveSetup | None]):

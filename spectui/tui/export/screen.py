@@ -19,6 +19,8 @@ from spectui.tui.text.display import Display
 from spectui.tui.widgets import ChoiceRow, KeyBar
 from spectui.writing import write_file, write_new_file
 
+_DIALECTS, _FORMATS = tuple(Dialect), tuple(Format)
+
 
 class SaveBar(Vertical):
     """Hidden until it asks."""
@@ -103,9 +105,6 @@ class SaveBar(Vertical):
         self.query_one("#answer", Label).update(
             own_line(f"{glyphs.warning} {text}", glyphs) if text else ""
         )
-
-
-_DIALECTS, _FORMATS = tuple(Dialect), tuple(Format)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,7 @@ _STYLES = {
 }
 _LABEL = len("# compute ")
 _COLUMN = len(" 123.4 MB ")
+_HEIGHTS = range(1, 4)
 
 
 class MemoryPanel(Panel[MemoryState]):
@@ -112,9 +113,6 @@ def _table(pools: Sequence[MemoryPool], glyphs: Glyphs) -> Lines:
     free = (units.size(pool.free_bytes, glyphs).rjust(_COLUMN) for pool in pools)
     rows.append((("  free".ljust(_LABEL), MUTED), ("".join(free), PLAIN)))
     return tuple(rows)
-
-
-_HEIGHTS = range(1, 4)
 
 
 class TrafficPanel(Panel[TrafficState]):

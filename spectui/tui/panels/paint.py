@@ -28,6 +28,9 @@ _SPELT = str.maketrans(
 )
 _NOTABLE = 0.02
 """A speedup this near to 1 is neither good nor bad."""
+_COLUMN = 5
+"""Cells of a position with its number under it: ``0.92`` and a gap."""
+_MAX_ROWS = 8
 
 
 def spelt(text: str, glyphs: Glyphs) -> str:
@@ -87,11 +90,6 @@ def shortened(lines: Lines) -> tuple[Lines, ...]:
         return (lines,)
     look = lines[0][0][1]
     return (((" ".join(line[0][0] for line in lines), look),),), lines
-
-
-_COLUMN = 5
-"""Cells of a position with its number under it: ``0.92`` and a gap."""
-_MAX_ROWS = 8
 
 
 def positions(shares: Sequence[float | None], title: str, width: int, glyphs: Glyphs) -> Block:

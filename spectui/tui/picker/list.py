@@ -26,6 +26,13 @@ from spectui.tui.text import display
 from spectui.tui.text.display import clip, fit
 
 _HUB = re.compile(r"models--([^/]+?)--([^/]+)/snapshots/[0-9a-f]{40}(/.*)?$")
+MARK_CELLS = 2
+"""Kept free on the left for the mark of the highlighted row."""
+_GAP = "  "
+_MIN_NAME_CELLS = 20
+_NAME_SHARE = 2
+_MARK = ">".ljust(MARK_CELLS)
+_BRIGHT = Style(dim=False)
 
 
 def visible(text: str, glyphs: Glyphs) -> str:
@@ -43,14 +50,6 @@ def short_folder(folder: Path) -> str:
     if home != "/" and (text == home or text.startswith(home + "/")):
         return "~" + text[len(home) :]
     return text
-
-
-MARK_CELLS = 2
-"""Kept free on the left for the mark of the highlighted row."""
-
-_GAP = "  "
-_MIN_NAME_CELLS = 20
-_NAME_SHARE = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,10 +142,6 @@ class Row(Visual):
 def _padded(text: str, width: int, *, to_right: bool = False) -> str:
     padding = " " * (width - cell_len(text))
     return padding + text if to_right else text + padding
-
-
-_MARK = ">".ljust(MARK_CELLS)
-_BRIGHT = Style(dim=False)
 
 
 class Entry(Option):

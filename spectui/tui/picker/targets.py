@@ -32,6 +32,8 @@ _SIZE_CELLS, _LABEL_CELLS, _FOLDER_CELLS = 8, 18, 16
 _PROSE_CELLS, _SAID_CELLS = 48, 20
 _DAY = "%m-%d %H:%M"
 """As wide as what it writes."""
+OPEN_FOLDER = "open a folder"
+"""Value of the row that asks for one."""
 
 
 def fixed_sections(
@@ -98,10 +100,6 @@ def models_heading(glyphs: Glyphs) -> Option:
         Cell(text="folder", cells=_FOLDER_CELLS, share=1),
     )
     return heading("Models found", cells, glyphs)
-
-
-OPEN_FOLDER = "open a folder"
-"""Value of the row that asks for one."""
 
 
 class TargetList(PickerList):

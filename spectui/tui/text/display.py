@@ -15,6 +15,8 @@ _HANGUL_FILLERS = frozenset("\u115f\u1160\u3164\uffa0")
 _FIRST_PRINTABLE, _DELETE = 0x20, 0x7F
 _CONTROL_PICTURES, _PICTURE_OF_DELETE = 0x2400, "\u2421"
 _split_lines = re.compile("(\n)").split
+_UNDECODABLE = re.compile("[\udc80-\udcff]")
+_FIRST_SURROGATE = 0xDC00
 
 
 def code_point(character: str) -> str:
@@ -129,10 +131,6 @@ class Display:
         if not joined:
             self._marks = 0
             self._column += sum(map(get_character_cell_size, visible))
-
-
-_UNDECODABLE = re.compile("[\udc80-\udcff]")
-_FIRST_SURROGATE = 0xDC00
 
 
 def visible(text: str, *, ascii_only: bool) -> str:

@@ -14,6 +14,13 @@ REGIONAL_INDICATORS = frozenset(map(chr, range(0x1F1E6, 0x1F200)))
 """Letters; two of them make a flag."""
 
 _ZWJ = "\u200d"
+MIN_WIDTH = 2
+"""Cells; a wide character needs two."""
+_NEVER_FIRST = frozenset({"Pe", "Pf", "Po"})
+"""Unicode categories of what closes: brackets, quotation marks, stops."""
+_WIDE = 2
+LINES_PER_CHECK = 32
+"""Lines between two looks at the clock."""
 
 
 def continues(before: str, after: str) -> bool:
@@ -40,15 +47,6 @@ def graphemes(text: str, start: int) -> Iterator[tuple[int, int, int]]:
             cells = cell_len(text[position:end])
         yield position, end, cells
         position = end
-
-
-MIN_WIDTH = 2
-"""Cells; a wide character needs two."""
-
-_NEVER_FIRST = frozenset({"Pe", "Pf", "Po"})
-"""Unicode categories of what closes: brackets, quotation marks, stops."""
-
-_WIDE = 2
 
 
 def line_starts(tape: Tape, start: int, width: int, *, with_rejected: bool) -> Iterator[int]:
@@ -164,10 +162,6 @@ def _may_break(first: str, before: str) -> bool:
     if get_character_cell_size(first) == _WIDE:
         return unicodedata.category(first) not in _NEVER_FIRST
     return first.isalnum() and get_character_cell_size(before) == _WIDE
-
-
-LINES_PER_CHECK = 32
-"""Lines between two looks at the clock."""
 
 
 class Layout:

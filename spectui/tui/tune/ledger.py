@@ -6,6 +6,12 @@ from dataclasses import dataclass
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState
 
+_STARTING = frozenset({"start", "source", "trials"})
+_FOUND = frozenset({"apply", "export"})
+_SORTING = frozenset({"sort"})
+ACTIONS = _STARTING | _FOUND | _SORTING | {"pause", "resume", "stop", "apply_selected"}
+"""Actions that are not always there."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Row:
@@ -115,13 +121,6 @@ def selected_choice(row: Row | None) -> Choice | None:
     arm = row.record.arm
     what = "Speculation is turned off" if row.is_off else f"Applied {arm.label}"
     return Choice(arm=arm, reason=f"{what}, as in trial {row.number}.")
-
-
-_STARTING = frozenset({"start", "source", "trials"})
-_FOUND = frozenset({"apply", "export"})
-_SORTING = frozenset({"sort"})
-ACTIONS = _STARTING | _FOUND | _SORTING | {"pause", "resume", "stop", "apply_selected"}
-"""Actions that are not always there."""
 
 
 def available(state: TuningState, ledger: Ledger, selected: Row | None) -> frozenset[str]:

@@ -17,6 +17,15 @@ from spectui.tune.space import MAX_DRAFT, MAX_P_MIN, P_MIN_STEP
 _N_P_MIN = round(MAX_P_MIN / P_MIN_STEP) + 1
 _GROUPS = (1, 2, 4, 5, 10, 20)
 """Steps of a parameter that may share a cell."""
+_MIN_CELL = 5
+"""Cells that a shade and a number need."""
+_MAX_CELL = 8
+_LABELS = len("0.00 ")
+_FRAME = 4
+"""Lines around the grid: its title, two for the axis, the legend."""
+_WEAKEST, _STRONGEST = 0.2, 0.7
+"""How much of its colour a cell shows."""
+_CONTRAST = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,17 +89,6 @@ def _group(n_values: int, n_cells: int) -> int:
     """Fewest values per cell with which all fit."""
     room = max(1, n_cells)
     return next((size for size in _GROUPS if -(-n_values // size) <= room), n_values)
-
-
-_MIN_CELL = 5
-"""Cells that a shade and a number need."""
-_MAX_CELL = 8
-_LABELS = len("0.00 ")
-_FRAME = 4
-"""Lines around the grid: its title, two for the axis, the legend."""
-_WEAKEST, _STRONGEST = 0.2, 0.7
-"""How much of its colour a cell shows."""
-_CONTRAST = 0.9
 
 
 class Heatmap(Widget):

@@ -20,6 +20,15 @@ from spectui.tui.tune.ledger import Ledger, Row
 
 Points = tuple[tuple[int, float], ...]
 """(trial number, speedup) pairs."""
+_MAX_POINTS = 400
+"""More cannot be told apart, and each one costs time."""
+_NOTHING_YET = "No speedup yet: it takes a trial of off and one of a setting."
+_SPARK_LINES = 3
+_SIDE = 0.5
+"""Trials' distance of the first and the last one from the frame."""
+_MARGIN = 0.05
+"""Room above and below the plot's points, as a share of what they span."""
+_UNKNOWN = "Not known yet: it takes eight measured trials that differ."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,16 +82,6 @@ def _points(rows: Sequence[Row], off_level: float) -> Points:
 
 def _relative(row: Row) -> float:
     return row.relative or 0.0
-
-
-_MAX_POINTS = 400
-"""More cannot be told apart, and each one costs time."""
-_NOTHING_YET = "No speedup yet: it takes a trial of off and one of a setting."
-_SPARK_LINES = 3
-_SIDE = 0.5
-"""Trials' distance of the first and the last one from the frame."""
-_MARGIN = 0.05
-"""Room above and below the plot's points, as a share of what they span."""
 
 
 class HistoryPlot(Vertical):
@@ -222,9 +221,6 @@ def _steps(best: Points) -> tuple[list[int], list[float]]:
         numbers += [number, number]
         speedups += [speedups[-1], speedup]
     return numbers, speedups
-
-
-_UNKNOWN = "Not known yet: it takes eight measured trials that differ."
 
 
 class ImportanceBars(Widget):

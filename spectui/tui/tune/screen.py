@@ -72,6 +72,11 @@ TuneScreen {
 
 
 _TITLES = {"trials": "Trials", "map": "Map", "plots": "Plots"}
+_WIDTHS: list[tuple[int, str]] | None = [(0, "-narrow"), (110, "-wide"), (170, "-broad")]
+_HEIGHTS: list[tuple[int, str]] | None = [(0, "-short"), (34, "-tall")]
+_NOT_MEASURED = (
+    "There is nothing to apply yet: the best is only predicted, until it and off are measured."
+)
 
 
 class TuneViews(Container):
@@ -132,13 +137,6 @@ class TuneViews(Container):
     def _on_tab(self, event: Tabs.TabActivated) -> None:
         for view in _TITLES:
             self.query_one(f"#{view}").set_class(event.tab.id == f"tab-{view}", "-active")
-
-
-_WIDTHS: list[tuple[int, str]] | None = [(0, "-narrow"), (110, "-wide"), (170, "-broad")]
-_HEIGHTS: list[tuple[int, str]] | None = [(0, "-short"), (34, "-tall")]
-_NOT_MEASURED = (
-    "There is nothing to apply yet: the best is only predicted, until it and off are measured."
-)
 
 
 class TuneScreen(Screen[Filled]):

@@ -21,6 +21,12 @@ from spectui.tui.tune.ledger import Ledger, Row
 from spectui.tui.tune.words import measure
 from spectui.tune.trials import TrialState
 
+GAP = 2
+"""Cells between columns."""
+_MIN_DRAFT = 8
+_HEADER = 1
+"""Lines that stay in place above the rows."""
+
 
 def aligned(text: str, width: int, *, right: bool, ellipsis: str = "") -> str:
     """Return ``text`` in exactly ``width`` cells; where it is longer, it ends with ``ellipsis``."""
@@ -34,11 +40,6 @@ def cut(text: str, width: int, ellipsis: str) -> str:
     if cell_len(text) <= width:
         return text
     return (set_cell_size(text, max(0, width - len(ellipsis))) + ellipsis)[: max(0, width)]
-
-
-GAP = 2
-"""Cells between columns."""
-_MIN_DRAFT = 8
 
 
 class Column(Enum):
@@ -189,24 +190,17 @@ def line(row: Row, slots: Sequence[Slot], ledger: Ledger, glyphs: Glyphs) -> str
     return cells
 
 
-TABLE: list[BindingType] = [
-    Binding("up,k", "move(-1)", "Row up", show=False, id="tune.row_up"),
-    Binding("down,j", "move(1)", "Row down", show=False, id="tune.row_down"),
-    Binding("pageup", "move_page(-1)", "Page up", show=False, id="tune.page_up"),
-    Binding("pagedown", "move_page(1)", "Page down", show=False, id="tune.page_down"),
-    Binding("home", "move_to_end(-1)", "First row", show=False, id="tune.first_row"),
-    Binding("end", "move_to_end(1)", "Last row", show=False, id="tune.last_row"),
-]
-
-
-_HEADER = 1
-"""Lines that stay in place above the rows."""
-
-
 class TrialsTable(ScrollView, can_focus=True):
     """Selection, order and scroll position stay when trials are added."""
 
-    BINDINGS = TABLE
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Row up", show=False, id="tune.row_up"),
+        Binding("down,j", "move(1)", "Row down", show=False, id="tune.row_down"),
+        Binding("pageup", "move_page(-1)", "Page up", show=False, id="tune.page_up"),
+        Binding("pagedown", "move_page(1)", "Page down", show=False, id="tune.page_down"),
+        Binding("home", "move_to_end(-1)", "First row", show=False, id="tune.first_row"),
+        Binding("end", "move_to_end(1)", "Last row", show=False, id="tune.last_row"),
+    ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "trials--header",
         "trials--selected",

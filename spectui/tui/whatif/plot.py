@@ -25,6 +25,15 @@ _FAR = 4
 """Rows between ticks that are no reason for coarser rows; it takes more where there are many."""
 _LEAST_SPAN = 0.01
 """Of the largest value: what differs by less is drawn as flat as it is."""
+_ASCII_CURVE = "*"
+_LABELS = len("000.0 |")
+_MEASURED_ON = ": answers that ran so"
+_CURVE_ON = ", all answers"
+"""A point of the chat and the curve are of different answers: said where there is room."""
+_FRAME = 2
+"""Rows above and below what is plotted."""
+_SIDE = 0.5
+"""Between the first and the last length and the frame, in lengths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,11 +131,6 @@ class Mark(Enum):
 
 _UNICODE_MARKS = {Mark.OTHER: "·", Mark.TRIAL: "×", Mark.CHAT: "■", Mark.SHOWN: "◆"}
 _ASCII_MARKS = {Mark.OTHER: ".", Mark.TRIAL: "x", Mark.CHAT: "o", Mark.SHOWN: "#"}
-_ASCII_CURVE = "*"
-_LABELS = len("000.0 |")
-_MEASURED_ON = ": answers that ran so"
-_CURVE_ON = ", all answers"
-"""A point of the chat and the curve are of different answers: said where there is room."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,12 +251,6 @@ def _lengths(n_values: int, per_value: int) -> str:
         start = (x - 1) * per_value + per_value // 2 - (len(str(x)) - 1) // 2
         line = line.ljust(start) + str(x)
     return line
-
-
-_FRAME = 2
-"""Rows above and below what is plotted."""
-_SIDE = 0.5
-"""Between the first and the last length and the frame, in lengths."""
 
 
 class WhatIfPlot(Vertical):

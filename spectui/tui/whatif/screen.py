@@ -70,6 +70,8 @@ WhatIfScreen {
 
 _NAMES = ("tokens/s", "of off", "acceptance", "tokens/round")
 """What stands under each."""
+_WIDTHS: list[tuple[int, str]] | None = [(0, "-tiny"), (64, "-narrow"), (110, "-wide")]
+_HEIGHTS: list[tuple[int, str]] | None = [(0, "-short"), (22, "-tall")]
 
 
 class BigNumber(Vertical):
@@ -132,10 +134,6 @@ def _texts(total: Total, glyphs: Glyphs) -> tuple[str, ...]:
     rate = "-" if total.acceptance_rate is None else f"{100 * total.acceptance_rate:.0f}%"
     length = "-" if total.tokens_per_round is None else f"{total.tokens_per_round:.2f}"
     return speed.removesuffix(" tokens/s"), factor, rate, length
-
-
-_WIDTHS: list[tuple[int, str]] | None = [(0, "-tiny"), (64, "-narrow"), (110, "-wide")]
-_HEIGHTS: list[tuple[int, str]] | None = [(0, "-short"), (22, "-tall")]
 
 
 class WhatIfScreen(Screen[None]):
