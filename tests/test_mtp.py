@@ -33,7 +33,7 @@ from spectui.settings import Settings
 from spectui.speculative.models import Outputs
 from spectui.speculative.rollback import Rollback
 from spectui.tui.chat.settings import SettingsScreen
-from spectui.tui.export.choices import export_choices
+from spectui.tui.export import export_choices
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, assert_lossless, small_context
 from tests.support.models import TARGET, Tiny, TinyPath

@@ -20,8 +20,7 @@ from spectui.settings import Settings
 from spectui.tui.chat.panels import Panels
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.chat.session import Activity
-from spectui.tui.export.choices import export_choices
-from spectui.tui.export.screen import ExportScreen, SaveBar
+from spectui.tui.export import ExportScreen, SaveBar, export_choices
 from spectui.tui.glyphs import plain
 from spectui.tui.panels.base import Panel
 from spectui.tui.picker.controller import DemoChoice, PairChoice, PresetChoice, RecentChoice

@@ -16,7 +16,7 @@ from textual.widgets import Input, TextArea
 
 from spectui.config import ContextOptions, ModelOptions, SpeculationConfig
 from spectui.export import Dialect, ExportSetup, Format, render
-from spectui.tui.export.screen import ExportChoice, ExportScreen, SaveBar
+from spectui.tui.export import ExportChoice, ExportScreen, SaveBar
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.theme import THEMES
 from spectui.tui.widgets import ChoiceRow

@@ -207,8 +207,7 @@ class SpectuiApp(BaseApp):
 
     def action_export(self) -> None:
         """Show the flags."""
-        from spectui.tui.export.choices import export_choices  # noqa: PLC0415 - not before it is needed
-        from spectui.tui.export.screen import ExportScreen  # noqa: PLC0415
+        from spectui.tui.export import ExportScreen, export_choices  # noqa: PLC0415 - as needed
 
         setup = self.session.setup
         if self.is_open(ExportScreen):

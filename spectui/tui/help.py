@@ -83,7 +83,7 @@ def all_actions(app: "BaseApp") -> tuple[Action, ...]:
     from spectui.tui.chat.prompt_box import PromptBox  # noqa: PLC0415
     from spectui.tui.chat.screen import LiveScreen  # noqa: PLC0415
     from spectui.tui.chat.settings import SettingsScreen  # noqa: PLC0415
-    from spectui.tui.export.screen import ExportScreen  # noqa: PLC0415
+    from spectui.tui.export import ExportScreen  # noqa: PLC0415
     from spectui.tui.picker.folder import FolderScreen  # noqa: PLC0415
     from spectui.tui.picker.list import PickerList  # noqa: PLC0415
     from spectui.tui.picker.screen import PickerScreen  # noqa: PLC0415

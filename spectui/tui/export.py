@@ -1,8 +1,8 @@
-"""The flags for the user's own llama-server, in each dialect and format."""
+"""The flags for the user's own llama-server: live settings, what tuning found, and off."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -14,10 +14,16 @@ from textual.widgets import Input, Label, Static, TextArea
 from spectui.errors import BadInputError
 from spectui.export.dialects import Dialect
 from spectui.export.formats import ExportSetup, Format, file_name, render
+from spectui.live.setup import LiveSetup
 from spectui.tui.glyphs import ASCII, glyphs_of, own_line
 from spectui.tui.text.display import Display
 from spectui.tui.widgets import ChoiceRow, KeyBar
+from spectui.tune.trials import OFF, Arm, best_trial
 from spectui.writing import write_file, write_new_file
+
+if TYPE_CHECKING:
+    from spectui.config import SpeculationConfig
+    from spectui.tune.progress import TuningState
 
 _DIALECTS, _FORMATS = tuple(Dialect), tuple(Format)
 
@@ -238,3 +244,55 @@ class ExportScreen(Screen[None]):
             self.query_one(ChoiceRow).focus()
         else:
             self.dismiss()
+
+
+def export_choices(
+    setup: LiveSetup, state: "TuningState | None", *, has_gpu: bool
+) -> tuple[ExportChoice, ...]:
+    """Return what can be exported, the most useful first."""
+
+    def export(speculation: "SpeculationConfig | None") -> ExportSetup:
+        return _export(setup, speculation, has_gpu=has_gpu)
+
+    choices = [
+        ExportChoice(
+            label="live settings",
+            setup=export(setup.speculation),
+            note="As the chat runs now; nothing was measured for this choice.",
+        )
+    ]
+    if state is not None and (found := _found(state, setup)) is not None:
+        arm, note = found
+        is_confirmed = state.confirmed is not None
+        label = "found by tuning" if is_confirmed else "best trial so far"
+        found_choice = ExportChoice(label=label, setup=export(arm.speculation), note=note)
+        # What is not confirmed does not come first.
+        choices.insert(0 if is_confirmed else 1, found_choice)
+    choices.append(ExportChoice(label="draft off", setup=export(None), note="The target alone."))
+    return tuple(choices)
+
+
+def _found(state: "TuningState", setup: LiveSetup) -> "tuple[Arm, str] | None":
+    """Return what tuning advises, and what that rests on; None as long as nothing was measured."""
+    result, best = state.result, state.confirmed
+    if result is not None and best is not None:
+        arm = best if result.verdict.use_speculation else OFF
+        return arm, f"{result.verdict.reason} Measured with -t {setup.context.threads}."
+    trial = best_trial(state.records)
+    if trial is None:
+        return None
+    return trial.arm, "The best trial so far; whether it pays is not confirmed."
+
+
+def _export(
+    setup: LiveSetup, speculation: "SpeculationConfig | None", *, has_gpu: bool
+) -> ExportSetup:
+    return ExportSetup(
+        target=setup.target,
+        draft=setup.draft,
+        context=replace(setup.context, threads=setup.server_threads),
+        speculation=replace(setup, speculation=speculation).drafting,
+        extra=setup.extra,
+        name=setup.target.path.stem,
+        has_gpu=has_gpu,
+    )

@@ -1,1 +1,0 @@
-"""Flags for the user's own llama-server."""
