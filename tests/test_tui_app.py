@@ -10,10 +10,12 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static, TextArea
 from textual.widgets._footer import FooterKey
 
+from spectui.demo import DemoModel
 from spectui.engine.events import PairCompared
 from spectui.live.setup import Pair
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelFacts
+from spectui.presets import Preset
 from spectui.prompts import Prompt, builtin_suite
 from spectui.sessions import AnswerPart, Entry, Header, SessionLog, UserTurn, now
 from spectui.settings import Settings
@@ -23,7 +25,6 @@ from spectui.tui.chat.session import Activity
 from spectui.tui.export import ExportScreen, SaveBar, export_choices
 from spectui.tui.glyphs import plain
 from spectui.tui.panels.base import Panel
-from spectui.tui.picker.controller import DemoChoice, PairChoice, PresetChoice, RecentChoice
 from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.picker.targets import TargetList
 from spectui.tui.threads import ScanFinished
@@ -445,7 +446,7 @@ def test_models_are_found_compared_and_loaded() -> None:
         fits = PairCompared(target=TARGET, draft=DRAFT, facts=facts(DRAFT), reason=None)
         cockpit.threads.post(fits)
         await settled(pilot)
-        cockpit.app.picker.choose(PairChoice(target=TARGET, draft=DRAFT))
+        cockpit.app.picker.choose(Pair(target=TARGET, draft=DRAFT))
         await ready(cockpit, pilot)
         assert cockpit.app.screen is cockpit.app.live
         assert setup_of(cockpit).draft is not None
@@ -458,7 +459,7 @@ def test_a_target_may_be_chosen_alone() -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await picker(cockpit, pilot)
-        cockpit.app.picker.choose(PairChoice(target=TARGET, draft=None))
+        cockpit.app.picker.choose(Pair(target=TARGET, draft=None))
         await ready(cockpit, pilot)
         assert "load_draft" not in cockpit.script.names()
 
@@ -470,7 +471,7 @@ def test_a_preset_may_be_chosen() -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await picker(cockpit, pilot)
-        cockpit.app.picker.choose(PresetChoice(name="small"))
+        cockpit.app.picker.choose(Preset(name="small", path=Path("small.toml")))
         await ready(cockpit, pilot)
         assert setup_of(cockpit).target.path == Path("/small.gguf")
 
@@ -482,7 +483,7 @@ def test_the_demo_may_be_chosen() -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await picker(cockpit, pilot)
-        cockpit.app.picker.choose(DemoChoice())
+        cockpit.app.picker.choose(DemoModel.DENSE)
         await settled(pilot, lambda: bool(cockpit.threads.built))
         assert cockpit.app.live.activity is Activity.LOADING
 
@@ -511,8 +512,8 @@ def test_the_last_session_is_offered_and_taken_up() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await picker(cockpit, pilot)
         (recent,) = cockpit.app.picker._recent
-        assert (recent.pair.n_turns, recent.pair.said) == (1, "2+2?")
-        cockpit.app.picker.choose(RecentChoice(recent=recent.pair))
+        assert (recent.n_turns, recent.said) == (1, "2+2?")
+        cockpit.app.picker.choose(recent)
         await ready(cockpit, pilot)
         assert cockpit.app.live.transcript.last_answer == "4"
 
@@ -536,7 +537,7 @@ def test_a_chat_that_was_taken_up_is_offered_once() -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await picker(cockpit, pilot)
-        offered = [recent.pair for recent in cockpit.app.picker._recent]
+        offered = list(cockpit.app.picker._recent)
         assert [(pair.said, pair.n_turns) for pair in offered] == [("2+2?", 2), ("other", 1)]
 
     cockpit.run(scenario)

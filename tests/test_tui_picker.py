@@ -17,20 +17,14 @@ from textual.containers import Vertical
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
+from spectui.demo import DemoModel
+from spectui.live.setup import Pair
 from spectui.models.discovery import Scan
 from spectui.models.files import FoundModel
 from spectui.models.ranking import Budget, ModelFacts, ModelInspected
 from spectui.presets import Preset
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.picker.controller import (
-    Choice,
-    DemoChoice,
-    PairChoice,
-    PickerController,
-    PresetChoice,
-    RecentChoice,
-    RecentPair,
-)
+from spectui.tui.picker.controller import Choice, PickerController, RecentPair
 from spectui.tui.picker.drafts import DraftList
 from spectui.tui.picker.folder import FolderScreen
 from spectui.tui.picker.list import Cell, PickerList, Row, short_folder, visible
@@ -220,7 +214,7 @@ class TestChoosingAPair:
             assert stage.app.told == [
                 ("forget_comparisons",),
                 ("compare", BIG, (GOOD, LARGER_DRAFT)),
-                ("choose", PairChoice(target=BIG.path, draft=GOOD.path)),
+                ("choose", Pair(target=BIG.path, draft=GOOD.path)),
             ]
 
         play(scenario)
@@ -245,7 +239,7 @@ class TestChoosingAPair:
             await stage.look_at(BIG)
             await stage.inspect(inspected(GOOD))
             await stage.press("enter", "home", "enter")
-            assert stage.choices == [PairChoice(target=BIG.path, draft=None)]
+            assert stage.choices == [Pair(target=BIG.path, draft=None)]
 
         play(scenario)
 
@@ -257,7 +251,7 @@ class TestChoosingAPair:
             assert "checking" in stage.text()
             assert stage.detail.startswith("Is being checked.")
             await stage.press("enter")
-            assert stage.choices == [PairChoice(target=BIG.path, draft=GOOD.path)]
+            assert stage.choices == [Pair(target=BIG.path, draft=GOOD.path)]
 
         play(scenario)
 
@@ -426,9 +420,9 @@ class TestOtherChoices:
     @pytest.mark.parametrize(
         ("n_down", "choice"),
         [
-            (0, RecentChoice(recent=RECENT)),
-            (1, PresetChoice(name="mine")),
-            (2, DemoChoice()),
+            (0, RECENT),
+            (1, PRESET),
+            (2, DemoModel.DENSE),
         ],
     )
     def test_earlier_pairs_presets_and_the_demo_are_one_key_away(
@@ -465,7 +459,7 @@ class TestOtherChoices:
             stage.targets.show_recent([RECENT, dataclasses.replace(RECENT, n_turns=1)])
             # Not where someone has gone elsewhere.
             seen.append(stage.targets.value)
-            assert seen == [DemoChoice(), RecentChoice(recent=RECENT), DemoChoice()]
+            assert seen == [DemoModel.DENSE, RECENT, DemoModel.DENSE]
 
         play(scenario)
 
@@ -494,7 +488,7 @@ class TestMouse:
             assert stage.drafts.key == str(LARGER_DRAFT.path)
             assert stage.choices == []
             await click(stage.drafts, str(LARGER_DRAFT.path))
-            assert stage.choices == [PairChoice(target=BIG.path, draft=LARGER_DRAFT.path)]
+            assert stage.choices == [Pair(target=BIG.path, draft=LARGER_DRAFT.path)]
 
         play(scenario)
 

@@ -121,15 +121,18 @@ class LiveSession:
     def _connect(self) -> None:
         """Begin an epoch: clients whose events count only as long as it lasts."""
         epoch = self._epoch
-        self._chat = self._engine.connect(lambda event: self._of(epoch, self._on_chat, event))
-        self._background = self._engine.connect(
-            lambda event: self._of(epoch, self._on_background, event), Priority.BACKGROUND
-        )
 
-    def _of(self, epoch: int, handler: Callable[[Event], None], event: Event) -> None:
-        with self._lock:
-            if epoch == self._epoch:
-                handler(event)
+        def of_epoch(handler: Callable[[Event], None]) -> Callable[[Event], None]:
+            def handle(event: Event) -> None:
+                with self._lock:
+                    if epoch == self._epoch:
+                        handler(event)
+
+            return handle
+
+        self._chat = self._engine.connect(of_epoch(self._on_chat))
+        background = of_epoch(self._on_background)
+        self._background = self._engine.connect(background, Priority.BACKGROUND)
 
     def load(self, setup: LiveSetup) -> None:
         """Load the target in place of what is loaded, whatever that is doing.

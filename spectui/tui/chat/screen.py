@@ -13,7 +13,6 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from spectui.live.setup import Launch, LiveSetup
-from spectui.live.tally import LiveState
 from spectui.tui.chat.panels import Panels
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.chat.session import Activity, SessionController
@@ -160,7 +159,7 @@ class LiveScreen(Screen[None]):
         self.transcript = Transcript(placeholder=_HELLO)
         self.loading_bars = Loading()
         self.prompt = PromptBox(placeholder="Enter sends, Ctrl+J starts a new line")
-        self._panels = Panels()
+        self.panels = Panels()
         self._status = StatusBar()
         self._warn = warn
         self.session = SessionController(
@@ -176,7 +175,7 @@ class LiveScreen(Screen[None]):
                 yield self.loading_bars
                 yield self.transcript
                 yield self.prompt
-            yield self._panels
+            yield self.panels
         yield KeyBar()
 
     def on_mount(self) -> None:
@@ -184,10 +183,6 @@ class LiveScreen(Screen[None]):
         self.prompt.focus()
         for shown in ("setup", "recorded", "tuning"):
             self.watch(self, shown, self._show_status)
-
-    def show(self, state: LiveState) -> None:
-        """Repaint what has changed of the panels."""
-        self._panels.show(state)
 
     def on_prompt_box_submitted(self, message: PromptBox.Submitted) -> None:
         """Send the prompt."""

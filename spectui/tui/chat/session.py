@@ -400,7 +400,7 @@ class SessionController:
     def flush(self) -> None:
         """Bring everything that has come so far to screen and disk."""
         self.conversation.flush()
-        self.screen.show(self.tally.state())
+        self.screen.panels.show(self.tally.state())
 
     def close(self, events: tuple[object, ...]) -> None:
         """Store what came last, and end the conversation; the engine is closed by its owner."""

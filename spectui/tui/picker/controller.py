@@ -38,40 +38,8 @@ class RecentPair:
     """First line of the chat."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairChoice:
-    """Two files; without a draft the target runs alone."""
-
-    target: Path
-    draft: Path | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PresetChoice:
-    """A preset by its name."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DemoChoice:
-    """The demo models, to be built if they are not there."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecentChoice:
-    """A pair of an earlier session."""
-
-    recent: RecentPair
-
-
-Choice = PairChoice | PresetChoice | DemoChoice | RecentChoice
-
-
-@dataclass(frozen=True, slots=True)
-class _Recent:
-    session: Session
-    pair: RecentPair
+Choice = Pair | RecentPair | Preset | DemoModel
+"""What can be started: two files, an earlier pair with its chat, a preset, a demo target."""
 
 
 class PickerController:
@@ -81,7 +49,8 @@ class PickerController:
         """Nothing is open yet."""
         self._app = app
         self._screen: PickerScreen | None = None
-        self._recent: list[_Recent] = []
+        self._recent: dict[RecentPair, Session] = {}
+        """Stored sessions that can be taken up, the newest first."""
 
     def open(self, reason: str | None) -> None:
         """Show the picker, with what went wrong if something did."""
@@ -98,7 +67,7 @@ class PickerController:
         self._screen = PickerScreen(
             self,
             folders=folders,
-            recent=[recent.pair for recent in self._recent],
+            recent=tuple(self._recent),
             presets=self._presets(),
             budget=Budget(
                 n_ctx=self._app.session.loader.launch.n_ctx,
@@ -113,9 +82,9 @@ class PickerController:
     def offer(self, sessions: Sequence[Session]) -> None:
         """Take what is stored, the newest first."""
         recent = _without_earlier_parts(sessions)[:_N_RECENT]
-        self._recent = [_Recent(found, _recent_pair(found)) for found in recent]
+        self._recent = {_recent_pair(session): session for session in recent}
         if self._screen is not None:
-            self._screen.targets.show_recent([recent.pair for recent in self._recent])
+            self._screen.targets.show_recent(tuple(self._recent))
 
     def _presets(self) -> tuple[Preset, ...]:
         """Those that can be started: models of others would have to be fetched first."""
@@ -146,14 +115,15 @@ class PickerController:
             self._screen.dismiss()
         loader = self._app.session.loader
         match choice:
-            case PairChoice():
-                loader.load(Pair(target=choice.target, draft=choice.draft))
-            case RecentChoice():
-                self._resume(choice.recent)
-            case PresetChoice():
+            case Pair():
+                loader.load(choice)
+            case RecentPair():
+                pair = Pair(target=choice.target, draft=choice.draft)
+                loader.resume(self._recent[choice], pair)
+            case Preset():
                 self._open_preset(choice.name)
-            case DemoChoice():
-                loader.begin(replace(loader.launch, pair=None, demo=DemoModel.DENSE))
+            case DemoModel():
+                loader.begin(replace(loader.launch, pair=None, demo=choice))
 
     def _open_preset(self, name: str) -> None:
         loader = self._app.session.loader
@@ -162,13 +132,6 @@ class PickerController:
             loader.begin(replace(launch, settings=self._app.settings))
         except SpectuiError as error:
             self.open(str(error))
-
-    def _resume(self, wanted: RecentPair) -> None:
-        for recent in self._recent:
-            if recent.pair == wanted:
-                pair = Pair(target=wanted.target, draft=wanted.draft)
-                self._app.session.loader.resume(recent.session, pair)
-                return
 
     def take(self, event: FoundModel | ScanFinished | PairCompared) -> None:
         """Take what the scan or the engine found. Nobody looks at it once the picker is closed."""

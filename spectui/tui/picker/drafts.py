@@ -5,6 +5,7 @@ from pathlib import Path
 
 from textual.widgets.option_list import Option
 
+from spectui.demo import DemoModel
 from spectui.models.files import FoundModel
 from spectui.models.ranking import (
     Budget,
@@ -16,8 +17,9 @@ from spectui.models.ranking import (
     unloadable,
 )
 from spectui.models.sizes import bytes_text, count_text, counted
+from spectui.presets import Preset
 from spectui.tui.glyphs import Glyphs, glyphs_of
-from spectui.tui.picker.controller import DemoChoice, PresetChoice, RecentChoice
+from spectui.tui.picker.controller import RecentPair
 from spectui.tui.picker.list import Cell, Entry, PickerList, Row, note, visible
 
 ALONE = "alone"
@@ -157,8 +159,7 @@ def path_of(value: object) -> str:
             return str(value.path)
         case DraftOption():
             return str(value.model.path)
-        case RecentChoice():
-            target, draft = value.recent.target, value.recent.draft
+        case RecentPair(target=target, draft=draft):
             return f"{target} + {draft}" if draft else str(target)
         case _:
             return ""
@@ -166,7 +167,7 @@ def path_of(value: object) -> str:
 
 def hint(value: object) -> str:
     """Say why the value of a target's row leaves no draft to choose."""
-    if isinstance(value, PresetChoice | RecentChoice | DemoChoice):
+    if isinstance(value, Preset | RecentPair | DemoModel):
         return "Brings its own draft."
     return ""
 

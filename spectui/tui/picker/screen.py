@@ -11,17 +11,13 @@ from textual.containers import Container, Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
 
+from spectui.demo import DemoModel
+from spectui.live.setup import Pair
 from spectui.models.files import FoundModel
 from spectui.models.ranking import Budget, DraftOption, ModelInspected
 from spectui.presets import Preset
 from spectui.tui.glyphs import glyphs_of
-from spectui.tui.picker.controller import (
-    DemoChoice,
-    PairChoice,
-    PresetChoice,
-    RecentChoice,
-    RecentPair,
-)
+from spectui.tui.picker.controller import RecentPair
 from spectui.tui.picker.drafts import DraftList, column_titles, detail, hint, path_of
 from spectui.tui.picker.folder import FolderScreen
 from spectui.tui.picker.list import PickerList, Row, visible
@@ -217,7 +213,7 @@ class PickerScreen(Screen[None]):
     @on(OptionList.OptionSelected, "#targets")
     def _choose_target(self) -> None:
         value = self.targets.value
-        if isinstance(value, PresetChoice | DemoChoice | RecentChoice):
+        if isinstance(value, Preset | DemoModel | RecentPair):
             self._controller.choose(value)
         elif value == OPEN_FOLDER:
             self.action_folder()
@@ -234,7 +230,7 @@ class PickerScreen(Screen[None]):
             self.app.bell()
             return
         draft = value.model.path if isinstance(value, DraftOption) else None
-        self._controller.choose(PairChoice(target=target.path, draft=draft))
+        self._controller.choose(Pair(target=target.path, draft=draft))
 
     @on(Input.Changed, "#filter")
     def _filter(self, event: Input.Changed) -> None:

@@ -6,17 +6,12 @@ from pathlib import Path
 
 from textual.widgets.option_list import Option
 
+from spectui.demo import DemoModel
 from spectui.models.files import FoundModel
 from spectui.models.sizes import bytes_text, counted
 from spectui.presets import Preset
 from spectui.tui.glyphs import Glyphs, glyphs_of
-from spectui.tui.picker.controller import (
-    Choice,
-    DemoChoice,
-    PresetChoice,
-    RecentChoice,
-    RecentPair,
-)
+from spectui.tui.picker.controller import Choice, RecentPair
 from spectui.tui.picker.list import (
     Cell,
     Entry,
@@ -43,13 +38,10 @@ def fixed_sections(
     yield "Last used", [_recent_entry(pair, index, glyphs) for index, pair in enumerate(recent)]
     yield (
         "Presets",
-        [
-            _entry(PresetChoice(name=preset.name), preset.name, preset.description, glyphs)
-            for preset in presets
-        ],
+        [_entry(preset, preset.name, preset.description, glyphs) for preset in presets],
     )
     about = "SmolLM2-135M and a target made from it; built in seconds the first time"
-    yield "Demo", [_entry(DemoChoice(), "Demo pair", about, glyphs)]
+    yield "Demo", [_entry(DemoModel.DENSE, "Demo pair", about, glyphs)]
 
 
 def _entry(value: Choice, name: str, about: str, glyphs: Glyphs) -> tuple[str, Entry]:
@@ -69,7 +61,7 @@ def _recent_entry(pair: RecentPair, index: int, glyphs: Glyphs) -> tuple[str, En
     row = Row(visible(pair.target.stem, glyphs), cells, ellipsis=glyphs.ellipsis)
     about = f"{when:%Y-%m-%d %H:%M}, {counted(pair.n_turns, 'turn')}. "
     about += "Starts this pair again and takes the chat up."
-    entry = Entry(RecentChoice(recent=pair), row, f"recent {index}", about)
+    entry = Entry(pair, row, f"recent {index}", about)
     return f"{pair.target} {pair.draft or ''} {pair.said}", entry
 
 
