@@ -28,11 +28,11 @@ from benchmarks.tui_throughput import QUESTION, arguments_of_the_app
 from spectui.cli.cockpit import command
 from spectui.cli.run_cockpit import make_launch
 from spectui.live.events import TuningChanged
+from spectui.live.setup import Activity
 from spectui.paths import data_dir, ensure_dir
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
 from spectui.tui.chat.prompt_box import PromptBox
-from spectui.tui.chat.session import Activity
 from spectui.tui.mailbox import Mailbox
 from spectui.tui.terminal import private_terminal
 from spectui.tui.threads import Threads

@@ -31,10 +31,10 @@ from spectui.cli.run_cockpit import make_launch
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
+from spectui.live.setup import Activity
 from spectui.paths import data_dir, ensure_dir
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
-from spectui.tui.chat.session import Activity
 from spectui.tui.mailbox import Mailbox
 from spectui.tui.terminal import private_terminal
 from spectui.tui.threads import Threads

@@ -12,7 +12,7 @@ from textual.widgets._footer import FooterKey
 
 from spectui.demo import DemoModel
 from spectui.engine.events import PairCompared
-from spectui.live.setup import Pair
+from spectui.live.setup import Activity, Pair
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelFacts
 from spectui.presets import Preset
@@ -21,7 +21,6 @@ from spectui.sessions import AnswerPart, Entry, Header, SessionLog, UserTurn, no
 from spectui.settings import Settings
 from spectui.tui.chat.panels import Panels
 from spectui.tui.chat.prompt_box import PromptBox
-from spectui.tui.chat.session import Activity
 from spectui.tui.export import ExportScreen, SaveBar, export_choices
 from spectui.tui.glyphs import plain
 from spectui.tui.panels.base import Panel

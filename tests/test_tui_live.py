@@ -33,7 +33,7 @@ from spectui.engine.events import (
     TokenEmitted,
 )
 from spectui.errors import BadInputError, SpectuiError
-from spectui.live.setup import LiveSetup, Pair
+from spectui.live.setup import Activity, LiveSetup, Pair
 from spectui.paths import cache_dir
 from spectui.sessions import (
     AnswerEnd,
@@ -50,7 +50,6 @@ from spectui.settings import Settings
 from spectui.tui.base_app import KeyHandled
 from spectui.tui.chat.panels import Panels
 from spectui.tui.chat.prompt_box import PromptBox
-from spectui.tui.chat.session import Activity
 from spectui.tui.chat.settings import SettingsScreen
 from spectui.tui.chat.transcript import Transcript
 from spectui.tui.help import HelpScreen

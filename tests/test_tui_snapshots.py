@@ -14,13 +14,12 @@ from textual.pilot import Pilot
 
 from spectui.engine.events import EngineFailed, PairCompared
 from spectui.errors import BadInputError
-from spectui.live.setup import Launch
+from spectui.live.setup import Activity, Launch
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelFacts
 from spectui.monitor.readings import HostReading, Reading, Snapshot
 from spectui.monitor.recording import load
 from spectui.sessions import Header, SessionLog, UserTurn
-from spectui.tui.chat.session import Activity
 from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.picker.targets import TargetList
 from spectui.tui.threads import ScanFinished

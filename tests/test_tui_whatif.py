@@ -19,7 +19,7 @@ from spectui.config import NgramConfig, SamplingConfig, Schedule, SpeculationCon
 from spectui.engine.events import Role
 from spectui.live.events import ChatRecorded
 from spectui.live.recording import ChatRecording, ChatText
-from spectui.live.setup import Launch, Pair
+from spectui.live.setup import Activity, Launch, Pair
 from spectui.live.traces import chat_trace as make_trace
 from spectui.live.whatif import (
     KnownCosts,
@@ -36,7 +36,6 @@ from spectui.replay.recorder import record_chains
 from spectui.replay.trace import Recording, Trace
 from spectui.sessions import AnswerPart, UserTurn
 from spectui.settings import Settings
-from spectui.tui.chat.session import Activity
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.theme import THEMES
 from spectui.tui.whatif.controller import WhatIfController

@@ -10,9 +10,8 @@ from spectui.engine.events import EngineFailed, Role
 from spectui.errors import BadInputError
 from spectui.live.events import ChatRecorded
 from spectui.live.recording import ChatRecording, ChatText
-from spectui.live.setup import LiveSetup, Pair
+from spectui.live.setup import Activity, LiveSetup, Pair
 from spectui.live.whatif import KnownCosts, WhatIf, WhatIfState
-from spectui.tui.chat.session import Activity
 from spectui.tune.progress import TuningState
 from spectui.tune.trials import Arm
 from tests.support.cockpit import (

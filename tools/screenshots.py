@@ -24,6 +24,7 @@ from textual.pilot import Pilot
 from spectui.cli.cockpit import command
 from spectui.cli.run_cockpit import make_launch
 from spectui.demo import DemoModel, ensure_demo_models
+from spectui.live.setup import Activity
 from spectui.paths import HOME_VARIABLE
 from spectui.prompts import builtin_suite
 from spectui.server import LlamaServer
@@ -34,7 +35,6 @@ from spectui.tui.app import SpectuiApp
 from spectui.tui.attach.app import AttachApp, AttachLaunch
 from spectui.tui.base_app import BaseApp
 from spectui.tui.chat.prompt_box import PromptBox
-from spectui.tui.chat.session import Activity
 from spectui.tune.progress import Phase, TuningState
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 
 from spectui.config import (
@@ -67,6 +68,16 @@ class LiveSetup:
             server_threads=load.server_threads,
             extra=load.extra,
         )
+
+
+class Activity(StrEnum):
+    """State of a live session's pair."""
+
+    STARTING = "starting"
+    NO_MODEL = "no model"
+    LOADING = "loading"
+    READY = "ready"
+    ANSWERING = "answering"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,11 @@ from textual.screen import Screen
 
 from spectui.engine.events import PairCompared
 from spectui.live.events import ChatRecorded, TuningChanged
-from spectui.live.setup import Launch
+from spectui.live.setup import Activity, Launch
 from spectui.models.files import FoundModel
 from spectui.sessions import earlier_prompts
 from spectui.tui.base_app import REPAINT_S, BaseApp
 from spectui.tui.chat.screen import LiveScreen
-from spectui.tui.chat.session import Activity
 from spectui.tui.help import HelpScreen, all_actions, attach_actions, system_commands
 from spectui.tui.log import LogScreen
 from spectui.tui.mailbox import Mailbox

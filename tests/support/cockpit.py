@@ -27,7 +27,7 @@ from spectui.errors import CancelledError
 from spectui.live.events import BaselineMeasured, ChatRecorded, TuningChanged
 from spectui.live.recording import ChatRecording
 from spectui.live.session import LiveSession
-from spectui.live.setup import Launch, LiveSetup, Pair
+from spectui.live.setup import Activity, Launch, LiveSetup, Pair
 from spectui.llama.buffers import Buffer, BufferKind
 from spectui.llama.info import ModelInfo
 from spectui.llama.memory import ModelMemory, WeightTraffic
@@ -37,7 +37,6 @@ from spectui.speculative.counters import Round, RoundEnd, RoundTimes, count
 from spectui.speculative.decoder import Stop
 from spectui.speculative.rollback import Rollback
 from spectui.tui.app import SpectuiApp
-from spectui.tui.chat.session import Activity
 from spectui.tui.mailbox import Mailbox
 from spectui.tui.threads import EngineStarted, Threads
 from spectui.tune.progress import TuningState

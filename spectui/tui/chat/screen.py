@@ -12,10 +12,10 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from spectui.live.setup import Launch, LiveSetup
+from spectui.live.setup import Activity, Launch, LiveSetup
 from spectui.tui.chat.panels import Panels
 from spectui.tui.chat.prompt_box import PromptBox
-from spectui.tui.chat.session import Activity, SessionController
+from spectui.tui.chat.session import SessionController
 from spectui.tui.chat.settings import SettingsScreen
 from spectui.tui.chat.transcript import Transcript
 from spectui.tui.glyphs import glyphs_of

@@ -5,7 +5,6 @@ Runs on the event loop and owns the state of the session; the screen only shows 
 
 from collections.abc import Callable
 from dataclasses import replace
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from spectui.config import Schedule, SpeculationConfig
@@ -23,7 +22,7 @@ from spectui.engine.events import (
 from spectui.errors import CancelledError, SpectuiError
 from spectui.live.chat import SessionStore
 from spectui.live.events import BaselineMeasured
-from spectui.live.setup import Launch, LiveSetup, Pair
+from spectui.live.setup import Activity, Launch, LiveSetup, Pair
 from spectui.live.tally import LiveTally
 from spectui.monitor.readings import Snapshot
 from spectui.sessions import Session, speculation_of
@@ -43,16 +42,6 @@ if TYPE_CHECKING:
     from spectui.tui.chat.screen import LiveScreen
 
 LoadEvent = StartFailed | DemoProgressed | DemoBuilt | LoadProgress | ModelLoaded
-
-
-class Activity(StrEnum):
-    """State of the pair."""
-
-    STARTING = "starting"
-    NO_MODEL = "no model"
-    LOADING = "loading"
-    READY = "ready"
-    ANSWERING = "answering"
 
 
 class PairLoader:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError, UsageError
+from spectui.live.setup import Activity
 from spectui.models.sizes import counted
 from spectui.prompts import Prompt, builtin_suite, load_prompts
-from spectui.tui.chat.session import Activity
 
 if TYPE_CHECKING:
     from spectui.tui.app import SpectuiApp

@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError
+from spectui.live.setup import Activity
 from spectui.models.sizes import counted
-from spectui.tui.chat.session import Activity
 
 if TYPE_CHECKING:
     from spectui.config import SpeculationConfig
