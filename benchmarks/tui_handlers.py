@@ -28,14 +28,14 @@ from benchmarks.tui_throughput import QUESTION, arguments_of_the_app
 from spectui.cli.cockpit import command
 from spectui.cli.run_cockpit import make_launch
 from spectui.live.events import TuningChanged
+from spectui.live.setup import Activity
 from spectui.paths import data_dir, ensure_dir
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
-from spectui.tui.backstage import Backstage
+from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.mailbox import Mailbox
-from spectui.tui.screens.live import Activity
 from spectui.tui.terminal import private_terminal
-from spectui.tui.widgets.prompt_box import PromptBox
+from spectui.tui.threads import Threads
 from spectui.tune.progress import Phase, TuningState
 from tests.support.terminal import Terminal
 
@@ -89,15 +89,15 @@ def inside(path: Path, of_the_app: list[str]) -> None:
     with private_terminal(log) as log_file:
         mailboxes: list[Mailbox[object]] = []
 
-        def make_backstage(mailbox: Mailbox[object]) -> Backstage:
+        def make_threads(mailbox: Mailbox[object]) -> Threads:
             mailboxes.append(mailbox)
-            return Backstage(mailbox, log_file)
+            return Threads(mailbox, log_file)
 
-        app = SpectuiApp(launch, make_backstage)
+        app = SpectuiApp(launch, make_threads)
         scenario = Scenario(app, mailboxes[0], probe)
         gc.freeze()
         app.run(auto_pilot=scenario.play)
-    app.backstage.close()
+    app.threads.close()
     results = {name: phase.results() for name, phase in probe.phases.items()}
     path.write_text(json.dumps(results), encoding="utf-8")
     # As spectui does: native threads may still be busy.
@@ -119,7 +119,7 @@ class Scenario:
         self._probe.begin("load")
         watch = asyncio.create_task(self._probe.watch_lateness())
         async with asyncio.timeout(_LONGEST_S):
-            tally = self._app.director.talk.tally
+            tally = self._app.session.tally
             await self._until(lambda: self._app.live.activity is Activity.READY)
             await self._until(lambda: tally.state().throughput.baseline_tokens_per_s is not None)
             self._probe.begin("answer")
@@ -155,7 +155,7 @@ class Scenario:
                 phase=Phase.SEARCHING, study="s", n_trials=N_TRIALS, records=self._records[:n]
             )
             self._mailbox.put(TuningChanged(state=state))
-            await self._until(lambda state=state: self._app.tuning.state is state)  # type: ignore[misc]
+            await self._until(lambda state=state: self._app.tune.state is state)  # type: ignore[misc]
             await asyncio.sleep(_SETTLED_S)
 
     def _press(self, key: str) -> None:

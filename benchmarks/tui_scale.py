@@ -23,7 +23,8 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 
 from benchmarks.common import write_results
-from spectui.tui.widgets.transcript import Transcript, TranscriptToken
+from spectui.tui.chat.transcript import Transcript
+from spectui.tui.text.conversation import TranscriptToken
 
 SCREEN = (100, 24)
 WIDTHS = (81, 61, 100)

@@ -11,7 +11,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from textual.app import App, ComposeResult
 from textual.widgets import DataTable
@@ -20,12 +20,13 @@ from benchmarks.common import write_results
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tui.glyphs import UNICODE
-from spectui.tui.screens.tune import TuneScreen
-from spectui.tui.tune.columns import Column, text
+from spectui.tui.tune.controller import TuneController
 from spectui.tui.tune.ledger import Ledger, digest
-from spectui.tui.widgets.trials_table import TrialsTable
+from spectui.tui.tune.screen import TuneScreen
+from spectui.tui.tune.table import Column, TrialsTable, text
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.trials import OFF, Arm, PromptScore, TrialRecord, TrialState
+from tests.support.cockpit import Recorder
 
 LENGTHS = (100, 1_000, 10_000)
 REPEATS = 50
@@ -58,7 +59,7 @@ def make_records(n: int) -> tuple[TrialRecord, ...]:
 
 async def measure(records: tuple[TrialRecord, ...], n: int) -> dict[str, Any]:
     """Time the screen and its table at ``n`` trials."""
-    app, screen = App[None](), TuneScreen(_state(records[:n]))
+    app, screen = App[None](), TuneScreen(cast("TuneController", Recorder()), _state(records[:n]))
     async with app.run_test(size=SIZE) as pilot:
         await app.push_screen(screen)
         await pilot.pause()

@@ -31,13 +31,13 @@ from spectui.cli.run_cockpit import make_launch
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
+from spectui.live.setup import Activity
 from spectui.paths import data_dir, ensure_dir
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
-from spectui.tui.backstage import Backstage
 from spectui.tui.mailbox import Mailbox
-from spectui.tui.screens.live import Activity
 from spectui.tui.terminal import private_terminal
+from spectui.tui.threads import Threads
 from tests.support.terminal import Terminal
 
 SIZE = (40, 120)
@@ -91,10 +91,10 @@ def inside(path: Path, n_pairs: int, of_the_app: list[str]) -> None:
     log = ensure_dir(data_dir() / "logs") / "spectui.log"
     with private_terminal(log) as log_file:
 
-        def make_backstage(mailbox: Mailbox[object]) -> Backstage:
-            return Backstage(mailbox, log_file)
+        def make_threads(mailbox: Mailbox[object]) -> Threads:
+            return Threads(mailbox, log_file)
 
-        app = SpectuiApp(launch, make_backstage)
+        app = SpectuiApp(launch, make_threads)
         scenario = Scenario(app, n_pairs)
         gc.freeze()
         app.run(auto_pilot=scenario.play)
@@ -118,7 +118,7 @@ class Scenario:
         """Load, open the tune screen, start, wait for the pairs, leave."""
         self._loop = asyncio.get_running_loop()
         await self._until(lambda: self._app.live.activity is Activity.READY)
-        tally = self._app.director.talk.tally
+        tally = self._app.session.tally
         await self._until(lambda: tally.state().throughput.baseline_tokens_per_s is not None)
         self._install()
         self._app.post_message(events.Key("f5", None))
@@ -128,7 +128,7 @@ class Scenario:
         self._app.exit()
 
     def _is_going(self) -> bool:
-        state = self._app.tuning.state
+        state = self._app.tune.state
         return not self.rows or (state is not None and state.is_running)
 
     async def _until(self, condition: Callable[[], bool]) -> None:
@@ -192,17 +192,17 @@ class Scenario:
             held.set()
             go_on.wait()
 
-        backstage, loop = self._app.backstage, self._loop
+        monitor, loop = self._app.threads.monitor, self._loop
         if loop is None:
             raise RuntimeError("the app does not run")
-        backstage.sample_every(_NEVER_S)
+        monitor.sample_every(_NEVER_S)
         loop.call_soon_threadsafe(hold)
         held.wait()
         try:
             yield
         finally:
             go_on.set()
-            backstage.sample_every(1.0)
+            monitor.sample_every(1.0)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.engine.events import PromptEvaluated, Role
-from spectui.live.bottleneck import Evidence, Limit, find_bottleneck
-from spectui.live.memory import MemoryState, memory_state
-from spectui.live.plan import Use
+from spectui.live.memory import MemoryState, Use, memory_state
+from spectui.live.rounds import Evidence, Limit, find_bottleneck
 from spectui.live.tally import LiveTally
 from spectui.live.throughput import Phase
 from spectui.llama.buffers import Buffer, BufferKind, ModelMemory

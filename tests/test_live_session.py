@@ -87,6 +87,12 @@ class Watched:
             self.wait(ModelLoaded)
 
 
+def search_of(watched: Watched) -> BackgroundTuning:
+    found = watched.session.tuning
+    assert found is not None
+    return found
+
+
 @pytest.fixture
 def watched() -> Iterator[Watched]:
     started = Watched()
@@ -187,8 +193,8 @@ def test_an_incompatible_draft_leaves_the_target_usable(
 
 
 def test_drafts_are_compared_while_nothing_is_loaded(watched: Watched, tiny: TinyPath) -> None:
-    watched.session.compare(tiny(TARGET), tiny(CLOSE_DRAFT))
-    watched.session.compare(tiny(TARGET), tiny(Tiny(renamed=(9, "other"))))
+    watched.session.inspector.compare(tiny(TARGET), tiny(CLOSE_DRAFT))
+    watched.session.inspector.compare(tiny(TARGET), tiny(Tiny(renamed=(9, "other"))))
     assert watched.wait(ModelInspected).reason is None
     assert watched.wait(ModelInspected).reason is not None
 
@@ -370,13 +376,13 @@ def test_a_paused_search_waits_while_the_chat_goes_on(watched: Watched, setup: L
     watched.load(setup)
     watched.session.start_tuning(setup, prompts(6), 2)
     watched.wait(TuningChanged, lambda event: event.state.current is not None)
-    watched.session.pause_tuning()
-    assert watched.session.tuning.paused
+    search_of(watched).pause()
+    assert search_of(watched).state.paused
     for _ in range(3):
         watched.session.send(setup, QUESTION)
         watched.wait(GenerationFinished)
-    assert watched.session.tuning.is_running
-    watched.session.resume_tuning()
+    assert search_of(watched).state.is_running
+    search_of(watched).resume()
     assert watched.wait(TuningChanged, is_finished).state.phase is Phase.FINISHED
 
 
@@ -393,14 +399,14 @@ def test_a_trial_after_a_pause_begins_with_an_anchor_of_its_own(
             case TuningChanged(state=state) if "pause" not in measured:
                 if len(state.records) == 1 and state.current is None:
                     measured.append("pause")
-                    watched.session.pause_tuning()
+                    search_of(watched).pause()
             case _:
                 pass
 
     watched.on_event = pause_between_trials
     watched.session.start_tuning(setup, prompts(6), 2)
     watched.wait(TuningChanged, lambda event: event.state.paused)
-    watched.session.resume_tuning()
+    search_of(watched).resume()
     assert watched.wait(TuningChanged, is_finished).state.phase is Phase.FINISHED
     at = measured.index("pause")
     assert measured[at - 1 : at + 3] == ["anchor", "pause", "anchor", "decode"]
@@ -422,8 +428,8 @@ def test_a_stopped_search_keeps_what_it_has_and_is_taken_up(
     watched.session.start_tuning(setup, prompts(6), 4)
     watched.wait(TuningChanged, lambda event: len(event.state.records) == 1)
     if paused:
-        watched.session.pause_tuning()
-    watched.session.end_tuning()
+        search_of(watched).pause()
+    search_of(watched).stop()
     stopped = watched.wait(TuningChanged, is_finished).state
     assert stopped.phase is Phase.FINISHED
     assert stopped.result is not None
@@ -525,7 +531,7 @@ def test_loading_another_pair_ends_the_search(
         target=ModelOptions(path=tiny(OTHER)), draft=None, context=setup.context, n_predict=4
     )
     watched.load(other)
-    assert not watched.session.tuning.is_running
+    assert watched.session.tuning is None
     watched.session.send(other, QUESTION)
     assert len(watched.wait(GenerationFinished).result.tokens) == 4
 
@@ -567,7 +573,7 @@ def test_a_load_while_the_search_tells_of_a_change_does_not_deadlock(
     loading.join(PATIENCE_S)
     assert not loading.is_alive(), "the search and the load wait for each other"
     watched.wait(ModelLoaded)
-    assert not watched.session.tuning.is_running
+    assert watched.session.tuning is None
     watched.session.close()
 
 

@@ -21,13 +21,11 @@ from spectui.engine.events import (
 )
 from spectui.engine.thread import EngineThread
 from spectui.errors import UsageError
-from spectui.live.costs import known_costs, on_schedule
 from spectui.live.events import BaselineMeasured, ChatRecorded
-from spectui.live.recording import ChatRecorder, ChatRecording, ChatText
-from spectui.live.runs import Run, RunMeter, newest
+from spectui.live.recording import ChatRecorder, ChatRecording, ChatText, Run, RunMeter, newest
 from spectui.live.setup import LiveSetup
 from spectui.live.traces import chat_trace, save_trace
-from spectui.live.whatif import Source, WhatIf, whatif_state
+from spectui.live.whatif import Source, WhatIf, known_costs, on_schedule, whatif_state
 from spectui.options.drafters import Model, NgramSimple
 from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
@@ -305,8 +303,7 @@ class Chat:
         self.recorder = ChatRecorder(
             self.engine,
             self.states.put,
-            draft="close",
-            depth=depth,
+            ChatRecording(draft="close", depth=depth),
             n_ctx=512,
             rollback=Rollback.TRUNCATE,
             max_tokens=max_tokens,

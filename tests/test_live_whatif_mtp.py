@@ -10,13 +10,19 @@ import pytest
 
 from spectui.engine.events import GenerationFinished, GenerationResult
 from spectui.errors import UsageError
-from spectui.live.costs import known_costs, on_schedule
 from spectui.live.events import BaselineMeasured, ChatRecorded
-from spectui.live.recording import ChatRecording
-from spectui.live.runs import Run
+from spectui.live.recording import ChatRecording, Run
 from spectui.live.setup import LiveSetup
 from spectui.live.traces import save_trace
-from spectui.live.whatif import Source, WhatIf, chat_points, trial_points, whatif_state
+from spectui.live.whatif import (
+    Source,
+    WhatIf,
+    chat_points,
+    known_costs,
+    on_schedule,
+    trial_points,
+    whatif_state,
+)
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple, Model, Ngram, NgramSimple
 from spectui.options.setup import ModelOptions, Schedule
 from spectui.options.speculation import Speculation

@@ -18,8 +18,7 @@ from spectui.engine.events import Event, RoundFinished
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, UsageError
 from spectui.export import server_arguments
-from spectui.live.launch import Launch, Pair
-from spectui.live.setup import LiveSetup
+from spectui.live.setup import Launch, LiveSetup, Pair
 from spectui.llama.buffers import BufferKind
 from spectui.llama.context import AbortFlag
 from spectui.llama.model import Model
@@ -36,8 +35,8 @@ from spectui.options.speculation import Speculation
 from spectui.settings import Settings
 from spectui.speculative.models import Outputs
 from spectui.speculative.rollback import Rollback
-from spectui.tui.exporting import export_choices
-from spectui.tui.screens.settings import SettingsScreen
+from spectui.tui.chat.settings import SettingsScreen
+from spectui.tui.export import export_choices
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, assert_lossless, small_context
 from tests.support.models import TARGET, Tiny, TinyPath

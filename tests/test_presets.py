@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from spectui.cli.cockpit import command as cockpit
 from spectui.cli.run_cockpit import make_launch
 from spectui.errors import BadInputError
-from spectui.live.launch import Launch, Pair
+from spectui.live.setup import Launch, Pair
 from spectui.presets import Preset, find_preset, list_presets, read_preset
 from spectui.presets.content import ModelFiles
 from spectui.settings import Settings

@@ -10,31 +10,28 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static, TextArea
 from textual.widgets._footer import FooterKey
 
-from spectui.live.launch import Pair
+from spectui.demo import DemoModel
+from spectui.live.setup import Activity, Pair
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
 from spectui.options.drafters import DraftSimple
+from spectui.presets import Preset
 from spectui.prompts import Prompt, builtin_suite
 from spectui.sessions import AnswerPart, Entry, Header, SessionLog, UserTurn, now
 from spectui.settings import Settings
-from spectui.tui.ascii import plain
-from spectui.tui.exporting import export_choices
-from spectui.tui.messages import ScanFinished
-from spectui.tui.panels import Panels
+from spectui.tui.chat.panels import Panels
+from spectui.tui.chat.prompt_box import PromptBox
+from spectui.tui.export import ExportScreen, SaveBar, export_choices
+from spectui.tui.glyphs import plain
 from spectui.tui.panels.base import Panel
-from spectui.tui.screens.export import ExportScreen
-from spectui.tui.screens.live import Activity
-from spectui.tui.screens.picker import PickerScreen
-from spectui.tui.screens.tune import TuneScreen
-from spectui.tui.tune.source import PromptSource
-from spectui.tui.widgets.choice_row import ChoiceRow
-from spectui.tui.widgets.picker_choices import DemoChoice, PairChoice, PresetChoice, RecentChoice
-from spectui.tui.widgets.picker_targets import TargetList
-from spectui.tui.widgets.prompt_box import PromptBox
-from spectui.tui.widgets.save_bar import SaveBar
-from spectui.tui.widgets.status_bar import StatusBar
-from spectui.tui.widgets.tune_setup import Filled, PathInput, TuneSetup
+from spectui.tui.picker.screen import PickerScreen
+from spectui.tui.picker.targets import TargetList
+from spectui.tui.threads import ScanFinished
+from spectui.tui.tune.controller import PromptSource
+from spectui.tui.tune.form import Filled, PathInput, TuneSetup
+from spectui.tui.tune.screen import TuneScreen
+from spectui.tui.widgets import ChoiceRow, StatusBar
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.trials import best_trial
 from tests.support.cockpit import (
@@ -63,7 +60,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 async def tell(cockpit: Cockpit, pilot: Pilot[None], state: TuningState) -> None:
     cockpit.tuning(state)
-    await settled(pilot, lambda: cockpit.app.tuning.state == state)
+    await settled(pilot, lambda: cockpit.app.tune.state == state)
 
 
 def started_with(cockpit: Cockpit) -> tuple[tuple[Prompt, ...], int]:
@@ -97,9 +94,9 @@ def test_tuning_on_the_turns_of_this_chat() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
         for text in ("one", "two"):
-            cockpit.app.director.ask(text)
+            cockpit.app.session.ask(text)
             await ready(cockpit, pilot)
-        cockpit.app.tuning.start(PromptSource.CHAT, None, 5)
+        cockpit.app.tune.start(PromptSource.CHAT, None, 5)
         prompts, n_trials = started_with(cockpit)
         assert [prompt.messages[-1].content for prompt in prompts] == ["one", "two"]
         assert n_trials == 5
@@ -114,7 +111,7 @@ def test_tuning_on_files(tmp_path: Path) -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
-        cockpit.app.tuning.start(PromptSource.FILES, path, 5)
+        cockpit.app.tune.start(PromptSource.FILES, path, 5)
         prompts, _n_trials = started_with(cockpit)
         assert [prompt.text for prompt in prompts] == ["hello"]
 
@@ -163,7 +160,7 @@ def test_prompts_that_cannot_be_read_start_nothing(tmp_path: Path, content: str 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
         await press_keys(pilot, "f5", "p", "p")
-        cockpit.app.tuning.start(PromptSource.FILES, path, 5)
+        cockpit.app.tune.start(PromptSource.FILES, path, 5)
         await handled(pilot)
         assert isinstance(cockpit.app.focused, PathInput)
         assert "start_tuning" not in cockpit.script.names()
@@ -189,7 +186,7 @@ def test_a_prompt_that_does_not_fit_is_named_in_the_form() -> None:
         await press_keys(pilot, "f5", "s", "s")
         await tell(cockpit, pilot, TuningState(phase=Phase.STARTING, n_trials=30))
         cockpit.tuning(TuningState(phase=Phase.FAILED, n_trials=30, error=reason))
-        await settled(pilot, lambda: not cockpit.app.tuning.is_measuring)
+        await settled(pilot, lambda: not cockpit.app.tune.is_measuring)
         assert reason in form_problem(cockpit)
         assert not cockpit.app._notifications
 
@@ -216,7 +213,7 @@ def test_tuning_needs_turns_and_a_draft(source: PromptSource) -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
-        cockpit.app.tuning.start(source, None, 5)
+        cockpit.app.tune.start(source, None, 5)
         await handled(pilot)
         assert "start_tuning" not in cockpit.script.names()
         assert len(cockpit.app._notifications) == 1
@@ -300,7 +297,7 @@ def test_the_screen_is_quiet_while_a_trial_is_measured() -> None:
         lively_s = cockpit.app._pace.interval_s
         await tell(cockpit, pilot, SEARCHING)
         assert cockpit.app._pace.interval_s > lively_s
-        cockpit.app.director.ask("hello")
+        cockpit.app.session.ask("hello")
         await settled(pilot, lambda: cockpit.app._pace.interval_s == lively_s)
 
     cockpit.run(scenario)
@@ -442,16 +439,16 @@ async def picker(cockpit: Cockpit, pilot: Pilot[None]) -> PickerScreen:
 
 def test_models_are_found_compared_and_loaded() -> None:
     cockpit = Cockpit(launch(pair=None))
-    cockpit.backstage.found = [found(TARGET, 20_000), found(DRAFT), ScanFinished(reasons=())]
+    cockpit.threads.found = [found(TARGET, 20_000), found(DRAFT), ScanFinished(reasons=())]
 
     async def scenario(pilot: Pilot[None]) -> None:
-        screen = await picker(cockpit, pilot)
-        cockpit.app.picking.compare(found(TARGET, 20_000), (found(DRAFT),))
+        await picker(cockpit, pilot)
+        cockpit.app.picker.compare(found(TARGET, 20_000), (found(DRAFT),))
         assert ("compare", (TARGET, DRAFT)) in cockpit.script.asked
         fits = ModelInspected(target=TARGET, path=DRAFT, facts=facts(DRAFT), reason=None)
-        cockpit.backstage.post(fits)
+        cockpit.threads.post(fits)
         await settled(pilot)
-        screen.post_message(PickerScreen.Chosen(PairChoice(target=TARGET, draft=DRAFT)))
+        cockpit.app.picker.choose(Pair(target=TARGET, draft=DRAFT))
         await ready(cockpit, pilot)
         assert cockpit.app.screen is cockpit.app.live
         assert setup_of(cockpit).draft is not None
@@ -463,8 +460,8 @@ def test_a_target_may_be_chosen_alone() -> None:
     cockpit = Cockpit(launch(pair=None))
 
     async def scenario(pilot: Pilot[None]) -> None:
-        screen = await picker(cockpit, pilot)
-        screen.post_message(PickerScreen.Chosen(PairChoice(target=TARGET, draft=None)))
+        await picker(cockpit, pilot)
+        cockpit.app.picker.choose(Pair(target=TARGET, draft=None))
         await ready(cockpit, pilot)
         assert "load_draft" not in cockpit.script.names()
 
@@ -475,8 +472,8 @@ def test_a_preset_may_be_chosen() -> None:
     cockpit = Cockpit(launch(pair=None))
 
     async def scenario(pilot: Pilot[None]) -> None:
-        screen = await picker(cockpit, pilot)
-        screen.post_message(PickerScreen.Chosen(PresetChoice(name="small")))
+        await picker(cockpit, pilot)
+        cockpit.app.picker.choose(Preset(name="small", path=Path("small.toml")))
         await ready(cockpit, pilot)
         assert setup_of(cockpit).target.path == Path("/small.gguf")
 
@@ -487,9 +484,9 @@ def test_the_demo_may_be_chosen() -> None:
     cockpit = Cockpit(launch(pair=None))
 
     async def scenario(pilot: Pilot[None]) -> None:
-        screen = await picker(cockpit, pilot)
-        screen.post_message(PickerScreen.Chosen(DemoChoice()))
-        await settled(pilot, lambda: bool(cockpit.backstage.built))
+        await picker(cockpit, pilot)
+        cockpit.app.picker.choose(DemoModel.DENSE)
+        await settled(pilot, lambda: bool(cockpit.threads.built))
         assert cockpit.app.live.activity is Activity.LOADING
 
     cockpit.run(scenario)
@@ -515,10 +512,10 @@ def test_the_last_session_is_offered_and_taken_up() -> None:
     cockpit = Cockpit(launch(pair=None, settings=Settings()))
 
     async def scenario(pilot: Pilot[None]) -> None:
-        screen = await picker(cockpit, pilot)
-        (recent,) = cockpit.app.picking._recent
-        assert (recent.pair.n_turns, recent.pair.said) == (1, "2+2?")
-        screen.post_message(PickerScreen.Chosen(RecentChoice(recent=recent.pair)))
+        await picker(cockpit, pilot)
+        (recent,) = cockpit.app.picker._recent
+        assert (recent.n_turns, recent.said) == (1, "2+2?")
+        cockpit.app.picker.choose(recent)
         await ready(cockpit, pilot)
         assert cockpit.app.live.transcript.last_answer == "4"
 
@@ -542,7 +539,7 @@ def test_a_chat_that_was_taken_up_is_offered_once() -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await picker(cockpit, pilot)
-        offered = [recent.pair for recent in cockpit.app.picking._recent]
+        offered = list(cockpit.app.picker._recent)
         assert [(pair.said, pair.n_turns) for pair in offered] == [("2+2?", 2), ("other", 1)]
 
     cockpit.run(scenario)
@@ -585,7 +582,7 @@ def test_over_a_loaded_pair_the_picker_can_be_left() -> None:
         await press_keys(pilot, "escape")
         await settled(pilot, lambda: cockpit.app.screen is cockpit.app.live)
         # What a scan still finds is nobody's business any more.
-        cockpit.backstage.post(found(TARGET))
+        cockpit.threads.post(found(TARGET))
         await settled(pilot)
         assert cockpit.app.live.activity is Activity.READY
 
@@ -615,7 +612,7 @@ SEARCHES = {"none": TuningState(), "searching": SEARCHING, "use it": USE_IT}
 async def visit(cockpit: Cockpit, pilot: Pilot[None], *keys: str) -> None:
     """Go to a screen, while an answer is written."""
     await ready(cockpit, pilot)
-    cockpit.app.director.ask("hello")
+    cockpit.app.session.ask("hello")
     await settled(pilot)
     await press_keys(pilot, *keys)
 
@@ -684,7 +681,7 @@ def test_the_footer_is_built_anew_only_when_it_shows_something_else() -> None:
         cockpit.app.screen.refresh_bindings()
         await handled(pilot)
         assert list(cockpit.app.screen.query("FooterKey")) == before
-        cockpit.app.director.ask("hello")
+        cockpit.app.session.ask("hello")
         await settled(pilot, lambda: cockpit.app.live.activity is Activity.ANSWERING)
         shown = [key.description for key in cockpit.app.screen.query(FooterKey)]
         assert "Stop" in shown
@@ -720,45 +717,29 @@ def recorder(*kinds: type[Message]) -> tuple[list[Message], Callable[[Message], 
     return told, hook
 
 
-def test_choosing_a_pair_is_told_in_messages() -> None:
+def test_choosing_a_pair_step_by_step() -> None:
     cockpit = Cockpit(launch(pair=None))
     target, draft = found(TARGET, 20_000), found(DRAFT)
-    cockpit.backstage.found = [target, draft, ScanFinished(reasons=())]
-    told, hook = recorder(
-        PickerScreen.TargetHighlighted, PickerScreen.InspectionWanted, PickerScreen.Chosen
-    )
+    cockpit.threads.found = [target, draft, ScanFinished(reasons=())]
 
     async def scenario(pilot: Pilot[None]) -> None:
         screen = await picker(cockpit, pilot)
         screen.query_one(TargetList).highlight_model(TARGET)
         await handled(pilot)
         fits = ModelInspected(target=TARGET, path=DRAFT, facts=facts(DRAFT), reason=None)
-        cockpit.backstage.post(fits)
+        cockpit.threads.post(fits)
         await settled(pilot)
         await press_keys(pilot, "enter", "enter")
         await ready(cockpit, pilot)
 
-    cockpit.run(scenario, message_hook=hook)
-    highlighted, wanted, chosen = told
-    assert isinstance(highlighted, PickerScreen.TargetHighlighted)
-    assert highlighted.path == TARGET
-    assert isinstance(wanted, PickerScreen.InspectionWanted)
-    assert (wanted.target, wanted.drafts) == (target, (draft,))
-    assert isinstance(chosen, PickerScreen.Chosen)
-    assert chosen.choice == PairChoice(target=TARGET, draft=DRAFT)
+    cockpit.run(scenario)
     steps = [name for name in cockpit.script.names() if name != "forget_comparisons"]
     assert steps == ["compare", *LOADED]
+    assert ("compare", (TARGET, DRAFT)) in cockpit.script.asked
 
 
-def test_tuning_is_told_in_messages() -> None:
+def test_a_search_step_by_step() -> None:
     cockpit = Cockpit()
-    told, hook = recorder(
-        TuneScreen.Started,
-        TuneScreen.PauseToggled,
-        TuneScreen.Stopped,
-        TuneScreen.Applied,
-        TuneScreen.ExportRequested,
-    )
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
@@ -769,17 +750,10 @@ def test_tuning_is_told_in_messages() -> None:
         await press_keys(pilot, "space", "x")
         await tell(cockpit, pilot, USE_IT)
         await press_keys(pilot, "a", "e")
+        assert setup_of(cockpit).speculation == RECORDS[3].arm.speculation
         assert isinstance(cockpit.app.screen, ExportScreen)
 
-    cockpit.run(scenario, message_hook=hook)
-    assert [type(message) for message in told] == [
-        TuneScreen.Started,
-        TuneScreen.PauseToggled,
-        TuneScreen.PauseToggled,
-        TuneScreen.Stopped,
-        TuneScreen.Applied,
-        TuneScreen.ExportRequested,
-    ]
+    cockpit.run(scenario)
     steps = ["start_tuning", "pause_tuning", "resume_tuning", "end_tuning"]
     assert cockpit.script.names() == [*LOADED, *steps]
 

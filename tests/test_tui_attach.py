@@ -15,18 +15,14 @@ from spectui.known import Known
 from spectui.monitor.readings import Snapshot
 from spectui.server.watch.sample import Failure, Late, Trouble, Whereabouts
 from spectui.settings import Settings
-from spectui.tui.attach.backstage import PollerFailed
-from spectui.tui.attach.column import AttachPanels
-from spectui.tui.attach.drafts import DraftsPanel
-from spectui.tui.attach.machine import HostMemoryPanel, MachinePanel
-from spectui.tui.attach.served import ServedPanel
-from spectui.tui.attach.server import ServerPanel
-from spectui.tui.attach.slots import SlotsPanel
-from spectui.tui.commands import attach_actions
-from spectui.tui.messages import MonitorFailed
+from spectui.tui.attach.app import PollerFailed
+from spectui.tui.attach.machine import HostMemoryPanel, MachinePanel, ServerPanel
+from spectui.tui.attach.panels import DraftsPanel, ServedPanel, SlotsPanel
+from spectui.tui.attach.screen import AttachPanels
+from spectui.tui.help import HelpScreen, attach_actions
 from spectui.tui.panels.base import Panel
-from spectui.tui.screens.help import HelpScreen
-from spectui.tui.widgets.status_bar import StatusBar
+from spectui.tui.threads import MonitorFailed
+from spectui.tui.widgets import StatusBar
 from tests.support.attach_app import Watched, shown
 from tests.support.attached import (
     COUNTERS,
@@ -64,7 +60,7 @@ def check(
     watched: Watched | None = None,
 ) -> None:
     watched = watched or Watched()
-    watched.backstage.readings = readings
+    watched.monitor.readings = readings
 
     async def run(pilot: Pilot[None]) -> None:
         watched.app.animation_level = "none"
@@ -135,7 +131,7 @@ def test_it_asks_when_it_is_drawn_and_says_what_it_does() -> None:
     watched = Watched()
 
     async def scenario(pilot: Pilot[None]) -> None:
-        assert watched.backstage.n_started == 1
+        assert watched.poller.n_started == 1
         assert status_of(pilot) == ("localhost:8080", "connecting")
         await watched.told(pilot, sample(0.0))
         assert status_of(pilot) == ("localhost:8080  Qwen3-8B", "connected")
@@ -191,7 +187,7 @@ def test_keys() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await watched.told(pilot, sample(0.0))
         await press_keys(pilot, "r")
-        assert watched.backstage.n_tries == 1
+        assert watched.poller.n_tries == 1
         await press_keys(pilot, "f1")
         assert isinstance(pilot.app.screen, HelpScreen)
         await press_keys(pilot, "escape")
@@ -207,7 +203,7 @@ def test_keys_of_the_user() -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await press_keys(pilot, "r", "f12")
-        assert watched.backstage.n_tries == 1
+        assert watched.poller.n_tries == 1
 
     watched.run(scenario)
 
@@ -232,7 +228,7 @@ def test_a_held_picture_keeps_what_happens_meanwhile() -> None:
 
 def test_the_machine_is_shown_where_the_server_is() -> None:
     watched = Watched()
-    watched.backstage.readings = without_gpu(3)
+    watched.monitor.readings = without_gpu(3)
 
     async def scenario(pilot: Pilot[None]) -> None:
         panels = pilot.app.screen.query_one(AttachPanels)
@@ -240,10 +236,10 @@ def test_the_machine_is_shown_where_the_server_is() -> None:
         assert not is_shown(memory)
         await watched.told(pilot, sample(0.0, where=ELSEWHERE))
         assert not is_shown(memory)
-        assert watched.backstage.readings
+        assert watched.monitor.readings
         await watched.told(pilot, sample(1.0), sample(2.0))
         assert is_shown(memory)
-        assert not watched.backstage.readings
+        assert not watched.monitor.readings
         # What spectui itself reads from disk is nobody's concern here.
         assert "disk" in text_of(panels.query_one(MachinePanel))
         await watched.told(pilot, lost(3.0))
@@ -350,7 +346,7 @@ def test_a_defect_of_the_poller_ends_the_screen() -> None:
     watched = Watched()
 
     async def scenario(pilot: Pilot[None]) -> None:
-        watched.backstage.post(PollerFailed(error=ZeroDivisionError("asked nothing")))
+        watched.monitor.post(PollerFailed(error=ZeroDivisionError("asked nothing")))
         await pilot.pause()
 
     with pytest.raises(ZeroDivisionError, match="asked nothing"):

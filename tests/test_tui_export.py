@@ -19,11 +19,10 @@ from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
+from spectui.tui.export import ExportChoice, ExportScreen, SaveBar
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.screens.export import ExportChoice, ExportScreen
 from spectui.tui.theme import THEMES
-from spectui.tui.widgets.choice_row import ChoiceRow
-from spectui.tui.widgets.save_bar import SaveBar
+from spectui.tui.widgets import ChoiceRow
 from tests.support.cockpit import handled, press_keys, resize
 
 SIZES = [(40, 20), (80, 24), (120, 40), (200, 60)]

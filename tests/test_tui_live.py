@@ -25,8 +25,7 @@ from spectui.engine.events import (
     TokenEmitted,
 )
 from spectui.errors import BadInputError, SpectuiError
-from spectui.live.launch import Pair
-from spectui.live.setup import LiveSetup
+from spectui.live.setup import Activity, LiveSetup, Pair
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
 from spectui.options.setup import ContextOptions, ModelOptions, Schedule, TensorOverride
 from spectui.options.speculation import Speculation
@@ -43,22 +42,18 @@ from spectui.sessions import (
 )
 from spectui.sessions import Session as StoredSession
 from spectui.settings import Settings
-from spectui.tui.backstage import Backstage
-from spectui.tui.key_order import KeyHandled
-from spectui.tui.mailbox import Mailbox
-from spectui.tui.messages import DemoBuilding, DemoBuilt, EventsArrived, MonitorFailed, StartFailed
-from spectui.tui.panels import Panels
+from spectui.tui.base_app import KeyHandled
+from spectui.tui.chat.panels import Panels
+from spectui.tui.chat.prompt_box import PromptBox
+from spectui.tui.chat.settings import SettingsScreen
+from spectui.tui.chat.transcript import Transcript
+from spectui.tui.help import HelpScreen
+from spectui.tui.log import LogScreen
+from spectui.tui.mailbox import EventsArrived, Mailbox
 from spectui.tui.panels.base import Panel
-from spectui.tui.screens.help import HelpScreen
-from spectui.tui.screens.live import Activity, LiveScreen
-from spectui.tui.screens.log import LogScreen
-from spectui.tui.screens.picker import PickerScreen
-from spectui.tui.screens.settings import SettingsScreen
-from spectui.tui.widgets.choice_row import ChoiceRow
-from spectui.tui.widgets.key_bar import KeyBar
-from spectui.tui.widgets.prompt_box import PromptBox
-from spectui.tui.widgets.status_bar import StatusBar
-from spectui.tui.widgets.transcript import Transcript
+from spectui.tui.picker.screen import PickerScreen
+from spectui.tui.threads import DemoBuilt, DemoProgressed, MonitorFailed, StartFailed, Threads
+from spectui.tui.widgets import ChoiceRow, KeyBar, StatusBar
 from tests.support.cockpit import (
     DRAFT,
     TARGET,
@@ -110,7 +105,7 @@ def test_a_pair_is_loaded_and_a_question_answered() -> None:
         assert "hello" in transcript.plain_text
         # As it came: neither markup nor escapes are interpreted.
         assert transcript.last_answer.startswith("The sea is [bold]wide")
-        assert cockpit.app.director.talk.chat.messages()[-1] == ("assistant", "".join(WORDS))
+        assert cockpit.app.session.conversation.chat.messages()[-1] == ("assistant", "".join(WORDS))
 
     cockpit.run(scenario)
 
@@ -122,7 +117,7 @@ def test_the_story_is_told_in_messages() -> None:
 
     def hook(message: Message) -> None:
         # Messages bubble: each is seen at every step of its way.
-        story = EventsArrived | PromptBox.Submitted | LiveScreen.Asked
+        story = EventsArrived | PromptBox.Submitted
         if isinstance(message, story) and not any(message is other for other in told):
             told.append(message)
 
@@ -135,7 +130,7 @@ def test_the_story_is_told_in_messages() -> None:
     # The start, then the question, then its answer.
     names = [type(message).__name__ for message in told]
     # Wake-ups come when they come; one is enough for many events.
-    assert [name for name in names if name != "EventsArrived"] == ["Submitted", "Asked"]
+    assert [name for name in names if name != "EventsArrived"] == ["Submitted"]
     assert names[0] == "EventsArrived"
 
 
@@ -169,10 +164,10 @@ def test_a_question_before_the_pair_is_ready_waits_for_it() -> None:
         assert cockpit.app.live.query_one(PromptBox).text == "too many"
         assert "send" not in cockpit.script.names()
         for event in target_loaded:
-            cockpit.backstage.post(event)
+            cockpit.threads.post(event)
         await settled(pilot, lambda: "send" in cockpit.script.names())
         await ready(cockpit, pilot)
-        assert cockpit.app.director.talk.chat.questions == ["early"]
+        assert cockpit.app.session.conversation.chat.questions == ["early"]
 
     cockpit.run(scenario)
 
@@ -188,10 +183,10 @@ def test_a_second_question_waits_for_the_answer() -> None:
         await ask(cockpit, pilot, "two")
         assert cockpit.script.names().count("send") == 1
         for event in first[5:]:
-            cockpit.backstage.post(event)
+            cockpit.threads.post(event)
         await settled(pilot, lambda: cockpit.script.names().count("send") == 2)
         await ready(cockpit, pilot)
-        assert cockpit.app.director.talk.chat.questions == ["one", "two"]
+        assert cockpit.app.session.conversation.chat.questions == ["one", "two"]
 
     cockpit.run(scenario)
 
@@ -208,7 +203,7 @@ def test_an_answer_is_stopped_and_the_chat_goes_on(key: str) -> None:
         await press_keys(pilot, key)
         await ready(cockpit, pilot)
         assert "stop" in cockpit.script.names()
-        assert not cockpit.app.director.talk.is_answering
+        assert not cockpit.app.session.conversation.is_answering
 
     cockpit.run(scenario)
 
@@ -227,7 +222,7 @@ def test_an_engine_error_is_a_notice_in_the_transcript_and_the_chat_goes_on() ->
         await ask(cockpit, pilot, "short")
         await ready(cockpit, pilot)
         # The question that got no answer is not part of the conversation.
-        assert cockpit.app.director.talk.chat.questions == ["short"]
+        assert cockpit.app.session.conversation.chat.questions == ["short"]
 
     cockpit.run(scenario)
 
@@ -300,9 +295,9 @@ def test_the_demo_models_are_built_before_they_are_loaded() -> None:
     cockpit = Cockpit(launch(pair=None, demo=DemoModel.DENSE))
 
     async def scenario(pilot: Pilot[None]) -> None:
-        await settled(pilot, lambda: cockpit.backstage.built == [DemoModel.DENSE])
+        await settled(pilot, lambda: cockpit.threads.built == [DemoModel.DENSE])
         assert cockpit.app.live.activity is Activity.LOADING
-        cockpit.backstage.post(DemoBuilt(paths=DEMO))
+        cockpit.threads.post(DemoBuilt(paths=DEMO))
         await ready(cockpit, pilot)
         assert setup_of(cockpit).target.path == Path("/demo/dense.gguf")
 
@@ -314,14 +309,14 @@ def test_the_build_of_the_demo_models_can_be_cancelled(key: str) -> None:
     cockpit = Cockpit(launch(pair=None, demo=DemoModel.DENSE))
 
     async def scenario(pilot: Pilot[None]) -> None:
-        await settled(pilot, lambda: bool(cockpit.backstage.built))
+        await settled(pilot, lambda: bool(cockpit.threads.built))
         await press_keys(pilot, key)
         await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
-        assert cockpit.backstage.n_stopped_builds == 1
+        assert cockpit.threads.n_stopped_builds == 1
         assert toasts(cockpit) == ["The build of the demo models was cancelled."]
         assert not cockpit.app.live.loading_bars.has_class("-busy")
         # What the build has told meanwhile starts nothing any more.
-        cockpit.backstage.post(DemoBuilt(paths=DEMO))
+        cockpit.threads.post(DemoBuilt(paths=DEMO))
         await settled(pilot)
         assert cockpit.script.names() == []
 
@@ -332,10 +327,10 @@ def test_another_pair_ends_the_build_of_the_demo_models() -> None:
     cockpit = Cockpit(launch(pair=None, demo=DemoModel.DENSE))
 
     async def scenario(pilot: Pilot[None]) -> None:
-        await settled(pilot, lambda: bool(cockpit.backstage.built))
-        cockpit.app.director.load(Pair(target=TARGET, draft=DRAFT))
-        assert cockpit.backstage.n_stopped_builds == 1
-        cockpit.backstage.post(DemoBuilt(paths=DEMO))
+        await settled(pilot, lambda: bool(cockpit.threads.built))
+        cockpit.app.session.loader.load(Pair(target=TARGET, draft=DRAFT))
+        assert cockpit.threads.n_stopped_builds == 1
+        cockpit.threads.post(DemoBuilt(paths=DEMO))
         await ready(cockpit, pilot)
         assert setup_of(cockpit).target.path == TARGET
 
@@ -344,25 +339,25 @@ def test_another_pair_ends_the_build_of_the_demo_models() -> None:
 
 def test_a_build_that_is_stopped_leaves_no_model_and_tells_nothing_more() -> None:
     told: SimpleQueue[object] = SimpleQueue()
-    backstage = Backstage(Mailbox(lambda: None))
-    backstage._post = told.put
-    backstage.build_demo(DemoModel.DENSE)
-    assert isinstance(told.get(timeout=60), DemoBuilding)
-    backstage.stop_demo()
+    threads = Threads(Mailbox(lambda: None))
+    threads._post = told.put
+    threads.build_demo(DemoModel.DENSE)
+    assert isinstance(told.get(timeout=60), DemoProgressed)
+    threads.stop_demo()
     for thread in threading.enumerate():
         if thread.name == "spectui-demo":
             thread.join()
     rest = [told.get() for _ in range(told.qsize())]
-    assert all(isinstance(event, DemoBuilding) for event in rest)
+    assert all(isinstance(event, DemoProgressed) for event in rest)
     assert list((cache_dir() / "demo").glob("*.gguf*")) == []
 
 
 def test_without_an_engine_the_reason_is_shown() -> None:
     cockpit = Cockpit()
-    cockpit.backstage.starts = False
+    cockpit.threads.starts = False
 
     async def scenario(pilot: Pilot[None]) -> None:
-        cockpit.backstage.post(StartFailed(reason="llama-cpp-python cannot be loaded (x)"))
+        cockpit.threads.post(StartFailed(reason="llama-cpp-python cannot be loaded (x)"))
         await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
         assert "llama-cpp-python cannot be loaded (x)" in toasts(cockpit)
 
@@ -374,7 +369,7 @@ def test_a_monitor_that_fails_is_told_and_the_rest_goes_on() -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         cockpit.app.live.recorded = True
-        cockpit.backstage.post(MonitorFailed(reason="the recording x.jsonl holds no snapshot"))
+        cockpit.threads.post(MonitorFailed(reason="the recording x.jsonl holds no snapshot"))
         await ready(cockpit, pilot)
         assert not cockpit.app.live.recorded
         assert "the recording x.jsonl holds no snapshot" in toasts(cockpit)
@@ -553,7 +548,7 @@ def test_keys_go_on_over_screens_that_do_not_open_and_that_close_at_once() -> No
         box = cockpit.app.live.query_one(PromptBox)
         await settled(pilot, lambda: box.text == "abc")
 
-    cockpit.backstage.starts = False
+    cockpit.threads.starts = False
     cockpit.run(scenario)
 
 
@@ -628,7 +623,7 @@ def test_there_is_no_baseline_to_measure_before_a_target_is_loaded() -> None:
         await settled(pilot, lambda: cockpit.app.live.activity is Activity.STARTING)
         assert baseline_commands(cockpit) == []
 
-    cockpit.backstage.starts = False
+    cockpit.threads.starts = False
     cockpit.run(scenario)
 
 
@@ -673,12 +668,12 @@ def test_a_new_chat_forgets_the_old_one() -> None:
         await ask(cockpit, pilot)
         await ready(cockpit, pilot)
         await press_keys(pilot, "ctrl+n")
-        assert cockpit.app.director.talk.chat.messages() == ()
+        assert cockpit.app.session.conversation.chat.messages() == ()
         assert "hello" not in cockpit.app.live.transcript.plain_text
         await ask(cockpit, pilot, "again")
         await press_keys(pilot, "ctrl+n")
         # Not while an answer is being written.
-        assert cockpit.app.director.talk.chat.questions == ["again"]
+        assert cockpit.app.session.conversation.chat.questions == ["again"]
 
     cockpit.run(scenario)
 
@@ -756,7 +751,7 @@ def test_the_log_screen_follows_the_log() -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
-        cockpit.backstage.log.add("llama_model_loader: loaded [meta] data")
+        cockpit.threads.log.add("llama_model_loader: loaded [meta] data")
         await press_keys(pilot, "f8")
         screen = cockpit.app.screen
         assert isinstance(screen, LogScreen)
@@ -806,7 +801,7 @@ def test_another_pair_is_not_loaded_as_the_stored_one() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
         cockpit.app.pop_screen()
-        cockpit.app.director.resume(stored, Pair(target=Path("/other.gguf"), draft=DRAFT))
+        cockpit.app.session.loader.resume(stored, Pair(target=Path("/other.gguf"), draft=DRAFT))
         await ready(cockpit, pilot)
         assert setup_of(cockpit).target.path == Path("/other.gguf")
 
@@ -849,7 +844,7 @@ def test_a_target_that_drafted_for_itself_is_loaded_to_do_so_again() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
         cockpit.app.pop_screen()
-        cockpit.app.director.resume(stored, Pair(target=TARGET, draft=None))
+        cockpit.app.session.loader.resume(stored, Pair(target=TARGET, draft=None))
         await ready(cockpit, pilot)
         (loaded_as,) = [value for name, value in cockpit.script.asked if name == "load"]
         assert isinstance(loaded_as, LiveSetup)
@@ -874,7 +869,7 @@ def test_a_stored_session_is_taken_up() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
         cockpit.app.pop_screen()
-        cockpit.app.director.resume(stored, Pair(target=TARGET, draft=DRAFT))
+        cockpit.app.session.loader.resume(stored, Pair(target=TARGET, draft=DRAFT))
         await ready(cockpit, pilot)
         assert cockpit.app.live.transcript.last_answer == "It is 4."
         resumed = setup_of(cockpit)
@@ -891,7 +886,7 @@ def test_a_stored_session_is_taken_up() -> None:
         (kept,) = recent_sessions(1)
         assert kept.entries[: len(stored.entries)] == stored.entries
         assert kept.header.load == LOAD
-        assert cockpit.app.director.talk.chat.messages() == (
+        assert cockpit.app.session.conversation.chat.messages() == (
             ("user", "2+2?"),
             ("assistant", "It is 4."),
             ("user", "And 3+3?"),
@@ -929,7 +924,7 @@ def test_an_answer_without_tokens_ends_as_well() -> None:
         await ready(cockpit, pilot)
         await ask(cockpit, pilot)
         await ready(cockpit, pilot)
-        assert cockpit.app.director.talk.chat.messages() == ()
+        assert cockpit.app.session.conversation.chat.messages() == ()
 
     cockpit.run(scenario)
 

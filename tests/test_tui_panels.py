@@ -12,15 +12,14 @@ from textual.app import App, ComposeResult
 from textual.geometry import Region
 from textual.strip import Strip
 
-from spectui.live.state import LiveState
-from spectui.live.tally import LiveTally
+from spectui.live.tally import LiveState, LiveTally
 from spectui.tui import units
+from spectui.tui.charts import bar, spark, stacked
+from spectui.tui.chat.panels import Panels
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.panels import Panels
 from spectui.tui.panels.base import Panel
 from spectui.tui.panels.blocks import Line, block, cells, charted, crop, fit, growing, spread
-from spectui.tui.panels.positions import positions
-from spectui.tui.widgets.charts import bar, spark, stacked
+from spectui.tui.panels.paint import positions
 from tests.support.cockpit import handled, resize
 from tests.support.live import NO_GPU, cpu_machine, gpu_machine, make_round
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -13,33 +14,25 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.app import App
 from textual.containers import Vertical
-from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
+from spectui.demo import DemoModel
+from spectui.live.setup import Pair
 from spectui.models.discovery import Scan
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.ranking import Budget, ModelInspected
 from spectui.presets import Preset
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.screens.picker import PickerScreen
-from spectui.tui.text.names import clip, fit
-from spectui.tui.widgets.picker_choices import (
-    Choice,
-    DemoChoice,
-    PairChoice,
-    PresetChoice,
-    RecentChoice,
-    RecentPair,
-)
-from spectui.tui.widgets.picker_drafts import DraftList
-from spectui.tui.widgets.picker_folder import FolderScreen
-from spectui.tui.widgets.picker_list import PickerList
-from spectui.tui.widgets.picker_rows import Cell, Row
-from spectui.tui.widgets.picker_targets import TargetList
-from spectui.tui.widgets.picker_text import short_folder, visible
-from tests.support.cockpit import handled, press_keys, resize
+from spectui.tui.picker.controller import Choice, PickerController, RecentPair
+from spectui.tui.picker.drafts import DraftList
+from spectui.tui.picker.folder import FolderScreen
+from spectui.tui.picker.list import Cell, PickerList, Row, short_folder, visible
+from spectui.tui.picker.screen import PickerScreen
+from spectui.tui.picker.targets import TargetList
+from spectui.tui.text.display import clip, fit
+from tests.support.cockpit import Recorder, handled, press_keys, resize
 from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, write_tiny
 
 GB = 10**9
@@ -99,14 +92,14 @@ def inspected(
 
 
 class PickerApp(App[None]):
-    """A picker, and a record of what it told."""
+    """A picker over a controller that only hears."""
 
-    def __init__(self, picker: PickerScreen, glyphs: Glyphs) -> None:
+    def __init__(self, picker: PickerScreen, controller: Recorder, glyphs: Glyphs) -> None:
         super().__init__()
         self.animation_level = "none"
         self.glyphs = glyphs
         self.picker = picker
-        self.told: list[Message] = []
+        self.told = controller.heard
         self.n_bells = 0
 
     def on_mount(self) -> None:
@@ -114,18 +107,6 @@ class PickerApp(App[None]):
 
     def bell(self) -> None:
         self.n_bells += 1
-
-    def on_picker_screen_target_highlighted(self, message: Message) -> None:
-        self.told.append(message)
-
-    def on_picker_screen_inspection_wanted(self, message: Message) -> None:
-        self.told.append(message)
-
-    def on_picker_screen_folder_opened(self, message: Message) -> None:
-        self.told.append(message)
-
-    def on_picker_screen_chosen(self, message: Message) -> None:
-        self.told.append(message)
 
 
 class Stage:
@@ -154,7 +135,7 @@ class Stage:
 
     @property
     def choices(self) -> list[Choice]:
-        return [m.choice for m in self.app.told if isinstance(m, PickerScreen.Chosen)]
+        return [cast("Choice", wish[1]) for wish in self.app.told if wish[0] == "choose"]
 
     def lines(self) -> list[str]:
         strips = self.app.screen._compositor.render_strips()
@@ -205,10 +186,16 @@ def play(
     size: tuple[int, int] = (120, 40),
 ) -> None:
     async def main() -> None:
+        controller = Recorder()
         picker = PickerScreen(
-            folders=folders, recent=recent, presets=presets, budget=budget, can_close=can_close
+            cast("PickerController", controller),
+            folders=folders,
+            recent=recent,
+            presets=presets,
+            budget=budget,
+            can_close=can_close,
         )
-        app = PickerApp(picker, glyphs)
+        app = PickerApp(picker, controller, glyphs)
         async with app.run_test(size=size) as pilot:
             await handled(pilot)
             async with asyncio.timeout(60):
@@ -226,13 +213,11 @@ class TestChoosingAPair:
             await stage.press("enter")
             assert stage.drafts.has_focus
             await stage.press("enter")
-            highlighted, wanted, chosen = stage.app.told
-            assert isinstance(highlighted, PickerScreen.TargetHighlighted)
-            assert highlighted.path == BIG.path
-            assert isinstance(wanted, PickerScreen.InspectionWanted)
-            assert (wanted.target, wanted.drafts) == (BIG, (GOOD, LARGER_DRAFT))
-            assert isinstance(chosen, PickerScreen.Chosen)
-            assert chosen.choice == PairChoice(target=BIG.path, draft=GOOD.path)
+            assert stage.app.told == [
+                ("forget_comparisons",),
+                ("compare", BIG, (GOOD, LARGER_DRAFT)),
+                ("choose", Pair(target=BIG.path, draft=GOOD.path)),
+            ]
 
         play(scenario)
 
@@ -256,7 +241,7 @@ class TestChoosingAPair:
             await stage.look_at(BIG)
             await stage.inspect(inspected(GOOD))
             await stage.press("enter", "home", "enter")
-            assert stage.choices == [PairChoice(target=BIG.path, draft=None)]
+            assert stage.choices == [Pair(target=BIG.path, draft=None)]
 
         play(scenario)
 
@@ -268,7 +253,7 @@ class TestChoosingAPair:
             assert "checking" in stage.text()
             assert stage.detail.startswith("Is being checked.")
             await stage.press("enter")
-            assert stage.choices == [PairChoice(target=BIG.path, draft=GOOD.path)]
+            assert stage.choices == [Pair(target=BIG.path, draft=GOOD.path)]
 
         play(scenario)
 
@@ -392,9 +377,7 @@ class TestHighlight:
             assert stage.drafts.key == "alone"
             await stage.look_at(BIG)
             assert stage.drafts.key == str(GOOD.path)
-            last = stage.app.told[-1]
-            assert isinstance(last, PickerScreen.InspectionWanted)
-            assert last.drafts == (LARGER_DRAFT,)
+            assert stage.app.told[-1] == ("compare", BIG, (LARGER_DRAFT,))
 
         play(scenario)
 
@@ -423,10 +406,11 @@ class TestHighlight:
 
     def test_a_model_that_arrives_before_the_first_paint_is_not_lost(self) -> None:
         async def main() -> None:
-            picker = PickerScreen(folders=())
+            controller = Recorder()
+            picker = PickerScreen(cast("PickerController", controller), folders=())
             picker.add_model(BIG)
             picker.scan_finished(())
-            app = PickerApp(picker, UNICODE)
+            app = PickerApp(picker, controller, UNICODE)
             async with app.run_test(size=(80, 24)) as pilot:
                 await handled(pilot)
                 assert BIG.name in Stage(app, pilot).text()
@@ -438,9 +422,9 @@ class TestOtherChoices:
     @pytest.mark.parametrize(
         ("n_down", "choice"),
         [
-            (0, RecentChoice(recent=RECENT)),
-            (1, PresetChoice(name="mine")),
-            (2, DemoChoice()),
+            (0, RECENT),
+            (1, PRESET),
+            (2, DemoModel.DENSE),
         ],
     )
     def test_earlier_pairs_presets_and_the_demo_are_one_key_away(
@@ -471,13 +455,13 @@ class TestOtherChoices:
     def test_earlier_pairs_that_come_late_take_the_first_row(self) -> None:
         async def scenario(stage: Stage) -> None:
             seen = [stage.targets.value]
-            stage.picker.show_recent([RECENT])
+            stage.targets.show_recent([RECENT])
             seen.append(stage.targets.value)
             await stage.press("down")
-            stage.picker.show_recent([RECENT, dataclasses.replace(RECENT, n_turns=1)])
+            stage.targets.show_recent([RECENT, dataclasses.replace(RECENT, n_turns=1)])
             # Not where someone has gone elsewhere.
             seen.append(stage.targets.value)
-            assert seen == [DemoChoice(), RecentChoice(recent=RECENT), DemoChoice()]
+            assert seen == [DemoModel.DENSE, RECENT, DemoModel.DENSE]
 
         play(scenario)
 
@@ -506,7 +490,7 @@ class TestMouse:
             assert stage.drafts.key == str(LARGER_DRAFT.path)
             assert stage.choices == []
             await click(stage.drafts, str(LARGER_DRAFT.path))
-            assert stage.choices == [PairChoice(target=BIG.path, draft=LARGER_DRAFT.path)]
+            assert stage.choices == [Pair(target=BIG.path, draft=LARGER_DRAFT.path)]
 
         play(scenario)
 
@@ -615,11 +599,9 @@ class TestOpeningAFolder:
             await stage.open_folder_dialog()
             await stage.press(*"alpha", "enter")
             await stage.until(lambda: len(stage.app.told) == 1)
-            (opened,) = stage.app.told
-            assert isinstance(opened, PickerScreen.FolderOpened)
-            assert opened.path == tmp_path / "alpha"
+            assert stage.app.told == [("look_in", tmp_path / "alpha")]
             assert stage.status == "looking… 0 models"
-            await stage.show(*Scan((opened.path,)))
+            await stage.show(*Scan((tmp_path / "alpha",)))
             assert stage.targets.key == str(tmp_path / "alpha" / "tiny.gguf")
             assert stage.status == "1 model"
 
@@ -705,9 +687,7 @@ class TestOpeningAFolder:
             dialog.query_one(Input).value = "~/beta/m.gguf"
             await stage.press("enter")
             await stage.until(lambda: len(stage.app.told) == 1)
-            (opened,) = stage.app.told
-            assert isinstance(opened, PickerScreen.FolderOpened)
-            assert opened.path == tmp_path / "beta"
+            assert stage.app.told == [("look_in", tmp_path / "beta")]
 
         play(scenario)
 
@@ -747,8 +727,7 @@ class TestCutFiles:
             await stage.look_at(BIG)
             (option,) = stage.drafts.ranked
             assert option.reason == self.REASON
-            asked = [m for m in stage.app.told if isinstance(m, PickerScreen.InspectionWanted)]
-            assert asked == []
+            assert "compare" not in [wish[0] for wish in stage.app.told]
 
         play(scenario)
 

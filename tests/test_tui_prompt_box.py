@@ -8,8 +8,8 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
+from spectui.tui.chat.prompt_box import MAX_EDITED_CHARS, PromptBox
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.widgets.prompt_box import MAX_EDITED_CHARS, PromptBox
 from tests.support.cockpit import handled, press_keys
 
 

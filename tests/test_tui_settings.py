@@ -9,8 +9,7 @@ from textual.widgets import Input
 
 from spectui.engine.events import EngineFailed
 from spectui.errors import BadInputError
-from spectui.live.launch import Pair
-from spectui.live.setup import LiveSetup
+from spectui.live.setup import LiveSetup, Pair
 from spectui.options.drafters import (
     DraftMtp,
     DraftSimple,
@@ -20,8 +19,7 @@ from spectui.options.drafters import (
     NgramSimple,
 )
 from spectui.options.speculation import Speculation
-from spectui.tui.widgets.choice_row import ChoiceRow
-from spectui.tui.widgets.status_bar import StatusBar
+from spectui.tui.widgets import ChoiceRow, StatusBar
 from tests.support.cockpit import (
     DRAFT,
     TARGET,

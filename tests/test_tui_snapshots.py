@@ -14,17 +14,16 @@ from textual.pilot import Pilot
 
 from spectui.engine.events import EngineFailed
 from spectui.errors import BadInputError
-from spectui.live.launch import Launch
+from spectui.live.setup import Activity, Launch
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
 from spectui.monitor.readings import HostReading, Reading, Snapshot
 from spectui.monitor.recording import load
 from spectui.sessions import Header, SessionLog, UserTurn
-from spectui.tui.messages import ScanFinished
-from spectui.tui.screens.live import Activity
-from spectui.tui.screens.picker import PickerScreen
-from spectui.tui.widgets.picker_targets import TargetList
+from spectui.tui.picker.screen import PickerScreen
+from spectui.tui.picker.targets import TargetList
+from spectui.tui.threads import ScanFinished
 from tests.support.cockpit import Cockpit, answer_events, launch, press_keys, settled
 from tests.test_tui_tune import SEARCHING, TURN_OFF, USE_IT
 
@@ -88,13 +87,13 @@ def with_gpu() -> tuple[Snapshot, ...]:
 async def talk(cockpit: Cockpit, pilot: Pilot[None], n_answers: int = 1) -> None:
     await settled(pilot, lambda: cockpit.app.live.activity is Activity.READY)
     for _ in range(n_answers):
-        cockpit.app.director.ask("What does the keeper say about the sea?")
+        cockpit.app.session.ask("What does the keeper say about the sea?")
         await settled(pilot, lambda: cockpit.app.live.activity is Activity.READY)
 
 
 def readings(cockpit: Cockpit, snapshots: list[Snapshot] | tuple[Snapshot, ...]) -> None:
     for snapshot in snapshots:
-        cockpit.backstage.post(snapshot)
+        cockpit.threads.post(snapshot)
 
 
 def check(
@@ -210,7 +209,7 @@ def test_tuning(snap_compare: SnapCompare, size: tuple[int, int], name: str) -> 
         await talk(cockpit, pilot, 0)
         if name in states:
             cockpit.tuning(states[name])
-            await settled(pilot, lambda: cockpit.app.tuning.state == states[name])
+            await settled(pilot, lambda: cockpit.app.tune.state == states[name])
         await press_keys(pilot, "f5")
 
     check(snap_compare, size, scenario)
@@ -220,7 +219,7 @@ def test_tuning(snap_compare: SnapCompare, size: tuple[int, int], name: str) -> 
 @pytest.mark.parametrize("key", ["f6", "f8"])
 def test_export_and_log(snap_compare: SnapCompare, size: tuple[int, int], key: str) -> None:
     async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        cockpit.backstage.log.add("llama_model_loader: loaded [meta] data")
+        cockpit.threads.log.add("llama_model_loader: loaded [meta] data")
         await talk(cockpit, pilot, 0)
         await press_keys(pilot, key)
 
@@ -255,8 +254,8 @@ def steady() -> Iterator[None]:
     """No folders of this machine, and its memory and time zone always the same."""
     memory = SimpleNamespace(available=24 * GIB)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spectui.tui.picking.psutil.virtual_memory", lambda: memory)
-        patch.setattr("spectui.tui.picking.usual_folders", lambda: (Path("/models"),))
+        patch.setattr("spectui.tui.picker.controller.psutil.virtual_memory", lambda: memory)
+        patch.setattr("spectui.tui.picker.controller.usual_folders", lambda: (Path("/models"),))
         patch.setenv("TZ", "UTC")
         time.tzset()
         yield
@@ -267,7 +266,7 @@ def steady() -> Iterator[None]:
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 def test_picker_without_models(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
     async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        cockpit.backstage.found = [ScanFinished(reasons=())]
+        cockpit.threads.found = [ScanFinished(reasons=())]
         await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
 
     check(snap_compare, size, scenario, started=launch(pair=None))
@@ -295,12 +294,12 @@ def test_picker_with_ranked_drafts(snap_compare: SnapCompare, size: tuple[int, i
     async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
         for found in (target, good, fair, unfit, ScanFinished(reasons=())):
-            cockpit.backstage.post(found)
+            cockpit.threads.post(found)
         await settled(pilot)
         cockpit.app.screen.query_one(TargetList).highlight_model(target.path)
         for event in (compared(target, good), compared(target, fair)):
-            cockpit.backstage.post(event)
-        cockpit.backstage.post(compared(target, unfit, reason))
+            cockpit.threads.post(event)
+        cockpit.threads.post(compared(target, unfit, reason))
         await settled(pilot)
         # The last row, whose reason stands below in full.
         await press_keys(pilot, "right", "end")

@@ -8,8 +8,9 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
+from spectui.tui.chat.transcript import Transcript
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.widgets.transcript import Transcript, TranscriptToken
+from spectui.tui.text.conversation import TranscriptToken
 from tests.support.cockpit import handled, press_keys, resize
 
 NUMBERED = "\n".join(f"line {i} with several words in it, so that it wraps" for i in range(400))

@@ -1,4 +1,4 @@
-"""The tune screen: driven by states and keys, seen as text, heard as messages."""
+"""The tune screen: driven by states and keys, seen as text, heard by a controller."""
 
 import asyncio
 import random
@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import pytest
 from textual.app import App
-from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -17,20 +17,16 @@ from spectui.engine.events import GenerationResult
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.screens.tune import TuneScreen
 from spectui.tui.theme import THEMES
-from spectui.tui.tune import lines, words
-from spectui.tui.tune.cells import aligned
-from spectui.tui.tune.choice import best_choice
-from spectui.tui.tune.columns import Column, Slot, Sort, layout, ordered
-from spectui.tui.tune.history import history
-from spectui.tui.tune.landscape import landscape
-from spectui.tui.tune.ledger import Ledger, Row, digest
-from spectui.tui.tune.source import PromptSource
-from spectui.tui.widgets.heatmap import Heatmap
-from spectui.tui.widgets.trials_table import TrialsTable
-from spectui.tui.widgets.tune_history import HistoryPlot, _peaks
-from spectui.tui.widgets.tune_setup import DEFAULT_TRIALS, SourceChoice, TuneSetup
+from spectui.tui.tune import table as lines
+from spectui.tui.tune import words
+from spectui.tui.tune.controller import PromptSource, TuneController
+from spectui.tui.tune.form import DEFAULT_TRIALS, SourceChoice, TuneSetup
+from spectui.tui.tune.ledger import Ledger, Row, best_choice, digest
+from spectui.tui.tune.map import Heatmap, landscape
+from spectui.tui.tune.plots import HistoryPlot, _peaks, history
+from spectui.tui.tune.screen import TuneScreen
+from spectui.tui.tune.table import Column, Slot, Sort, TrialsTable, aligned, layout, ordered
 from spectui.tune.forecast import Forecast
 from spectui.tune.lossless import Divergence, LosslessCheck
 from spectui.tune.measurement import Pair
@@ -49,7 +45,7 @@ from spectui.tune.trials import (
     speedup_estimate,
 )
 from spectui.tune.verdict import judge
-from tests.support.cockpit import handled, press_keys, resize
+from tests.support.cockpit import Recorder, handled, press_keys, resize
 from tests.support.search import items, result
 
 ANCHOR = 10.0
@@ -160,7 +156,7 @@ TURN_OFF = replace(USE_IT, result=tuned(speedup=speedup(0.83, 0.79, 0.88)))
 
 
 class Host(App[None]):
-    """An app that hears what the screen posts."""
+    """An app over a controller that only hears."""
 
     ENABLE_COMMAND_PALETTE = False
     # Scroll bars are the app's, which draws them without its own characters in ASCII.
@@ -169,28 +165,18 @@ class Host(App[None]):
     def __init__(self, state: TuningState | None = None, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
         self.glyphs = glyphs
-        self.tune = TuneScreen(state)
-        self.heard: list[Message] = []
+        self.controller = Recorder()
+        self.tune = TuneScreen(cast("TuneController", self.controller), state)
 
     def on_mount(self) -> None:
         for theme in THEMES:
             self.register_theme(theme)
         self.push_screen(self.tune)
 
-    def on_tune_screen_started(self, message: TuneScreen.Started) -> None:
-        self.heard.append(message)
-
-    def on_tune_screen_pause_toggled(self, message: TuneScreen.PauseToggled) -> None:
-        self.heard.append(message)
-
-    def on_tune_screen_stopped(self, message: TuneScreen.Stopped) -> None:
-        self.heard.append(message)
-
-    def on_tune_screen_applied(self, message: TuneScreen.Applied) -> None:
-        self.heard.append(message)
-
-    def on_tune_screen_export_requested(self, message: TuneScreen.ExportRequested) -> None:
-        self.heard.append(message)
+    @property
+    def heard(self) -> list[tuple[object, ...]]:
+        """What the screen has asked for."""
+        return self.controller.heard
 
     @property
     def table(self) -> TrialsTable:
@@ -288,16 +274,12 @@ def test_the_start_key_on_screen_is_the_users() -> None:
 
 
 def test_start_asks_for_the_built_in_prompts() -> None:
-    (message,) = after("s").heard
-    assert isinstance(message, TuneScreen.Started)
-    assert (message.source, message.path) == (PromptSource.BUILTIN, None)
-    assert message.n_trials == DEFAULT_TRIALS
+    assert after("s").heard == [("start", PromptSource.BUILTIN, None, DEFAULT_TRIALS)]
 
 
 def test_the_number_of_trials_is_what_was_typed() -> None:
     (message,) = after("n", "end", "backspace", "backspace", "4", "2", "enter").heard
-    assert isinstance(message, TuneScreen.Started)
-    assert message.n_trials == 42
+    assert message == ("start", PromptSource.BUILTIN, None, 42)
 
 
 @pytest.mark.parametrize("typed", ["", "0", "99999"])
@@ -334,9 +316,7 @@ def test_a_path_can_be_typed_as_soon_as_files_are_chosen(
         await press_keys(pilot, "p", "p", *str(prompts), "enter")
         assert not app.text().count("Which files?")
 
-    (message,) = drive(fill).heard
-    assert isinstance(message, TuneScreen.Started)
-    assert (message.source, message.path) == (PromptSource.FILES, prompts)
+    assert drive(fill).heard == [("start", PromptSource.FILES, prompts, DEFAULT_TRIALS)]
 
 
 def test_arrows_leave_an_empty_path_and_move_in_one_that_is_not() -> None:
@@ -354,7 +334,7 @@ def test_arrows_leave_an_empty_path_and_move_in_one_that_is_not() -> None:
 def test_what_is_refused_is_said_in_the_form_until_it_is_corrected() -> None:
     async def refuse(app: Host, pilot: Pilot[None]) -> None:
         await press_keys(pilot, "s", "right")
-        app.tune.refuse("mine.txt:1: the prompt is empty.")
+        app.tune.ask("mine.txt:1: the prompt is empty.")
         await handled(pilot)
         assert "mine.txt:1: the prompt is empty." in app.text()
         await press_keys(pilot, "x")
@@ -400,9 +380,7 @@ def test_files_need_a_path(tmp_path: Path) -> None:
         path.focus()
         await press_keys(pilot, "enter")
 
-    (message,) = drive(fill).heard
-    assert isinstance(message, TuneScreen.Started)
-    assert (message.source, message.path) == (PromptSource.FILES, prompts)
+    assert drive(fill).heard == [("start", PromptSource.FILES, prompts, DEFAULT_TRIALS)]
 
 
 def test_a_chat_without_turns_cannot_be_tuned_on() -> None:
@@ -414,9 +392,7 @@ def test_a_chat_without_turns_cannot_be_tuned_on() -> None:
         app.tune.n_chat_turns = 1
         await press_keys(pilot, "s")
 
-    (message,) = drive(choose).heard
-    assert isinstance(message, TuneScreen.Started)
-    assert (message.source, message.path) == (PromptSource.CHAT, None)
+    assert drive(choose).heard == [("start", PromptSource.CHAT, None, DEFAULT_TRIALS)]
 
 
 def test_after_a_search_start_first_shows_what_would_be_started() -> None:
@@ -446,18 +422,18 @@ def test_back_leaves_a_field_then_the_screen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "key", "kind"),
+    ("state", "key", "wish"),
     [
-        (SEARCHING, "space", TuneScreen.PauseToggled),
-        (replace(SEARCHING, paused=True), "space", TuneScreen.PauseToggled),
-        (replace(SEARCHING, phase=Phase.CONFIRMING), "space", TuneScreen.PauseToggled),
-        (SEARCHING, "x", TuneScreen.Stopped),
-        (SEARCHING, "e", TuneScreen.ExportRequested),
-        (USE_IT, "e", TuneScreen.ExportRequested),
+        (SEARCHING, "space", "toggle_pause"),
+        (replace(SEARCHING, paused=True), "space", "toggle_pause"),
+        (replace(SEARCHING, phase=Phase.CONFIRMING), "space", "toggle_pause"),
+        (SEARCHING, "x", "stop"),
+        (SEARCHING, "e", "export"),
+        (USE_IT, "e", "export"),
     ],
 )
-def test_a_key_posts_its_message(state: TuningState, key: str, kind: type[Message]) -> None:
-    assert [type(message) for message in after(key, state=state).heard] == [kind]
+def test_a_key_reaches_the_controller(state: TuningState, key: str, wish: str) -> None:
+    assert after(key, state=state).heard == [(wish,)]
 
 
 @pytest.mark.parametrize(
@@ -523,7 +499,7 @@ def test_a_best_that_is_only_predicted_is_not_applied_and_the_key_says_why() -> 
 
 
 def test_every_key_has_an_id_of_its_own_and_a_word() -> None:
-    found = [binding for _, binding in TuneScreen()._bindings]
+    found = [binding for _, binding in TuneScreen(cast("TuneController", Recorder()))._bindings]
     own = [binding for binding in found if binding.id and binding.id.startswith("tune.")]
     assert len({binding.id for binding in own}) == len(own)
     assert {"start", "pause", "stop", "apply", "apply_selected", "source", "trials", "export"} <= {
@@ -538,10 +514,11 @@ def test_every_key_has_an_id_of_its_own_and_a_word() -> None:
 
 def applied(*keys: str, state: TuningState) -> tuple[Arm, str]:
     app = after(*keys, state=state)
-    (message,) = app.heard
-    assert isinstance(message, TuneScreen.Applied)
+    ((wish, found),) = app.heard
+    assert wish == "apply"
+    assert isinstance(found, Arm)
     (notice,) = app.notices
-    return message.arm, notice
+    return found, notice
 
 
 def test_the_confirmed_best_is_applied() -> None:
@@ -998,7 +975,7 @@ def test_of_ten_thousand_trials_only_those_in_view_are_drawn(
         drawn.append(row.number)
         return draw(row, slots, ledger, glyphs)
 
-    monkeypatch.setattr("spectui.tui.widgets.trials_table.line", spy)
+    monkeypatch.setattr("spectui.tui.tune.table.line", spy)
 
     async def scroll(app: Host, pilot: Pilot[None]) -> None:
         assert len(app.table.order) == 10_000

@@ -1,27 +1,34 @@
-"""The what-if screen: driven by states and keys, seen as text, heard as messages."""
+"""The what-if screen: driven by states and keys, seen as text, heard by a controller."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import pytest
 from textual.app import App
 from textual.events import MouseScrollDown
-from textual.message import Message
 from textual.pilot import Pilot
 from textual.widget import Widget
 from textual.widgets import Digits
 from textual.widgets._toast import Toast
 
 from spectui.engine.events import Role
-from spectui.live.costs import KnownCosts, known_costs
 from spectui.live.events import ChatRecorded
-from spectui.live.launch import Launch, Pair
 from spectui.live.recording import ChatRecording, ChatText
+from spectui.live.setup import Activity, Launch, Pair
 from spectui.live.traces import chat_trace as make_trace
-from spectui.live.whatif import Measured, Source, WhatIf, WhatIfState, whatif_state
+from spectui.live.whatif import (
+    KnownCosts,
+    Measured,
+    Source,
+    WhatIf,
+    WhatIfState,
+    known_costs,
+    whatif_state,
+)
 from spectui.options.drafters import Model, NgramSimple
 from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
@@ -31,20 +38,17 @@ from spectui.trace.costs import Costs
 from spectui.trace.file import read_trace
 from spectui.trace.record import Recording, Trace, record_chains
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.screens.live import Activity
-from spectui.tui.screens.whatif import WhatIfScreen
 from spectui.tui.theme import THEMES
-from spectui.tui.widgets.key_bar import KeyBar
-from spectui.tui.widgets.whatif_axis import axis
-from spectui.tui.widgets.whatif_curve import Mark, ascii_chart, curve, legend
-from spectui.tui.widgets.whatif_numbers import BigNumber, Numbers
-from spectui.tui.widgets.whatif_plot import WhatIfPlot
-from spectui.tui.widgets.whatif_stepper import Stepper
-from spectui.tui.widgets.whatif_steppers import Steppers
+from spectui.tui.whatif.controller import WhatIfController
+from spectui.tui.whatif.plot import Mark, WhatIfPlot, ascii_chart, axis, curve, legend
+from spectui.tui.whatif.screen import BigNumber, Numbers, WhatIfScreen
+from spectui.tui.whatif.stepper import Stepper, Steppers
+from spectui.tui.widgets import KeyBar
 from spectui.tune.progress import TuningState
 from tests.support.cockpit import (
     TARGET,
     Cockpit,
+    Recorder,
     handled,
     launch,
     loaded,
@@ -108,7 +112,7 @@ REPLAYED.replay_space()
 
 
 class Host(App[None]):
-    """An app that hears what the screen posts."""
+    """An app over a controller that only hears."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS = "* { scrollbar-size: 0 0; }"
@@ -116,8 +120,8 @@ class Host(App[None]):
     def __init__(self, state: WhatIfState = FOUND, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
         self.glyphs = glyphs
-        self.whatif = WhatIfScreen(state)
-        self.heard: list[Message] = []
+        self.controller = Recorder()
+        self.whatif = WhatIfScreen(cast("WhatIfController", self.controller), state)
 
     def on_mount(self) -> None:
         for theme in THEMES:
@@ -125,11 +129,10 @@ class Host(App[None]):
         self.theme = THEMES[0].name
         self.push_screen(self.whatif)
 
-    def on_what_if_screen_applied(self, message: WhatIfScreen.Applied) -> None:
-        self.heard.append(message)
-
-    def on_what_if_screen_save_requested(self, message: WhatIfScreen.SaveRequested) -> None:
-        self.heard.append(message)
+    @property
+    def heard(self) -> list[tuple[object, ...]]:
+        """What the screen has asked for."""
+        return self.controller.heard
 
     @property
     def notices(self) -> list[str]:
@@ -377,9 +380,7 @@ def test_a_best_that_is_slower_than_off_says_so() -> None:
 def test_the_shown_setting_can_be_applied() -> None:
     async def press(app: Host, pilot: Pilot[None]) -> None:
         await press_keys(pilot, "right", "right", "a")
-        (message,) = app.heard
-        assert isinstance(message, WhatIfScreen.Applied)
-        assert message.setting == drafting(6)
+        assert app.heard == [("apply", drafting(6))]
         assert app.notices == ["From the next answer on: max 6, min 0, p_min 0.00."]
 
     drive(press)
@@ -388,15 +389,11 @@ def test_the_shown_setting_can_be_applied() -> None:
 def test_what_is_being_typed_counts_as_soon_as_the_setting_is_used() -> None:
     async def press(app: Host, pilot: Pilot[None]) -> None:
         await press_keys(pilot, "down", "down", *"0.55", "a")
-        (message,) = app.heard
-        assert isinstance(message, WhatIfScreen.Applied)
-        assert message.setting == drafting(4, 0, 0.55)
+        assert app.heard == [("apply", drafting(4, 0, 0.55))]
         await press_keys(pilot, *"0.35", "s")
         assert app.whatif.setting == drafting(4, 0, 0.35)
         await press_keys(pilot, "up", "up", "1", "a")
-        last = app.heard[-1]
-        assert isinstance(last, WhatIfScreen.Applied)
-        assert last.setting == drafting(1, 0, 0.35)
+        assert app.heard[-1] == ("apply", drafting(1, 0, 0.35))
         await press_keys(pilot, "7", "b")
         assert REPLAYED.best is not None
         assert app.whatif.setting == REPLAYED.best.model
@@ -408,9 +405,7 @@ def test_what_is_being_typed_counts_as_soon_as_the_setting_is_used() -> None:
 def test_a_least_length_is_bounded_by_the_largest_that_is_typed() -> None:
     async def press(app: Host, pilot: Pilot[None]) -> None:
         await press_keys(pilot, "down", "end", "up", "2", "a")
-        (message,) = app.heard
-        assert isinstance(message, WhatIfScreen.Applied)
-        assert message.setting == drafting(2, 2)
+        assert app.heard == [("apply", drafting(2, 2))]
 
     drive(press)
 
@@ -427,8 +422,7 @@ def test_without_a_prediction_the_key_for_the_best_says_why() -> None:
 def test_a_trace_is_saved_without_text_unless_the_user_says_so() -> None:
     async def press(app: Host, pilot: Pilot[None]) -> None:
         await press_keys(pilot, "s", "t", "s")
-        kept = [m.keep_text for m in app.heard if isinstance(m, WhatIfScreen.SaveRequested)]
-        assert kept == [False, True]
+        assert app.heard == [("save", False), ("save", True)]
         assert app.notices == ["A saved trace will be with the text."]
 
     drive(press)
@@ -797,7 +791,7 @@ def test_one_value_alone_can_be_drawn() -> None:
 
 
 def post(cockpit: Cockpit, recording: ChatRecording | None) -> None:
-    cockpit.backstage.post(ChatRecorded(recording=recording))
+    cockpit.threads.post(ChatRecorded(recording=recording))
 
 
 def screen_of(cockpit: Cockpit) -> WhatIfScreen:
@@ -900,7 +894,7 @@ def test_of_a_chat_that_was_taken_up_it_says_that_its_answers_are_not_recorded()
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
-        cockpit.app.director.talk.chat.restore(
+        cockpit.app.session.conversation.chat.restore(
             (UserTurn(text="2+2?"), AnswerPart(text="4", drafted=()))
         )
         await press_keys(pilot, "f10")

@@ -7,17 +7,13 @@ from textual.pilot import Pilot
 
 from spectui.engine.events import EngineFailed, Role
 from spectui.errors import BadInputError
-from spectui.live.costs import KnownCosts
 from spectui.live.events import ChatRecorded
-from spectui.live.launch import Pair
 from spectui.live.recording import ChatRecording, ChatText
-from spectui.live.setup import LiveSetup
-from spectui.live.whatif import WhatIf, WhatIfState
+from spectui.live.setup import Activity, LiveSetup, Pair
+from spectui.live.whatif import KnownCosts, WhatIf, WhatIfState
 from spectui.options.drafters import MTP_KIND, DraftMtp
 from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
-from spectui.tui.screens.live import Activity
-from spectui.tui.screens.whatif import WhatIfScreen
 from spectui.tune.progress import TuningState
 from spectui.tune.trials import Arm
 from tests.support.cockpit import (
@@ -74,9 +70,7 @@ def test_it_says_who_drafts_and_how_far_several_layers_go() -> None:
         total = WhatIf(chat.recordings, MTP_KIND, longest=3, costs=COSTS).at(mtp(3))
         assert f"{total.n_drafted} drafted, {total.n_accepted} accepted" in app.text()
         await press_keys(pilot, "a")
-        (message,) = app.heard
-        assert isinstance(message, WhatIfScreen.Applied)
-        assert message.setting == mtp(3)
+        assert app.heard == [("apply", mtp(3))]
         assert app.notices == ["From the next answer on: draft-mtp max 3, min 0, p_min 0.00."]
 
     drive(press, state(3, mtp(2)))
@@ -95,9 +89,7 @@ def test_one_layer_goes_on_from_itself_and_drafts_again_once_applied() -> None:
     async def press(app: Host, pilot: Pilot[None]) -> None:
         assert "MTP layers draft one token each" not in app.text()
         await press_keys(pilot, "end", "a")
-        (message,) = app.heard
-        assert isinstance(message, WhatIfScreen.Applied)
-        assert message.setting == mtp(DEPTH)
+        assert app.heard == [("apply", mtp(DEPTH))]
 
     # It is switched off.
     drive(press, state(1, None))
@@ -159,7 +151,7 @@ def test_while_the_models_are_loaded_it_says_so_and_follows() -> None:
         await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOADING)
         await press_keys(pilot, "f10")
         assert "The models are being loaded" in await looked(cockpit, pilot)
-        cockpit.backstage.post(loaded(Role.TARGET))
+        cockpit.threads.post(loaded(Role.TARGET))
         await ready(cockpit, pilot)
         assert "Nothing has been said yet" in await looked(cockpit, pilot)
 

@@ -24,6 +24,7 @@ from textual.pilot import Pilot
 from spectui.cli.cockpit import command
 from spectui.cli.run_cockpit import make_launch
 from spectui.demo import DemoModel, ensure_demo_models
+from spectui.live.setup import Activity
 from spectui.paths import HOME_VARIABLE
 from spectui.prompts import builtin_suite
 from spectui.server import LlamaServer
@@ -32,10 +33,8 @@ from spectui.server.watch.poller import Attachment
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
 from spectui.tui.attach.app import AttachApp, AttachLaunch
-from spectui.tui.attach.backstage import AttachBackstage
 from spectui.tui.base_app import BaseApp
-from spectui.tui.screens.live import Activity
-from spectui.tui.widgets.prompt_box import PromptBox
+from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tune.progress import Phase, TuningState
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -104,7 +103,7 @@ class Session(Stage[SpectuiApp]):
 
     async def measured(self) -> None:
         """Wait for the target's own speed."""
-        throughput = self.app.director.talk.tally
+        throughput = self.app.session.tally
         await self.wait(lambda: throughput.state().throughput.baseline_tokens_per_s is not None)
 
     async def ask(self, text: str) -> None:
@@ -116,9 +115,12 @@ class Session(Stage[SpectuiApp]):
 
     async def start_search(self) -> None:
         """Start a short one."""
-        self.app.director.start_tuning(builtin_suite()[:8], n_trials=12)
+        session = self.app.session
+        if session.engine is None or session.setup is None:
+            raise RuntimeError("there is no pair to tune")
+        session.engine.start_tuning(session.setup, builtin_suite()[:8], 12)
         # The state of before is idle, as that of a search that has ended without a trial.
-        tuning = self.app.tuning
+        tuning = self.app.tune
         await self.wait(lambda: tuning.state is not None and tuning.state.phase is not Phase.IDLE)
 
     async def searched(self, n_trials: int | None) -> None:
@@ -127,7 +129,7 @@ class Session(Stage[SpectuiApp]):
         Raises:
             RuntimeError: the search has ended before that.
         """
-        tuning = self.app.tuning
+        tuning = self.app.tune
 
         def is_enough(state: TuningState) -> bool:
             if n_trials is None:
@@ -246,7 +248,7 @@ def run(
     try:
         asyncio.run(play())
     finally:
-        app.backstage.close()
+        app.threads.close()
     faulthandler.cancel_dump_traceback_later()
 
 
@@ -266,10 +268,8 @@ async def in_time(scenario: Awaitable[None], stage: Stage[A], longest_s: float) 
 def watch(server: LlamaServer, size: tuple[int, int], private: tuple[Path, ...]) -> None:
     """Draw what ``spectui attach`` shows of a server that answers."""
     attachment = Attachment(address=parse_address(server.base_url), api_key=server.api_key)
-    app = AttachApp(
-        AttachLaunch(url=attachment.address.url, settings=Settings()),
-        lambda mailbox: AttachBackstage(mailbox, attachment, _LOOK_S),
-    )
+    launch = AttachLaunch(attachment=attachment, interval_s=_LOOK_S, settings=Settings())
+    app = AttachApp(launch)
 
     async def scenario(stage: Stage[AttachApp]) -> None:
         await stage.wait(lambda: "connected" in stage.text())
@@ -290,7 +290,7 @@ def watch(server: LlamaServer, size: tuple[int, int], private: tuple[Path, ...])
     try:
         asyncio.run(play())
     finally:
-        app.backstage.close()
+        app.close()
 
 
 def draw(name: str, size: tuple[int, int]) -> None:

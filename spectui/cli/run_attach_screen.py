@@ -27,21 +27,22 @@ def show(attachment: Attachment, wanted: Wanted) -> None:
     greet()
     try:
         from spectui.tui.attach.app import AttachApp, AttachLaunch
-        from spectui.tui.attach.backstage import AttachBackstage
         from spectui.tui.terminal import private_terminal
     except BaseException:
         take_back_greeting()
         raise
     launch = AttachLaunch(
-        url=attachment.address.url, settings=settings, theme=wanted.theme, ascii=wanted.ascii
+        attachment=attachment,
+        interval_s=wanted.interval_s,
+        settings=settings,
+        theme=wanted.theme,
+        ascii=wanted.ascii,
     )
     with private_terminal(log):
-        app = AttachApp(
-            launch, lambda mailbox: AttachBackstage(mailbox, attachment, wanted.interval_s)
-        )
+        app = AttachApp(launch)
         app.run()
     let_end()
-    app.backstage.close()
+    app.close()
     code = app.return_code or 0 if app.crash is None else report_failure(app.crash)
     # A thread may still be inside a driver or a resolver that nobody waits for any more.
     os._exit(code)

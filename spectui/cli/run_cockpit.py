@@ -17,8 +17,7 @@ from spectui.cli.preset_models import with_preset_models
 from spectui.cli.request import SharedOptions
 from spectui.demo.models import DemoModel
 from spectui.errors import UsageError
-from spectui.live.launch import Launch, Pair
-from spectui.live.setup import LiveSetup
+from spectui.live.setup import Launch, LiveSetup, Pair
 from spectui.models.gguf import check_file
 from spectui.options.drafters import MODEL_KIND, DraftMtp, with_kind
 from spectui.options.speculation import Speculation
@@ -51,19 +50,19 @@ def run(parsed: dict[str, Any]) -> None:
         # Thousands of objects are made while importing, none of which is garbage.
         gc.disable()
         from spectui.tui.app import SpectuiApp
-        from spectui.tui.backstage import Backstage
         from spectui.tui.terminal import private_terminal
+        from spectui.tui.threads import Threads
     except BaseException:
         take_back_greeting()
         raise
 
     with private_terminal(log) as log_file:
-        app = SpectuiApp(launch, lambda mailbox: Backstage(mailbox, log_file))
+        app = SpectuiApp(launch, lambda mailbox: Threads(mailbox, log_file))
         gc.enable()
         gc.freeze()
         app.run()
     let_end()
-    app.backstage.close()
+    app.threads.close()
     code = app.return_code or 0 if app.crash is None else report_failure(app.crash)
     # Native threads may still be inside a driver or a decode that nobody waits for any more.
     os._exit(code)

@@ -14,7 +14,7 @@ from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.ranking import DraftOption, read_share
 from spectui.models.sizes import bytes_text, counted
-from spectui.tui.text.names import fit, visible
+from spectui.tui.text.display import fit, visible
 
 _LEAST_NAME = 24
 """Cells of a name below which a column is left out."""

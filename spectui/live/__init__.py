@@ -1,1 +1,1 @@
-"""What the live panels show, computed without a screen."""
+"""The live session and the numbers of its panels, without a screen."""

@@ -1,10 +1,22 @@
-"""The conversation: what was said, what the model gets to read of it, what is stored."""
+"""The conversation: its turns, the messages that the model reads, its file on disk."""
 
 import codecs
 from collections.abc import Callable
 
+from spectui.errors import SpectuiError
+from spectui.live.setup import LiveSetup
 from spectui.prompts import ChatMessage, Prompt
-from spectui.sessions import AnswerEnd, AnswerPart, Entry, SettingsChange, UserTurn
+from spectui.sessions import (
+    AnswerEnd,
+    AnswerPart,
+    Entry,
+    Header,
+    LoadOptions,
+    SessionLog,
+    SettingsChange,
+    UserTurn,
+    now,
+)
 
 _USER, _ASSISTANT, _SYSTEM = "user", "assistant", "system"
 
@@ -30,11 +42,11 @@ class Chat:
 
     @property
     def questions(self) -> list[str]:
-        """What the user said, oldest first."""
+        """The user's turns, oldest first."""
         return [content for role, content in self._turns if role == _USER]
 
     def messages(self) -> Messages:
-        """What the model reads next."""
+        """All that the model reads next."""
         head = ((_SYSTEM, self.system),) if self.system else ()
         return (*head, *self._turns)
 
@@ -147,9 +159,59 @@ class AnswerText:
         self._drafted.append((start, self._n_part))
 
     def take_part(self) -> AnswerPart | None:
-        """What was added since the last time, None if nothing was."""
+        """Return the text added since the last time, None if there is none."""
         if not self._part:
             return None
         part = AnswerPart(text="".join(self._part), drafted=tuple(self._drafted))
         self._part, self._n_part, self._drafted = [], 0, []
         return part
+
+
+class SessionStore:
+    """Opens a session's file with its first entry. Gives up, once and aloud, if it cannot."""
+
+    def __init__(self, warn: Callable[[str], None], *, enabled: bool) -> None:
+        """``warn`` is told in a sentence if storing fails."""
+        self._warn = warn
+        self._enabled = enabled
+        self._log: SessionLog | None = None
+        self._past: tuple[Entry, ...] = ()
+        """Of a conversation that is taken up: stored again with what follows, and not before."""
+
+    def take_up(self, past: tuple[Entry, ...]) -> None:
+        """Begin a session with what was said in an earlier one."""
+        self.close()
+        self._past = past
+
+    def append(self, setup: LiveSetup | None, entry: Entry) -> None:
+        """Store ``entry`` of a conversation with ``setup``."""
+        if not self._enabled or setup is None:
+            return
+        try:
+            if self._log is None:
+                self._log = SessionLog(_header(setup))
+            for each in (*self._past, entry):
+                self._log.append(each)
+            self._past = ()
+        except SpectuiError as error:
+            self._enabled = False
+            self._warn(f"{error}. This session is not stored any further.")
+
+    def close(self) -> None:
+        """End the session; the next entry begins another."""
+        self._past = ()
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+
+def _header(setup: LiveSetup) -> Header:
+    draft = None if setup.draft is None else str(setup.draft.path)
+    load = LoadOptions(
+        target=setup.target,
+        draft=setup.draft,
+        context=setup.context,
+        server_threads=setup.server_threads,
+        extra=setup.extra,
+    )
+    return Header(started=now(), target=str(setup.target.path), draft=draft, load=load)

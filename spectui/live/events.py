@@ -1,4 +1,4 @@
-"""What a live session tells besides the engine's own events."""
+"""Events of a live session besides the engine's own."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineMeasured:
-    """How fast the target is alone."""
+    """The target was measured alone."""
 
     tokens_per_s: float
     step_s: float

@@ -3,8 +3,9 @@
 Everything stays in memory, and no more of it than the newest answers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import msgspec
 
@@ -15,21 +16,77 @@ from spectui.engine.events import (
     Event,
     GenerationFinished,
     GenerationResult,
+    PromptEvaluated,
+    RoundFinished,
 )
 from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError
-from spectui.live.runs import Run, RunMeter, newest
 from spectui.options.drafters import DraftMtp, Model
-from spectui.options.setup import SamplingConfig
+from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
+from spectui.speculative.counters import Round
 from spectui.speculative.mtp import longest_draft
 from spectui.speculative.rollback import Rollback
 from spectui.trace.record import Chains, Recording
 
+Item = TypeVar("Item")
 _ALONE = Generate(prompt=())
 """How the baseline is drafted: not at all."""
 MAX_TOKENS = 8_000
 """Of answers that are kept: a replay of them all takes about a second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One generation with one setting."""
+
+    speculation: Speculation | None
+    """None for the target alone."""
+    schedule: Schedule
+    n_prompt: int
+    rounds: tuple[Round, ...]
+    n_decoded: int
+    """Tokens that rounds emitted: the first one came with the prompt."""
+    decode_s: float
+
+
+class RunMeter:
+    """Listens to the generations of one client, one after the other."""
+
+    def __init__(self) -> None:
+        """Nothing has been heard."""
+        self._rounds: list[Round] = []
+
+    def hear(self, event: Event, command: Generate) -> Run | None:
+        """Take an event of ``command``; return the run when it has ended."""
+        match event:
+            case PromptEvaluated():
+                # A generation that gave way to another client begins here once more.
+                self._rounds = []
+            case RoundFinished(round=finished):
+                self._rounds.append(finished)
+            case GenerationFinished(result=result):
+                return Run(
+                    speculation=command.speculation,
+                    schedule=command.schedule,
+                    n_prompt=result.n_prompt_tokens,
+                    rounds=tuple(self._rounds),
+                    n_decoded=result.n_decoded,
+                    decode_s=result.decode_s,
+                )
+            case _:
+                pass
+        return None
+
+
+def newest(items: Sequence[Item], n_tokens: int, size: Callable[[Item], int]) -> tuple[Item, ...]:
+    """Return the last items that have ``n_tokens`` together; one at least, if there is any."""
+    total = 0
+    for index in range(len(items) - 1, -1, -1):
+        total += size(items[index])
+        if total > n_tokens and index + 1 < len(items):
+            return tuple(items[index + 1 :])
+    return tuple(items)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +105,7 @@ class ChatText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRecording:
-    """What is known of a session's answers at one moment."""
+    """A session's recorded answers and runs, at one moment."""
 
     draft: str
     """Name of the draft; ``MTP_KIND`` for the target's own MTP layers."""
@@ -101,12 +158,10 @@ class ChatRecorder:
         self,
         engine: EngineThread,
         sink: Callable[[ChatRecording], None],
+        state: ChatRecording,
         *,
-        draft: str,
-        depth: int,
         n_ctx: int,
         rollback: Rollback,
-        mtp_layers: int = 0,
         max_tokens: int = MAX_TOKENS,
     ) -> None:
         """Listen; nothing is recorded yet.
@@ -114,11 +169,9 @@ class ChatRecorder:
         Args:
             engine: has loaded the pair.
             sink: called with every change, on the engine's thread.
-            draft: name of who drafts.
-            depth: longest draft that recordings shall answer for.
+            state: empty but for who drafts.
             n_ctx: of the target.
             rollback: how the target forgets.
-            mtp_layers: those of the target's own that are to be asked, 0 for the draft model.
             max_tokens: of the answers that are kept.
         """
         self._sink = sink
@@ -130,7 +183,7 @@ class ChatRecorder:
         self._n_texts = 0
         self._under_way: str | None = None
         """Id of the answer that is gone along."""
-        self.state = ChatRecording(draft=draft, depth=depth, mtp_layers=mtp_layers)
+        self.state = state
         self._engine = engine
         self._client = engine.connect(self._on_event, Priority.BACKGROUND)
 

@@ -1,18 +1,132 @@
-"""Where the time of a round goes, and what verifying costs by the size of the batch."""
+"""Times of a round by part, verify cost by batch size, and the bottleneck."""
 
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
-from spectui.live.bottleneck import Bottleneck
 from spectui.live.throughput import ratio
 from spectui.speculative.counters import Round, RoundTimes
 
+_DISK_BYTES_PER_S = 50e6
+"""Mapped weights come in at hundreds of MB/s from the slowest SSD; logs and the like need less."""
+_PCIE_USE = 0.6
+"""Of the link's limit. Protocol overhead leaves 0.8 to 0.9 of it; bursts and idle gaps between
+layers bring a link that is waited for down to about this mean."""
+_GPU_USE = 0.9
+"""NVML's utilisation is time with a kernel running: a GPU that is waited for is near 1."""
+_RAM_SHARE = 0.1
+"""Of the bytes a decode reads. VRAM is some ten times faster, so less than this hardly counts."""
+_DRAM_OF_BEST = 0.6
+"""Of the best rate seen on this machine. A decode that reads weights much slower than another one
+did is not waiting for the memory but computing."""
+_CORES_BUSY = 0.8
+"""Of the busier half of the logical cores: one compute thread per physical core fills these."""
 N_MEAN = 32
 """Rounds that the means are taken over: a few seconds, so that a change shows soon."""
 _N_PER_SIZE = 32
 _N_TRUSTED = 3
 """Decodes of one size from which on their mean stands before the baseline's."""
+
+
+class Limit(StrEnum):
+    """Possible bottlenecks."""
+
+    DRAFT = "draft cost"
+    VERIFY = "verify cost"
+    ROLLBACK = "rollback"
+    OVERHEAD = "overhead"
+    DISK = "disk"
+    PCIE = "PCIe"
+    GPU = "GPU"
+    DRAM = "DRAM"
+    CPU = "CPU"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bottleneck:
+    """The bottleneck, and how one can tell."""
+
+    limit: Limit
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Input of the rule; None is unknown."""
+
+    times: RoundTimes
+    """Mean of the last rounds."""
+    disk_bytes_per_s: float | None = None
+    pcie_use: float | None = None
+    """Of the limit of the busier direction of the busiest link."""
+    gpu_use: float | None = None
+    ram_share: float | None = None
+    """Of the bytes that a decode of the target reads, those that are in RAM."""
+    dram_bytes_per_s: float | None = None
+    """Weights in RAM / time of verifying."""
+    dram_best_bytes_per_s: float | None = None
+    """The most seen of any batch size, target or draft."""
+    cores_busy: float | None = None
+
+
+def find_bottleneck(evidence: Evidence) -> Bottleneck | None:
+    """Name the part of the round that takes longest and, if it is verifying, its resource.
+
+    None if no time was spent at all.
+    """
+    times = evidence.times
+    parts = {
+        Limit.VERIFY: times.verify_s,
+        Limit.DRAFT: times.draft_s,
+        Limit.ROLLBACK: times.rollback_s,
+        Limit.OVERHEAD: times.sample_s + times.other_s,
+    }
+    longest = max(parts, key=lambda part: parts[part])
+    if times.total_s <= 0:
+        return None
+    if longest is Limit.VERIFY:
+        return _resource(evidence)
+    what = {
+        Limit.DRAFT: "drafting takes",
+        Limit.ROLLBACK: "forgetting rejected tokens takes",
+        Limit.OVERHEAD: "sampling and the rest take",
+    }[longest]
+    return Bottleneck(
+        limit=longest, reason=f"{what} {parts[longest] / times.total_s:.0%} of a round"
+    )
+
+
+def _resource(evidence: Evidence) -> Bottleneck:
+    disk, pcie, gpu = evidence.disk_bytes_per_s, evidence.pcie_use, evidence.gpu_use
+    if disk is not None and disk > _DISK_BYTES_PER_S:
+        return Bottleneck(limit=Limit.DISK, reason="mapped weights are being read from disk")
+    if pcie is not None and pcie > _PCIE_USE:
+        return Bottleneck(limit=Limit.PCIE, reason=f"the link is {pcie:.0%} used")
+    if gpu is not None and gpu > _GPU_USE:
+        return Bottleneck(limit=Limit.GPU, reason=f"the GPU is {gpu:.0%} busy")
+    if evidence.ram_share is not None and evidence.ram_share >= _RAM_SHARE:
+        # Batches below some 32 tokens: llama.cpp computes what is in RAM on the CPU.
+        return _host(evidence)
+    share = evidence.times.verify_s / evidence.times.total_s
+    return Bottleneck(limit=Limit.VERIFY, reason=f"verifying takes {share:.0%} of a round")
+
+
+def _host(evidence: Evidence) -> Bottleneck:
+    rate, best = evidence.dram_bytes_per_s, evidence.dram_best_bytes_per_s
+    busy = evidence.cores_busy
+    if rate is None or not best:
+        return Bottleneck(limit=Limit.VERIFY, reason="weights in RAM, read at an unknown rate")
+    if rate >= _DRAM_OF_BEST * best:
+        return Bottleneck(
+            limit=Limit.DRAM, reason=f"verifying reads {rate / 1e9:.0f} GB/s from RAM"
+        )
+    if busy is None or busy >= _CORES_BUSY:
+        return Bottleneck(
+            limit=Limit.CPU,
+            reason=f"RAM is read at {rate / best:.0%} of its best rate, cores compute",
+        )
+    return Bottleneck(limit=Limit.VERIFY, reason=f"cores are {busy:.0%} busy, no link is full")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

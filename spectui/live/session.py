@@ -55,6 +55,28 @@ def _max_draft(setup: LiveSetup) -> int:
     return max(longest, min(wanted, context.batch_size - 1, context.ctx_size - 1))
 
 
+class PairInspector:
+    """Finds out which drafts fit a target, when nobody waits for the engine."""
+
+    def __init__(self, engine: EngineThread, sink: Callable[[ModelInspected], None]) -> None:
+        """Ask nothing yet; ``sink`` is told of every pair on the engine's thread."""
+        self._sink = sink
+        self.client = engine.connect(self._on_event, Priority.BACKGROUND)
+
+    def compare(self, target: Path, draft: Path) -> None:
+        """Find out whether a draft fits. Answered by ``ModelInspected``."""
+        self.client.submit(ComparePair(target=target, draft=draft))
+
+    def forget(self) -> None:
+        """Cancel comparisons that are still waiting: another target is looked at."""
+        self.client.stop()
+
+    def _on_event(self, event: Event) -> None:
+        # A failure is a cancelled comparison, or a target that cannot be read: loading it says so.
+        if isinstance(event, ModelInspected):
+            self._sink(event)
+
+
 class LiveSession:
     """Owns the engine of one screen."""
 
@@ -72,14 +94,15 @@ class LiveSession:
         self._post = sink
         self._discard = discard
         self._engine = EngineThread()
-        self._inspection = self._engine.connect(self._on_inspection, Priority.BACKGROUND)
+        self.inspector = PairInspector(self._engine, sink)
         self._lock = threading.RLock()
         self._epoch = 0
         """Counts the pairs; what is told of an earlier one is void."""
         self._connect()
         self._turn: Generate | None = None
         """The answer that is asked for, while its prompt is tokenized."""
-        self._tuning: BackgroundTuning | None = None
+        self.tuning: BackgroundTuning | None = None
+        """The last search of the present pair."""
         self._target: ModelLoaded | None = None
         self._draft: ModelLoaded | None = None
         self._recorder: ChatRecorder | None = None
@@ -93,15 +116,18 @@ class LiveSession:
     def _connect(self) -> None:
         """Begin an epoch: clients whose events count only as long as it lasts."""
         epoch = self._epoch
-        self._chat = self._engine.connect(lambda event: self._of(epoch, self._on_chat, event))
-        self._background = self._engine.connect(
-            lambda event: self._of(epoch, self._on_background, event), Priority.BACKGROUND
-        )
 
-    def _of(self, epoch: int, handler: Callable[[Event], None], event: Event) -> None:
-        with self._lock:
-            if epoch == self._epoch:
-                handler(event)
+        def of_epoch(handler: Callable[[Event], None]) -> Callable[[Event], None]:
+            def handle(event: Event) -> None:
+                with self._lock:
+                    if epoch == self._epoch:
+                        handler(event)
+
+            return handle
+
+        self._chat = self._engine.connect(of_epoch(self._on_chat))
+        background = of_epoch(self._on_background)
+        self._background = self._engine.connect(background, Priority.BACKGROUND)
 
     def load(self, setup: LiveSetup) -> None:
         """Load the target in place of what is loaded, whatever that is doing.
@@ -113,16 +139,17 @@ class LiveSession:
         """
         self.max_draft = max_draft = _max_draft(setup)
         # Outside the lock: a search holds its own while it tells of a change, which waits for ours.
-        self.end_tuning()
+        if self.tuning is not None:
+            self.tuning.stop()
         with self._lock:
             self._epoch += 1
             self._discard()
             for client in (self._chat, self._background):
                 client.quit()
                 self._engine.disconnect(client)
-            self._inspection.stop()
+            self.inspector.forget()
             self._end_recording()
-            self._tuning = self._turn = self._target = self._draft = None
+            self.tuning = self._turn = self._target = self._draft = None
             self._is_warm = False
             self._connect()
             self._post(TuningChanged(state=TuningState()))
@@ -169,7 +196,7 @@ class LiveSession:
 
     @property
     def _drafter(self) -> ModelLoaded | None:
-        """Who drafts: the draft or, without one, the target if it was loaded with MTP layers."""
+        """The model that drafts: the draft, else the target if it was loaded with MTP layers."""
         if self._draft is not None:
             return self._draft
         return self._target if self._target is not None and self._target.mtp_layers else None
@@ -179,19 +206,6 @@ class LiveSession:
         with self._lock:
             self._turn = None
             self._chat.stop()
-
-    def compare(self, target: Path, draft: Path) -> None:
-        """Find out whether a draft fits. Answered by ``ModelInspected``."""
-        self._inspection.submit(ComparePair(target=target, draft=draft))
-
-    def forget_comparisons(self) -> None:
-        """Cancel comparisons that are still waiting: another target is looked at."""
-        self._inspection.stop()
-
-    @property
-    def tuning(self) -> TuningState:
-        """How the search stands."""
-        return TuningState() if self._tuning is None else self._tuning.state
 
     def start_tuning(
         self,
@@ -212,7 +226,7 @@ class LiveSession:
         candidate = self._candidate(setup)
         if self._target is None or candidate is None:
             raise ValueError("tuning needs a loaded pair")
-        if self.tuning.is_running:
+        if self.tuning is not None and self.tuning.state.is_running:
             raise UsageError("a search is still running; stop it first")
         request = TuningRequest(
             target=self._target,
@@ -237,10 +251,10 @@ class LiveSession:
                         # The machine is not what it was when the search began.
                         self.measure_baseline()
 
-        self._tuning = BackgroundTuning(self._engine, request, on_change)
+        self.tuning = BackgroundTuning(self._engine, request, on_change)
 
     def _candidate(self, setup: LiveSetup) -> Candidate | None:
-        """Who drafts, as a search knows it."""
+        """The drafter as a search takes it."""
         drafter = self._drafter
         if drafter is None:
             return None
@@ -249,29 +263,14 @@ class LiveSession:
             return None
         return Candidate(name=drafter_name(drafter), options=options, loaded=drafter)
 
-    def pause_tuning(self) -> None:
-        """Let the search wait until ``resume_tuning``."""
-        if self._tuning is not None:
-            self._tuning.pause()
-
-    def resume_tuning(self) -> None:
-        """Let it go on."""
-        if self._tuning is not None:
-            self._tuning.resume()
-
-    def end_tuning(self) -> None:
-        """Ask the search to end with what it has; it tells when it has."""
-        if self._tuning is not None:
-            self._tuning.stop()
-
     def close(self) -> None:
         """Cancel everything and free the models."""
         self.stop()
-        for client in (self._chat, self._background, self._inspection):
+        for client in (self._chat, self._background, self.inspector.client):
             client.quit()
         self._end_recording()
-        if self._tuning is not None:
-            self._tuning.close()
+        if self.tuning is not None:
+            self.tuning.close()
         self._engine.close()
 
     def _on_chat(self, event: Event) -> None:
@@ -306,11 +305,13 @@ class LiveSession:
         self._recorder = recorder = ChatRecorder(
             self._engine,
             on_change,
-            draft=drafter_name(drafter),
-            depth=min(self.max_draft, MAX_DEPTH),
+            ChatRecording(
+                draft=drafter_name(drafter),
+                depth=min(self.max_draft, MAX_DEPTH),
+                mtp_layers=drafter.mtp_layers,
+            ),
             n_ctx=target.n_ctx,
             rollback=target.rollback,
-            mtp_layers=drafter.mtp_layers,
         )
         self._post(ChatRecorded(recording=recorder.state))
 
@@ -371,8 +372,3 @@ class LiveSession:
         if speed is not None and rounds:
             step_s = result.counters.times.verify_s / rounds
             self._post(BaselineMeasured(tokens_per_s=speed, step_s=step_s))
-
-    def _on_inspection(self, event: Event) -> None:
-        # A failure is a cancelled comparison, or a target that cannot be read: loading it says so.
-        if isinstance(event, ModelInspected):
-            self._post(event)

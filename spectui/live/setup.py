@@ -1,10 +1,15 @@
-"""What a live session runs: a pair, how it drafts, how it samples."""
+"""Setup of a live session: the pair, drafting, sampling; and how it was started."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
 
+from spectui.demo import DemoModel
 from spectui.options.setup import SamplingConfig, Schedule, Setup
 from spectui.options.speculation import Speculation
 from spectui.sessions import LoadOptions
+from spectui.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +32,7 @@ class LiveSetup(Setup):
 
     @property
     def drafting(self) -> Speculation | None:
-        """How to draft, as far as there is a draft for it; None for not at all."""
+        """Drafting as far as there is a draft for it; None for none."""
         speculation = self.speculation
         if speculation is None or (speculation.needs_draft and self.draft is None):
             return None
@@ -35,7 +40,7 @@ class LiveSetup(Setup):
 
     @property
     def wanted(self) -> Speculation:
-        """How it drafts, or would if it were switched on."""
+        """Drafting as it is, or would be if it were switched on."""
         return self.speculation or self.resting or Speculation()
 
     @property
@@ -53,3 +58,42 @@ class LiveSetup(Setup):
             server_threads=load.server_threads,
             extra=load.extra,
         )
+
+
+class Activity(StrEnum):
+    """State of a live session's pair."""
+
+    STARTING = "starting"
+    NO_MODEL = "no model"
+    LOADING = "loading"
+    READY = "ready"
+    ANSWERING = "answering"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two files; without a draft the target runs alone."""
+
+    target: Path
+    draft: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """Options of the command line."""
+
+    make_setup: Callable[[Pair], LiveSetup]
+    """Applies the given options to a pair, which may be chosen only on the screen."""
+    with_preset: Callable[[str], "Launch"]
+    """The same start with a preset's models and options."""
+    settings: Settings
+    n_ctx: int
+    """Context size, for what a draft's cache will take."""
+    pair: Pair | None = None
+    demo: DemoModel | None = None
+    """A demo target, to be built if it is not there; instead of ``pair``."""
+    monitor_replay: Path | None = None
+    notice: str | None = None
+    """What the user should know of the options."""
+    theme: str | None = None
+    ascii: bool = False

@@ -3,25 +3,34 @@
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from spectui.engine.events import PromptEvaluated, Role
-from spectui.live.acceptance import acceptance_state
-from spectui.live.bottleneck import Bottleneck, Evidence, find_bottleneck
-from spectui.live.expectation import draft_step_s, expectation_state
-from spectui.live.load import MachineLoad
-from spectui.live.memory import memory_state
+from spectui.live.acceptance import (
+    AcceptanceState,
+    ExpectationState,
+    acceptance_state,
+    draft_step_s,
+    expectation_state,
+)
+from spectui.live.memory import MemoryState, memory_state
 from spectui.live.rounds import (
     N_MEAN,
+    Bottleneck,
+    Evidence,
+    RoundState,
     VerifyCost,
     VerifyTimes,
+    find_bottleneck,
     mean_times,
     round_state,
     usual_batch,
 )
-from spectui.live.state import LiveState
-from spectui.live.throughput import Phase, Rate, ThroughputMeter, ratio
+from spectui.live.throughput import Phase, Rate, ThroughputMeter, ThroughputState, ratio
 from spectui.live.traffic import (
+    MachineLoad,
     TrafficHistory,
+    TrafficState,
     best_rate,
     dram_estimate,
     ram_share,
@@ -35,6 +44,18 @@ from spectui.speculative.counters import Counters, Round, count
 
 _N_RECENT = 160
 """Rounds that a strip may show."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveState:
+    """A part for each panel, so that a panel repaints only when its own part has changed."""
+
+    throughput: ThroughputState
+    acceptance: AcceptanceState
+    rounds: RoundState
+    memory: MemoryState
+    traffic: TrafficState
+    expectation: ExpectationState
 
 
 class LiveTally:

@@ -18,7 +18,7 @@ _MINUTE_S = 60
 
 
 class Phase(StrEnum):
-    """What the engine does for the chat."""
+    """Phases of an answer."""
 
     IDLE = "idle"
     PROMPT = "reading the prompt"

@@ -1,6 +1,7 @@
-"""What moves: over PCIe, out of DRAM, from the disk."""
+"""Traffic over PCIe, out of DRAM and from the disk; load of the machine meanwhile."""
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spectui.engine.events import Role
@@ -16,6 +17,8 @@ N_SAMPLES = 160
 _UNREAD = Reading(None, "the machine has not been read yet")
 _IDLE = Reading(None, "nothing is being decoded")
 _UNKNOWN = Reading(None, "the target's file does not tell its weights")
+_N_READINGS = 8
+"""Readings: two seconds at the usual pace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,8 +164,55 @@ def _traffic(models: Mapping[Role, ModelMemory], role: Role) -> WeightTraffic | 
 
 
 def _draft_traffic(models: Mapping[Role, ModelMemory]) -> WeightTraffic | None:
-    """What a step of the draft reads: a draft model or, without one, the target's MTP layers."""
+    """Traffic of a draft step: of a draft model or, without one, of the target's MTP layers."""
     if Role.DRAFT in models:
         return _traffic(models, Role.DRAFT)
     target = models.get(Role.TARGET)
     return None if target is None else target.mtp_traffic
+
+
+class MachineLoad:
+    """Takes readings that were made while something was decoded."""
+
+    def __init__(self) -> None:
+        """Start without any."""
+        self._snapshots: deque[Snapshot] = deque(maxlen=_N_READINGS)
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Take one."""
+        self._snapshots.append(snapshot)
+
+    def pcie_use(self) -> float | None:
+        """Share of its limit that the busiest link takes, in its busier direction."""
+        return self._mean(lambda snapshot: _most(map(_link_use, snapshot.gpus)))
+
+    def gpu_use(self) -> float | None:
+        """Share of time that the busiest GPU computes."""
+        return self._mean(lambda snapshot: _most(gpu.utilisation.value for gpu in snapshot.gpus))
+
+    def cores_busy(self) -> float | None:
+        """Share of time that the busier half of the logical cores computes."""
+        return self._mean(_busier_half)
+
+    def disk_bytes_per_s(self) -> float | None:
+        """Bytes per second that this process reads from disk."""
+        return self._mean(lambda snapshot: snapshot.host.disk_read_bytes_per_s.value)
+
+    def _mean(self, read: Callable[[Snapshot], float | None]) -> float | None:
+        values = [value for value in map(read, self._snapshots) if value is not None]
+        return sum(values) / len(values) if values else None
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _link_use(gpu: GpuReading) -> float | None:
+    busier = _most((gpu.pcie_rx_bytes_per_s.value, gpu.pcie_tx_bytes_per_s.value))
+    return ratio(busier, gpu.pcie_limit_bytes_per_s.value)
+
+
+def _busier_half(snapshot: Snapshot) -> float | None:
+    cores = sorted(snapshot.host.cpu_per_core, reverse=True)
+    half = cores[: (len(cores) + 1) // 2]
+    return sum(half) / len(half) if half else None

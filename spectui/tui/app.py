@@ -2,36 +2,26 @@
 
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from spectui.errors import SpectuiError
 from spectui.live.events import ChatRecorded, TuningChanged
-from spectui.live.launch import Launch
-from spectui.live.setup import LiveSetup
+from spectui.live.setup import Activity, Launch
+from spectui.models.files import FoundModel
+from spectui.models.ranking import ModelInspected
 from spectui.sessions import earlier_prompts
-from spectui.tui import commands
-from spectui.tui.backstage import Backstage
 from spectui.tui.base_app import REPAINT_S, BaseApp
-from spectui.tui.director import Director
+from spectui.tui.chat.screen import LiveScreen
+from spectui.tui.help import HelpScreen, all_actions, attach_actions, system_commands
+from spectui.tui.log import LogScreen
 from spectui.tui.mailbox import Mailbox
-from spectui.tui.messages import EngineStarted, SessionsRead
-from spectui.tui.picking import Picking
-from spectui.tui.screens.help import HelpScreen
-from spectui.tui.screens.live import Activity, LiveScreen
-from spectui.tui.screens.log import LogScreen
-from spectui.tui.screens.settings import SettingsScreen
-from spectui.tui.tuning import Tuning
-from spectui.tui.whatif import WhatIfs
-
-if TYPE_CHECKING:
-    from spectui.tui.screens.whatif import WhatIfScreen
-    from spectui.tui.tune.messages import Applied, Started
-    from spectui.tui.widgets.picker_messages import Chosen, FolderOpened, InspectionWanted
+from spectui.tui.picker.controller import PickerController
+from spectui.tui.threads import EngineStarted, ScanFinished, SessionsRead, Threads
+from spectui.tui.tune.controller import TuneController
+from spectui.tui.whatif.controller import WhatIfController
 
 _QUIET_S = 1.0
 """While a trial is measured: what is measured under the screen is what a headless run gives."""
@@ -106,57 +96,43 @@ class SpectuiApp(BaseApp):
     def __init__(
         self,
         launch: Launch,
-        make_backstage: Callable[[Mailbox[object]], Backstage] = Backstage,
+        make_threads: Callable[[Mailbox[object]], Threads] = Threads,
     ) -> None:
         """Prepare; the engine starts when the first screen is on the terminal.
 
         Args:
             launch: what the command line asks for.
-            make_backstage: makes what works behind the screen and posts into the mailbox.
+            make_threads: makes what works behind the screens and posts into the mailbox.
         """
         super().__init__(launch.settings, theme=launch.theme, ascii=launch.ascii)
-        self.launch = launch
-        self.backstage = make_backstage(self._mailbox)
-        self.live = LiveScreen()
-        self._director: Director | None = None
-        self.picking = Picking(self)
-        self.tuning = Tuning(self)
-        self.what_ifs = WhatIfs(self)
-
-    @property
-    def director(self) -> Director:
-        """Leads the session; there is one as soon as the live screen is mounted."""
-        if self._director is None:
-            raise RuntimeError("the live screen is not mounted yet")
-        return self._director
+        self._launch = launch
+        self.threads = make_threads(self._mailbox)
+        self.picker = PickerController(self)
+        self.live = LiveScreen(launch, self.threads, choose_models=self.picker.open, warn=self.warn)
+        self.session = self.live.session
+        self.tune = TuneController(self)
+        self.what_if = WhatIfController(self)
 
     async def on_mount(self) -> None:
         """Show the live screen, then start what is heavy."""
         sys.setswitchinterval(_SWITCH_S)
         self.handle_signals()
         await self.push_screen(self.live)
-        self._director = Director(
-            self.launch,
-            self.live,
-            self.backstage,
-            choose_models=self.picking.open,
-            warn=self.warn,
-        )
+        self.watch(self.live, "activity", self._set_pace)
         self.call_after_refresh(self._start)
 
     def on_unmount(self) -> None:
         """Nothing that was said is lost."""
-        if self._director is not None:
-            self._director.close(self._mailbox.collect())
+        self.session.close(self._mailbox.collect())
 
     def _start(self) -> None:
-        if self.launch.notice is not None:
-            self.warn(self.launch.notice)
+        if self._launch.notice is not None:
+            self.warn(self._launch.notice)
         self.warn_of_theme()
-        if self.launch.monitor_replay is not None:
-            self.live.recorded = True
-        self.backstage.read_sessions()
-        self.backstage.start(self.launch.monitor_replay, 1 / self.launch.settings.monitor_hz)
+        replay = self._launch.monitor_replay
+        self.live.recorded = replay is not None
+        self.threads.read_sessions()
+        self.threads.start(replay, 1 / self.settings.monitor_hz)
 
     def _collect(self) -> None:
         if not self.is_running:
@@ -168,163 +144,87 @@ class SpectuiApp(BaseApp):
         with self.batch_update():
             for event in events:
                 self._dispatch(event)
-            self.director.flush()
+            self.session.flush()
         self._set_pace()
-        self.tuning.look_at_chat()
-        self.what_ifs.look_at_chat()
+        self.tune.look_at_chat()
+        self.what_if.look_at_chat()
 
     def _dispatch(self, event: object) -> None:
-        if isinstance(event, TuningChanged):
-            self.tuning.show(event.state)
-            self.what_ifs.take_tuning(event.state)
-        elif isinstance(event, ChatRecorded):
-            self.what_ifs.take(event.recording)
-        elif isinstance(event, SessionsRead):
-            self.live.remember(earlier_prompts(event.sessions))
-            self.picking.offer(event.sessions)
-        elif not self.director.handle(event):
-            self.picking.handle(event)
+        match event:
+            case TuningChanged():
+                self.tune.take(event.state)
+                self.what_if.take_tuning(event.state)
+            case ChatRecorded():
+                self.what_if.take(event.recording)
+            case SessionsRead():
+                self.live.prompt.remember(earlier_prompts(event.sessions))
+                self.picker.offer(event.sessions)
+            case FoundModel() | ScanFinished() | ModelInspected():
+                self.picker.take(event)
+            case _:
+                self.session.take(event)
         if isinstance(event, EngineStarted):
             self._check_keys()
 
     def _check_keys(self) -> None:
         """Say which actions of the user's keys there are not, once all screens are imported."""
-        known = {action.id for action in commands.all_actions(self)}
+        known = {action.id for action in all_actions(self)}
         unknown = sorted(set(self.settings.keys) - known)
         if unknown:
             # Imported for who has set one of its keys, or has mistyped another's.
-            elsewhere = {action.id for action in commands.attach_actions(self)}
+            elsewhere = {action.id for action in attach_actions(self)}
             unknown = [each for each in unknown if each not in elsewhere]
         if unknown:
             self.warn(f"[keys] names {', '.join(unknown)}, which is no action; F1 lists the ids.")
 
     def _set_pace(self) -> None:
         activity = self.live.activity
-        quiet = activity is Activity.READY and self.tuning.is_measuring
+        quiet = activity is Activity.READY and self.tune.is_measuring
         self._pace.interval_s = _QUIET_S if quiet else REPAINT_S
         busy = activity in {Activity.ANSWERING, Activity.LOADING}
-        sample_s = 1 / self.launch.settings.monitor_hz
-        self.backstage.sample_every(sample_s if busy else max(sample_s, _IDLE_SAMPLE_S))
-
-    def on_live_screen_asked(self, message: LiveScreen.Asked) -> None:
-        """Send the prompt."""
-        self.director.ask(message.text)
-        self._set_pace()
-
-    def on_live_screen_stop_requested(self) -> None:
-        """Stop the answer or the load."""
-        self.director.stop()
-
-    def on_live_screen_draft_toggled(self) -> None:
-        """Draft on or off."""
-        self.director.toggle_draft()
-        setup = self.director.setup
-        if setup is not None and self.live.activity is Activity.ANSWERING:
-            word = "off" if setup.speculation is None else "on"
-            self.notify(f"The draft is {word} from the next answer on; this one goes on as it is.")
-
-    def on_live_screen_new_chat_requested(self) -> None:
-        """Begin another conversation."""
-        self.director.new_chat()
-
-    def on_live_screen_settings_requested(self) -> None:
-        """Let the user change drafting and sampling."""
-        setup, session = self.director.setup, self.backstage.session
-        if setup is None or session is None:
-            self.warn("There is nothing to set before a pair is chosen.")
-            return
-
-        def change(changed: LiveSetup | None) -> None:
-            if changed is not None:
-                self.director.adopt(changed)
-
-        self.push_screen(SettingsScreen(setup, session.max_draft), change)
-
-    def on_picker_screen_target_highlighted(self) -> None:
-        """What was asked about the last target is void."""
-        self.picking.forget_comparisons()
-
-    def on_picker_screen_inspection_wanted(self, message: "InspectionWanted") -> None:
-        """Find out which drafts fit."""
-        self.picking.compare(message.target, message.drafts)
-
-    def on_picker_screen_folder_opened(self, message: "FolderOpened") -> None:
-        """Search another folder."""
-        self.picking.look_in(message.path)
-
-    def on_picker_screen_chosen(self, message: "Chosen") -> None:
-        """Load what was chosen."""
-        self.picking.choose(message.choice)
-
-    def on_tune_screen_started(self, message: "Started") -> None:
-        """Begin a search."""
-        self.tuning.start(message.source, message.path, message.n_trials)
-
-    def on_tune_screen_pause_toggled(self) -> None:
-        """Pause or resume the search."""
-        self.tuning.toggle_pause()
-
-    def on_tune_screen_stopped(self) -> None:
-        """End the search."""
-        self.tuning.stop()
-
-    def on_tune_screen_applied(self, message: "Applied") -> None:
-        """Use a setting in the chat."""
-        self.tuning.apply(message.arm)
-
-    def on_what_if_screen_applied(self, message: "WhatIfScreen.Applied") -> None:
-        """Use a setting in the chat."""
-        self.what_ifs.apply(message.setting)
-
-    def on_what_if_screen_save_requested(self, message: "WhatIfScreen.SaveRequested") -> None:
-        """Write a trace of the chat."""
-        self.what_ifs.save(keep_text=message.keep_text)
-
-    def on_tune_screen_export_requested(self) -> None:
-        """Show the flags of the best."""
-        self.action_export()
+        sample_s = 1 / self.settings.monitor_hz
+        self.threads.monitor.sample_every(sample_s if busy else max(sample_s, _IDLE_SAMPLE_S))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer no way to where one is."""
         del parameters
-        is_open = {"tune": self.tuning.is_open, "what_if": self.what_ifs.is_open}
+        is_open = {"tune": self.tune.is_open, "what_if": self.what_if.is_open}
         return not is_open.get(action, False)
 
     def action_help(self) -> None:
         """Show keys and actions."""
         if not self.is_open(HelpScreen):
-            self.push_screen(HelpScreen(commands.all_actions(self)))
+            self.push_screen(HelpScreen(all_actions(self)))
 
     def action_tune(self) -> None:
         """Show the search."""
-        self.tuning.open()
+        self.tune.open()
 
     def action_what_if(self) -> None:
         """Ask what other settings would have done."""
-        self.what_ifs.open()
+        self.what_if.open()
 
     def action_export(self) -> None:
         """Show the flags."""
-        from spectui.tui.exporting import export_choices  # noqa: PLC0415 - not before it is needed
-        from spectui.tui.screens.export import ExportScreen  # noqa: PLC0415
+        from spectui.tui.export import ExportScreen, export_choices  # noqa: PLC0415 - as needed
 
-        setup = self.director.setup
+        setup = self.session.setup
         if self.is_open(ExportScreen):
             return
         if setup is None:
             self.warn("There is nothing to export before a pair is chosen.")
             return
-        has_gpu = self.director.has_gpu
-        self.push_screen(ExportScreen(export_choices(setup, self.tuning.state, has_gpu=has_gpu)))
+        choices = export_choices(setup, self.tune.state, has_gpu=self.session.has_gpu)
+        self.push_screen(ExportScreen(choices))
 
     def action_models(self) -> None:
         """Choose another pair."""
-        self.picking.open(None)
+        self.picker.open(None)
 
     def action_log(self) -> None:
         """Show llama.cpp's log."""
         if not self.is_open(LogScreen):
-            self.push_screen(LogScreen(self.backstage.log))
+            self.push_screen(LogScreen(self.threads.log))
 
     def action_interrupt(self) -> None:
         """Copy a selection, stop what runs, empty the prompt, or quit."""
@@ -332,10 +232,10 @@ class SpectuiApp(BaseApp):
         if selection:
             self.copy_to_clipboard(selection)
         elif self.live.activity in {Activity.ANSWERING, Activity.LOADING}:
-            self.director.stop()
-        elif self.tuning.can_stop:
-            self.tuning.stop()
-        elif self.live.set_aside():
+            self.session.stop()
+        elif self.tune.can_stop:
+            self.tune.stop()
+        elif self.live.prompt.set_aside():
             self.notify("Up brings your text back; Ctrl+C again quits.")
         else:
             self.exit()
@@ -343,22 +243,10 @@ class SpectuiApp(BaseApp):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Offer every action of the app and of the present screen."""
         yield from super().get_system_commands(screen)
-        yield from commands.system_commands(self, screen)
-        if self.director.can_measure:
+        yield from system_commands(self, screen)
+        if self.session.can_measure:
             yield SystemCommand(
                 "Measure the baseline again",
                 "Find out how fast the target alone is now; a turn of yours goes first",
-                self.director.measure_baseline,
+                self.session.measure_baseline,
             )
-
-    def begin(self, launch: Launch) -> None:
-        """Start again with other models or options."""
-        self.launch = replace(launch, settings=self.launch.settings)
-        self.director.begin(self.launch)
-
-    def open_preset(self, name: str) -> None:
-        """Start again with a preset."""
-        try:
-            self.begin(self.launch.with_preset(name))
-        except SpectuiError as error:
-            self.picking.open(str(error))

@@ -1,27 +1,109 @@
-"""What spectui's apps have in common: look, characters, keys, and how they end."""
+"""Base of spectui's apps: the look, keys in the order in which they were pressed, signals."""
 
 import asyncio
 import signal
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from textual.app import App, ReturnType
 from textual.binding import Binding
+from textual.events import Event, Key, Paste
 from textual.filter import LineFilter
+from textual.message import Message
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
+from textual.widget import Widget
 
 from spectui.settings import Settings
-from spectui.tui.ascii import AsciiFilter, AsciiPalette, AsciiScrollBars
-from spectui.tui.glyphs import ASCII, UNICODE
-from spectui.tui.key_order import OrderedApp
-from spectui.tui.mailbox import Mailbox, Pace
-from spectui.tui.messages import EventsArrived
+from spectui.tui.glyphs import ASCII, UNICODE, AsciiFilter, AsciiPalette, AsciiScrollBars
+from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
 from spectui.tui.theme import ASCII_CSS, THEMES
 
+_LOOK_AGAIN_S = 0.1
+"""While a key waits: a widget that goes may take with it the word that the last key was handled."""
 REPAINT_S = 0.1
 """Between two repaints, at least."""
+
+
+class KeyHandled(Message):
+    """Follows a key on its way from the focused widget up to the app, so it comes after it."""
+
+    def __init__(self, through: Screen[Any] | None = None) -> None:
+        """Tell of it.
+
+        Args:
+            through: the screen that has handled what the key led to, None for none yet.
+        """
+        super().__init__()
+        self.through = through
+
+
+class OrderedApp(App[ReturnType]):
+    """Passes a key on when the one before has been handled.
+
+    Textual gives a key to the widget that has the focus when the key comes in, which may be before
+    an earlier Tab has moved the focus, or before the screen that an earlier key opens is there.
+    Keys that come in a burst would all go to one field.
+    """
+
+    def __init__(self) -> None:
+        """Start with no key pressed."""
+        super().__init__()
+        self._waiting: deque[Key | Paste] = deque()
+        self._handling: Widget | None = None
+        """Has got the last key, or what follows it, and has not told yet that it was handled."""
+        self._follower: KeyHandled | None = None
+        """What follows it. Others belong to keys whose widget was given up: they come too late."""
+        self._looks_again = False
+
+    async def on_event(self, event: Event) -> None:
+        """Let what is typed wait for what was typed before."""
+        if isinstance(event, Key | Paste) and not event.is_forwarded:
+            self._waiting.append(event)
+            await self._pass_on()
+        else:
+            await super().on_event(event)
+
+    async def on_key_handled(self, message: KeyHandled) -> None:
+        """Go on with the next key, once the screen that has the keys now has handled the last."""
+        if message is not self._follower:
+            return
+        if self.screen_stack and message.through is not self.screen:
+            # A screen that was just opened handles this when it is mounted and has its focus.
+            self._follow(self.screen, KeyHandled(self.screen))
+        else:
+            self._handling = None
+        await self._pass_on()
+
+    async def _pass_on(self) -> None:
+        while self._waiting and self.screen_stack and not self._is_handling:
+            event = self._waiting.popleft()
+            await super().on_event(event)
+            if event.is_forwarded:
+                self._follow(self.focused or self.screen, KeyHandled())
+            else:
+                # A binding of the app's has had it already.
+                self._follow(self.screen, KeyHandled(self.screen))
+        if self._waiting and not self._looks_again:
+            self._looks_again = True
+            self.set_timer(_LOOK_AGAIN_S, self._look_again)
+
+    async def _look_again(self) -> None:
+        self._looks_again = False
+        await self._pass_on()
+
+    def _follow(self, target: Widget, message: KeyHandled) -> None:
+        self._follower = message
+        self._handling = target if target.post_message(message) else None
+
+    @property
+    def _is_handling(self) -> bool:
+        # A widget that is gone tells nothing any more.
+        widget = self._handling
+        return widget is not None and widget.is_attached and widget.screen in self.screen_stack
 
 
 class BaseApp(OrderedApp[None]):
@@ -74,7 +156,7 @@ class BaseApp(OrderedApp[None]):
 
     @property
     def crash(self) -> Exception | None:
-        """What ended the app, if it did not end by itself."""
+        """The exception that ended the app, None if it ended by itself."""
         return self._exception
 
     def handle_signals(self) -> None:

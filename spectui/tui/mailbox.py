@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from textual.message import Message
+
 Item = TypeVar("Item")
 
 
@@ -64,3 +66,11 @@ class Pace:
     def begin(self) -> None:
         """Note that a repaint begins."""
         self._last = self._clock()
+
+
+class EventsArrived(Message):
+    """The mailbox is no longer empty."""
+
+    def can_replace(self, message: Message) -> bool:
+        """One wake-up is as good as many."""
+        return isinstance(message, EventsArrived)

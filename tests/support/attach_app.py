@@ -2,44 +2,48 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import cast
 
 from textual.pilot import Pilot
 
 from spectui.monitor.readings import Snapshot
 from spectui.server.address import parse_address
-from spectui.server.watch.poller import Attachment
+from spectui.server.watch.poller import Attachment, Poller
 from spectui.settings import Settings
 from spectui.tui.attach.app import AttachApp, AttachLaunch
-from spectui.tui.attach.backstage import AttachBackstage
-from spectui.tui.mailbox import Mailbox
+from spectui.tui.threads import Monitor
 from tests.support.cockpit import handled
 
 URL = "http://localhost:8080"
 
 
-class ScriptedBackstage(AttachBackstage):
+class ScriptedPoller(Poller):
     """Asks nobody."""
 
-    def __init__(self, mailbox: Mailbox[object]) -> None:
-        super().__init__(mailbox, Attachment(address=parse_address(URL)), 0.5)
-        self.post = mailbox.put
-        self.n_tries = 0
-        self.n_started = 0
-        self.readings: list[Snapshot] = []
-        """Of the machine, for when it is watched."""
+    n_tries = 0
+    n_started = 0
 
     def start(self) -> None:
         self.n_started += 1
 
-    def watch_machine(self, interval_s: float) -> None:
-        del interval_s
+    def try_now(self) -> None:
+        self.n_tries += 1
+
+
+class ScriptedMonitor(Monitor):
+    """Reads what the test has laid out."""
+
+    def __init__(self, post: Callable[[object], None]) -> None:
+        super().__init__(post)
+        self.post = post
+        self.readings: list[Snapshot] = []
+
+    def start(self, interval_s: float, replay: Path | None = None) -> None:
+        del interval_s, replay
         readings, self.readings = self.readings, []
         for snapshot in readings:
             self.post(snapshot)
-
-    def try_now(self) -> None:
-        self.n_tries += 1
 
 
 class Watched:
@@ -52,14 +56,21 @@ class Watched:
         theme: str | None = None,
         ascii: bool = False,  # noqa: A002 - the option's name
     ) -> None:
-        launch = AttachLaunch(url=URL, settings=settings or Settings(), theme=theme, ascii=ascii)
-        self.app = AttachApp(launch, ScriptedBackstage)
-        self.backstage = cast("ScriptedBackstage", self.app.backstage)
+        launch = AttachLaunch(
+            attachment=Attachment(address=parse_address(URL)),
+            interval_s=0.5,
+            settings=settings or Settings(),
+            theme=theme,
+            ascii=ascii,
+        )
+        self.app = AttachApp(launch, ScriptedPoller, ScriptedMonitor)
+        self.poller = cast("ScriptedPoller", self.app.poller)
+        self.monitor = cast("ScriptedMonitor", self.app.monitor)
 
     async def told(self, pilot: Pilot[None], *events: object) -> None:
         """Let events come, and wait until they are shown."""
         for event in events:
-            self.backstage.post(event)
+            self.monitor.post(event)
         await shown(pilot)
 
     def run(

@@ -26,10 +26,9 @@ from spectui.engine.events import (
 )
 from spectui.errors import CancelledError
 from spectui.live.events import BaselineMeasured, ChatRecorded, TuningChanged
-from spectui.live.launch import Launch, Pair
 from spectui.live.recording import ChatRecording
 from spectui.live.session import LiveSession
-from spectui.live.setup import LiveSetup
+from spectui.live.setup import Activity, Launch, LiveSetup, Pair
 from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
 from spectui.models.facts import ModelFacts
 from spectui.models.weights import WeightTraffic
@@ -42,10 +41,8 @@ from spectui.speculative.counters import Round, RoundEnd, RoundTimes, count
 from spectui.speculative.decoder import Stop
 from spectui.speculative.rollback import Rollback
 from spectui.tui.app import SpectuiApp
-from spectui.tui.backstage import Backstage
 from spectui.tui.mailbox import Mailbox
-from spectui.tui.messages import EngineStarted
-from spectui.tui.screens.live import Activity
+from spectui.tui.threads import EngineStarted, Threads
 from spectui.tune.progress import TuningState
 
 Post = Callable[[object], None]
@@ -184,6 +181,35 @@ def result(words: Sequence[str], rounds: Sequence[Round]) -> GenerationResult:
     )
 
 
+class ScriptedSearch:
+    """Notes how a search is steered."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+
+    def pause(self) -> None:
+        self._note("pause_tuning")
+
+    def resume(self) -> None:
+        self._note("resume_tuning")
+
+    def stop(self) -> None:
+        self._note("end_tuning")
+
+
+class ScriptedInspector:
+    """Notes which pairs are to be compared."""
+
+    def __init__(self, note: Callable[..., None]) -> None:
+        self._note = note
+
+    def compare(self, target: Path, draft: Path) -> None:
+        self._note("compare", (target, draft))
+
+    def forget(self) -> None:
+        self._note("forget_comparisons")
+
+
 class ScriptedSession:
     """Answers at once with what the test has laid out. Records what it was asked."""
 
@@ -193,7 +219,8 @@ class ScriptedSession:
         self.answers: list[list[object]] = []
         """Events of the answers to come; without one the answer stays open."""
         self.load_events: list[list[object]] = [[loaded(Role.TARGET)], [loaded(Role.DRAFT)]]
-        self.tuning = TuningState()
+        self.tuning = ScriptedSearch(self._note)
+        self.inspector = ScriptedInspector(self._note)
         self.max_draft = 16
         self.records_chats = True
 
@@ -233,12 +260,6 @@ class ScriptedSession:
         self._note("stop")
         self._post(EngineFailed(error=CancelledError("stopped"), trace=None))
 
-    def compare(self, target: Path, draft: Path) -> None:
-        self._note("compare", (target, draft))
-
-    def forget_comparisons(self) -> None:
-        self._note("forget_comparisons")
-
     def start_tuning(
         self,
         wanted: LiveSetup,
@@ -250,20 +271,11 @@ class ScriptedSession:
         assert path is None or path.exists()
         self._note("start_tuning", (wanted, prompts, n_trials))
 
-    def pause_tuning(self) -> None:
-        self._note("pause_tuning")
-
-    def resume_tuning(self) -> None:
-        self._note("resume_tuning")
-
-    def end_tuning(self) -> None:
-        self._note("end_tuning")
-
     def close(self) -> None:
         self._note("close")
 
 
-class ScriptedBackstage(Backstage):
+class ScriptedThreads(Threads):
     """Starts a scripted session instead of an engine, and neither monitor nor scan."""
 
     def __init__(self, mailbox: Mailbox[object]) -> None:
@@ -275,13 +287,11 @@ class ScriptedBackstage(Backstage):
         self.starts = True
         self.built: list[DemoModel] = []
         self.n_stopped_builds = 0
-        self.intervals_s: list[float] = []
 
     def start(self, replay: Path | None, interval_s: float) -> None:
         del replay, interval_s
         if self.starts:
-            self.session = cast("LiveSession", self.script)
-            self.post(EngineStarted(session=self.session))
+            self.post(EngineStarted(session=cast("LiveSession", self.script)))
 
     def build_demo(self, target: DemoModel) -> None:
         self.built.append(target)
@@ -297,18 +307,28 @@ class ScriptedBackstage(Backstage):
         for event in self.found:
             self.post(event)
 
-    def sample_every(self, interval_s: float) -> None:
-        self.intervals_s.append(interval_s)
+
+class Recorder:
+    """In place of a controller: notes what its screen asks for, by method."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[object, ...]] = []
+        """Each a method's name, and what it was given."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        def note(*values: object, **named: object) -> None:
+            self.heard.append((name, *values, *named.values()))
+
+        return note
 
 
 class Cockpit:
     """An app with its script."""
 
     def __init__(self, wanted: Launch | None = None) -> None:
-        self.app = SpectuiApp(wanted or launch(), ScriptedBackstage)
-        self.app.animation_level = "none"
-        self.backstage = cast("ScriptedBackstage", self.app.backstage)
-        self.script = self.backstage.script
+        self.app = SpectuiApp(wanted or launch(), ScriptedThreads)
+        self.threads = cast("ScriptedThreads", self.app.threads)
+        self.script = self.threads.script
 
     def run(
         self,
@@ -332,7 +352,7 @@ class Cockpit:
 
     def tuning(self, state: TuningState) -> None:
         """Tell of a search."""
-        self.backstage.post(TuningChanged(state=state))
+        self.threads.post(TuningChanged(state=state))
 
 
 _draw = Compositor.render_update

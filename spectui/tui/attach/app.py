@@ -9,27 +9,34 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from spectui.monitor.readings import Snapshot
+from spectui.server.watch.poller import Attachment, Poller
 from spectui.server.watch.sample import FailedSample, ServerSample, WaitingSample
 from spectui.server.watch.tracker import Tracker
 from spectui.settings import Settings
-from spectui.tui import commands
-from spectui.tui.attach.backstage import AttachBackstage, PollerFailed
 from spectui.tui.attach.machine import Machine
+from spectui.tui.attach.screen import AttachScreen
 from spectui.tui.base_app import BaseApp
-from spectui.tui.mailbox import Mailbox
-from spectui.tui.messages import MonitorFailed
-from spectui.tui.screens.attach import AttachScreen
-from spectui.tui.screens.help import HelpScreen
+from spectui.tui.help import HelpScreen, attach_actions, system_commands
+from spectui.tui.threads import Monitor, MonitorFailed
 
 _OURS = frozenset({"Quit"})
 """Textual's commands that this app has under its own keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttachLaunch:
-    """What the command line asks for."""
+class PollerFailed:
+    """A defect has ended the questions."""
 
-    url: str
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachLaunch:
+    """Options of the command line."""
+
+    attachment: Attachment
+    interval_s: float
+    """From one look at the server to the next."""
     settings: Settings
     theme: str | None = None
     ascii: bool = False
@@ -58,18 +65,27 @@ class AttachApp(BaseApp):
     def __init__(
         self,
         launch: AttachLaunch,
-        make_backstage: Callable[[Mailbox[object]], AttachBackstage],
+        make_poller: Callable[..., Poller] = Poller,
+        make_monitor: Callable[[Callable[[object], None]], Monitor] = Monitor,
     ) -> None:
         """Prepare; the questions begin when the screen is on the terminal.
 
         Args:
             launch: what the command line asks for.
-            make_backstage: makes what works behind the screen and posts into the mailbox.
+            make_poller: makes what asks the server, on a thread of its own.
+            make_monitor: makes what reads this machine, if the server runs on it.
         """
         super().__init__(launch.settings, theme=launch.theme, ascii=launch.ascii)
-        self._tracker = Tracker(launch.url)
+        post = self._mailbox.put
+        self.poller = make_poller(
+            launch.attachment,
+            post,
+            interval_s=launch.interval_s,
+            on_failure=lambda error: post(PollerFailed(error=error)),
+        )
+        self.monitor = make_monitor(post)
+        self._tracker = Tracker(launch.attachment.address.url)
         self._machine = Machine()
-        self.backstage = make_backstage(self._mailbox)
         self.watched = AttachScreen(self._tracker.state())
 
     async def on_mount(self) -> None:
@@ -77,7 +93,7 @@ class AttachApp(BaseApp):
         self.handle_signals()
         await self.push_screen(self.watched)
         self.warn_of_theme()
-        self.call_after_refresh(self.backstage.start)
+        self.call_after_refresh(self.poller.start)
 
     def _collect(self) -> None:
         events = self._mailbox.collect() if self.is_running else ()
@@ -88,7 +104,7 @@ class AttachApp(BaseApp):
             self._take(event)
         state = self._tracker.state()
         if state.host.is_here:
-            self.backstage.watch_machine(1 / self.settings.monitor_hz)
+            self.monitor.start(1 / self.settings.monitor_hz)
         with self.batch_update():
             self.watched.show(state, self._machine)
 
@@ -105,17 +121,22 @@ class AttachApp(BaseApp):
 
     def on_attach_screen_retry_requested(self) -> None:
         """Ask at once."""
-        self.backstage.try_now()
+        self.poller.try_now()
+
+    def close(self) -> None:
+        """End the threads."""
+        self.poller.close()
+        self.monitor.close()
 
     def action_help(self) -> None:
         """Show keys and actions."""
         if not self.is_open(HelpScreen):
-            self.push_screen(HelpScreen(commands.attach_actions(self)))
+            self.push_screen(HelpScreen(attach_actions(self)))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Offer every action."""
         yield from (each for each in super().get_system_commands(screen) if each.title not in _OURS)
-        yield from commands.system_commands(self, screen)
+        yield from system_commands(self, screen)
 
     def action_interrupt(self) -> None:
         """Copy a selection, or quit."""

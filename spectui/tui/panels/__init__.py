@@ -1,5 +1,1 @@
-"""What speculation does on this machine, in panels beside the chat."""
-
-from spectui.tui.panels.column import Panels
-
-__all__ = ["Panels"]
+"""Panels: lines in the detail that their size allows, painted only where they have changed."""

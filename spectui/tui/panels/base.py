@@ -1,4 +1,4 @@
-"""What all panels have in common."""
+"""Base of all panels."""
 
 from collections.abc import Sequence
 from itertools import zip_longest

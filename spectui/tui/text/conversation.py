@@ -1,4 +1,4 @@
-"""What was said: turns, with the text to show and the text to copy."""
+"""The turns of a conversation, with the text to show and the text to copy."""
 
 import codecs
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Literal
 
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.text.display import Display, shown
-from spectui.tui.text.store import Kind, Tape, TextStore
+from spectui.tui.text.tape import Kind, Tape, TextStore
 
 Role = Literal["user", "assistant", "notice"]
 """Who speaks; a notice is a message of spectui itself."""
@@ -28,7 +28,7 @@ class TranscriptToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """Where a turn starts."""
+    """Start of a turn."""
 
     role: Role
     start: int
@@ -121,7 +121,7 @@ class Conversation:
 
     @property
     def last_answer(self) -> str:
-        """What the assistant said in its last turn; empty if it has had none."""
+        """The assistant's last turn; empty if it has had none."""
         answers = (i for i, turn in enumerate(self.turns) if turn.role == "assistant")
         last = max(answers, default=None)
         return "" if last is None else self._text_of(last)

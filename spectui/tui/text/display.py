@@ -1,10 +1,10 @@
-"""Text as it may be shown: what a terminal would obey or hide becomes visible characters."""
+"""Text and names of files as they may be shown: what a terminal would obey or hide is visible."""
 
 import re
 import unicodedata
 from functools import lru_cache
 
-from rich.cells import get_character_cell_size
+from rich.cells import cell_len, get_character_cell_size
 
 TAB_CELLS = 4
 MAX_MARKS = 16
@@ -15,6 +15,8 @@ _HANGUL_FILLERS = frozenset("\u115f\u1160\u3164\uffa0")
 _FIRST_PRINTABLE, _DELETE = 0x20, 0x7F
 _CONTROL_PICTURES, _PICTURE_OF_DELETE = 0x2400, "\u2421"
 _split_lines = re.compile("(\n)").split
+_UNDECODABLE = re.compile("[\udc80-\udcff]")
+_FIRST_SURROGATE = 0xDC00
 
 
 def code_point(character: str) -> str:
@@ -129,3 +131,44 @@ class Display:
         if not joined:
             self._marks = 0
             self._column += sum(map(get_character_cell_size, visible))
+
+
+def visible(text: str, *, ascii_only: bool) -> str:
+    r"""Return ``text`` on one line, without anything that a terminal would obey or hide.
+
+    Bytes of a file's name that are no UTF-8 are written as ``\xff``, the way a shell lists them.
+    """
+    text = _UNDECODABLE.sub(lambda match: f"\\x{ord(match[0]) - _FIRST_SURROGATE:02x}", text)
+    text = text.replace("\n", shown("\n", ascii_only=ascii_only))
+    display = Display(ascii_only=ascii_only)
+    return display.feed(text) + display.flush()
+
+
+def fit(text: str, width: int, ellipsis: str) -> str:
+    """Cut the middle out of ``text`` until it takes at most ``width`` cells.
+
+    What tells two models apart stands at both ends: the family in front, the quantisation behind.
+    """
+    if cell_len(text) <= width:
+        return text
+    left = width - cell_len(ellipsis)
+    if left <= 0:
+        return _head(text, max(width, 0))
+    tail = _head(text[::-1], left // 2)[::-1]
+    return _head(text, left - cell_len(tail)) + ellipsis + tail
+
+
+def clip(text: str, width: int, ellipsis: str) -> str:
+    """Cut the end off ``text`` until it takes at most ``width`` cells."""
+    if cell_len(text) <= width:
+        return text
+    left = width - cell_len(ellipsis)
+    return _head(text, left) + ellipsis if left > 0 else _head(text, max(width, 0))
+
+
+def _head(text: str, width: int) -> str:
+    for index, character in enumerate(text):
+        width -= get_character_cell_size(character)
+        if width < 0:
+            return text[:index]
+    return text

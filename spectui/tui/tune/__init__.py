@@ -1,1 +1,1 @@
-"""What the tune screen is made of: a digest of the trials, words for it, keys and messages."""
+"""Tuning in the background, watched and steered."""

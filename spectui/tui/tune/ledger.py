@@ -1,9 +1,16 @@
-"""The trials of a study with what follows from them worked out once, not on every repaint."""
+"""The trials of a study, and what follows from them: the best one, and what can be done now."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spectui.tune.trials import Arm, TrialRecord, TrialState
+from spectui.tune.progress import Phase, TuningState
+from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState
+
+_STARTING = frozenset({"start", "source", "trials"})
+_FOUND = frozenset({"apply", "export"})
+_SORTING = frozenset({"sort"})
+ACTIONS = _STARTING | _FOUND | _SORTING | {"pause", "resume", "stop", "apply_selected"}
+"""Actions that are not always there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -73,3 +80,60 @@ def _row(record: TrialRecord, known: Row | None) -> Row:
         relative=record.relative,
         acceptance_rate=record.acceptance_rate,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A setting for the live session."""
+
+    arm: Arm
+    reason: str
+    """What the user is told: what was applied, and why that."""
+
+
+def best_choice(state: TuningState, ledger: Ledger) -> Choice | None:
+    """Return what a confirmed verdict says, else the fastest trial; None if there is neither.
+
+    Off is an arm like the others: it is the choice when the verdict is against speculation, and
+    as long as no setting is faster than it.
+    """
+    if state.result is not None and state.result.speedup is not None:
+        verdict, best = state.result.verdict, state.result.best
+        if verdict.use_speculation and best is not None:
+            return Choice(arm=best, reason=f"Applied the confirmed best: {best.label}.")
+        return Choice(arm=OFF, reason=f"Speculation is turned off. {verdict.reason}")
+    if ledger.best is None:
+        return None
+    arm, speedup = ledger.best.record.arm, ledger.speedup(ledger.best)
+    if speedup is None:
+        # Nothing to compare it with: off was not measured yet.
+        return None
+    if speedup <= 1:
+        reason = "Speculation is turned off: no setting is faster than the target alone so far."
+        return Choice(arm=OFF, reason=reason)
+    return Choice(arm=arm, reason=f"Applied the best so far, not confirmed yet: {arm.label}.")
+
+
+def selected_choice(row: Row | None) -> Choice | None:
+    """Return what a trial ran; None if it is not known to work."""
+    if row is None or row.record.state is not TrialState.COMPLETE:
+        return None
+    arm = row.record.arm
+    what = "Speculation is turned off" if row.is_off else f"Applied {arm.label}"
+    return Choice(arm=arm, reason=f"{what}, as in trial {row.number}.")
+
+
+def available(state: TuningState, ledger: Ledger, selected: Row | None) -> frozenset[str]:
+    """Return the names of the actions that make sense."""
+    found: frozenset[str] = frozenset()
+    if not state.is_running:
+        found |= _STARTING
+    elif state.phase is not Phase.STOPPING:
+        found |= {"stop", "resume" if state.paused else "pause"}
+    if best_choice(state, ledger) is not None:
+        found |= _FOUND
+    if len(ledger.rows) > 1:
+        found |= _SORTING
+    if selected_choice(selected) is not None:
+        found |= {"apply_selected"}
+    return found

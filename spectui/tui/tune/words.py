@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from spectui.models.sizes import counted
-from spectui.tui.glyphs import Glyphs
-from spectui.tui.text.display import shown
+from spectui.tui.glyphs import Glyphs, one_line, own_line
 from spectui.tui.tune.ledger import Ledger, Row
 from spectui.tune.explain import explain_result
 from spectui.tune.progress import Phase, TuningState
@@ -26,7 +25,6 @@ one. The time left is shown once the first trial is done.
 It runs in the background and the chat has priority: a turn of yours holds it back, and it goes on \
 by itself. Every trial is kept, so you can pause or stop at any time."""
 _MINUTE_S, _HOUR_S = 60, 3600
-_PLAIN = {"−": "-", "–": "-", "±": "+-", "×": "x", "…": "...", "α": "alpha"}
 
 
 def introduction(start_key: str) -> str:
@@ -37,22 +35,6 @@ def introduction(start_key: str) -> str:
 def measure(value: float | str | None, form: str, glyphs: Glyphs) -> str:
     """Return a number in ``form``, or the sign for one that is not there."""
     return glyphs.none if value is None else form.format(value)
-
-
-def one_line(text: str, glyphs: Glyphs) -> str:
-    """Return foreign text on one line, with nothing in it that a terminal would obey."""
-    flat = " ".join(text.split())
-    if flat.isprintable():
-        return flat
-    return "".join(shown(character, ascii_only=_is_ascii(glyphs)) for character in flat)
-
-
-def own(text: str, glyphs: Glyphs) -> str:
-    """Return a sentence of ours that may quote others, in characters that the terminal has."""
-    if _is_ascii(glyphs):
-        for typographic, plain in _PLAIN.items():
-            text = text.replace(typographic, plain)
-    return one_line(text, glyphs)
 
 
 def phase(state: TuningState, *, chat_is_busy: bool) -> str:
@@ -165,7 +147,7 @@ def trial(row: Row, ledger: Ledger, glyphs: Glyphs) -> str:
     head = f"trial {row.number}, {one_line(record.arm.label, glyphs)}: "
     if record.state is not TrialState.COMPLETE:
         words = "failed" if record.state is TrialState.FAIL else record.state.value
-        return head + words + (f": {own(record.error, glyphs)}" if record.error else "")
+        return head + words + (f": {own_line(record.error, glyphs)}" if record.error else "")
     facts: Iterable[str] = (
         measure(row.tokens_per_s, "{:.1f} tokens/s", glyphs),
         measure(ledger.speedup(row), "{:.2f}" + glyphs.times + " of off", glyphs),
@@ -188,7 +170,3 @@ def _interval(speedup: Speedup, glyphs: Glyphs) -> str:
 
 def _fraction(done: int, total: int) -> float:
     return min(1.0, done / total) if total else 0.0
-
-
-def _is_ascii(glyphs: Glyphs) -> bool:
-    return glyphs.times.isascii()

@@ -1,0 +1,276 @@
+"""The live screen: a chat, and beside it what speculation does while the model talks."""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Static
+
+from spectui.live.setup import Activity, Launch, LiveSetup
+from spectui.tui.chat.panels import Panels
+from spectui.tui.chat.prompt_box import PromptBox
+from spectui.tui.chat.session import SessionController
+from spectui.tui.chat.settings import SettingsScreen
+from spectui.tui.chat.transcript import Transcript
+from spectui.tui.glyphs import glyphs_of
+from spectui.tui.threads import Threads
+from spectui.tui.widgets import KeyBar, StatusBar
+
+_BAR_CELLS = 24
+_HELLO = "Ask something. Every token shows who wrote it: underlined ones come from the draft."
+_PANELS_FROM = 64
+_NARROW = f"Panels: widen the terminal to {_PANELS_FROM} columns or more."
+_WIDTHS = [(0, "-tiny"), (_PANELS_FROM, "-narrow"), (100, "-normal"), (160, "-wide")]
+_HEIGHTS = [(0, "-short"), (16, "-tall")]
+
+
+class Loading(Widget):
+    """One line per part with its bar; hidden while there is nothing to wait for."""
+
+    DEFAULT_CSS = """
+    Loading { height: auto; max-height: 8; padding: 0 1; background: $surface; display: none; }
+    Loading.-busy { display: block; }
+    """
+
+    parts: reactive[tuple[tuple[str, float | None], ...]] = reactive((), layout=True)
+    """(name, fraction) of each part; None for one that cannot say how far it is."""
+
+    def set_part(self, name: str, fraction: float | None) -> None:
+        """Add a part, or move its bar."""
+        known = dict(self.parts)
+        known[name] = fraction
+        self.parts = tuple(known.items())
+        self.add_class("-busy")
+
+    def finish(self) -> None:
+        """Nothing to wait for any more."""
+        self.parts = ()
+        self.remove_class("-busy")
+
+    def render(self) -> Text:
+        """Draw a line per part."""
+        glyphs = glyphs_of(self)
+        lines = []
+        for name, fraction in self.parts:
+            if fraction is None:
+                lines.append(Text(f"{name} {glyphs.ellipsis}"))
+                continue
+            n_full = round(fraction * _BAR_CELLS)
+            bar = glyphs.bar[-1] * n_full + glyphs.none * (_BAR_CELLS - n_full)
+            lines.append(Text(f"{bar} {fraction:4.0%}  {name}"))
+        return Text("\n").join(lines)
+
+
+class LiveScreen(Screen[None]):
+    """Shows the session that it owns, and takes what the user wants to it."""
+
+    DEFAULT_CSS = """
+    LiveScreen {
+        & #body { height: 1fr; }
+        & #talk { width: 1fr; min-width: 20; height: 1fr; }
+        & Transcript { height: 1fr; }
+        & Panels { width: 48; height: 1fr; }
+        & #narrow {
+            display: none; height: 1; padding: 0 1; color: $text-muted;
+            text-wrap: nowrap; text-overflow: ellipsis;
+        }
+        &.-tiny.-tall #narrow { display: block; }
+        &.-tiny Panels { display: none; }
+        &.-narrow Panels { width: 31; }
+        &.-wide Panels { width: 92; }
+    }
+    """
+
+    HORIZONTAL_BREAKPOINTS = _WIDTHS
+    VERTICAL_BREAKPOINTS = _HEIGHTS
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "stop", "Stop", id="live.stop", tooltip="Stop the answer or the load"),
+        Binding(
+            "f2",
+            "toggle_rejected",
+            "Rejected",
+            id="live.rejected",
+            tooltip="Show the drafted tokens that the target refused",
+        ),
+        Binding(
+            "f3",
+            "settings",
+            "Settings",
+            id="live.settings",
+            tooltip="Change drafting and sampling of the next answer",
+        ),
+        Binding(
+            "f4",
+            "toggle_draft",
+            "Draft",
+            id="live.draft",
+            tooltip="Let the next answer use the draft, or the target alone",
+        ),
+        Binding(
+            "ctrl+n",
+            "new_chat",
+            "New chat",
+            id="live.new",
+            show=False,
+            tooltip="Begin another conversation with the same pair",
+        ),
+        Binding(
+            "f9",
+            "copy_answer",
+            "Copy answer",
+            id="live.copy",
+            show=False,
+            tooltip="Copy the last answer to the clipboard",
+        ),
+    ]
+
+    activity: reactive[Activity] = reactive(Activity.STARTING, init=False)
+    setup: reactive[LiveSetup | None] = reactive(None, init=False)
+    recorded: reactive[bool] = reactive(default=False, init=False)
+    """Whether the readings of the machine come from a recording."""
+    tuning: reactive[str] = reactive("", init=False)
+    """What the search beside the chat is doing, in a word; empty for nothing."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        threads: Threads,
+        *,
+        choose_models: Callable[[str | None], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        """Create it with nothing said.
+
+        Args:
+            launch: what the command line asked for.
+            threads: start the engine.
+            choose_models: opens the picker, with a reason if something failed.
+            warn: shows a sentence.
+        """
+        super().__init__()
+        # Kept rather than looked up: events may still come when the widgets are going.
+        self.transcript = Transcript(placeholder=_HELLO)
+        self.loading_bars = Loading()
+        self.prompt = PromptBox(placeholder="Enter sends, Ctrl+J starts a new line")
+        self.panels = Panels()
+        self._status = StatusBar()
+        self._warn = warn
+        self.session = SessionController(
+            launch, self, threads, choose_models=choose_models, warn=warn
+        )
+
+    def compose(self) -> ComposeResult:
+        """Status, then transcript and prompt beside the panels."""
+        yield self._status
+        yield Static(_NARROW, id="narrow", markup=False)
+        with Horizontal(id="body"):
+            with Vertical(id="talk"):
+                yield self.loading_bars
+                yield self.transcript
+                yield self.prompt
+            yield self.panels
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        """Let the user type at once, even while models load."""
+        self.prompt.focus()
+        for shown in ("setup", "recorded", "tuning"):
+            self.watch(self, shown, self._show_status)
+
+    def on_prompt_box_submitted(self, message: PromptBox.Submitted) -> None:
+        """Send the prompt."""
+        self.session.ask(message.text)
+
+    def watch_activity(self) -> None:
+        """The box shows that an answer is being written."""
+        self.prompt.busy = self.activity is Activity.ANSWERING
+        self._show_status()
+        self.refresh_bindings()
+
+    def _show_status(self) -> None:
+        bar = self._status
+        bar.left = describe(self.setup) if self.setup else "spectui"
+        bullet = f" {glyphs_of(self).bullet} "
+        readings = "recorded readings" if self.recorded else ""
+        parts = (readings, self.tuning, str(self.activity))
+        bar.right = bullet.join(part for part in parts if part)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Stop only what runs."""
+        del parameters
+        if action == "stop":
+            return self.activity in {Activity.LOADING, Activity.ANSWERING}
+        if action == "toggle_draft":
+            return self.setup is not None and self.setup.can_draft
+        return True
+
+    def action_stop(self) -> None:
+        """End the answer or the load."""
+        self.session.stop()
+
+    def action_toggle_rejected(self) -> None:
+        """Show or hide what the target refused."""
+        transcript = self.transcript
+        transcript.show_rejected = not transcript.show_rejected
+
+    def action_settings(self) -> None:
+        """Let the user change drafting and sampling."""
+        setup, engine = self.setup, self.session.engine
+        if setup is None or engine is None:
+            self._warn("There is nothing to set before a pair is chosen.")
+            return
+
+        def change(changed: LiveSetup | None) -> None:
+            if changed is not None:
+                self.session.adopt(changed)
+
+        self.app.push_screen(SettingsScreen(setup, engine.max_draft), change)
+
+    def action_toggle_draft(self) -> None:
+        """Draft on or off."""
+        self.session.toggle_draft()
+        if self.setup is not None and self.activity is Activity.ANSWERING:
+            word = "off" if self.setup.speculation is None else "on"
+            self.notify(f"The draft is {word} from the next answer on; this one goes on as it is.")
+
+    def action_new_chat(self) -> None:
+        """Begin another conversation."""
+        self.session.new_chat()
+
+    def action_copy_answer(self) -> None:
+        """Copy the last answer (OSC 52)."""
+        answer = self.transcript.last_answer
+        if answer:
+            self.app.copy_to_clipboard(answer)
+            self.notify("The last answer was copied.")
+
+
+def describe(setup: LiveSetup) -> str:
+    """Return one line: which pair, how it drafts and samples."""
+    name = setup.target.path.stem
+    temp = "" if setup.sampling.temp <= 0 else f", temp {setup.sampling.temp:g}"
+    if setup.drafting is None:
+        off = f"draft off ({_resting(setup)})" if setup.can_draft else "no draft"
+        return f"{name}, {off}{temp}"
+    *ahead, last = (f"{one.kind} {one.summary}".strip() for one in setup.drafting.chain)
+    if setup.drafting.is_mtp:
+        return f"{', '.join((name, *ahead, last, setup.schedule))}{temp}"
+    if setup.draft is None or not setup.drafting.needs_draft:
+        return f"{', '.join((name, *ahead, last))}{temp}"
+    pair = f"{name} + {setup.draft.path.stem}"
+    return f"{', '.join((pair, *ahead, setup.drafting.own.summary, setup.schedule))}{temp}"
+
+
+def _resting(setup: LiveSetup) -> str:
+    """Names of the drafters that are switched off."""
+    *ahead, last = (one.kind for one in setup.wanted.chain)
+    if setup.draft is not None and setup.wanted.needs_draft:
+        last = setup.draft.path.stem
+    return ", ".join((*ahead, last))

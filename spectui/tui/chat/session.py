@@ -1,0 +1,400 @@
+"""The live session behind the live screen: a pair is loaded, prompts are sent, events come back.
+
+Runs on the event loop and owns the state of the session; the screen only shows it.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spectui.demo import DemoModel
+from spectui.engine.events import (
+    EngineFailed,
+    GenerationFinished,
+    LoadProgress,
+    ModelLoaded,
+    PromptEvaluated,
+    Role,
+    RoundFinished,
+    TokenEmitted,
+)
+from spectui.errors import CancelledError, SpectuiError
+from spectui.live.chat import SessionStore
+from spectui.live.events import BaselineMeasured
+from spectui.live.setup import Activity, Launch, LiveSetup, Pair
+from spectui.live.tally import LiveTally
+from spectui.monitor.readings import Snapshot
+from spectui.options.setup import Schedule
+from spectui.options.speculation import Speculation
+from spectui.sessions import Session
+from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
+from spectui.tui.chat.conversation import ConversationController, explain_failure
+from spectui.tui.threads import (
+    DemoBuilt,
+    DemoProgressed,
+    EngineStarted,
+    MonitorFailed,
+    StartFailed,
+    Threads,
+)
+
+if TYPE_CHECKING:
+    from spectui.live.session import LiveSession
+    from spectui.tui.chat.screen import LiveScreen
+
+LoadEvent = StartFailed | DemoProgressed | DemoBuilt | LoadProgress | ModelLoaded
+
+
+class PairLoader:
+    """Brings a pair up: builds demo models, loads a target and its draft, says why it could not."""
+
+    def __init__(
+        self,
+        session: "SessionController",
+        launch: Launch,
+        threads: Threads,
+        choose_models: Callable[[str | None], None],
+    ) -> None:
+        """Nothing is loaded yet.
+
+        Args:
+            session: takes over when a pair is loaded.
+            launch: what the command line asked for.
+            threads: build demo models.
+            choose_models: opens the picker, with a reason if something failed.
+        """
+        self._session = session
+        self._screen = session.screen
+        self.launch = launch
+        self._threads = threads
+        self._choose_models = choose_models
+        self.target: ModelLoaded | None = None
+        self._resumed: Session | None = None
+        """A stored conversation that is taken up with the pair."""
+        self._building: DemoModel | None = None
+        """Demo target that is being built, to be loaded then."""
+        self._no_engine: str | None = None
+        """Why there is none."""
+
+    def begin(self, launch: Launch | None = None) -> None:
+        """Load what ``launch`` or the command line names, or let the user choose."""
+        self.launch = launch or self.launch
+        if self.launch.demo is not None:
+            self._build(self.launch.demo)
+        elif self.launch.pair is not None:
+            self.load(self.launch.pair)
+        else:
+            self._screen.activity = Activity.NO_MODEL
+            self._choose_models(None)
+
+    def _build(self, demo: DemoModel) -> None:
+        self._end_build()
+        self.target = None
+        self._building = demo
+        self._screen.activity = Activity.LOADING
+        self._screen.loading_bars.set_part("demo models", None)
+        self._threads.build_demo(demo)
+
+    def _end_build(self) -> None:
+        """Whatever is still told of a build is void."""
+        if self._building is not None:
+            self._building = None
+            self._threads.stop_demo()
+
+    def cancel_build(self) -> bool:
+        """End the build of demo models; False if there is none."""
+        is_building = self._building is not None
+        if is_building:
+            self._end_build()
+            self.fail("The build of the demo models was cancelled.")
+        return is_building
+
+    def resume(self, session: Session, pair: Pair) -> None:
+        """Load a stored conversation's pair and take the conversation up."""
+        self._resumed = session
+        self.load(pair)
+
+    def load(self, pair: Pair) -> None:
+        """Load a pair in place of what is loaded."""
+        self._end_build()
+        engine = self._session.engine
+        if self._no_engine is not None:
+            self.fail(self._no_engine)
+            return
+        if engine is None:
+            # Still being imported: ``begin`` comes when it has started.
+            self.launch = replace(self.launch, pair=pair, demo=None)
+            return
+        self.target = None
+        self._screen.loading_bars.finish()
+        try:
+            setup = self._make_setup(pair)
+            engine.load(setup)
+        except SpectuiError as error:
+            self.fail(str(error))
+            return
+        self._screen.setup = setup
+        self._screen.activity = Activity.LOADING
+        self._screen.loading_bars.set_part(pair.target.name, 0.0)
+        self._session.conversation.begin()
+        self._session.tally.reset()
+
+    def _make_setup(self, pair: Pair) -> LiveSetup:
+        setup = self.launch.make_setup(pair)
+        if self._resumed is None:
+            return setup
+        load, settings = self._resumed.header.load, self._resumed.settings
+        if load is not None and load.target.path == pair.target:
+            # What is placed otherwise than last time may not fit any more.
+            setup = setup.loaded_as(load)
+        speculation = None if settings is None else settings.speculation
+        # Before the load: it makes room for drafts as long as these, or takes MTP layers along.
+        resumed = replace(setup, speculation=speculation)
+        return setup if resumed.drafting is None else resumed
+
+    def take(self, event: LoadEvent) -> None:
+        """Take what the engine and the other threads tell of models."""
+        match event:
+            case StartFailed():
+                if self._session.engine is None:
+                    self._no_engine = event.reason
+                self._building = None
+                self.fail(event.reason)
+            case DemoProgressed(progress=progress) if self._building is not None:
+                part = f"demo {progress.model}"
+                self._screen.loading_bars.set_part(part, progress.fraction)
+            case DemoBuilt() if self._building is not None:
+                target, draft = event.paths[self._building], event.paths[DemoModel.DRAFT]
+                self.load(Pair(target=target, draft=draft))
+            case LoadProgress():
+                self._screen.loading_bars.set_part(event.path.name, event.fraction)
+            case ModelLoaded():
+                self._loaded(event)
+
+    def _loaded(self, event: ModelLoaded) -> None:
+        setup, engine = self._screen.setup, self._session.engine
+        if setup is None or engine is None:
+            return
+        self._session.tally.loaded(event.role, event.memory)
+        if event.role is Role.TARGET:
+            self.target = event
+            self._screen.setup = replace(setup, schedule=self.possible(setup.schedule))
+            if setup.draft is not None:
+                self._screen.loading_bars.set_part(setup.draft.path.name, 0.0)
+                engine.load_draft(setup.draft)
+                return
+        self._finish()
+        self._session.ready()
+
+    def possible(self, wanted: Schedule) -> Schedule:
+        """The schedule that the loaded target can run."""
+        return effective_schedule(wanted, 0 if self.target is None else self.target.mtp_layers)
+
+    def _finish(self) -> None:
+        self._screen.loading_bars.finish()
+        self._session.measure_baseline()
+        resumed, self._resumed = self._resumed, None
+        if resumed is not None:
+            self._session.conversation.resume(resumed)
+            if resumed.settings is not None:
+                self._session.speculate(resumed.settings.speculation)
+
+    def fail(self, reason: str) -> None:
+        """Go on without a draft if only that could not be loaded; else let the user choose."""
+        self._screen.loading_bars.finish()
+        if self.target is not None and self._screen.setup is not None:
+            left = replace(self._screen.setup, draft=None)
+            self._screen.setup = replace(left, speculation=left.drafting)
+            self._finish()
+            runs = (
+                "The target runs without a draft" if left.drafting is None else "It is not needed"
+            )
+            self._session.conversation.say("notice", f"{reason.rstrip('.')}. {runs}.")
+            self._session.ready()
+            return
+        self._resumed = None
+        self._screen.setup = None
+        self._screen.activity = Activity.NO_MODEL
+        self._choose_models(reason)
+
+
+class SessionController:
+    """Takes what the user asks for to the engine, and what the engine tells to the screen."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        screen: "LiveScreen",
+        threads: Threads,
+        *,
+        choose_models: Callable[[str | None], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        """Nothing runs yet.
+
+        Args:
+            launch: what the command line asked for.
+            screen: shows the session.
+            threads: start the engine.
+            choose_models: opens the picker, with a reason if something failed.
+            warn: shows a sentence.
+        """
+        self.screen = screen
+        self._choose_models = choose_models
+        self._warn = warn
+        self.engine: LiveSession | None = None
+        """None until llama.cpp is imported."""
+        self.has_gpu = False
+        """Whether the monitor sees a GPU."""
+        self.tally = LiveTally()
+        store = SessionStore(warn, enabled=launch.settings.keep_sessions)
+        self.conversation = ConversationController(screen.transcript, store, self.tally)
+        self.loader = PairLoader(self, launch, threads, choose_models)
+        self._queued: str | None = None
+        """A prompt that waits for the pair, or for the end of an answer."""
+
+    @property
+    def setup(self) -> LiveSetup | None:
+        """The pair with its options, None before one was chosen."""
+        return self.screen.setup
+
+    @property
+    def can_measure(self) -> bool:
+        """Whether there is a target to measure."""
+        return self.screen.activity in {Activity.READY, Activity.ANSWERING}
+
+    def measure_baseline(self) -> None:
+        """Measure the target alone, when nobody waits for it."""
+        if self.engine is not None:
+            self.engine.measure_baseline()
+
+    def ready(self) -> None:
+        """Nothing is under way: send what waits for that."""
+        self.screen.activity = Activity.READY
+        if self._queued is not None:
+            text, self._queued = self._queued, None
+            self.ask(text)
+
+    def ask(self, text: str) -> None:
+        """Send a prompt, or keep it until the pair is ready."""
+        setup, activity = self.setup, self.screen.activity
+        if activity is Activity.NO_MODEL:
+            self.screen.prompt.put_back(text)
+            self._choose_models(None)
+        elif activity is Activity.READY and setup is not None:
+            self.conversation.ask(text, setup)
+            self._send(setup)
+            self.screen.activity = Activity.ANSWERING
+        elif self._queued is None:
+            self._queued = text
+            answering = activity is Activity.ANSWERING
+            when = "when this answer ends" if answering else "when the pair is loaded"
+            self._warn(f"Your prompt will be sent {when}.")
+        else:
+            self.screen.prompt.put_back(text)
+            self._warn("One prompt is waiting already; stop the answer, or let it end.")
+
+    def _send(self, setup: LiveSetup) -> None:
+        target, chat = self.loader.target, self.conversation.chat
+        if self.engine is None or target is None:
+            raise RuntimeError("nothing is loaded, but the screen said that it was ready")
+        if target.info.has_chat_template:
+            self.engine.send(setup, chat.messages())
+        else:
+            self.engine.send(setup, (), chat.text())
+
+    def stop(self) -> None:
+        """End the answer or the load. A prompt that waits for it goes back to the user."""
+        if self._queued is not None:
+            self.screen.prompt.put_back(self._queued)
+            self._queued = None
+        if not self.loader.cancel_build() and self.engine is not None:
+            self.engine.stop()
+
+    def new_chat(self) -> None:
+        """Begin another conversation with the same pair."""
+        if self.conversation.is_answering:
+            self._warn("An answer is being written; stop it first.")
+        else:
+            self.conversation.begin()
+
+    def adopt(self, changed: LiveSetup) -> None:
+        """Take drafting and sampling of ``changed`` from the next answer on.
+
+        Only these: another pair may have been chosen while the form was open.
+        """
+        if self.setup is None:
+            return
+        self.speculate(changed.wanted)
+        if changed.speculation is None:
+            self.speculate(None)
+        schedule = self.loader.possible(changed.schedule)
+        if schedule is not changed.schedule:
+            self._warn(f"The schedule stays {schedule}: {ONLY_SERVER}.")
+        self.screen.setup = replace(
+            self.setup,
+            schedule=schedule,
+            sampling=changed.sampling,
+            n_predict=changed.n_predict,
+            system=changed.system,
+        )
+
+    def speculate(self, speculation: Speculation | None) -> None:
+        """Draft in another way from the next answer on, None for not at all."""
+        if self.setup is None:
+            return
+        drafting = replace(self.setup, speculation=speculation).drafting
+        resting = drafting or self.setup.wanted
+        self.screen.setup = replace(self.setup, speculation=drafting, resting=resting)
+
+    def toggle_draft(self) -> None:
+        """Let the next answer use the draft, or not."""
+        if self.setup is not None:
+            self.speculate(self.setup.wanted if self.setup.speculation is None else None)
+
+    def take(self, event: object) -> None:
+        """Take an event of another thread."""
+        match event:
+            case TokenEmitted() | RoundFinished() | PromptEvaluated():
+                self.conversation.take(event)
+            case GenerationFinished() if self.conversation.is_answering:
+                self.conversation.take(event)
+                self.ready()
+            case EngineFailed():
+                self._failed(event)
+            case StartFailed() | DemoProgressed() | DemoBuilt() | LoadProgress() | ModelLoaded():
+                self.loader.take(event)
+            case Snapshot():
+                self.has_gpu = bool(event.gpus)
+                self.tally.snapshot(event)
+            case BaselineMeasured():
+                self.tally.baseline(event.tokens_per_s, event.step_s)
+            case EngineStarted():
+                self.engine = event.session
+                self.engine.records_chats = self.loader.launch.settings.record_chats
+                self.loader.begin()
+            case MonitorFailed():
+                self.screen.recorded = False
+                self._warn(event.reason)
+
+    def _failed(self, event: EngineFailed) -> None:
+        if self.conversation.is_answering:
+            self.conversation.fail(event)
+            self.ready()
+        elif self.screen.activity is Activity.LOADING:
+            cancelled = isinstance(event.error, CancelledError)
+            self.loader.fail("The load was cancelled." if cancelled else explain_failure(event))
+        else:
+            self._warn(explain_failure(event))
+
+    def flush(self) -> None:
+        """Bring everything that has come so far to screen and disk."""
+        self.conversation.flush()
+        self.screen.panels.show(self.tally.state())
+
+    def close(self, events: tuple[object, ...]) -> None:
+        """Store what came last, and end the conversation; the engine is closed by its owner."""
+        for event in events:
+            if isinstance(event, TokenEmitted | RoundFinished | GenerationFinished):
+                self.conversation.take(event)
+        self.conversation.close()

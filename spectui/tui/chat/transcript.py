@@ -1,0 +1,222 @@
+"""The transcript: every token shows whether the draft or the target produced it."""
+
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.reactive import reactive
+from textual.strip import Strip
+
+from spectui.tui.chat.tape_view import TapeView
+from spectui.tui.glyphs import UNICODE, Glyphs, glyphs_of
+from spectui.tui.text.conversation import Conversation, Role, TranscriptToken
+from spectui.tui.text.layout import Layout, continues, graphemes
+from spectui.tui.text.tape import Kind, Span, Tape
+
+GUTTER_CELLS = 2
+"""The mark of a turn and a space."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Palette:
+    """Styles of one theme."""
+
+    base: Style
+    role: Style
+    kinds: dict[Kind, Style]
+
+
+def paint_line(spans: Iterable[Span], mark: str, palette: Palette, width: int) -> Strip:
+    """Paint a line.
+
+    Args:
+        spans: What the line holds; the spaces that hang over its end are left out.
+        mark: What stands in the gutter, at most one cell.
+        palette: Styles.
+        width: Cells, the gutter included.
+    """
+    gutter = mark + " " * (GUTTER_CELLS - cell_len(mark))
+    segments = [Segment(gutter, palette.role)]
+    for text, kind in _pieces(spans):
+        words = text.lstrip(" ")
+        if len(words) < len(text):
+            # Indentation and the space before a word are no words to underline.
+            segments.append(Segment(" " * (len(text) - len(words)), palette.base))
+        segments.append(Segment(words, palette.kinds[kind]))
+    return Strip(segments).adjust_cell_length(width, palette.base)
+
+
+def _pieces(spans: Iterable[Span]) -> list[tuple[str, Kind]]:
+    """Texts by kind, each starting with a whole character: it belongs to what completes it."""
+    pieces: list[tuple[str, Kind]] = []
+    for _, text, kind in spans:
+        begun = ""
+        if pieces and continues(pieces[-1][0][-1], text[0]):
+            before, kind_before = pieces.pop()
+            *_, (start, _, _) = graphemes(before, 0)
+            begun = before[start:]
+            if start:
+                pieces.append((before[:start], kind_before))
+        pieces.append((begun + text, kind))
+    return _without_trailing_spaces(pieces)
+
+
+def _without_trailing_spaces(pieces: list[tuple[str, Kind]]) -> list[tuple[str, Kind]]:
+    while pieces:
+        text, kind = pieces.pop()
+        if text := text.rstrip(" \n"):
+            return [*pieces, (text, kind)]
+    return []
+
+
+class Transcript(TapeView):
+    """The conversation, each token in the style of who wrote it."""
+
+    DEFAULT_CSS = """
+    Transcript {
+        background: $background;
+        color: $foreground;
+        & > .transcript--target { color: $foreground; }
+        & > .transcript--draft { color: $text-success; text-style: underline; }
+        & > .transcript--rejected { color: $text-error 75%; text-style: strike; }
+        & > .transcript--user { color: $foreground; text-style: bold; }
+        & > .transcript--notice { color: $text-warning; }
+        & > .transcript--role { color: $text-primary; text-style: bold; }
+        & > .transcript--note { color: $foreground; text-style: dim; }
+    }
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "transcript--role",
+        *(f"transcript--{kind.name.lower()}" for kind in Kind),
+    }
+
+    show_rejected: reactive[bool] = reactive(default=False, init=False, repaint=False)
+    """Whether draft tokens that the target refused are shown, where it refused them."""
+
+    placeholder: reactive[str] = reactive("")
+    """What stands in an empty transcript."""
+
+    gutter_cells = GUTTER_CELLS
+
+    def __init__(
+        self,
+        *,
+        placeholder: str = "",
+        clock: Callable[[], float] = time.perf_counter,
+        name: str | None = None,
+        id: str | None = None,  # noqa: A002 - Textual's name for it
+        classes: str | None = None,
+    ) -> None:
+        """Create an empty transcript.
+
+        Args:
+            placeholder: What stands in it while it is empty.
+            clock: Seconds, to cut long work into slices.
+            name: As for every widget.
+            id: As for every widget.
+            classes: As for every widget.
+        """
+        self._palette_in_use: Palette | None = None
+        super().__init__(clock=clock, name=name, id=id, classes=classes)
+        self.set_reactive(Transcript.placeholder, placeholder)
+        self._begin(UNICODE)
+
+    def _begin(self, glyphs: Glyphs) -> None:
+        self._conversation = Conversation(glyphs)
+        self._marks = {"user": ">", "assistant": glyphs.bullet, "notice": glyphs.warning}
+        self.show_tape(self._conversation.tape)
+
+    def on_mount(self) -> None:
+        """Take the app's characters, which only a mounted widget knows."""
+        if not self._conversation.turns:
+            self.clear()
+
+    def start_turn(self, role: Role) -> None:
+        """Begin the next turn; one that is still open ends without a note."""
+        self._conversation.start_turn(role)
+        self.show_appended()
+
+    def append_text(self, text: str) -> None:
+        """Add whole text to the open turn; with none open, to a new notice."""
+        self._conversation.append_text(text)
+        self.show_appended()
+
+    def append_tokens(self, tokens: Sequence[TranscriptToken]) -> None:
+        """Add tokens to the open turn; with none open, to a new answer."""
+        self._conversation.append_tokens(tokens)
+        self.show_appended()
+
+    def append_rejected(self, pieces: Sequence[bytes]) -> None:
+        """Add the draft tokens that the target refused at this point of the answer."""
+        self._conversation.append_rejected(pieces)
+        self.show_appended()
+
+    def end_turn(self, note: str) -> None:
+        """End the open turn, with a note below it unless that is empty; else do nothing."""
+        self._conversation.end_turn(note)
+        self.show_appended()
+
+    def clear(self) -> None:
+        """Forget everything that was said."""
+        self._begin(glyphs_of(self))
+
+    @property
+    def last_answer(self) -> str:
+        """The assistant's last turn, unchanged; empty if it has had none."""
+        return self._conversation.last_answer
+
+    @property
+    def plain_text(self) -> str:
+        """The whole conversation unchanged, each turn below the name of its speaker."""
+        return self._conversation.plain_text
+
+    def watch_show_rejected(self) -> None:
+        """Lay out anew, with or without what was rejected."""
+        self.renew(width=self._layout.width, with_rejected=self.show_rejected)
+
+    def render_line(self, y: int) -> Strip:
+        """Paint one row of the view."""
+        if self._conversation.turns:
+            return super().render_line(y)
+        return self._placeholder_line(y - 1)
+
+    def _placeholder_line(self, index: int) -> Strip:
+        width = self.scrollable_content_region.width
+        tape = Tape()
+        tape.append(self.placeholder, Kind.NOTE)
+        layout = Layout(tape, width=self._layout.width, with_rejected=False)
+        if not 0 <= index < layout.line_count:
+            return Strip.blank(width, self.rich_style)
+        spans = tape.spans(*layout.line(index), with_rejected=False)
+        return paint_line(spans, "", self._palette, width)
+
+    def paint(self, start: int, stop: int, width: int) -> Strip:
+        """Paint a line, on the first one of a turn with the speaker's mark."""
+        turns = self._conversation.turns
+        turn = turns[max(0, bisect_right(turns, start, key=lambda turn: turn.start) - 1)]
+        mark = self._marks[turn.role] if turn.start == start else ""
+        spans = self._conversation.tape.spans(start, stop, with_rejected=self.show_rejected)
+        return paint_line(spans, mark, self._palette, width)
+
+    def notify_style_update(self) -> None:
+        """Paint anew in the new styles."""
+        super().notify_style_update()
+        self._palette_in_use = None
+
+    @property
+    def _palette(self) -> Palette:
+        # Kept, because Textual works the base style out anew each time.
+        if self._palette_in_use is None:
+            style = self.get_component_rich_style
+            self._palette_in_use = Palette(
+                base=self.rich_style,
+                role=style("transcript--role"),
+                kinds={kind: style(f"transcript--{kind.name.lower()}") for kind in Kind},
+            )
+        return self._palette_in_use

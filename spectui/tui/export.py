@@ -1,0 +1,296 @@
+"""The flags for the user's own llama-server: live settings, what tuning found, and off."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.screen import Screen
+from textual.widgets import Input, Label, Static, TextArea
+
+from spectui.errors import BadInputError
+from spectui.export.formats import ExportSetup, Format, file_name, render
+from spectui.live.setup import LiveSetup
+from spectui.options.dialect import Dialect
+from spectui.options.speculation import Speculation
+from spectui.tui.glyphs import ASCII, glyphs_of, own_line
+from spectui.tui.text.display import Display
+from spectui.tui.widgets import ChoiceRow, KeyBar
+from spectui.tune.trials import OFF, Arm, best_trial
+from spectui.writing import write_file, write_new_file
+
+if TYPE_CHECKING:
+    from spectui.tune.progress import TuningState
+
+_DIALECTS, _FORMATS = tuple(Dialect), tuple(Format)
+
+
+class SaveBar(Vertical):
+    """Hidden until it asks."""
+
+    DEFAULT_CSS = """
+    SaveBar {
+        height: auto; display: none; padding: 0 1;
+        & Label { width: 100%; height: auto; }
+        & #answer { color: $warning; }
+    }
+    """
+
+    @dataclass
+    class Saved(Message):
+        """The text is in the file."""
+
+        path: Path
+
+    def __init__(self) -> None:
+        """Start hidden."""
+        super().__init__()
+        self._text = ""
+        self._confirmed: Path | None = None
+        """A file that exists, and that Enter overwrites."""
+
+    def compose(self) -> ComposeResult:
+        """A question, the path, and what is wrong with it."""
+        yield Label("Save to (Enter saves, Esc goes back):", markup=False)
+        yield Input(compact=True)
+        yield Label("", id="answer", markup=False)
+
+    def ask(self, text: str, suggested: str) -> None:
+        """Ask where ``text`` shall go."""
+        self._text = text
+        self.display = True
+        field = self.query_one(Input)
+        field.value = str(Path.cwd() / suggested)
+        field.focus()
+
+    def close(self) -> None:
+        """Hide again."""
+        self.display = False
+        self._answer("")
+
+    def on_input_changed(self) -> None:
+        """Another path is another question."""
+        self._confirmed = None
+        self._answer("")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Write, or say why not."""
+        event.stop()
+        try:
+            path = Path(event.value).expanduser()
+            problem = self._write(path) if event.value.strip() else "Type the path of a file."
+        except OSError as error:
+            problem = f"{event.value} cannot be written ({error.strerror}); choose another path."
+        except (RuntimeError, ValueError) as error:  # a home that is unknown, a NUL
+            problem = f"{event.value} is no path ({error}); choose another."
+        if problem is not None:
+            self._answer(problem)
+        else:
+            self.close()
+            self.post_message(self.Saved(path))
+
+    def _write(self, path: Path) -> str | None:
+        """Write the file, or return why nothing was written."""
+        if path.exists() and not path.is_file():
+            return f"{path} is no ordinary file; choose another path."
+        if self._confirmed != path:
+            try:
+                write_new_file(path, self._text.encode())
+            except FileExistsError:
+                self._confirmed = path
+                return f"{path} exists; press Enter again to overwrite it."
+        else:
+            write_file(path, self._text.encode())
+        return None
+
+    def _answer(self, text: str) -> None:
+        glyphs = glyphs_of(self)
+        self.query_one("#answer", Label).update(
+            own_line(f"{glyphs.warning} {text}", glyphs) if text else ""
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportChoice:
+    """One setting that can be exported."""
+
+    label: str
+    """A few words, such as ``live settings``."""
+    setup: ExportSetup
+    note: str | None
+    """What is known about it, such as the verdict."""
+
+
+class ExportScreen(Screen[None]):
+    """Shows one rendering; copies it or saves it."""
+
+    DEFAULT_CSS = """
+    ExportScreen {
+        & #note { height: auto; max-height: 4; padding: 0 2; color: $text-muted; }
+        & #problem { height: 1fr; padding: 1 2; color: $warning; display: none; }
+        & TextArea { height: 1fr; border: round $border-blurred; padding: 0 1; }
+        & TextArea:focus { border: round $border; }
+        &.-ascii TextArea { border: ascii $border-blurred; }
+        &.-ascii TextArea:focus { border: ascii $border; }
+        &.-failed TextArea { display: none; }
+        &.-failed #problem { display: block; }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "c",
+            "copy",
+            "Copy",
+            id="export.copy",
+            tooltip="Copy the text with the terminal's clipboard, which works over ssh too",
+        ),
+        Binding("s", "save", "Save", id="export.save", tooltip="Save the text to a file"),
+        Binding("escape", "back", "Back", id="export.back", tooltip="Close the export"),
+    ]
+
+    def __init__(self, choices: tuple[ExportChoice, ...]) -> None:
+        """Offer ``choices``, at least one; the first is shown."""
+        super().__init__()
+        self._choices = choices
+        self._text: str | None = None
+        """What is exported; None where the dialect or the format has no words for it."""
+        self._problem = ""
+        """Why there is none."""
+
+    def compose(self) -> ComposeResult:
+        """Setting, dialect and format, then the text."""
+        labels = tuple(choice.label for choice in self._choices)
+        yield ChoiceRow("Setting", labels, id="choice")
+        yield ChoiceRow("Dialect", tuple(map(str, _DIALECTS)), id="dialect")
+        yield ChoiceRow("Format", tuple(map(str, _FORMATS)), id="format")
+        yield Static(id="note", markup=False)
+        yield SaveBar()  # not below: that is where toasts appear
+        yield TextArea(read_only=True, soft_wrap=True, show_line_numbers=False)
+        yield Static(id="problem", markup=False)
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        """Begin at the top."""
+        self.set_class(glyphs_of(self) is ASCII, "-ascii")
+        self.query_one(ChoiceRow).focus()
+        self._show()
+
+    @property
+    def text(self) -> str | None:
+        """The exported text, as files hold it; None if there is nothing."""
+        return self._text
+
+    def on_choice_row_changed(self) -> None:
+        """Show what is chosen now."""
+        self.query_one(SaveBar).close()
+        self._show()
+
+    def _show(self) -> None:
+        glyphs = glyphs_of(self)
+        choice, dialect, format_ = self._chosen()
+        try:
+            self._text = render(choice.setup, dialect=dialect, format=format_)
+        except BadInputError as error:
+            self._text, self._problem = None, str(error)
+        display = Display(ascii_only=glyphs is ASCII)
+        shown = display.feed((self._text or "").rstrip("\n")) + display.flush()
+        self.query_one(TextArea).load_text(shown)
+        problem = own_line(f"{glyphs.warning} {self._problem}", glyphs)
+        self.query_one("#problem", Static).update(problem)
+        note = self.query_one("#note", Static)
+        note.update(own_line(choice.note or "", glyphs))
+        note.display = bool(choice.note)
+        self.set_class(self._text is None, "-failed")
+
+    def _chosen(self) -> tuple[ExportChoice, Dialect, Format]:
+        choice, dialect, format_ = (row.index for row in self.query(ChoiceRow))
+        return self._choices[choice], _DIALECTS[dialect], _FORMATS[format_]
+
+    def action_copy(self) -> None:
+        """Hand the text to the terminal (OSC 52)."""
+        if self._text is None:
+            self._refuse("copy")
+        else:
+            # A line end would start a pasted command before its reader has seen it.
+            self.app.copy_to_clipboard(self._text.rstrip("\n"))
+            self.notify("Copied, if your terminal allows it (OSC 52).", markup=False)
+
+    def action_save(self) -> None:
+        """Ask for a path."""
+        if self._text is None:
+            self._refuse("save")
+        else:
+            choice, _, format_ = self._chosen()
+            self.query_one(SaveBar).ask(self._text, file_name(choice.setup, format_))
+
+    def _refuse(self, what: str) -> None:
+        reason = f"There is nothing to {what}: {self._problem}."
+        self.notify(own_line(reason, glyphs_of(self)), severity="warning", markup=False)
+
+    def on_save_bar_saved(self, message: SaveBar.Saved) -> None:
+        """Say where the text is now."""
+        self.notify(own_line(f"Saved to {message.path}", glyphs_of(self)), markup=False)
+        self.query_one(ChoiceRow).focus()
+
+    def action_back(self) -> None:
+        """Leave the question for a path, or the screen."""
+        bar = self.query_one(SaveBar)
+        if bar.display:
+            bar.close()
+            self.query_one(ChoiceRow).focus()
+        else:
+            self.dismiss()
+
+
+def export_choices(
+    setup: LiveSetup, state: "TuningState | None", *, has_gpu: bool
+) -> tuple[ExportChoice, ...]:
+    """Return what can be exported, the most useful first."""
+
+    def export(speculation: "Speculation | None") -> ExportSetup:
+        return _export(setup, speculation, has_gpu=has_gpu)
+
+    choices = [
+        ExportChoice(
+            label="live settings",
+            setup=export(setup.speculation),
+            note="As the chat runs now; nothing was measured for this choice.",
+        )
+    ]
+    if state is not None and (found := _found(state, setup)) is not None:
+        arm, note = found
+        is_confirmed = state.confirmed is not None
+        label = "found by tuning" if is_confirmed else "best trial so far"
+        found_choice = ExportChoice(label=label, setup=export(arm.speculation), note=note)
+        # What is not confirmed does not come first.
+        choices.insert(0 if is_confirmed else 1, found_choice)
+    choices.append(ExportChoice(label="draft off", setup=export(None), note="The target alone."))
+    return tuple(choices)
+
+
+def _found(state: "TuningState", setup: LiveSetup) -> "tuple[Arm, str] | None":
+    """Return what tuning advises, and what that rests on; None as long as nothing was measured."""
+    result, best = state.result, state.confirmed
+    if result is not None and best is not None:
+        arm = best if result.verdict.use_speculation else OFF
+        return arm, f"{result.verdict.reason} Measured with -t {setup.context.threads}."
+    trial = best_trial(state.records)
+    if trial is None:
+        return None
+    return trial.arm, "The best trial so far; whether it pays is not confirmed."
+
+
+def _export(setup: LiveSetup, speculation: "Speculation | None", *, has_gpu: bool) -> ExportSetup:
+    return ExportSetup(
+        target=setup.target,
+        draft=setup.draft,
+        context=replace(setup.context, threads=setup.server_threads),
+        speculation=replace(setup, speculation=speculation).drafting,
+        extra=setup.extra,
+        name=setup.target.path.stem,
+        has_gpu=has_gpu,
+    )

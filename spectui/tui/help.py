@@ -1,0 +1,188 @@
+"""All actions by the stable ids of their bindings: the help screen and the command palette."""
+
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rich.table import Table
+from rich.text import Text
+from textual.actions import parse
+from textual.app import ComposeResult, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.dom import DOMNode
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Static
+
+from spectui.settings import settings_path
+from spectui.tui.widgets import KeyBar
+
+if TYPE_CHECKING:
+    from spectui.tui.base_app import BaseApp
+
+_PLACES = {
+    "app": "Everywhere",
+    "attach": "Attached server",
+    "live": "Live screen",
+    "prompt": "Prompt",
+    "tune": "Tune screen",
+    "whatif": "What-if screen",
+    "export": "Export screen",
+    "picker": "Choosing models",
+    "folder": "Opening a folder",
+    "settings": "Settings",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """An action of a screen, with its keys."""
+
+    id: str
+    keys: str
+    label: str
+    help: str
+    action: str
+    is_shown: bool
+    """Whether the footer shows it."""
+
+    @property
+    def place(self) -> str:
+        """The screen that it belongs to: the first part of the id."""
+        return self.id.split(".", 1)[0]
+
+
+def own_bindings(node_type: type[DOMNode]) -> Iterator[Binding]:
+    """Bindings with an id that a class and its parents define."""
+    for kind in node_type.__mro__:
+        for binding in kind.__dict__.get("BINDINGS", ()):
+            if isinstance(binding, Binding) and binding.id:
+                yield binding
+
+
+def actions_of(node_type: type[DOMNode], app: "BaseApp") -> Iterator[Action]:
+    """Actions of a class, with the keys that the user has chosen."""
+    for binding in own_bindings(node_type):
+        keys = app.settings.keys.get(str(binding.id), binding.key)
+        yield Action(
+            id=str(binding.id),
+            keys=", ".join(
+                app.get_key_display(Binding(key.strip(), "")) for key in keys.split(",")
+            ),
+            label=binding.description,
+            help=binding.tooltip or binding.description,
+            action=binding.action,
+            is_shown=binding.show,
+        )
+
+
+def all_actions(app: "BaseApp") -> tuple[Action, ...]:
+    """Every action of every screen, by screen."""
+    # Imported here: the screens of later use are not needed to start.
+    from spectui.tui.chat.prompt_box import PromptBox  # noqa: PLC0415
+    from spectui.tui.chat.screen import LiveScreen  # noqa: PLC0415
+    from spectui.tui.chat.settings import SettingsScreen  # noqa: PLC0415
+    from spectui.tui.export import ExportScreen  # noqa: PLC0415
+    from spectui.tui.picker.folder import FolderScreen  # noqa: PLC0415
+    from spectui.tui.picker.list import PickerList  # noqa: PLC0415
+    from spectui.tui.picker.screen import PickerScreen  # noqa: PLC0415
+    from spectui.tui.tune.screen import TuneScreen  # noqa: PLC0415
+    from spectui.tui.whatif.screen import WhatIfScreen  # noqa: PLC0415
+    from spectui.tui.whatif.stepper import Stepper  # noqa: PLC0415
+
+    places = (
+        type(app),
+        LiveScreen,
+        PromptBox,
+        SettingsScreen,
+        TuneScreen,
+        WhatIfScreen,
+        Stepper,
+        ExportScreen,
+        PickerScreen,
+        PickerList,
+        FolderScreen,
+    )
+    found = {action.id: action for place in places for action in actions_of(place, app)}
+    return tuple(found.values())
+
+
+def attach_actions(app: "BaseApp") -> tuple[Action, ...]:
+    """Every action of the screen over a running server, which is an app of its own."""
+    from spectui.tui.attach.app import AttachApp  # noqa: PLC0415
+    from spectui.tui.attach.screen import AttachScreen  # noqa: PLC0415
+
+    places = (AttachApp, AttachScreen)
+    return tuple(action for place in places for action in actions_of(place, app))
+
+
+def system_commands(app: "BaseApp", screen: Screen[object]) -> Iterable[SystemCommand]:
+    """Offer what can be done now in the command palette, each once, by the key that is shown."""
+    for node in (screen, app):
+        # The last of each action counts: the one whose key the footer shows.
+        found = sorted(actions_of(type(node), app), key=lambda action: action.is_shown)
+        for action in {action.action: action for action in found}.values():
+            _namespace, name, parameters = parse(action.action)
+            if node.check_action(name, parameters):
+                yield SystemCommand(
+                    f"{action.label} ({action.keys})",
+                    action.help,
+                    _runner(app, action, node),
+                )
+
+
+def _runner(
+    app: "BaseApp", action: Action, node: DOMNode
+) -> Callable[[], Coroutine[Any, Any, None]]:
+    async def run() -> None:
+        await app.run_action(action.action, node)
+
+    return run
+
+
+class HelpScreen(ModalScreen[None]):
+    """A table of all actions with their keys and ids."""
+
+    DEFAULT_CSS = """
+    HelpScreen {
+        align: center middle;
+        & > VerticalScroll {
+            width: 90%; max-width: 100; height: 90%;
+            background: $surface; border: round $primary; padding: 0 1;
+        }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,f1,q", "dismiss", "Back", id="help.back", tooltip="Close the help")
+    ]
+
+    def __init__(self, actions: Sequence[Action]) -> None:
+        """Show ``actions``."""
+        super().__init__()
+        self._actions = actions
+
+    def compose(self) -> ComposeResult:
+        """One table, scrollable."""
+        with VerticalScroll(can_focus=True) as scroll:
+            scroll.border_title = "Keys and actions"
+            yield Static(self._table(), markup=False)
+        yield KeyBar()
+
+    def _table(self) -> Table:
+        table = Table.grid(padding=(0, 2))
+        table.add_column(no_wrap=True)
+        table.add_column(ratio=1)
+        table.add_column(no_wrap=True)
+        for place, actions in groupby(self._actions, key=lambda action: action.place):
+            table.add_row(Text(_PLACES.get(place, place), style="bold"), "", "")
+            for action in actions:
+                table.add_row(
+                    Text(action.keys, style="reverse"),
+                    Text(action.help),
+                    Text(action.id, style="dim"),
+                )
+            table.add_row("", "", "")
+        table.add_row("", Text(f"To change a key, write its id under [keys] in {settings_path()}"))
+        return table

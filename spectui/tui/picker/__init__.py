@@ -1,0 +1,1 @@
+"""The start screen: a target, and a draft for it."""

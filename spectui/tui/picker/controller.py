@@ -1,0 +1,175 @@
+"""Leads the choice of models: feeds the picker, and loads what is chosen."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+
+from spectui.demo import DemoModel
+from spectui.errors import SpectuiError
+from spectui.live.setup import Pair
+from spectui.models.discovery import expand_home, usual_folders
+from spectui.models.files import FoundModel
+from spectui.models.ranking import Budget, ModelInspected
+from spectui.presets import Preset, list_presets
+from spectui.sessions import Session
+from spectui.tui.threads import ScanFinished
+
+if TYPE_CHECKING:
+    from spectui.tui.app import SpectuiApp
+    from spectui.tui.picker.screen import PickerScreen
+
+_N_RECENT = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecentPair:
+    """A pair of an earlier session."""
+
+    target: Path
+    draft: Path | None
+    when: datetime
+    n_turns: int
+    said: str = ""
+    """First line of the chat."""
+
+
+Choice = Pair | RecentPair | Preset | DemoModel
+"""What can be started: two files, an earlier pair with its chat, a preset, a demo target."""
+
+
+class PickerController:
+    """Opens the picker on demand; feeds it with what the scan and the engine find."""
+
+    def __init__(self, app: "SpectuiApp") -> None:
+        """Nothing is open yet."""
+        self._app = app
+        self._screen: PickerScreen | None = None
+        self._recent: dict[RecentPair, Session] = {}
+        """Stored sessions that can be taken up, the newest first."""
+
+    def open(self, reason: str | None) -> None:
+        """Show the picker, with what went wrong if something did."""
+        # Imported here: most starts name their models.
+        from spectui.tui.picker.screen import PickerScreen  # noqa: PLC0415
+
+        if reason is not None:
+            self._app.warn(reason)
+        if self._screen is not None:
+            return
+        settings = self._app.settings
+        own = tuple(map(expand_home, settings.model_folders))
+        folders = (*own, *usual_folders())
+        self._screen = PickerScreen(
+            self,
+            folders=folders,
+            recent=tuple(self._recent),
+            presets=self._presets(),
+            budget=Budget(
+                n_ctx=self._app.session.loader.launch.n_ctx,
+                free_bytes=psutil.virtual_memory().available,
+            ),
+            can_close=self._app.session.setup is not None,
+        )
+        self._app.push_screen(self._screen, self._closed)
+        self._app.threads.scan(folders)
+        self._app.threads.read_sessions()
+
+    def offer(self, sessions: Sequence[Session]) -> None:
+        """Take what is stored, the newest first."""
+        recent = _without_earlier_parts(sessions)[:_N_RECENT]
+        self._recent = {_recent_pair(session): session for session in recent}
+        if self._screen is not None:
+            self._screen.targets.show_recent(tuple(self._recent))
+
+    def _presets(self) -> tuple[Preset, ...]:
+        """Those that can be started: models of others would have to be fetched first."""
+        return tuple(preset for preset in list_presets(self._app.warn) if preset.is_ready)
+
+    def _closed(self, _result: None) -> None:
+        self._screen = None
+        self.forget_comparisons()
+
+    def look_in(self, folder: Path) -> None:
+        """Search another folder."""
+        self._app.threads.scan((folder,))
+
+    def forget_comparisons(self) -> None:
+        """Another target is looked at."""
+        if (engine := self._app.session.engine) is not None:
+            engine.inspector.forget()
+
+    def compare(self, target: FoundModel, drafts: tuple[FoundModel, ...]) -> None:
+        """Ask the engine which drafts fit; the likely ones come first."""
+        if (engine := self._app.session.engine) is not None:
+            for draft in drafts:
+                engine.inspector.compare(target.path, draft.path)
+
+    def choose(self, choice: Choice) -> None:
+        """Load what was chosen."""
+        if self._screen is not None:
+            self._screen.dismiss()
+        loader = self._app.session.loader
+        match choice:
+            case Pair():
+                loader.load(choice)
+            case RecentPair():
+                pair = Pair(target=choice.target, draft=choice.draft)
+                loader.resume(self._recent[choice], pair)
+            case Preset():
+                self._open_preset(choice.name)
+            case DemoModel():
+                loader.begin(replace(loader.launch, pair=None, demo=choice))
+
+    def _open_preset(self, name: str) -> None:
+        loader = self._app.session.loader
+        try:
+            launch = loader.launch.with_preset(name)
+            loader.begin(replace(launch, settings=self._app.settings))
+        except SpectuiError as error:
+            self.open(str(error))
+
+    def take(self, event: FoundModel | ScanFinished | ModelInspected) -> None:
+        """Take what the scan or the engine found. Nobody looks at it once the picker is closed."""
+        screen = self._screen
+        if screen is None:
+            return
+        match event:
+            case FoundModel():
+                screen.add_model(event)
+            case ScanFinished():
+                screen.scan_finished(event.reasons)
+            case ModelInspected():
+                screen.show_inspection(event)
+
+
+def _without_earlier_parts(sessions: Sequence[Session]) -> list[Session]:
+    """Leave out what a later session has taken up: it holds all of it.
+
+    Args:
+        sessions: The newest first.
+    """
+    kept: list[Session] = []
+    for session in sessions:
+        if not any(_goes_on(later, session) for later in kept):
+            kept.append(session)
+    return kept
+
+
+def _goes_on(later: Session, earlier: Session) -> bool:
+    return later.entries[: len(earlier.entries)] == earlier.entries
+
+
+def _recent_pair(session: Session) -> RecentPair:
+    header = session.header
+    first = session.prompts[0] if session.prompts else ""
+    return RecentPair(
+        target=Path(header.target),
+        draft=None if header.draft is None else Path(header.draft),
+        when=header.started,
+        n_turns=len(session.prompts),
+        said=first.strip().partition("\n")[0],
+    )

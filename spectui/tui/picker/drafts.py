@@ -1,0 +1,202 @@
+"""The right list: drafts for one target, the promising ones first; all that is known of a row."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from textual.widgets.option_list import Option
+
+from spectui.demo import DemoModel
+from spectui.models.facts import ModelFacts
+from spectui.models.files import FoundModel
+from spectui.models.ranking import Budget, DraftOption, ModelInspected, assess, rank, unloadable
+from spectui.models.sizes import bytes_text, count_text, counted
+from spectui.presets import Preset
+from spectui.tui.glyphs import Glyphs, glyphs_of
+from spectui.tui.picker.controller import RecentPair
+from spectui.tui.picker.list import Cell, Entry, PickerList, Row, note, visible
+
+ALONE = "alone"
+"""Value of the row that takes no draft, and its key."""
+
+_STATE_CELLS, _SIZE_CELLS, _WHY_CELLS = 8, 8, 24
+
+
+class DraftList(PickerList):
+    """Every other model as a draft of the target, after the choice to take none."""
+
+    def __init__(self, budget: Budget) -> None:
+        """Show nothing until there is a target."""
+        super().__init__(id="drafts", markup=False)
+        self._budget = budget
+        self.target: FoundModel | None = None
+        self.ranked: tuple[DraftOption, ...] = ()
+        self._inspected: dict[Path, dict[Path, ModelInspected]] = {}
+        """What is known, by the target's path and by the model's."""
+        self._asked: set[Path] = set()
+
+    def learn(self, inspected: ModelInspected) -> bool:
+        """Keep what became known of a model; return whether it concerns the present target."""
+        self._inspected.setdefault(inspected.target, {})[inspected.path] = inspected
+        return self.target is not None and inspected.target == self.target.path
+
+    @property
+    def target_inspection(self) -> ModelInspected | None:
+        """Result of inspecting the target itself."""
+        if self.target is None:
+            return None
+        return self._inspected.get(self.target.path, {}).get(self.target.path)
+
+    @property
+    def target_problem(self) -> str | None:
+        """Why the target cannot be one; None if nothing is known against it."""
+        return None if self.target is None else problem(self.target, self.target_inspection)
+
+    def take_unknown(self) -> tuple[FoundModel, ...]:
+        """Return the drafts that have to be looked at, the likely ones first, each only once."""
+        if self.target_problem is not None:
+            return ()
+        unknown = (one.model for one in self.ranked if one.reason is None and not one.is_checked)
+        found = tuple(model for model in unknown if model.path not in self._asked)
+        self._asked.update(model.path for model in found)
+        return found
+
+    def show_nothing(self, hint: str) -> None:
+        """Say why there is nothing to choose."""
+        self.target, self.ranked = None, ()
+        self._asked.clear()
+        self.show_rows([note(hint)] if hint else (), None)
+
+    def show_target(self, target: FoundModel, models: Sequence[FoundModel]) -> None:
+        """Rank ``models`` for ``target`` with what their inspections told.
+
+        The best one that fits is highlighted, until someone works in the list: from then on the
+        highlight stays where it was put.
+        """
+        key = self.key if target == self.target and self.has_focus else None
+        if target != self.target:
+            self._asked.clear()
+        self.target = target
+        inspected = self._inspected.get(target.path, {})
+        others = [model for model in models if model.path != target.path]
+        about = inspected.get(target.path)
+        self.ranked = rank(
+            target if about is None or about.facts is None else about.facts,
+            [assess(target, model, inspected.get(model.path), self._budget) for model in others],
+        )
+        self.show_rows(_rows(self.ranked, glyphs_of(self)), key or self._best())
+
+    def _best(self) -> str:
+        fitting = (o for o in self.ranked if o.is_checked and o.reason is None)
+        return next((str(option.model.path) for option in fitting), ALONE)
+
+
+def _rows(options: Sequence[DraftOption], glyphs: Glyphs) -> Iterator[Option]:
+    alone = Row("No draft: the target alone", ellipsis=glyphs.ellipsis)
+    yield Entry(ALONE, alone, ALONE, "Runs the target without a draft.")
+    for option in options:
+        yield Entry(option, _row(option, glyphs), str(option.model.path))
+
+
+def _row(option: DraftOption, glyphs: Glyphs) -> Row:
+    memory = glyphs.none if option.memory_bytes is None else bytes_text(option.memory_bytes)
+    cells = (
+        Cell(text=_state(option), cells=_STATE_CELLS),
+        Cell(text=memory, cells=_SIZE_CELLS, to_right=True),
+        Cell(text=bytes_text(option.model.size_bytes), cells=_SIZE_CELLS, to_right=True),
+        Cell(text=visible(option.reason or "", glyphs), cells=_WHY_CELLS, share=1, is_prose=True),
+    )
+    name = visible(option.model.name, glyphs)
+    return Row(name, cells, ellipsis=glyphs.ellipsis, style="dim" if option.reason else "")
+
+
+def _state(option: DraftOption) -> str:
+    if option.reason is not None:
+        return "unfit"
+    return "fits" if option.is_checked else "checking"
+
+
+def column_titles(glyphs: Glyphs) -> Row:
+    """Names of the columns of a draft's row."""
+    cells = (
+        Cell(text="", cells=_STATE_CELLS),
+        Cell(text="memory", cells=_SIZE_CELLS, to_right=True),
+        Cell(text="file", cells=_SIZE_CELLS, to_right=True),
+        Cell(text="why not", cells=_WHY_CELLS, share=1, is_prose=True),
+    )
+    return Row("draft", cells, ellipsis=glyphs.ellipsis)
+
+
+def detail(entry: Entry | None, inspected: ModelInspected | None, glyphs: Glyphs) -> str:
+    """Describe a row.
+
+    Args:
+        entry: The row, None without one.
+        inspected: What the inspection told of the target itself, if it did.
+        glyphs: The characters to write with.
+    """
+    match entry:
+        case None:
+            return ""
+        case Entry(value=FoundModel() as model):
+            return _target_line(model, inspected, glyphs)
+        case Entry(value=DraftOption() as option):
+            return _draft_line(option, glyphs)
+        case _:
+            return visible(entry.about, glyphs)
+
+
+def path_of(value: object) -> str:
+    """Return the files that a row stands for, empty if it stands for none."""
+    match value:
+        case FoundModel():
+            return str(value.path)
+        case DraftOption():
+            return str(value.model.path)
+        case RecentPair(target=target, draft=draft):
+            return f"{target} + {draft}" if draft else str(target)
+        case _:
+            return ""
+
+
+def hint(value: object) -> str:
+    """Say why the value of a target's row leaves no draft to choose."""
+    if isinstance(value, Preset | RecentPair | DemoModel):
+        return "Brings its own draft."
+    return ""
+
+
+def problem(model: FoundModel, inspected: ModelInspected | None) -> str | None:
+    """Say why a model cannot be a target, None if nothing speaks against it so far."""
+    return unloadable(model) or (None if inspected is None else inspected.reason)
+
+
+def _target_line(model: FoundModel, inspected: ModelInspected | None, glyphs: Glyphs) -> str:
+    if (reason := problem(model, inspected)) is not None:
+        return f"Cannot be the target: {visible(reason, glyphs)}."
+    files = "" if model.n_shards == 1 else f" in {counted(model.n_shards, 'file')}"
+    known = inspected.facts if inspected is not None else None
+    facts = "" if known is None else f", {_facts(known, glyphs)}"
+    return f"{bytes_text(model.size_bytes)}{files}{facts}. Enter goes on to its draft."
+
+
+def _draft_line(option: DraftOption, glyphs: Glyphs) -> str:
+    if option.reason is not None:
+        return f"Cannot be the draft: {visible(option.reason, glyphs)}."
+    if option.facts is None:
+        return "Is being checked. It can be chosen already: loading it checks it, too."
+    if option.memory_bytes is None:
+        memory = f"{bytes_text(option.model.size_bytes)} of memory and its cache"
+    else:
+        memory = f"{bytes_text(option.memory_bytes)} of memory with its cache"
+    return f"Fits: {memory}, {_facts(option.facts, glyphs)}"
+
+
+def _facts(facts: ModelFacts, glyphs: Glyphs) -> str:
+    parts = [visible(facts.arch, glyphs)]
+    if facts.n_params is not None:
+        parts.append(f"{count_text(facts.n_params)} parameters")
+    parts.append(counted(facts.n_layers, "layer"))
+    if facts.n_experts:
+        parts.append(counted(facts.n_experts, "expert"))
+    parts.append(f"trained for {counted(facts.n_ctx_train, 'token')}")
+    return ", ".join(parts)

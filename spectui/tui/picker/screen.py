@@ -1,0 +1,278 @@
+"""The start screen: a target, and a draft for it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Horizontal, Vertical
+from textual.screen import Screen
+from textual.widgets import Input, OptionList, Static
+
+from spectui.demo import DemoModel
+from spectui.live.setup import Pair
+from spectui.models.files import FoundModel
+from spectui.models.ranking import Budget, DraftOption, ModelInspected
+from spectui.presets import Preset
+from spectui.tui.glyphs import glyphs_of
+from spectui.tui.picker.controller import RecentPair
+from spectui.tui.picker.drafts import DraftList, column_titles, detail, hint, path_of
+from spectui.tui.picker.folder import FolderScreen
+from spectui.tui.picker.list import PickerList, Row, visible
+from spectui.tui.picker.targets import OPEN_FOLDER, Scans, TargetList
+from spectui.tui.widgets import KeyBar
+
+if TYPE_CHECKING:
+    from spectui.tui.picker.controller import PickerController
+
+
+_BESIDE_CELLS = 150
+"""From this width on both lists show all their columns beside each other."""
+
+
+class PickerScreen(Screen[None]):
+    """Offers earlier pairs, presets, the demo pair and every model found, with drafts ranked.
+
+    The screen looks at no file and loads nothing: its controller does, and feeds ``add_model``,
+    ``show_inspection`` and ``scan_finished``.
+    """
+
+    HORIZONTAL_BREAKPOINTS = [(0, "-stacked"), (_BESIDE_CELLS, "-beside")]  # noqa: RUF012 - as Screen has it
+    AUTO_FOCUS = "#targets"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "Filter", id="picker.filter", tooltip="Filter by typing"),
+        Binding("o", "folder", "Open folder", id="picker.folder", tooltip="Search a folder"),
+        Binding("left", "targets", id="picker.targets", show=False, tooltip="Go to the targets"),
+        Binding("right", "drafts", id="picker.drafts", show=False, tooltip="Go to the drafts"),
+        Binding(
+            "down",
+            "targets",
+            id="picker.leave_filter",
+            show=False,
+            tooltip="Go from the filter to the targets",
+        ),
+        Binding(
+            "escape",
+            "back",
+            "Back",
+            id="picker.back",
+            key_display="esc",
+            tooltip="Show all targets again, or go back to them",
+        ),
+        Binding("q", "app.quit", "Quit", id="picker.quit", show=False, tooltip="Leave spectui"),
+    ]
+    CSS = """
+    PickerScreen {
+        #panes { height: 1fr; layout: vertical; }
+        #target-pane { height: 3fr; }
+        #draft-pane { height: 2fr; }
+        &.-beside #panes { layout: horizontal; }
+        &.-beside #target-pane { height: 1fr; width: 5fr; }
+        &.-beside #draft-pane { height: 1fr; width: 4fr; margin-left: 1; }
+        #target-pane, #draft-pane { background: $surface; }
+        .bar { height: 1; background: $panel; }
+        .title { width: auto; padding: 0 1; text-style: bold; color: $text-primary; }
+        /* Without a rule of its own a pane that gains or loses the focus restyles no child. */
+        #target-pane:focus-within, #draft-pane:focus-within { background: $surface; }
+        #target-pane:focus-within .title, #draft-pane:focus-within .title {
+            text-style: bold reverse;
+        }
+        #filter { width: 1fr; margin: 0 1; background: transparent; }
+        #status { width: auto; max-width: 50%; padding: 0 1; color: $text-muted; }
+        .columns { height: 1; padding-right: 2; color: $text-muted; }
+        #draft-title { width: 1fr; padding: 0 1; }
+        #detail { height: auto; min-height: 2; max-height: 8; padding: 0 2; }
+        #path { height: 1; padding: 0 2; color: $text-muted; }
+    }
+    """
+
+    def __init__(
+        self,
+        controller: "PickerController",
+        *,
+        folders: Sequence[Path],
+        recent: Sequence[RecentPair] = (),
+        presets: Sequence[Preset] = (),
+        budget: Budget | None = None,
+        can_close: bool = False,
+    ) -> None:
+        """Offer these.
+
+        Args:
+            controller: Finds models, compares pairs, and loads what is chosen.
+            folders: Where models are being looked for.
+            recent: Earlier pairs, the last one first.
+            presets: All there are.
+            budget: What a draft may take; by default whatever it needs.
+            can_close: Whether the user may leave without a choice.
+        """
+        super().__init__()
+        self._controller = controller
+        self._scans = Scans(folders)
+        self._is_stale = False
+        self._can_close = can_close
+        self.targets = TargetList(recent, presets)
+        self._drafts = DraftList(budget or Budget())
+
+    def compose(self) -> ComposeResult:
+        """Lay out the two lists and what is known of the highlighted row."""
+        glyphs = glyphs_of(self)
+        with Container(id="panes"):
+            with Vertical(id="target-pane"):
+                with Horizontal(classes="bar"):
+                    yield Static("Target", classes="title", markup=False)
+                    yield Input(placeholder="/ to filter", compact=True, id="filter")
+                    yield Static(
+                        self._scans.status(self.targets.models, glyphs), id="status", markup=False
+                    )
+                yield self.targets
+            with Vertical(id="draft-pane"):
+                with Horizontal(classes="bar"):
+                    yield Static("Draft", classes="title", markup=False)
+                    yield Static("", id="draft-title", markup=False)
+                yield Static(column_titles(glyphs), classes="columns")
+                yield self._drafts
+        yield Static("", id="detail", markup=False)
+        yield Static("", id="path", markup=False)
+        yield KeyBar()
+
+    def add_model(self, model: FoundModel) -> None:
+        """Offer a model that was found."""
+        if self.targets.add(model):
+            self._show_status()
+            self._rank_soon()
+
+    def show_inspection(self, inspected: ModelInspected) -> None:
+        """Show what became known of a draft, or of the target where ``path`` is the target's."""
+        if self._drafts.learn(inspected):
+            self._rank_soon()
+
+    def scan_finished(self, reasons: Sequence[str]) -> None:
+        """Say that one search has ended, and in sentences what could not be read."""
+        self._scans.finish()
+        self.targets.complete(reasons, self._scans.folders)
+        if (model := self._scans.arrival(self.targets.models)) is not None:
+            self.targets.highlight_model(model.path)
+        self._show_status()
+
+    def _show_status(self) -> None:
+        if self.is_mounted:
+            status = self._scans.status(self.targets.models, glyphs_of(self))
+            self.query_one("#status", Static).update(status)
+
+    @on(OptionList.OptionHighlighted, "#targets")
+    def _look_at_target(self) -> None:
+        # What is highlighted now: the message may be older than the last change of the rows.
+        value = self.targets.value
+        target = value if isinstance(value, FoundModel) else None
+        if target is None or target != self._drafts.target:
+            if target is not None:
+                # What was asked about the one before is void.
+                self._controller.forget_comparisons()
+            self._rank(target)
+        self._show_detail()
+
+    def _rank_soon(self) -> None:
+        """Rank again once, however much was found or inspected until then."""
+        if not self._is_stale and self._drafts.target is not None:
+            self._is_stale = True
+            self.call_later(self._rank_again)
+
+    def _rank_again(self) -> None:
+        self._is_stale = False
+        if (target := self._drafts.target) is not None:
+            self._rank(target)
+            self._show_detail()
+
+    def _rank(self, target: FoundModel | None) -> None:
+        glyphs = glyphs_of(self)
+        title = ""
+        if target is None:
+            self._drafts.show_nothing(hint(self.targets.value))
+        else:
+            title = f"for {visible(target.name, glyphs)}"
+            self._drafts.show_target(target, self.targets.models)
+            if unknown := self._drafts.take_unknown():
+                self._controller.compare(target, unknown)
+        self.query_one("#draft-title", Static).update(
+            Row(title, ellipsis=glyphs.ellipsis, indent=False)
+        )
+
+    @on(OptionList.OptionHighlighted, "#drafts")
+    @on(events.DescendantFocus)
+    def _show_detail(self) -> None:
+        focused: PickerList = self._drafts if self._drafts.has_focus else self.targets
+        glyphs = glyphs_of(self)
+        text = detail(focused.entry, self._drafts.target_inspection, glyphs)
+        self.query_one("#detail", Static).update(text)
+        path = Row(visible(path_of(focused.value), glyphs), ellipsis=glyphs.ellipsis, indent=False)
+        self.query_one("#path", Static).update(path)
+
+    @on(OptionList.OptionSelected, "#targets")
+    def _choose_target(self) -> None:
+        value = self.targets.value
+        if isinstance(value, Preset | DemoModel | RecentPair):
+            self._controller.choose(value)
+        elif value == OPEN_FOLDER:
+            self.action_folder()
+        elif self._drafts.target_problem is None:
+            self._drafts.focus()
+        else:
+            self.app.bell()
+
+    @on(OptionList.OptionSelected, "#drafts")
+    def _choose_draft(self) -> None:
+        value, target = self._drafts.value, self._drafts.target
+        is_unfit = isinstance(value, DraftOption) and value.reason is not None
+        if target is None or is_unfit or self._drafts.target_problem is not None:
+            self.app.bell()
+            return
+        draft = value.model.path if isinstance(value, DraftOption) else None
+        self._controller.choose(Pair(target=target.path, draft=draft))
+
+    @on(Input.Changed, "#filter")
+    def _filter(self, event: Input.Changed) -> None:
+        self.targets.filter(event.value)
+        self.refresh_bindings()
+
+    @on(Input.Submitted, "#filter")
+    def action_targets(self) -> None:
+        """Go to the targets."""
+        self.targets.focus()
+
+    def action_drafts(self) -> None:
+        """Go to the drafts."""
+        self._drafts.focus()
+
+    def action_filter(self) -> None:
+        """Go to the filter."""
+        self.query_one("#filter").focus()
+
+    def action_back(self) -> None:
+        """Go back to the targets, then to all of them, then to where the picker was opened."""
+        field = self.query_one("#filter", Input)
+        if self._drafts.has_focus:
+            self.targets.focus()
+        elif field.value or field.has_focus:
+            field.clear()
+            self.targets.focus()
+        elif self._can_close:
+            self.dismiss(None)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to go back only where there is a way back."""
+        del parameters
+        if action != "back" or self._can_close or not self.is_mounted:
+            return True
+        return not self.targets.has_focus or bool(self.query_one("#filter", Input).value)
+
+    @work
+    async def action_folder(self) -> None:
+        """Ask for a folder and have it searched."""
+        folder = await self.app.push_screen_wait(FolderScreen(self._scans.start_folder()))
+        if folder is not None:
+            self._scans.open(folder)
+            self._show_status()
+            self._controller.look_in(folder)

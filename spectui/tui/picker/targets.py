@@ -1,0 +1,248 @@
+"""The left list: what can be started, and how far the searches for models are."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from textual.widgets.option_list import Option
+
+from spectui.demo import DemoModel
+from spectui.models.files import FoundModel
+from spectui.models.sizes import bytes_text, counted
+from spectui.presets import Preset
+from spectui.tui.glyphs import Glyphs, glyphs_of
+from spectui.tui.picker.controller import Choice, RecentPair
+from spectui.tui.picker.list import (
+    Cell,
+    Entry,
+    PickerList,
+    Row,
+    heading,
+    note,
+    short_folder,
+    visible,
+)
+
+_SIZE_CELLS, _LABEL_CELLS, _FOLDER_CELLS = 8, 18, 16
+_PROSE_CELLS, _SAID_CELLS = 48, 20
+_DAY = "%m-%d %H:%M"
+"""As wide as what it writes."""
+OPEN_FOLDER = "open a folder"
+"""Value of the row that asks for one."""
+
+
+def fixed_sections(
+    recent: Sequence[RecentPair], presets: Sequence[Preset], glyphs: Glyphs
+) -> Iterator[tuple[str, list[tuple[str, Entry]]]]:
+    """Titles and rows, each with the text that a filter looks at."""
+    yield "Last used", [_recent_entry(pair, index, glyphs) for index, pair in enumerate(recent)]
+    yield (
+        "Presets",
+        [_entry(preset, preset.name, preset.description, glyphs) for preset in presets],
+    )
+    about = "SmolLM2-135M and a target made from it; built in seconds the first time"
+    yield "Demo", [_entry(DemoModel.DENSE, "Demo pair", about, glyphs)]
+
+
+def _entry(value: Choice, name: str, about: str, glyphs: Glyphs) -> tuple[str, Entry]:
+    cells = (Cell(text=visible(about, glyphs), cells=_PROSE_CELLS, share=4, is_prose=True),)
+    row = Row(visible(name, glyphs), cells, ellipsis=glyphs.ellipsis)
+    return f"{name} {about}", Entry(value, row, f"{type(value).__name__} {name}", about)
+
+
+def _recent_entry(pair: RecentPair, index: int, glyphs: Glyphs) -> tuple[str, Entry]:
+    draft = f"with {pair.draft.stem}" if pair.draft else "alone"
+    when = pair.when.astimezone()
+    cells = (
+        Cell(text=visible(draft, glyphs), cells=_LABEL_CELLS, share=1),
+        Cell(text=visible(pair.said, glyphs), cells=_SAID_CELLS, share=2, is_prose=True),
+        Cell(text=when.strftime(_DAY), cells=len(_DAY)),
+    )
+    row = Row(visible(pair.target.stem, glyphs), cells, ellipsis=glyphs.ellipsis)
+    about = f"{when:%Y-%m-%d %H:%M}, {counted(pair.n_turns, 'turn')}. "
+    about += "Starts this pair again and takes the chat up."
+    entry = Entry(pair, row, f"recent {index}", about)
+    return f"{pair.target} {pair.draft or ''} {pair.said}", entry
+
+
+def model_entry(model: FoundModel, glyphs: Glyphs) -> Entry:
+    """Row of a model that was found."""
+    folder = visible(short_folder(model.path.parent), glyphs)
+    is_unfit = bool(model.missing or model.cut)
+    cells = (
+        Cell(text=bytes_text(model.size_bytes), cells=_SIZE_CELLS, to_right=True),
+        Cell(text="incomplete" if is_unfit else model.label, cells=_LABEL_CELLS),
+        Cell(text=folder, cells=_FOLDER_CELLS, share=1),
+    )
+    name = visible(model.name, glyphs)
+    row = Row(name, cells, ellipsis=glyphs.ellipsis, style="dim" if is_unfit else "")
+    return Entry(model, row, str(model.path))
+
+
+def searched_text(model: FoundModel) -> str:
+    """Text that a filter looks at."""
+    return f"{model.name} {model.path.parent}"
+
+
+def models_heading(glyphs: Glyphs) -> Option:
+    """Title of the models and of their columns."""
+    cells = (
+        Cell(text="size", cells=_SIZE_CELLS, to_right=True),
+        Cell(text="parameters, quant", cells=_LABEL_CELLS),
+        Cell(text="folder", cells=_FOLDER_CELLS, share=1),
+    )
+    return heading("Models found", cells, glyphs)
+
+
+class TargetList(PickerList):
+    """Last used pairs, presets, the demo pair, and the models found so far."""
+
+    def __init__(self, recent: Sequence[RecentPair], presets: Sequence[Preset]) -> None:
+        """Offer these; models come one by one."""
+        super().__init__(id="targets", markup=False)
+        self._recent = tuple(recent)
+        self._presets = tuple(presets)
+        self._folders: tuple[Path, ...] = ()
+        self._models: dict[Path, FoundModel] = {}
+        self._words: tuple[str, ...] = ()
+        self._reasons: tuple[str, ...] = ()
+        self._is_complete = False
+
+    def on_mount(self) -> None:
+        """Show what is known without looking for it."""
+        self._rebuild()
+
+    @property
+    def models(self) -> Sequence[FoundModel]:
+        """All models found so far, whatever the filter hides."""
+        return tuple(self._models.values())
+
+    def add(self, model: FoundModel) -> bool:
+        """Add a model; False if it was there already."""
+        if model.path in self._models:
+            return False
+        self._models[model.path] = model
+        if not self.is_mounted:
+            # Shown with the rest when it is.
+            return True
+        if self._is_complete:
+            # Notes stand behind the models.
+            self._rebuild()
+        elif self._matches(searched_text(model)):
+            self.add_option(model_entry(model, glyphs_of(self)))
+        return True
+
+    def show_recent(self, recent: Sequence[RecentPair]) -> None:
+        """Offer other pairs as the last used ones. The first row stays the highlighted one."""
+        if tuple(recent) == self._recent:
+            return
+        is_first = self.entries[:1] == [self.entry]
+        self._recent = tuple(recent)
+        if self.is_mounted:
+            self.show_rows(self._rows(), None if is_first else self.key)
+
+    def complete(self, reasons: Sequence[str], folders: Sequence[Path]) -> None:
+        """Say that all ``folders`` were searched, and what could not be read."""
+        self._is_complete = True
+        self._reasons += tuple(reason for reason in reasons if reason not in self._reasons)
+        self._folders = tuple(folders)
+        if self.is_mounted:
+            self._rebuild()
+
+    def filter(self, text: str) -> None:
+        """Show only rows that contain every word of ``text``."""
+        self._words = tuple(text.casefold().split())
+        self._rebuild()
+
+    def highlight_model(self, path: Path) -> None:
+        """Move to a model, if it is shown."""
+        if any(entry.id == str(path) for entry in self.entries):
+            self.highlighted = self.get_option_index(str(path))
+
+    def _matches(self, text: str) -> bool:
+        return all(word in text.casefold() for word in self._words)
+
+    def _rebuild(self) -> None:
+        self.show_rows(self._rows(), self.key)
+
+    def _rows(self) -> Iterator[Option]:
+        glyphs = glyphs_of(self)
+        for title, entries in fixed_sections(self._recent, self._presets, glyphs):
+            matching = [entry for text, entry in entries if self._matches(text)]
+            if matching:
+                yield heading(title, (), glyphs)
+                yield from matching
+        yield models_heading(glyphs)
+        row = Row(f"Open a folder{glyphs.ellipsis}", ellipsis=glyphs.ellipsis)
+        yield Entry(OPEN_FOLDER, row, "folder", "Looks for GGUF files in a folder of your choice.")
+        shown = [model for model in self.models if self._matches(searched_text(model))]
+        yield from (model_entry(model, glyphs) for model in shown)
+        if self._is_complete:
+            yield from self._notes(is_empty=not shown, glyphs=glyphs)
+
+    def _notes(self, *, is_empty: bool, glyphs: Glyphs) -> Iterator[Option]:
+        if is_empty and self._models:
+            yield note("No model's name or folder contains this. Escape shows all again.")
+        elif is_empty:
+            yield note(self._where(glyphs))
+        if self._reasons:
+            yield heading("Could not be looked at", (), glyphs)
+            yield from (note(visible(reason, glyphs)) for reason in self._reasons)
+
+    def _where(self, glyphs: Glyphs) -> str:
+        if not self._folders:
+            return (
+                "No GGUF file was found: none of the folders exists in which models usually "
+                "lie. Open the folder of yours, or take the demo pair."
+            )
+        places = ", ".join(visible(short_folder(folder), glyphs) for folder in self._folders)
+        return (
+            f"No GGUF file was found. Looked in {places}. "
+            "Open the folder of yours, or take the demo pair."
+        )
+
+
+class Scans:
+    """Counts the searches: one of the usual folders, one of each folder that is opened."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        """Begin with the search of ``folders`` under way."""
+        self.folders = list(folders)
+        self._opened: Path | None = None
+        self._is_awaited = False
+        self._n_running = 1
+
+    def open(self, folder: Path) -> None:
+        """Note that ``folder`` is searched, too."""
+        self.folders.append(folder)
+        self._opened = folder
+        self._is_awaited = True
+        self._n_running += 1
+
+    def finish(self) -> None:
+        """Note that one search has ended."""
+        self._n_running -= 1
+
+    def start_folder(self) -> Path:
+        """Folder that the dialog begins in."""
+        return self._opened or Path(os.path.expanduser("~"))  # noqa: PTH111 - there may be no home
+
+    def arrival(self, models: Sequence[FoundModel]) -> FoundModel | None:
+        """Return the first model of the folder opened last, once, when there is one."""
+        first = self._first_of_opened(models) if self._is_awaited else None
+        self._is_awaited = self._is_awaited and first is None
+        return first
+
+    def _first_of_opened(self, models: Sequence[FoundModel]) -> FoundModel | None:
+        if self._opened is None:
+            return None
+        return next((m for m in models if m.path.is_relative_to(self._opened)), None)
+
+    def status(self, models: Sequence[FoundModel], glyphs: Glyphs) -> str:
+        """Say how many there are, and whether there may be more."""
+        found = counted(len(models), "model")
+        if self._n_running > 0:
+            return f"looking{glyphs.ellipsis} {found}"
+        if self._opened is not None and self._first_of_opened(models) is None:
+            return f"no GGUF file in {visible(short_folder(self._opened), glyphs)}"
+        return found

@@ -1,0 +1,187 @@
+"""Leads the search beside the chat: started, paused, stopped and applied from the tune screen."""
+
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spectui.errors import SpectuiError, UsageError
+from spectui.live.setup import Activity
+from spectui.models.sizes import counted
+from spectui.prompts import Prompt, builtin_suite, load_prompts
+
+if TYPE_CHECKING:
+    from spectui.tui.app import SpectuiApp
+    from spectui.tui.tune.form import Filled
+    from spectui.tui.tune.screen import TuneScreen
+    from spectui.tune.progress import TuningState
+    from spectui.tune.trials import Arm
+
+
+class PromptSource(StrEnum):
+    """Source of the prompts that trials decode."""
+
+    BUILTIN = "built-in prompts"
+    FILES = "files"
+    CHAT = "turns of this chat"
+
+
+class TuneController:
+    """Knows how the search stands, whether its screen is open or not."""
+
+    def __init__(self, app: "SpectuiApp") -> None:
+        """Nothing is open yet."""
+        self._app = app
+        self._screen: TuneScreen | None = None
+        self.state: TuningState | None = None
+        self._is_stopping = False
+        """Whether the search was asked to end and has not told yet that it did."""
+        self._filled: Filled | None = None
+        """What the form held when it was left."""
+        self._prompts: str | None = None
+        """Which prompts the search uses, in words."""
+
+    @property
+    def is_measuring(self) -> bool:
+        """Whether trials are being measured, so that the screen should be quiet."""
+        return self.state is not None and self.state.is_running and not self.state.paused
+
+    @property
+    def can_stop(self) -> bool:
+        """Whether a search runs that nobody has stopped yet."""
+        return self.state is not None and self.state.is_running and not self._is_stopping
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the screen is shown, or lies below another."""
+        return self._screen is not None
+
+    def open(self) -> None:
+        """Show the screen."""
+        # Imported here: plots and numpy are not needed to start.
+        from spectui.tui.tune.screen import TuneScreen  # noqa: PLC0415
+
+        if self._screen is not None:
+            return
+        self._screen = TuneScreen(self, self.state, self._filled)
+        self._screen.prompts = self._prompts
+        self.look_at_chat()
+        self._app.push_screen(self._screen, self._closed)
+
+    def _closed(self, filled: "Filled | None") -> None:
+        self._screen, self._filled = None, filled
+
+    def take(self, state: "TuningState") -> None:
+        """Take a change of the search."""
+        # Loaded by whoever made the state; it brings numpy, which is not needed to start.
+        from spectui.tune.progress import Phase  # noqa: PLC0415
+
+        refused = _refusal(state)
+        self.state = state if refused is None else replace(state, phase=Phase.IDLE, error=None)
+        self._is_stopping = self._is_stopping and state.is_running
+        self._show_word()
+        if self._screen is not None:
+            self._screen.show(self.state)
+        if refused is not None:
+            self._refuse(refused)
+
+    def _refuse(self, reason: str) -> None:
+        """Say why nothing was started: in the form, if it is still there."""
+        if self._screen is None:
+            self._app.warn(f"{reason}.")
+        else:
+            self._screen.ask(f"{reason}.")
+
+    def _show_word(self) -> None:
+        if self.state is not None:
+            word = "stopping the search" if self._is_stopping else _word(self.state)
+            self._app.live.tuning = word
+
+    def look_at_chat(self) -> None:
+        """Tell the screen whether a turn holds the search back, and how many there are."""
+        if self._screen is not None:
+            self._screen.chat_is_busy = self._app.live.activity is Activity.ANSWERING
+            self._screen.n_chat_turns = self._app.session.conversation.chat.n_turns
+
+    def start(self, source: PromptSource, path: Path | None, n_trials: int) -> None:
+        """Begin a search on the prompts that the user chose, or go on with the study of the same.
+
+        Args:
+            source: where the prompts come from.
+            path: of the prompts, where they are files.
+            n_trials: trials in all, earlier ones of the same study included.
+        """
+        try:
+            prompts = self._read(source, path)
+            self._start(prompts, n_trials, path if source is PromptSource.FILES else None)
+        except SpectuiError as error:
+            self._refuse(str(error))
+            return
+        self._prompts = f"{path or source} ({counted(len(prompts), 'prompt')})"
+        if self._screen is not None:
+            self._screen.prompts = self._prompts
+
+    def _read(self, source: PromptSource, path: Path | None) -> tuple[Prompt, ...]:
+        match source:
+            case PromptSource.BUILTIN:
+                return builtin_suite()
+            case PromptSource.FILES:
+                return load_prompts(path or Path())
+            case PromptSource.CHAT:
+                prompts = self._app.session.conversation.chat.prompts()
+        if not prompts:
+            raise UsageError("this chat has no turns yet; ask something first, or choose others")
+        return prompts
+
+    def _start(self, prompts: tuple[Prompt, ...], n_trials: int, path: Path | None) -> None:
+        session = self._app.session
+        setup, target = session.setup, session.loader.target
+        if setup is None or session.engine is None or not session.can_measure:
+            raise UsageError("tuning needs a loaded pair; choose one, or wait until it is loaded")
+        if setup.draft is None and not (target and target.mtp_layers):
+            raise UsageError("tuning needs a draft; choose a pair with one")
+        session.engine.start_tuning(setup, prompts, n_trials, path=path)
+
+    def toggle_pause(self) -> None:
+        """Pause or go on."""
+        engine = self._app.session.engine
+        if engine is None or engine.tuning is None or self.state is None:
+            return
+        if self.state.paused:
+            engine.tuning.resume()
+        else:
+            engine.tuning.pause()
+
+    def stop(self) -> None:
+        """End the search with what it has."""
+        engine = self._app.session.engine
+        if engine is not None and engine.tuning is not None:
+            self._is_stopping = True
+            self._show_word()
+            engine.tuning.stop()
+
+    def apply(self, arm: "Arm") -> None:
+        """Use a setting in the chat from the next answer on; the screen has said so."""
+        self._app.session.speculate(arm.speculation)
+
+    def export(self) -> None:
+        """Show the flags of the best."""
+        self._app.action_export()
+
+
+def _refusal(state: "TuningState") -> str | None:
+    """Return why a search has failed before there was a study; None if that is not how it stands.
+
+    Such as a prompt that does not fit in the context: nothing was measured, and nothing is lost.
+    """
+    return None if state.study is not None or state.records else state.error
+
+
+def _word(state: "TuningState") -> str:
+    """Short enough for the status bar."""
+    if not state.is_running:
+        return ""
+    if state.paused:
+        return "tuning paused"
+    done = sum(record.tokens_per_s is not None for record in state.records)
+    return f"tuning {done}/{state.n_trials}"

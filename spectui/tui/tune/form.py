@@ -1,0 +1,228 @@
+"""The form of a search: its prompts and the number of trials."""
+
+import os.path
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.events import Click
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widget import Widget
+from textual.widgets import Input, Label, Static
+
+from spectui.tui.glyphs import glyphs_of, own_line
+from spectui.tui.tune.controller import PromptSource
+
+DEFAULT_TRIALS = 30
+MAX_TRIALS = 10_000
+_MARK = "(x) "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filled:
+    """Contents of the form, right or wrong."""
+
+    source: PromptSource = PromptSource.BUILTIN
+    path: str = ""
+    n_trials: str = str(DEFAULT_TRIALS)
+
+
+class SourceChoice(Widget, can_focus=True):
+    """One of the sources of prompts."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "step(-1)", "Previous source", show=False, id="tune.previous_source"),
+        Binding("right", "step(1)", "Next source", show=False, id="tune.next_source"),
+    ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"source--chosen"}
+    DEFAULT_CSS = """
+    SourceChoice {
+        height: auto;
+        & > .source--chosen { text-style: bold; }
+        &:focus > .source--chosen { background: $block-cursor-background;
+            color: $block-cursor-foreground; }
+    }
+    """
+
+    source: reactive[PromptSource] = reactive(PromptSource.BUILTIN)
+
+    def render(self) -> Text:
+        """All sources, the chosen one marked."""
+        chosen = self.get_component_rich_style("source--chosen")
+        mark = glyphs_of(self).bullet
+        parts = [
+            Text(f"({mark}) {source}", chosen) if source is self.source else Text(f"( ) {source}")
+            for source in PromptSource
+        ]
+        return Text("   ").join(parts)
+
+    def action_step(self, n: int) -> None:
+        """Choose the next source, or the one before."""
+        sources = list(PromptSource)
+        self.source = sources[(sources.index(self.source) + n) % len(sources)]
+
+    def on_click(self, event: Click) -> None:
+        """Choose what was clicked."""
+        offset, x = event.get_content_offset(self), 0
+        for source in PromptSource:
+            x += len(_MARK) + len(source) + 3
+            if offset is not None and offset.x < x:
+                self.source = source
+                return
+
+
+class PathInput(Input):
+    """Path of the files. While it is empty, the arrows still choose between the sources."""
+
+    class Left(Message):
+        """The user goes on to another source."""
+
+        def __init__(self, by: int) -> None:
+            """Tell whether it is the next one or the one before."""
+            super().__init__()
+            self.by = by
+
+    def action_cursor_left(self, select: bool = False) -> None:  # noqa: FBT001, FBT002 - as in Input
+        """Go left, or to the source before."""
+        if self.value:
+            super().action_cursor_left(select)
+        else:
+            self.post_message(self.Left(-1))
+
+    def action_cursor_right(self, select: bool = False) -> None:  # noqa: FBT001, FBT002 - as in Input
+        """Go right, or to the next source."""
+        if self.value:
+            super().action_cursor_right(select)
+        else:
+            self.post_message(self.Left(1))
+
+
+class TuneSetup(Vertical):
+    """The form; what is wrong with it stands under it."""
+
+    DEFAULT_CSS = """
+    TuneSetup {
+        height: auto;
+        Horizontal { height: 1; }
+        Label { width: 9; color: $text-muted; }
+        Input { background: $panel; }
+        Input:focus { background: $primary-muted; }
+        #n-trials { width: 10; }
+        #path { width: 1fr; }
+        .hint { width: 1fr; color: $text-muted; padding-left: 1; }
+        #problem { color: $text-error; height: auto; }
+    }
+    """
+
+    n_chat_turns: int | None = None
+    """Turns that could be tuned on; None if that is not known."""
+
+    def __init__(self, filled: Filled) -> None:
+        """Begin with what is ``filled`` in already."""
+        super().__init__()
+        self._begin_with = filled
+
+    def compose(self) -> ComposeResult:
+        """Sources, the path that one of them needs, the number of trials."""
+        with Horizontal():
+            yield Label("prompts")
+            yield SourceChoice()
+        with Horizontal(id="path-row"):
+            yield Label("path")
+            yield PathInput(
+                self._begin_with.path,
+                placeholder="a .jsonl, a .txt, or a folder of them; arrows leave",
+                id="path",
+                compact=True,
+            )
+        with Horizontal():
+            yield Label("trials")
+            yield Input(
+                self._begin_with.n_trials,
+                id="n-trials",
+                type="integer",
+                compact=True,
+                max_length=len(str(MAX_TRIALS)),
+            )
+            yield Label("in all; those of an earlier search like this count", classes="hint")
+        yield Static(id="problem", markup=False)
+
+    def on_mount(self) -> None:
+        """The path belongs to one source."""
+        self.query_one(SourceChoice).source = self._begin_with.source
+        self.watch(self.query_one(SourceChoice), "source", self._on_source)
+
+    @property
+    def filled(self) -> Filled:
+        """Its present contents."""
+        return Filled(
+            source=self.query_one(SourceChoice).source,
+            path=self._path.value,
+            n_trials=self.query_one("#n-trials", Input).value,
+        )
+
+    def read(self) -> tuple[PromptSource, Path | None, int] | None:
+        """Return what a search starts with; None if it cannot be used, and then say why."""
+        filled = self.filled
+        source, trials = filled.source, filled.n_trials
+        # Not Path.expanduser and Path.exists: those raise for some paths that cannot be.
+        path = os.path.expanduser(filled.path.strip())  # noqa: PTH111
+        problem = self._problem(source, path, trials)
+        self._tell(problem)
+        if problem is not None:
+            return None
+        return source, Path(path) if source is PromptSource.FILES else None, int(trials)
+
+    def _problem(self, source: PromptSource, path: str, trials: str) -> str | None:
+        if source is PromptSource.CHAT and self.n_chat_turns == 0:
+            return "This chat has no turns yet; say something first, or choose other prompts."
+        if source is PromptSource.FILES and not path:
+            return "Which files? Give the path of a .jsonl, of a .txt, or of a folder of them."
+        if source is PromptSource.FILES and not os.path.exists(path):  # noqa: PTH110
+            return "There is nothing at this path; correct it, or choose other prompts."
+        if not (trials.isdecimal() and 1 <= int(trials) <= MAX_TRIALS):
+            return f"The number of trials must be 1 to {MAX_TRIALS}."
+        return None
+
+    def refuse(self, reason: str) -> None:
+        """Say why nothing was started."""
+        self._tell(reason)
+
+    def begin(self) -> None:
+        """Give the keys to what is to be filled in: a path where the prompts are files."""
+        choice = self.query_one(SourceChoice)
+        if choice.source is PromptSource.FILES:
+            self._path.focus()
+        else:
+            choice.focus()
+
+    @property
+    def _path(self) -> PathInput:
+        return self.query_one(PathInput)
+
+    def _tell(self, problem: str | None) -> None:
+        glyphs = glyphs_of(self)
+        line = self.query_one("#problem", Static)
+        line.update("" if problem is None else own_line(f"{glyphs.warning} {problem}", glyphs))
+        line.display = problem is not None
+
+    def _on_source(self, source: PromptSource) -> None:
+        is_being_chosen = self.query_one(SourceChoice).has_focus or self._path.has_focus
+        self.query_one("#path-row").display = source is PromptSource.FILES
+        self._tell(None)
+        if is_being_chosen:
+            self.begin()
+
+    @on(PathInput.Left)
+    def _on_left(self, message: PathInput.Left) -> None:
+        self.query_one(SourceChoice).action_step(message.by)
+
+    @on(Input.Changed, "#path")
+    def _on_path(self) -> None:
+        self._tell(None)

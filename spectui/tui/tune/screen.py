@@ -1,0 +1,380 @@
+"""Background tuning, watched and steered."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Vertical
+from textual.reactive import var
+from textual.screen import Screen
+from textual.widgets import Input, Static, Tab, Tabs
+
+from spectui.tui.glyphs import glyphs_of, own_line
+from spectui.tui.tune import words
+from spectui.tui.tune.form import Filled, SourceChoice, TuneSetup
+from spectui.tui.tune.ledger import (
+    ACTIONS,
+    Choice,
+    Ledger,
+    Row,
+    available,
+    best_choice,
+    digest,
+    selected_choice,
+)
+from spectui.tui.tune.map import Heatmap
+from spectui.tui.tune.plots import HistoryPlot, ImportanceBars
+from spectui.tui.tune.status import TuneStatus
+from spectui.tui.tune.table import TrialsTable
+from spectui.tui.widgets import KeyBar
+from spectui.tune.progress import Phase, TuningState
+
+if TYPE_CHECKING:
+    from spectui.tui.tune.controller import TuneController
+
+CSS = """
+TuneScreen {
+    TuneStatus, #introduction, TuneSetup { padding: 0 1; }
+    #introduction { height: auto; margin: 1 0; max-width: 100; }
+    TuneSetup { margin-bottom: 1; }
+    TuneViews, #views { height: 1fr; }
+    .view { border: round $panel; border-title-color: $text-muted; padding: 0 1; }
+    TrialsTable { height: 1fr; }
+    #detail { height: auto; max-height: 3; color: $text-muted; }
+    Heatmap { height: 1fr; }
+    HistoryPlot { height: 1fr; }
+    ImportanceBars { border-top: solid $panel; border-title-color: $text-muted; }
+
+    &.-idle TuneViews { display: none; }
+
+    &.-narrow, &.-short {
+        .view { display: none; border: none; }
+        .view.-active { display: block; }
+    }
+    &.-wide.-tall, &.-broad.-tall { Tabs { display: none; } }
+    &.-wide.-tall #views {
+        layout: grid; grid-size: 2 2; grid-rows: 1fr 17;
+        #trials { column-span: 2; }
+    }
+    &.-broad.-tall #views {
+        layout: grid; grid-size: 2 2; grid-columns: 11fr 10fr; grid-rows: 26 1fr;
+        #trials { row-span: 2; }
+    }
+    &.-ascii {
+        Underline { display: none; }
+        Tabs { height: 1; }
+        &.-wide.-tall .view, &.-broad.-tall .view { border: ascii $panel; }
+        ImportanceBars { border-top: ascii $panel; }
+    }
+}
+"""
+
+
+_TITLES = {"trials": "Trials", "map": "Map", "plots": "Plots"}
+_WIDTHS: list[tuple[int, str]] | None = [(0, "-narrow"), (110, "-wide"), (170, "-broad")]
+_HEIGHTS: list[tuple[int, str]] | None = [(0, "-short"), (34, "-tall")]
+_NOT_MEASURED = (
+    "There is nothing to apply yet: the best is only predicted, until it and off are measured."
+)
+
+
+class TuneViews(Container):
+    """Everything that is drawn from the trials."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ledger = Ledger()
+
+    def compose(self) -> ComposeResult:
+        """The tabs, and what they choose from."""
+        yield Tabs(*(Tab(title, id=f"tab-{view}") for view, title in _TITLES.items()))
+        with Container(id="views"):
+            with Vertical(id="trials", classes="view"):
+                yield TrialsTable()
+                yield Static(id="detail", markup=False)
+            with Vertical(id="map", classes="view"):
+                yield Heatmap()
+            with Vertical(id="plots", classes="view"):
+                yield HistoryPlot()
+                yield ImportanceBars()
+
+    def on_mount(self) -> None:
+        """Name the views."""
+        for view, title in _TITLES.items():
+            self.query_one(f"#{view}").border_title = title
+        self.query_one(ImportanceBars).border_title = "Importance"
+
+    @property
+    def selected(self) -> Row | None:
+        """The selected trial."""
+        return self.query_one(TrialsTable).selected
+
+    def show(self, ledger: Ledger) -> None:
+        """Show the trials of ``ledger``."""
+        self._ledger = ledger
+        self.query_one(TrialsTable).show(ledger)
+        self.query_one(Heatmap).show(ledger)
+        self.query_one(HistoryPlot).show(ledger)
+        self._show_selected()
+
+    def show_importance(self, importance: tuple[tuple[str, float], ...]) -> None:
+        """Show (parameter, share) pairs."""
+        self.query_one(ImportanceBars).importance = importance
+
+    def choose(self, view: str) -> None:
+        """Show one of the views, where they are tabs."""
+        self.query_one(Tabs).active = f"tab-{view}"
+
+    @on(TrialsTable.Selected)
+    def _show_selected(self) -> None:
+        row, detail = self.selected, self.query_one("#detail", Static)
+        detail.display = row is not None
+        if row is not None:
+            detail.update(words.trial(row, self._ledger, glyphs_of(self)))
+
+    @on(Tabs.TabActivated)
+    def _on_tab(self, event: Tabs.TabActivated) -> None:
+        for view in _TITLES:
+            self.query_one(f"#{view}").set_class(event.tab.id == f"tab-{view}", "-active")
+
+
+class TuneScreen(Screen[Filled]):
+    """Shows the states that it is given; wishes go to the controller. Returns its filled form."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "start", "Start", id="tune.start", tooltip="Start tuning, or go on with it"),
+        Binding("space", "pause", "Pause", id="tune.pause", tooltip="Let go of the engine at once"),
+        Binding("space", "resume", "Resume", id="tune.resume", tooltip="Let tuning go on"),
+        Binding("x", "stop", "Stop", id="tune.stop", tooltip="End tuning with what it has found"),
+        Binding(
+            "a",
+            "apply",
+            "Apply",
+            id="tune.apply",
+            tooltip="Use in the chat what the verdict says, or the best so far",
+        ),
+        Binding(
+            "enter",
+            "apply_selected",
+            "Apply row",
+            key_display="enter",
+            id="tune.apply_selected",
+            tooltip="Use the setting of the selected trial in the chat",
+        ),
+        Binding(
+            "e", "export", "Export", id="tune.export", tooltip="Show the flags for llama-server"
+        ),
+        Binding("1", "view('trials')", "Show trials", id="tune.view_trials", show=False),
+        Binding("2", "view('map')", "Show map", id="tune.view_map", show=False),
+        Binding("3", "view('plots')", "Show plots", id="tune.view_plots", show=False),
+        Binding("escape", "back", "Back", id="tune.back", tooltip="Leave; tuning goes on"),
+        Binding(
+            "p",
+            "source",
+            "Prompts",
+            id="tune.source",
+            tooltip="Tune on the built-in prompts, on files, or on the turns of this chat",
+        ),
+        Binding(
+            "n",
+            "trials",
+            "Trials",
+            id="tune.trials",
+            show=False,
+            tooltip="How many trials to run in all",
+        ),
+        Binding(
+            "o",
+            "sort",
+            "Sort",
+            id="tune.sort",
+            show=False,
+            tooltip="Sort the trials by the next column",
+        ),
+        Binding("r", "sort(True)", "Reverse order", id="tune.reverse", show=False),
+    ]
+    DEFAULT_CSS = CSS
+    AUTO_FOCUS = "TrialsTable"
+    HORIZONTAL_BREAKPOINTS = _WIDTHS
+    VERTICAL_BREAKPOINTS = _HEIGHTS
+
+    chat_is_busy: var[bool] = var(False, init=False)
+    """Whether a turn of the chat has the engine."""
+    n_chat_turns: var[int | None] = var(None)
+    """Turns of the chat that could be tuned on; None if that is not known."""
+    prompts: var[str | None] = var(None, init=False)
+    """Which prompts the search uses, in words; None if that is not known."""
+
+    def __init__(
+        self,
+        controller: "TuneController",
+        state: TuningState | None = None,
+        filled: Filled | None = None,
+    ) -> None:
+        """Begin with ``state`` and a form that is ``filled`` in; nothing was started without."""
+        super().__init__()
+        self._controller = controller
+        self._filled = filled or Filled()
+        self._state = state or TuningState()
+        self._ledger = digest(self._state.records, Ledger(), self._state.confirmed)
+        self._asks = False
+        """Whether the user looks at what the next search would do."""
+        self._available: frozenset[str] = frozenset()
+
+    def compose(self) -> ComposeResult:
+        """Head, form, and three views that are tabs where there is no room for all."""
+        yield TuneStatus()
+        yield Static(id="introduction", markup=False)
+        yield TuneSetup(self._filled)
+        yield TuneViews()
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        """Show what there is."""
+        self.set_class(glyphs_of(self).times.isascii(), "-ascii")
+        self.query_one(TuneViews).show(self._ledger)
+        self._show_state()
+        for shown in ("chat_is_busy", "prompts"):
+            self.watch(self, shown, self._show_state, init=False)
+
+    def show(self, state: TuningState) -> None:
+        """Show how the search stands. To be called on the app's thread."""
+        before, self._state = self._state, state
+        if state.records is not before.records:
+            self._ledger = digest(state.records, self._ledger, state.confirmed)
+        if not self.is_mounted:
+            return
+        with self.app.batch_update():
+            if state.records is not before.records:
+                self.query_one(TuneViews).show(self._ledger)
+            self._show_state()
+
+    def ask(self, problem: str | None = None) -> None:
+        """Show the form, with why nothing was started if something was wrong with it."""
+        self._asks = True
+        self._show_state()
+        setup = self.query_one(TuneSetup)
+        if problem is not None:
+            setup.refuse(problem)
+        setup.begin()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave out what makes no sense now."""
+        del parameters
+        if action not in ACTIONS or action in self._available:
+            return True
+        if action != "apply" or not self._state.is_running:
+            return False
+        # Dimmed, since it will be possible soon; with a best in sight the key says what is missing.
+        return True if self._state.forecasts else None
+
+    @on(Input.Submitted)
+    def action_start(self) -> None:
+        """Start, or first show what would be started."""
+        setup = self.query_one(TuneSetup)
+        setup.n_chat_turns = self.n_chat_turns
+        if not setup.display:
+            self.ask()
+        elif (wanted := setup.read()) is not None:
+            self._asks = False
+            self._show_state()
+            self._controller.start(*wanted)
+
+    def action_pause(self) -> None:
+        """Pause, or go on."""
+        self._controller.toggle_pause()
+
+    action_resume = action_pause
+
+    def action_stop(self) -> None:
+        """End the search."""
+        self._controller.stop()
+
+    def action_apply(self) -> None:
+        """Use in the chat what tuning found."""
+        choice = best_choice(self._state, self._ledger)
+        if choice is None:
+            self.notify(_NOT_MEASURED)
+        self._apply(choice)
+
+    def action_apply_selected(self) -> None:
+        """Use in the chat what the selected trial ran."""
+        self._apply(selected_choice(self.query_one(TuneViews).selected))
+
+    def _apply(self, choice: Choice | None) -> None:
+        if choice is not None:
+            self._controller.apply(choice.arm)
+            self.notify(own_line(choice.reason, glyphs_of(self)), markup=False)
+
+    def action_source(self) -> None:
+        """Look at the sources of prompts; choose the next one when looking already."""
+        choice = self.query_one(SourceChoice)
+        if self.focused is choice:
+            choice.action_step(1)
+        else:
+            self.ask()
+            choice.focus()
+
+    def action_trials(self) -> None:
+        """Change the number of trials."""
+        self.ask()
+        self.query_one("#n-trials").focus()
+
+    def action_export(self) -> None:
+        """Ask for the flags."""
+        self._controller.export()
+
+    def action_view(self, view: str) -> None:
+        """Show one of the views."""
+        self.query_one(TuneViews).choose(view)
+
+    def action_sort(self, reverse: bool = False) -> None:  # noqa: FBT001, FBT002 - of a binding
+        """Sort the trials by the next column, or reverse their order."""
+        table = self.query_one(TrialsTable)
+        if reverse:
+            table.reverse()
+        else:
+            table.sort_by_next()
+
+    def action_back(self) -> None:
+        """Leave the form, or the screen."""
+        if self._asks or isinstance(self.focused, Input):
+            self._asks = False
+            self.set_focus(None)
+            self._show_state()
+        else:
+            self.dismiss(self.query_one(TuneSetup).filled)
+
+    def _show_state(self) -> None:
+        state = self._state
+        self._refresh_available()
+        self.query_one(TuneStatus).show(
+            state, self._ledger, chat_is_busy=self.chat_is_busy, prompts=self.prompts
+        )
+        self.query_one(TuneViews).show_importance(state.importance)
+        is_empty = state.phase is Phase.IDLE and not state.records
+        self.set_class(is_empty, "-idle")
+        introduction = self.query_one("#introduction", Static)
+        introduction.display = is_empty
+        if is_empty:
+            introduction.update(words.introduction(_key_of(self, "tune.start")))
+        self.query_one(TuneSetup).display = is_empty or (self._asks and not state.is_running)
+        if self.focused is None and not is_empty:
+            self.query_one(TrialsTable).focus()
+
+    @on(TrialsTable.Selected)
+    def _refresh_available(self) -> None:
+        # The footer is built anew: only when there is something new to build.
+        selected = self.query_one(TuneViews).selected
+        found = available(self._state, self._ledger, selected)
+        if found != self._available:
+            self._available = found
+            self.refresh_bindings()
+
+
+def _key_of(screen: TuneScreen, binding_id: str) -> str:
+    """The key in use, which may not be the one that is built in."""
+    bound = (active.binding for active in screen.active_bindings.values())
+    found = next((binding for binding in bound if binding.id == binding_id), None)
+    return "Start" if found is None else screen.app.get_key_display(found)

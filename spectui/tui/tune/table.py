@@ -1,0 +1,376 @@
+"""The trials as a table that draws only the rows in view, so that its length does not matter."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar, cast
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.events import Click, Resize
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from spectui.tui.glyphs import Glyphs, glyphs_of, one_line
+from spectui.tui.tune.ledger import Ledger, Row
+from spectui.tui.tune.words import measure
+from spectui.tune.trials import TrialState
+
+GAP = 2
+"""Cells between columns."""
+_MIN_DRAFT = 8
+_HEADER = 1
+"""Lines that stay in place above the rows."""
+
+
+def aligned(text: str, width: int, *, right: bool, ellipsis: str = "") -> str:
+    """Return ``text`` in exactly ``width`` cells; where it is longer, it ends with ``ellipsis``."""
+    if cell_len(text) > width:
+        return set_cell_size(cut(text, width, ellipsis), width)
+    return " " * (width - cell_len(text)) + text if right else set_cell_size(text, width)
+
+
+def cut(text: str, width: int, ellipsis: str) -> str:
+    """Return ``text`` in ``width`` cells at most; where it is longer, it ends with ``ellipsis``."""
+    if cell_len(text) <= width:
+        return text
+    return (set_cell_size(text, max(0, width - len(ellipsis))) + ellipsis)[: max(0, width)]
+
+
+class Column(Enum):
+    """A column; its value is the full title and the one for narrow tables."""
+
+    TRIAL = ("trial", "trial")
+    DRAFT_MAX = ("draft_max", "max")
+    DRAFT_MIN = ("draft_min", "min")
+    DRAFT_P_MIN = ("draft_p_min", "p_min")
+    DRAFT = ("draft", "draft")
+    TOKENS_PER_S = ("tokens/s", "tokens/s")
+    SPEEDUP = ("speedup", "speedup")
+    ACCEPTANCE = ("acceptance", "accept.")
+    STATE = ("state", "state")
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is read from the left; numbers are aligned on the right."""
+        return self in {Column.DRAFT, Column.STATE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sort:
+    """An order of the table; the newest trial comes first by default."""
+
+    column: Column = Column.TRIAL
+    descending: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """A column's place in the table."""
+
+    column: Column
+    title: str
+    x: int
+    """First cell."""
+    width: int
+
+
+def ordered(rows: Sequence[Row], sort: Sort) -> list[Row]:
+    """Return the rows as ``sort`` says; those without a value come last, either way."""
+    value_of = _VALUES[sort.column]
+    present = [row for row in rows if value_of(row) is not None]
+    missing = [row for row in rows if value_of(row) is None]
+    # All values of a column are of one type, which their common type does not tell.
+    present.sort(key=lambda row: cast("float", value_of(row)), reverse=sort.descending)
+    return present + missing
+
+
+def layout(rows: Sequence[Row], width: int, glyphs: Glyphs) -> tuple[Slot, ...]:
+    """Return the columns for a table of ``width`` cells; wider where they do not fit."""
+    names = {row.record.arm.drafter for row in rows}
+    longest = max([_MIN_DRAFT, *(cell_len(one_line(name, glyphs)) for name in names)])
+    full = _widths(0)
+    draft = width - sum(full.values()) - GAP * len(full)
+    if draft < min(longest, 2 * _MIN_DRAFT):
+        full = _widths(1)
+        draft = width - sum(full.values()) - GAP * len(full)
+    full[Column.DRAFT] = max(_MIN_DRAFT, min(draft, longest))
+    is_short = full[Column.DRAFT_MAX] < len(Column.DRAFT_MAX.value[0])
+    slots, x = [], 1
+    for column in Column:
+        title = column.value[is_short]
+        slots.append(Slot(column=column, title=title, x=x, width=full[column]))
+        x += full[column] + GAP
+    return tuple(slots)
+
+
+def text(row: Row, column: Column, ledger: Ledger, glyphs: Glyphs) -> str:
+    """Return what stands in a cell."""
+    if column is Column.DRAFT:
+        return one_line(row.record.arm.drafter, glyphs)
+    if column is Column.STATE:
+        return _state(row, ledger)
+    if column is Column.SPEEDUP:
+        return measure(ledger.speedup(row), "{:.2f}" + glyphs.times, glyphs)
+    return measure(_VALUES[column](row), _FORMS.get(column, "{}"), glyphs)
+
+
+def _widths(form: int) -> dict[Column, int]:
+    """Cells per column, all but the draft's, with the full titles (0) or the narrow ones (1)."""
+    least = {Column.TRIAL: 5, Column.DRAFT_P_MIN: 5, Column.STATE: 11}
+    return {
+        column: max(len(column.value[form]), least.get(column, 0))
+        for column in Column
+        if column is not Column.DRAFT
+    } | {Column.DRAFT: 0}
+
+
+def _state(row: Row, ledger: Ledger) -> str:
+    if row.record.state is not TrialState.COMPLETE:
+        return "failed" if row.record.state is TrialState.FAIL else row.record.state.value
+    noisy = "noisy" if row.record.noisy else ""
+    if row is ledger.best:
+        return "best, noisy" if noisy else "best"
+    return noisy or "done"
+
+
+def _number(row: Row, name: str) -> float | None:
+    """A number of who drafts; 0 for what an n-gram drafter does not have, None for off."""
+    speculation = row.record.arm.speculation
+    return None if speculation is None else speculation.own.numbers.get(name, 0)
+
+
+def _longest(row: Row) -> int | None:
+    speculation = row.record.arm.speculation
+    return None if speculation is None else speculation.own.longest
+
+
+_VALUES: dict[Column, Callable[[Row], float | str | None]] = {
+    Column.TRIAL: lambda row: row.number,
+    Column.DRAFT_MAX: _longest,
+    Column.DRAFT_MIN: lambda row: _number(row, "draft_min"),
+    Column.DRAFT_P_MIN: lambda row: _number(row, "draft_p_min"),
+    Column.DRAFT: lambda row: None if row.is_off else row.record.arm.drafter,
+    Column.TOKENS_PER_S: lambda row: row.tokens_per_s,
+    # The off arm's level is common to all, so that it changes no order.
+    Column.SPEEDUP: lambda row: row.relative,
+    Column.ACCEPTANCE: lambda row: row.acceptance_rate,
+    Column.STATE: lambda row: row.record.state.value + " noisy" * row.record.noisy,
+}
+"""What the rows are sorted by."""
+_FORMS = {
+    Column.DRAFT_P_MIN: "{:.2f}",
+    Column.TOKENS_PER_S: "{:.1f}",
+    Column.ACCEPTANCE: "{:.0%}",
+}
+
+
+def header(slots: Sequence[Slot], sort: Sort, glyphs: Glyphs, style: Style) -> Strip:
+    """Return the titles; the one that rows are sorted by is reversed, with an arrow before it."""
+    arrow = glyphs.down if sort.descending else glyphs.up
+    segments, end = [], 0
+    for slot in slots:
+        is_sorted = slot.column is sort.column
+        free = " " * (slot.width - len(slot.title))
+        before = " " * (slot.x - end) + ("" if slot.column.is_text else free)
+        # The arrow takes the last cell before the title: there always is one.
+        segments.append(Segment(before[:-1] + arrow if is_sorted else before, style))
+        segments.append(Segment(slot.title, style + Style(reverse=True) if is_sorted else style))
+        segments.append(Segment(free if slot.column.is_text else "", style))
+        end = slot.x + slot.width
+    return Strip(segments)
+
+
+def line(row: Row, slots: Sequence[Slot], ledger: Ledger, glyphs: Glyphs) -> str:
+    """Return one trial's cells; the best one's line begins with a mark."""
+    cells = glyphs.bullet if row is ledger.best else " "
+    for slot in slots:
+        content = text(row, slot.column, ledger, glyphs)
+        right = not slot.column.is_text
+        cells += " " * (slot.x - cell_len(cells))
+        cells += aligned(content, slot.width, right=right, ellipsis=glyphs.ellipsis)
+    return cells
+
+
+class TrialsTable(ScrollView, can_focus=True):
+    """Selection, order and scroll position stay when trials are added."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Row up", show=False, id="tune.row_up"),
+        Binding("down,j", "move(1)", "Row down", show=False, id="tune.row_down"),
+        Binding("pageup", "move_page(-1)", "Page up", show=False, id="tune.page_up"),
+        Binding("pagedown", "move_page(1)", "Page down", show=False, id="tune.page_down"),
+        Binding("home", "move_to_end(-1)", "First row", show=False, id="tune.first_row"),
+        Binding("end", "move_to_end(1)", "Last row", show=False, id="tune.last_row"),
+    ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "trials--header",
+        "trials--selected",
+        "trials--best",
+        "trials--muted",
+    }
+    DEFAULT_CSS = """
+    TrialsTable {
+        scrollbar-size-vertical: 1;
+        scrollbar-size-horizontal: 1;
+        & > .trials--header { color: $text-muted; text-style: bold; }
+        & > .trials--selected { background: $primary-muted; color: $text; }
+        & > .trials--best { color: $text-success; text-style: bold; }
+        & > .trials--muted { color: $text-muted; }
+        &:focus > .trials--selected { background: $block-cursor-background;
+            color: $block-cursor-foreground; }
+    }
+    """
+
+    class Selected(Message):
+        """The user selected another trial."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(id=id)
+        self.sort = Sort()
+        self._ledger = Ledger()
+        self._order: list[Row] = []
+        self._slots: tuple[Slot, ...] = ()
+        self._selected: int | None = None
+        """Number of the selected trial."""
+
+    @property
+    def selected(self) -> Row | None:
+        """The selected trial, None until the user selects one."""
+        index = self._index(self._selected)
+        return None if index is None else self._order[index]
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Numbers of the trials from top to bottom."""
+        return tuple(row.number for row in self._order)
+
+    def show(self, ledger: Ledger) -> None:
+        """Show the trials of ``ledger``."""
+        at_top = round(self.scroll_y)
+        anchor = self._order[at_top].number if 0 < at_top < len(self._order) else None
+        self._ledger = ledger
+        self._arrange()
+        # At the very top the reader follows what comes first; elsewhere the rows stay in place.
+        index = self._index(anchor)
+        if index is not None:
+            self.scroll_to(y=index, animate=False)
+
+    def sort_by(self, column: Column, *, descending: bool) -> None:
+        """Put the rows in another order; the selected one stays in view."""
+        self.sort = Sort(column=column, descending=descending)
+        self._arrange()
+        self._reveal(self._index(self._selected) or 0)
+
+    def sort_by_next(self) -> None:
+        """Sort by the column to the right."""
+        columns = list(Column)
+        column = columns[(columns.index(self.sort.column) + 1) % len(columns)]
+        self.sort_by(column, descending=_best_first(column))
+
+    def reverse(self) -> None:
+        """Reverse the order."""
+        self.sort_by(self.sort.column, descending=not self.sort.descending)
+
+    def action_move(self, n_rows: int) -> None:
+        """Move the selection; the first move selects what is on top."""
+        if not self._order:
+            return
+        index = self._index(self._selected)
+        to = round(self.scroll_y) if index is None else index + n_rows
+        self._select(min(max(to, 0), len(self._order) - 1))
+
+    def action_move_page(self, n_pages: int) -> None:
+        """Move the selection by as many rows as are in view."""
+        self.action_move(n_pages * max(1, self._n_visible - 1))
+
+    def action_move_to_end(self, direction: int) -> None:
+        """Move the selection to the first or the last row."""
+        if self._order:
+            self._select(0 if direction < 0 else len(self._order) - 1)
+
+    def render_line(self, y: int) -> Strip:
+        """Return the header or one row."""
+        left, top = self.scroll_offset
+        index, style = top + y - _HEADER, self.rich_style
+        if y < _HEADER:
+            look = style + self.get_component_rich_style("trials--header")
+            strip = header(self._slots, self.sort, glyphs_of(self), look)
+        elif index < len(self._order):
+            row = self._order[index]
+            style += self._row_style(row)
+            strip = Strip([Segment(line(row, self._slots, self._ledger, glyphs_of(self)), style)])
+        else:
+            strip = Strip([])
+        return strip.crop_extend(left, left + self.size.width, style)
+
+    def on_resize(self, _event: Resize) -> None:
+        """Fit the columns."""
+        self._arrange()
+
+    def on_click(self, event: Click) -> None:
+        """Sort by the column whose title was clicked, or select a row."""
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return
+        if offset.y >= _HEADER:
+            index = self.scroll_offset.y + offset.y - _HEADER
+            if index < len(self._order):
+                self._select(index)
+            return
+        x = offset.x + self.scroll_offset.x
+        for slot in self._slots:
+            if slot.x - GAP < x < slot.x + slot.width + 1:
+                self._sort_clicked(slot.column)
+                return
+
+    def _sort_clicked(self, column: Column) -> None:
+        again = column is self.sort.column
+        self.sort_by(column, descending=not self.sort.descending if again else _best_first(column))
+
+    def _arrange(self) -> None:
+        self._order = ordered(self._ledger.rows, self.sort)
+        self._slots = layout(self._order, self.size.width, glyphs_of(self))
+        last = self._slots[-1]
+        self.virtual_size = Size(last.x + last.width, len(self._order) + _HEADER)
+        self.refresh()
+
+    def _select(self, index: int) -> None:
+        self._selected = self._order[index].number
+        self._reveal(index)
+        self.refresh()
+        self.post_message(self.Selected())
+
+    @property
+    def _n_visible(self) -> int:
+        return max(1, self.scrollable_content_region.height - _HEADER)
+
+    def _reveal(self, index: int) -> None:
+        top = round(self.scroll_y)
+        if index < top:
+            self.scroll_to(y=index, animate=False)
+        elif index >= top + self._n_visible:
+            self.scroll_to(y=index - self._n_visible + 1, animate=False)
+
+    def _index(self, number: int | None) -> int | None:
+        if number is None:
+            return None
+        return next((i for i, row in enumerate(self._order) if row.number == number), None)
+
+    def _row_style(self, row: Row) -> Style:
+        if row.number == self._selected:
+            return self.get_component_rich_style("trials--selected")
+        if row is self._ledger.best:
+            return self.get_component_rich_style("trials--best")
+        if row.record.state is TrialState.COMPLETE:
+            return Style.null()
+        return self.get_component_rich_style("trials--muted")
+
+
+def _best_first(column: Column) -> bool:
+    """Whether a column's interesting end is its largest value."""
+    return column in {Column.TRIAL, Column.TOKENS_PER_S, Column.SPEEDUP, Column.ACCEPTANCE}

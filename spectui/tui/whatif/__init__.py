@@ -1,0 +1,1 @@
+"""Replay of other settings on the session's own answers."""

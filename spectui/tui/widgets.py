@@ -1,0 +1,177 @@
+"""Widgets of several screens: a row of options, the footer, the line at the top."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.events import Click
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Footer
+from textual.widgets._footer import FooterKey  # Textual exports it nowhere else
+
+_LABEL_CELLS = 11
+
+
+class ChoiceRow(Widget, can_focus=True):
+    """A label and its options, on as many lines as they need.
+
+    Brackets stand around what is chosen, and ``>`` before the row that has the keys.
+    """
+
+    DEFAULT_CSS = """
+    ChoiceRow { height: auto; width: 100%; }
+    ChoiceRow:focus { background: $boost; }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "move(-1)", "Previous", show=False, id="choice.previous"),
+        Binding(
+            "right,l,space",
+            "move(1)",
+            "Choose",
+            key_display="arrows",
+            id="choice.next",
+            tooltip="Choose the next option; up and down change the row",
+        ),
+        Binding("up,k", "app.focus_previous", "Row up", show=False, id="choice.up"),
+        Binding("down,j,enter", "app.focus_next", "Row down", show=False, id="choice.down"),
+    ]
+
+    index: reactive[int] = reactive(0)
+
+    @dataclass
+    class Changed(Message):
+        """Another option is chosen."""
+
+        row: "ChoiceRow"
+        index: int
+
+    def __init__(
+        self,
+        label: str,
+        options: tuple[str, ...],
+        *,
+        index: int = 0,
+        id: str,  # noqa: A002 - Textual's name
+        disabled: bool = False,
+    ) -> None:
+        """Offer ``options``, at least one; the one at ``index`` is chosen."""
+        super().__init__(id=id, disabled=disabled)
+        self.set_reactive(ChoiceRow.index, index)
+        self._label = label
+        self._options = options
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """As many lines as the options take."""
+        del container, viewport
+        return len(self._lines(width))
+
+    def render(self) -> Text:
+        """Label and options."""
+        return Text("\n").join(self._lines(self.size.width))
+
+    def _lines(self, width: int) -> list[Text]:
+        """Whole options on each line, below each other."""
+        mark = ">" if self.has_focus else " "
+        label = f"{mark} {self._label}".ljust(_LABEL_CELLS)
+        lines = [Text(no_wrap=True).append(label, "bold")]
+        for index, option in enumerate(self._options):
+            chosen = index == self.index
+            shown = f"[{option}]" if chosen else f" {option} "
+            is_first = lines[-1].cell_len <= _LABEL_CELLS
+            if not is_first and lines[-1].cell_len + cell_len(shown) > width:
+                lines.append(Text(" " * _LABEL_CELLS, no_wrap=True))
+            style = Style(bold=chosen, reverse=chosen, meta={"option": index})
+            lines[-1].append(shown, style)
+        return lines
+
+    def validate_index(self, index: int) -> int:
+        """Go around at both ends."""
+        return index % len(self._options)
+
+    def watch_index(self) -> None:
+        """Tell the screen."""
+        if self.is_mounted:
+            self.post_message(self.Changed(self, self.index))
+
+    def action_move(self, by: int) -> None:
+        """Choose a neighbour."""
+        self.index += by
+
+    def on_click(self, event: Click) -> None:
+        """Choose what is under the pointer."""
+        option = event.style.meta.get("option")
+        if isinstance(option, int):
+            self.index = option
+
+
+class KeyBar(Footer):
+    """A footer that is built anew only when it shows something else.
+
+    Textual announces bindings whenever the focus, the screen or an action's state changes; most of
+    these announcements change nothing here.
+    """
+
+    def __init__(self) -> None:
+        """Show nothing yet. Compact, so that 80 columns hold every screen's keys."""
+        super().__init__(show_command_palette=False, compact=True)
+        self._shown: object = None
+
+    async def recompose(self) -> None:
+        """Build the keys, and show those for which there is room."""
+        await super().recompose()
+        self._fit()
+
+    def on_resize(self) -> None:
+        """There may be room for more, or for fewer."""
+        self._fit()
+
+    def _fit(self) -> None:
+        """Leave out keys from the end rather than cut one; the help and the palette have all.
+
+        The way out is the last to go.
+        """
+        room = self.size.width
+        for key in sorted(self.query(FooterKey), key=lambda key: key.key != "escape"):
+            room -= cell_len(key.render().plain)
+            key.display = room >= 0
+            room -= 1
+
+    def bindings_changed(self, screen: Screen[object]) -> None:
+        """Build the keys anew if they differ."""
+        if not screen.app.app_focus:
+            # Announced again when the terminal has the focus.
+            return
+        active = screen.active_bindings.values()
+        shown = [(each.binding, each.enabled) for each in active if each.binding.show]
+        if shown != self._shown:
+            self._shown = shown
+            super().bindings_changed(screen)
+
+
+class StatusBar(Widget):
+    """Left the pair and its settings, right the activity; the left side gives way."""
+
+    DEFAULT_CSS = """
+    StatusBar { height: 1; background: $panel; color: $foreground; padding: 0 1; }
+    """
+
+    left: reactive[str] = reactive("")
+    right: reactive[str] = reactive("")
+
+    def render(self) -> Text:
+        """Draw both sides into one line."""
+        width = self.size.width
+        right = Text(self.right, no_wrap=True)
+        right.truncate(width, overflow="ellipsis")
+        left = Text(self.left, no_wrap=True)
+        left.truncate(max(0, width - right.cell_len - 1), overflow="ellipsis")
+        gap = max(1, width - left.cell_len - right.cell_len)
+        return Text.assemble(left, " " * gap, right, no_wrap=True)

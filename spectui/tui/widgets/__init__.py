@@ -1,1 +1,0 @@
-"""Widgets that screens and panels share."""
