@@ -17,7 +17,7 @@ def main() -> int:
     """Print the modules, worst first."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "coverage.json"
-        command = [sys.executable, "-m", "coverage", "json", "--quiet", "-o", path]
+        command = [sys.executable, "-m", "coverage", "json", "--quiet", "-o", str(path)]
         subprocess.run(command, check=True)
         report = json.loads(path.read_text(encoding="utf-8"))
     modules = {name: found["summary"] for name, found in report["files"].items()}
