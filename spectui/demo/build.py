@@ -62,8 +62,10 @@ def ensure_demo_models(
     missing = [model for model, path in found.items() if not path.is_file()]
     watch = _Watch(on_progress or _ignore, cancelled or _never)
     if missing:
+        # Reading the source takes seconds: a folder that cannot be made is said before.
+        paths.ensure_dir(folder)
         source = open_source()
-        with exclusive_lock(paths.ensure_dir(folder) / _LOCK_NAME, watch.stopped):
+        with exclusive_lock(folder / _LOCK_NAME, watch.stopped):
             _remove_leftovers(folder)
             # Another process may have built some while this one waited.
             missing = [model for model in missing if not found[model].is_file()]
