@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
 from spectui import paths
-from spectui.demo.models import FILE_PREFIX, DemoModel, DemoProgress, file_name
+from spectui.demo.models import DemoModel, DemoProgress, FILE_PREFIX, file_name
 from spectui.demo.recipes import recipe_of
 from spectui.demo.source import Source, open_source, smollm2_path
 from spectui.errors import BadInputError, CancelledError
+
 
 _LOCK_NAME = f".{FILE_PREFIX}build.lock"
 _TEMPORARY = ".part"
@@ -62,8 +62,10 @@ def ensure_demo_models(
     missing = [model for model, path in found.items() if not path.is_file()]
     watch = _Watch(on_progress or _ignore, cancelled or _never)
     if missing:
+        # Reading the source takes seconds: a folder that cannot be made is said before.
+        paths.ensure_dir(folder)
         source = open_source()
-        with _turn(paths.ensure_dir(folder), watch.stopped):
+        with _turn(folder, watch.stopped):
             _remove_leftovers(folder)
             # Another process may have built some while this one waited.
             missing = [model for model in missing if not found[model].is_file()]

@@ -395,7 +395,7 @@ async def _drained(pilot: Pilot[None]) -> None:
 
 def _has_messages(app: App[None]) -> bool:
     pumps = (app, *app._registry)
-    return any(not pump._message_queue.empty() or pump._next_callbacks for pump in pumps)
+    return any(pump.message_queue_size or pump._next_callbacks for pump in pumps)
 
 
 async def press_keys(pilot: Pilot[None], *keys: str) -> None:
