@@ -72,7 +72,7 @@ _FOREIGN = tuple(
         (r"[<>]\([^()\n]*\)?", "a command in place of a file"),
         (r"\$[0-9@*#]|\$\{[0-9@*#][^}\n]*\}?", "what the caller of the script gives it"),
         (r"\$[?!$-]", "what only a running shell knows"),
-        (r"\$\{[^}\n]*\}?", "another expansion than ${NAME} or ${NAME:-default}"),
+        (r"\$\{[^}\n]*\}?", "an expansion other than ${NAME} and ${NAME:-default}"),
         (r"\$['\"]", "a quote with escapes"),
         (r"\(\)", "the definition of a function"),
         (r"\[\[?(?=[ \t\n])|\|\|", "a condition (if not, put it in quotes)"),

@@ -230,7 +230,7 @@ def _environment_file(value: str) -> str:
 
 
 def _drop_ins(path: Path) -> Iterator[str]:
-    """Yield the files of ``NAME.service.d``, in the order in which they count.
+    """Yield the files that change a unit (systemd.unit(5)), in the order in which they count.
 
     They are beside the unit, or wherever systemd looks if the unit is in one of those folders.
 
@@ -239,7 +239,12 @@ def _drop_ins(path: Path) -> Iterator[str]:
     """
     folders = _FOLDERS if path.absolute().parent in _FOLDERS else (path.parent,)
     template, at, _instance = path.stem.partition("@")
-    names = [f"{path.name}.d", *([f"{template}@{path.suffix}.d"] if at else [])]
+    parts = path.stem.split("-")
+    stems = [
+        *(path.stem, *([f"{template}@"] if at else [])),
+        *(f"{'-'.join(parts[:n])}-" for n in range(len(parts) - 1, 0, -1)),
+    ]
+    names = [*(f"{stem}{path.suffix}.d" for stem in stems), f"{path.suffix.removeprefix('.')}.d"]
     found: dict[str, Path] = {}
     for folder in folders:
         for name in names:
