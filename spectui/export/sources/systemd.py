@@ -48,7 +48,7 @@ def is_unit(text: str) -> bool:
 
 @dataclass(slots=True)
 class _Service:
-    """What the unit and its drop-ins have said so far."""
+    """The settings of a unit and its drop-ins that concern its command."""
 
     commands: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class _Service:
     folder: str | None = None
 
     def take(self, key: str, value: str, path: Path) -> None:
-        """Mind one setting; an empty value takes back those before it."""
+        """Take one setting; an empty value takes back those before it."""
         match key:
             case "ExecStart":
                 self.commands = _added(self.commands, [value], value)
@@ -73,7 +73,7 @@ class _Service:
                 self.folder = _specified(value.removeprefix("-"), path) or None
 
     def variables(self) -> dict[str, str]:
-        """Of the environment; files count more than what stands in the unit.
+        """The environment; files count more than what stands in the unit.
 
         Raises:
             BadInputError: a file cannot be read.
