@@ -365,10 +365,10 @@ def test_a_unit_that_files_beside_it_change(tmp_path: Path) -> None:
     for folder, name, text in (
         ("a-b@c.service.d", "20.conf", "ExecStart=\nExecStart=/opt/llama-server -m b.gguf"),
         ("a-b@.service.d", "10.conf", f"ExecStart=wrong\nEnvironmentFile={environment}"),
-        ("a-b@.service.d", "20.conf", "ExecStart=the name is that of another that counts more"),
-        ("a-b@.service.d", "30.conf", "Environment=A=4\nUnsetEnvironment=B=2 LLAMA_ARG_CTX_SIZE"),
+        ("a-.service.d", "20.conf", "ExecStart=the name is that of another that counts more"),
+        ("service.d", "30.conf", "Environment=A=4\nUnsetEnvironment=B=2 LLAMA_ARG_CTX_SIZE"),
     ):
-        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder).mkdir()
         in_file(tmp_path / folder, name, f"[Service]\n{text}\n")
     source = read_source(unit)
     assert source.start == ("A=3", "/opt/llama-server")

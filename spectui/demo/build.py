@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
 from spectui import paths
-from spectui.demo.models import DemoModel, DemoProgress, FILE_PREFIX, file_name
+from spectui.demo.models import FILE_PREFIX, DemoModel, DemoProgress, file_name
 from spectui.demo.recipes import recipe_of
 from spectui.demo.source import Source, open_source, smollm2_path
 from spectui.errors import BadInputError, CancelledError
-
 
 _LOCK_NAME = f".{FILE_PREFIX}build.lock"
 _TEMPORARY = ".part"

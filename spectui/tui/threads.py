@@ -92,8 +92,8 @@ class Monitor:
             return
         from spectui.monitor.recording import RecordedSource  # noqa: PLC0415
         from spectui.monitor.sampler import (
-            LiveSource,  # noqa: PLC0415 - loads NVML's binding
-            Sampler,  # noqa: PLC0415
+            LiveSource,
+            Sampler,
         )
 
         # A recording that cannot be read is the monitor's failure; everything else goes on.

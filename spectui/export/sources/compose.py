@@ -75,7 +75,7 @@ def _around(service: Tree, tree: Tree, path: Path) -> dict[str, Any]:
 
 
 def _interpolation(variables: Mapping[str, str]) -> Callable[[Any], Any]:
-    """What puts values in the place of variables, in all of a tree."""
+    """A function that replaces the variables in a tree by their values."""
     replacement = Replacement()
 
     def interpolated(value: Any) -> Any:  # noqa: ANN401 - a tree of YAML values

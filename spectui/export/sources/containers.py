@@ -1,6 +1,6 @@
-"""What a container runs: its words, its environment, the folders it sees, and what an export keeps.
+"""The command, environment and mounts of a container, and its settings that an export keeps.
 
-A container is told by the keys of a Compose service, one of ``docker run`` as well.
+Containers are described by the keys of a Compose service, those of ``docker run`` too.
 """
 
 import dataclasses
@@ -48,7 +48,7 @@ class Container:
 
     @classmethod
     def of(cls, service: Tree, folder: Path, variables: Mapping[str, str]) -> "Container":
-        """What a service runs whose values hold no variables.
+        """The container of a service whose values hold no variables.
 
         Args:
             service: by Compose's keys.
@@ -71,7 +71,7 @@ class Container:
         )
 
     def entry(self, program: tuple[str, ...]) -> Entry:
-        """What an export into a Compose file keeps of it.
+        """The part of it that an export into a Compose file keeps.
 
         Args:
             program: what it runs, without the arguments.
@@ -171,7 +171,7 @@ def plain_words(text: str) -> list[str]:
 
 
 def _role(service: Tree) -> tuple[str, ...]:
-    """What makes the full image start the server; nothing for other images."""
+    """The word that makes the full image start the server; nothing for other images."""
     command = _as_words(service.get("command"))
     is_full = _FULL_IMAGE.search(str(service.get("image", ""))) is not None
     return tuple(command[:1]) if is_full and command[:1] and command[0] in _ROLES else ()
@@ -207,7 +207,7 @@ def _env_files(service: Tree) -> Iterator[object]:
 
 
 def _own_variables(service: Tree) -> dict[str, Any]:
-    """What a service's ``environment`` sets; None for what is taken from around it."""
+    """Variables of a service's ``environment``; None for those taken from around it."""
     environment = service.get("environment")
     if isinstance(environment, dict):
         return {str(name): value for name, value in environment.items()}

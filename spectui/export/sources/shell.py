@@ -65,7 +65,7 @@ class _Candidate:
 
 
 class _Session:
-    """What a shell keeps from command to command."""
+    """Variables and folder of a shell between its commands."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self.values: dict[str, Value] = dict(variables)

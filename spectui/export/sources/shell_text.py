@@ -63,7 +63,7 @@ _FOREIGN = tuple(
     for pattern, meaning in (
         (
             r"[\^`][ \t]*(?=\n|\Z)|%\w+%|\$env:|\\[A-Za-z0-9][^ \t\n]*",
-            "for a shell of Windows; write \\ at the ends of lines, and / or quotes in paths",
+            "for a shell of Windows; write \\ at the ends of lines, and quotes around paths",
         ),
         (_PLACEHOLDER.pattern, "a placeholder; put there what it stands for"),
         (r"\$\((?!\()[^()\n]*\)?|`[^`\n]*`?", "a command within the command"),
@@ -72,7 +72,7 @@ _FOREIGN = tuple(
         (r"[<>]\([^()\n]*\)?", "a command in place of a file"),
         (r"\$[0-9@*#]|\$\{[0-9@*#][^}\n]*\}?", "what the caller of the script gives it"),
         (r"\$[?!$-]", "what only a running shell knows"),
-        (r"\$\{[^}\n]*\}?", "another expansion than ${NAME} or ${NAME:-default}"),
+        (r"\$\{[^}\n]*\}?", "an expansion other than ${NAME} and ${NAME:-default}"),
         (r"\$['\"]", "a quote with escapes"),
         (r"\(\)", "the definition of a function"),
         (r"\[\[?(?=[ \t\n])|\|\|", "a condition (if not, put it in quotes)"),
@@ -88,7 +88,7 @@ _FOREIGN = tuple(
     )
 )
 _PROMPT = re.compile(
-    r"(?:\([^()\n]*\)[ \t]*)?(?:[$%>»\u276f]|\[?[\w.-]+@[\w.-]+[^\n$#%>]*[$#%>]"
+    r"(?:\([^()\n]*\)[ \t]*)?(?:[$%>»\u276f\u279c]|\[?[\w.-]+@[\w.-]+[^\n$#%>]*[$#%>]"
     r"|(?:PS )?[A-Za-z]:\\[^\n>]*>)(?=[ \t]+[^ \t\n])"
 )
 
@@ -116,7 +116,7 @@ class ShellCommand:
 
 
 class _Fields:
-    """The words that one word of the text becomes."""
+    """Builds the words that one word of the text expands to."""
 
     def __init__(self, *, splits: bool) -> None:
         """Begin with none; ``splits`` if blanks of variables that are not quoted divide words."""
@@ -146,7 +146,7 @@ class _Fields:
 
 
 class ShellText:
-    """Reads one command after the other."""
+    """A text that is read command by command."""
 
     def __init__(self, text: str, values: Mapping[str, Value], origin: str) -> None:
         """Begin at the start.
@@ -229,7 +229,7 @@ class ShellText:
         return BadInputError(f"{self._place(self._at)}: {told}")
 
     def _foreign(self) -> BadInputError:
-        """What is said of that which stands here, as it is not of the known subset."""
+        """The refusal of the construct that stands here."""
         open_quote = _OPEN_QUOTE.match(self._text, self._at)
         if open_quote is not None and open_quote.end() < len(self._text):
             self._at = open_quote.end()
@@ -253,10 +253,10 @@ class ShellText:
             )
 
     def _check_end(self, end: re.Match[str]) -> None:
-        """Refuse a sign that ends the command in the midst of a word.
+        """Refuse ``;`` or ``&`` in the midst of a word, where quotes were forgotten.
 
         Raises:
-            BadInputError: it does, for people who forget quotes.
+            BadInputError: it is.
         """
         around = self._text[end.start() - 1 : end.start()] + self._text[end.end() : end.end() + 1]
         if end[0] in {";", "&"} and len(around.strip()) > 1 and names_server(self._command.words):
@@ -288,7 +288,7 @@ class ShellText:
         return words
 
     def _word(self, value_at: int | None = None, *, in_list: bool = False) -> list[str]:
-        """Words that the next word stands for: none or several if variables are in it.
+        """Expand the next word: to none or several words if it holds variables.
 
         Args:
             value_at: where the value of an assignment begins; None for any other word.
@@ -352,7 +352,7 @@ class ShellText:
         return self._variable(match["variable"]) if match["variable"] else match["escaped"] or ""
 
     def _variable(self, text: str) -> str:
-        """What ``$NAME``, ``${NAME}`` or ``${NAME:-default}`` stands for."""
+        """Expand ``$NAME``, ``${NAME}`` or ``${NAME:-default}``."""
         body = text[2:-1] if text.startswith("${") else text[1:]
         name, *alternative = re.split("(:?-)", body, maxsplit=1)
         value = self._value(name)

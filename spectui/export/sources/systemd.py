@@ -48,7 +48,7 @@ def is_unit(text: str) -> bool:
 
 @dataclass(slots=True)
 class _Service:
-    """What the unit and its drop-ins have said so far."""
+    """The settings of a unit and its drop-ins that concern its command."""
 
     commands: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class _Service:
     folder: str | None = None
 
     def take(self, key: str, value: str, path: Path) -> None:
-        """Mind one setting; an empty value takes back those before it."""
+        """Take one setting; an empty value takes back those before it."""
         match key:
             case "ExecStart":
                 self.commands = _added(self.commands, [value], value)
@@ -73,7 +73,7 @@ class _Service:
                 self.folder = _specified(value.removeprefix("-"), path) or None
 
     def variables(self) -> dict[str, str]:
-        """Of the environment; files count more than what stands in the unit.
+        """The environment; files count more than what stands in the unit.
 
         Raises:
             BadInputError: a file cannot be read.
@@ -230,7 +230,7 @@ def _environment_file(value: str) -> str:
 
 
 def _drop_ins(path: Path) -> Iterator[str]:
-    """Yield the files of ``NAME.service.d``, in the order in which they count.
+    """Yield the files that change a unit (systemd.unit(5)), in the order in which they count.
 
     They are beside the unit, or wherever systemd looks if the unit is in one of those folders.
 
@@ -239,7 +239,12 @@ def _drop_ins(path: Path) -> Iterator[str]:
     """
     folders = _FOLDERS if path.absolute().parent in _FOLDERS else (path.parent,)
     template, at, _instance = path.stem.partition("@")
-    names = [f"{path.name}.d", *([f"{template}@{path.suffix}.d"] if at else [])]
+    parts = path.stem.split("-")
+    stems = [
+        *(path.stem, *([f"{template}@"] if at else [])),
+        *(f"{'-'.join(parts[:n])}-" for n in range(len(parts) - 1, 0, -1)),
+    ]
+    names = [*(f"{stem}{path.suffix}.d" for stem in stems), f"{path.suffix.removeprefix('.')}.d"]
     found: dict[str, Path] = {}
     for folder in folders:
         for name in names:
