@@ -91,7 +91,7 @@ class Monitor:
         if self._sampler is not None:
             return
         from spectui.monitor.recording import RecordedSource  # noqa: PLC0415
-        from spectui.monitor.sampler import (
+        from spectui.monitor.sampler import (  # noqa: PLC0415 - loads NVML's binding
             LiveSource,
             Sampler,
         )
