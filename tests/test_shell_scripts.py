@@ -180,7 +180,9 @@ ENDS = st.sampled_from(
     ["", " # remark", " >/dev/null", " 2>&1 </dev/null", " &", "; true", " &>>log &"]
 )
 
-KNOWN_REFUSALS = re.compile(r"pattern of file names|is not set;|in the same line|home folder")
+KNOWN_REFUSALS = re.compile(
+    r"pattern of file names|is not set;|in the same line|home folder|lacks its"
+)
 """What random words run into although they are simple."""
 
 
