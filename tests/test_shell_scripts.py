@@ -236,7 +236,7 @@ REFUSED = [
     ("llama-server -m <(cat x)", 1, "'<(cat x)' is a command in place of a file"),
     ("llama-server -m a > >(tee x)", 1, "'>(tee x)' is a command in place of a file"),
     ("llama-server -m a 2>&1 | tee log", 1, "'|' is a pipe into another command"),
-    ("llama-server -m a -ot x|y=CPU", 1, "if not, put it in quotes"),
+    ("llama-server -m a --tags x|y", 1, "if not, put it in quotes"),
     ("llama-server -m a --samplers top_k;min_p", 1, "';' in the midst of a word"),
     ("llama-server \\\n -m a \\\n -c 5 -hf x?y=1&z=2", 3, "'?y=1' is a pattern of file names"),
     ("llama-server -m *.gguf", 1, "'*.gguf' is a pattern of file names"),
@@ -304,6 +304,18 @@ def test_what_only_a_shell_knows_is_refused(text: str, line: int, what: str, hom
     assert "\n" not in said
     with pytest.raises(BadInputError, match=f"^line {line}: "):
         read_source(text)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["x|y=CPU", r"blk\.(1|2)\.ffn_.*_exps=CPU", ".ffn_[0-9]+=CUDA0"]
+)
+def test_a_typed_pattern_may_have_lost_its_quotes_to_those_of_the_command(
+    pattern: str, home: Path
+) -> None:
+    source = read_source(f"llama-server -m a -ot {pattern} -c 5")
+    assert list(source.words) == ["-m", "a", "-ot", pattern, "-c", "5"]
+    with pytest.raises(BadInputError, match="line 1: "):
+        read_source(str(in_script(home, f"llama-server -m a -ot {pattern} -c 5")))
 
 
 def test_a_refusal_says_the_way_out(home: Path) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from spectui.errors import BadInputError
 from spectui.export.sources.files import Replacement
 from spectui.export.sources.source import names_server
+from spectui.options.catalogue import OVERRIDE_TENSOR, OVERRIDE_TENSOR_DRAFT
 
 Value = str | list[str]
 """Of a variable: text, or the words of a list."""
@@ -50,6 +51,10 @@ _BLANKS = re.compile(r"[ \t\n]+")
 _ASSIGNED = re.compile(rf"({_NAME})(\+?)=(\(?)")
 _REDIRECTION = re.compile(r"(?:\d*(?:>>|>\||[<>]&|<>|[<>])|&>>?)(?![<(])[ \t]*")
 _END = re.compile(r"\n|&&|;(?![;&])|&(?!>)")
+_BARE_PATTERN = re.compile(r"[^\s'\"$`;&<>|=]*[|()*?\[][^\s'\"$`;&<>]*=[^\s'\"$`;&<>|]+(?=\s|\Z)")
+_TAKE_PATTERNS = frozenset(
+    flag for option in (OVERRIDE_TENSOR, OVERRIDE_TENSOR_DRAFT) for flag in option.flags
+)
 _OWN = re.compile(
     r"_|IFS|S?RANDOM|SECONDS|LINENO|BASH\w*|E?UID|PPID|SHLVL|EPOCH(REALTIME|SECONDS)|OPT(ARG|ERR|IND)"
     r"|OLDPWD|FUNCNAME|GROUPS"
@@ -299,6 +304,10 @@ class ShellText:
         named = _ASSIGNED.match(self._text, start)
         is_declared = named is not None and not _DECLARING.isdisjoint(self._command.words[:1])
         fields = _Fields(splits=value_at is None and not is_declared)
+        bare = self._bare_pattern(start)
+        if bare is not None:
+            fields.add(bare[0])
+            self._at = bare.end()
         home = _HOME.match(self._text, start)
         if home is not None:
             fields.add(f"{home[1] or ''}{self._expansion.of(self._set_text('HOME'))}")
@@ -312,6 +321,14 @@ class ShellText:
             raise self._foreign()
         fields.end()
         return fields.words
+
+    def _bare_pattern(self, start: int) -> re.Match[str] | None:
+        """A tensor pattern that has lost its quotes: one pair more stood around the whole command.
+
+        Of a file every sign is the shell's.
+        """
+        is_value = bool(self._command.words) and self._command.words[-1] in _TAKE_PATTERNS
+        return _BARE_PATTERN.match(self._text, start) if is_value and not self._origin else None
 
     def _take(self, token: re.Match[str], fields: _Fields) -> None:
         """Go on with a part of a word."""
