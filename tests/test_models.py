@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
+from spectui.format import bytes_text, count_text, counted
 from spectui.gguf_names import companion_kind, is_part_of_model
 from spectui.models import header
 from spectui.models.discovery import MAX_DEPTH, Scan, is_pseudo, usual_folders
@@ -31,7 +32,6 @@ from spectui.models.ranking import (
     rank,
     read_share,
 )
-from spectui.models.sizes import bytes_text, count_text, counted
 from tests.support.models import TARGET, write_tiny
 
 NOBODY = 65_534

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spectui.cli.drawing import drawn, wrapped
-from spectui.models.sizes import bytes_text, counted
+from spectui.format import bytes_text, counted
 from spectui.monitor.readings import Reading
 from spectui.server.watch.state import AttachState, DraftState, ServedState, SlotsState, Work
 from spectui.server.watch.words import model_name, model_text

@@ -7,10 +7,9 @@ from statistics import median
 from rich.table import Table
 
 from spectui.cli.drawing import drawn, wrapped
-from spectui.models.sizes import counted
+from spectui.format import counted, factor, percent_text
 from spectui.speculative.counters import Counters
 from spectui.tune.bench import BenchResult
-from spectui.tune.gains import factor
 from spectui.tune.lossless import UNTOLD
 from spectui.tune.statistics import Speedup
 from spectui.tune.verdict import NOISE, doubt
@@ -93,7 +92,7 @@ def _row(one: Benched) -> tuple[str, ...]:
         f"{result.speculative_tokens_per_s or 0:.2f}",
         f"{factor(result.speedup.estimate, 3)}{' !' if result.speedup.is_noise else ''}",
         _bounds(result.speedup),
-        "–" if rate is None else f"{rate:.1%}",
+        percent_text(rate, 1),
         "–" if length is None else f"{length:.2f}",
         _LOSSLESS[None if result.lossless is None else result.lossless.lossless],
     )
@@ -126,7 +125,7 @@ def summary(result: BenchResult, alteration: str | None, telling: Telling = _PLA
 def _acceptance(counters: Counters) -> str:
     rate, length = counters.acceptance_rate, counters.tokens_per_round
     return (
-        f"{'–' if rate is None else f'{rate:.1%}'} "
+        f"{percent_text(rate, 1)} "
         f"({counters.n_accepted} of {counters.n_drafted}), "
         f"{'–' if length is None else f'{length:.2f}'} tokens per round"
     )

@@ -21,13 +21,13 @@ from spectui.cli.documents.running import (
 from spectui.cli.drafting import take_drafting
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
-from spectui.cli.progress import Progress, open_progress, words
+from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.run_attach import questioned
 from spectui.cli.served_session import served_workload
 from spectui.cli.session import SUITE_PROMPTS, read_prompts
 from spectui.errors import CancelledError, ServerError
-from spectui.models.sizes import counted
+from spectui.format import counted, percent_text, rate_text
 from spectui.options.setup import ContextOptions, ModelOptions, Schedule, Setup
 from spectui.options.speculation import Speculation
 from spectui.served.decoding import ServerDecoding
@@ -176,8 +176,8 @@ class _Running:
     def _tell(self, done: Done) -> None:
         rate = done.result.counters.acceptance_rate
         self._progress.say(
-            f"{done.item.id}: {words.rate(done.result.tokens_per_s)} tokens/s, acceptance "
-            f"{words.percent(rate)}"
+            f"{done.item.id}: {rate_text(done.result.tokens_per_s)} tokens/s, acceptance "
+            f"{percent_text(rate)}"
         )
 
 

@@ -8,6 +8,7 @@ from spectui.cli.documents.bench import benches_document, without_counts
 from spectui.cli.documents.running import NO_BASELINE, alone_document
 from spectui.cli.drawing import wrapped
 from spectui.cli.output import write_result
+from spectui.format import percent_text
 from spectui.monitor.machine import this_machine
 from spectui.server.watch.sample import ServerFacts
 from spectui.tune.alone import AloneResult
@@ -63,7 +64,7 @@ def _summary(result: AloneResult, untold: str | None) -> list[str]:
     drafted = (
         "nothing was drafted"
         if rate is None
-        else f"{rate:.1%} ({counters.n_accepted} of {counters.n_drafted})"
+        else f"{percent_text(rate, 1)} ({counters.n_accepted} of {counters.n_drafted})"
     )
     speed = result.tokens_per_s
     return [

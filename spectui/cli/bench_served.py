@@ -17,7 +17,7 @@ from spectui.cli.served_session import (
     wanted_binary,
 )
 from spectui.errors import BadInputError
-from spectui.models.sizes import counted
+from spectui.format import counted
 from spectui.options.drafters import MODEL_KIND, ModelDrafter, with_kind
 from spectui.options.setup import Schedule, Setup
 from spectui.options.speculation import Speculation

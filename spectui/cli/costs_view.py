@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spectui.cli.drawing import bar, wrapped
+from spectui.format import percent_text
 from spectui.trace.costs import Costs
 from spectui.trace.grid import Grid
 from spectui.trace.record import Recording
@@ -84,8 +85,8 @@ def _growth(costs: Costs) -> str:
     if not (one or most):
         return "no growth with depth was seen"
     return (
-        f"with {_TOKENS} more, decodes of {costs.lengths[0] + 1} take {100 * one:.0f} % longer, of "
-        f"{costs.lengths[-1] + 1} {100 * most:.0f} %"
+        f"with {_TOKENS} more, decodes of {costs.lengths[0] + 1} take {percent_text(one)} longer, "
+        f"of {costs.lengths[-1] + 1} {percent_text(most)}"
     )
 
 
@@ -94,7 +95,7 @@ def _unsteady(costs: Costs) -> str:
         return (
             "How steady the machine was is not known: too few generations drafted the same lengths."
         )
-    return f"The machine was unsteady by {100 * costs.spread:.0f} %."
+    return f"The machine was unsteady by {percent_text(costs.spread)}."
 
 
 def cliff_warnings(costs: Costs) -> Iterator[str]:

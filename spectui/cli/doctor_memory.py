@@ -10,9 +10,9 @@ from spectui.doctor.examination import Examination
 from spectui.doctor.findings import n_cpu_moe_text
 from spectui.engine.demand import Demand
 from spectui.engine.long_contexts import CONTEXT_STEP
+from spectui.format import bytes_text
 from spectui.llama.buffers import BufferKind
 from spectui.llama.planned import ModelPlan
-from spectui.models.sizes import bytes_text
 
 _KINDS = {
     "weights": (BufferKind.WEIGHTS,),

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from spectui.doctor.examination import Examination, ExaminedDraft
 from spectui.doctor.speed import DraftBound, SpeedBound
+from spectui.format import bytes_text, count_text, percent_text
 from spectui.llama.planned import ModelPlan
 from spectui.models.pairs import PairReport, SpecialToken
-from spectui.models.sizes import bytes_text, count_text
 
 
 def target_lines(examination: Examination) -> Iterator[str]:
@@ -77,7 +77,8 @@ def _mtp(target: ModelPlan) -> str:
 
 
 def _payment(bound: DraftBound, *, has_experts: bool) -> str:
-    cost = f"By bandwidth alone a step takes {bound.draft_step:.0%} of the time of a target step"
+    share = percent_text(bound.draft_step)
+    cost = f"By bandwidth alone a step takes {share} of the time of a target step"
     alike = " and a batch's tokens routed to the same experts" if has_experts else ""
     most = f"at most {bound.speedup_if_perfect:.2f}× (with every token right{alike})"
     random = "with tokens routed to experts at random"

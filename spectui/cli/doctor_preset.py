@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator
 
-from spectui.models.sizes import bytes_text
+from spectui.format import bytes_text
 from spectui.presets import Preset
 from spectui.presets.content import ModelFiles, preset_folders
 

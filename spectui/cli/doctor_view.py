@@ -11,9 +11,9 @@ from spectui.cli.doctor_models import draft_lines, target_lines
 from spectui.cli.doctor_preset import preset_lines
 from spectui.cli.drawing import drawn, wrapped
 from spectui.doctor.findings import Finding
+from spectui.format import bytes_text
 from spectui.llama.buffers import HOST
 from spectui.llama.planned import Backend
-from spectui.models.sizes import bytes_text
 from spectui.severity import Severity
 
 if TYPE_CHECKING:

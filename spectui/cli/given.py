@@ -9,8 +9,8 @@ from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import BadInputError, UsageError
+from spectui.format import bytes_text
 from spectui.models.gguf import check_file, check_is_gguf
-from spectui.models.sizes import bytes_text
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import ModelOptions
 from spectui.paths import text_of

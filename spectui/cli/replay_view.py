@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spectui.cli.drawing import page_width, width_of, wrapped
-from spectui.models.sizes import counted
+from spectui.format import counted, percent_text
 from spectui.trace.costs import Costs
 from spectui.trace.replay import Total
 from spectui.tune.explain import Explanation
@@ -87,7 +87,7 @@ _CELLS: dict[str, Callable[[Total], str]] = {
     "p_min": lambda total: _setting(total, "draft_p_min"),
     "drafted": lambda total: str(total.n_drafted),
     "accepted": lambda total: str(total.n_accepted),
-    "rate": lambda total: _number(total.acceptance_rate, ".1%"),
+    "rate": lambda total: percent_text(total.acceptance_rate, 1),
     "per round": lambda total: _number(total.tokens_per_round, ".2f"),
     "tokens/s": lambda total: _number(total.tokens_per_s, ".2f"),
     "speedup": lambda total: _number(total.speedup, ".2f"),
@@ -132,7 +132,7 @@ def _doubts(best: Total, costs: Costs) -> Iterator[str]:
     """Yield why the predictions may be wrong."""
     if costs.spread is not None and costs.spread > _UNSTEADY:
         yield (
-            f"The machine was unsteady by {100 * costs.spread:.0f} % while costs were measured: "
+            f"The machine was unsteady by {percent_text(costs.spread)} while costs were measured: "
             "take tokens/s and speedups as rough, or record again with nothing else running."
         )
     if best.speculation.longest > costs.lengths[-1]:

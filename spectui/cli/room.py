@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from spectui.engine.demand import Demand, free_memory
+from spectui.format import bytes_text
 from spectui.llama.buffers import HOST
 from spectui.llama.devices import gpu_memories
 from spectui.models.facts import ModelFacts
 from spectui.models.ranking import DraftOption
-from spectui.models.sizes import bytes_text
 
 
 class Room:

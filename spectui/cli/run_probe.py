@@ -18,7 +18,7 @@ from spectui.engine.commands import Generate, ProbeExperts
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError, UsageError
-from spectui.models.sizes import bytes_text, counted
+from spectui.format import bytes_text, counted, percent_text
 from spectui.monitor.machine import this_machine
 from spectui.tune.experts import ExpertUse, Routing, expert_use
 from spectui.tune.workload import WorkItem, Workload
@@ -109,7 +109,9 @@ def _filled(use: ExpertUse) -> str:
     lengths = [one.n_tokens for one in use.batches]
     last, reached = use.batches[-1], use.saturation
     if reached is None:
-        return f"A batch of {last.n_tokens} touches {last.union / use.n_experts:.0%} of all."
+        return (
+            f"A batch of {last.n_tokens} touches {percent_text(last.union / use.n_experts)} of all."
+        )
     before = max((n for n in lengths if n < reached), default=0)
     shortest = counted(reached, "token")
     if reached > before + 1:

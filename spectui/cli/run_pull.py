@@ -7,7 +7,7 @@ from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.progress import open_progress
 from spectui.errors import CancelledError
-from spectui.models.sizes import bytes_text, counted
+from spectui.format import bytes_text, counted
 from spectui.paths import text_of
 from spectui.presets import find_preset
 from spectui.presets.plan import (

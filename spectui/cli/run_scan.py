@@ -13,11 +13,11 @@ from spectui.cli.scan_table import shown
 from spectui.cli.scan_view import scan_view
 from spectui.engine.driver import Engine
 from spectui.errors import CancelledError
+from spectui.format import counted
 from spectui.models.discovery import Scan, expand_home, usual_folders
 from spectui.models.files import FoundModel
 from spectui.models.gguf import check_file
 from spectui.models.ranking import DraftOption, rank
-from spectui.models.sizes import counted
 from spectui.monitor.machine import this_machine
 from spectui.settings import read_settings
 

@@ -24,7 +24,7 @@ from spectui.cli.taken import mind_unmeasured
 from spectui.engine.commands import LoadTarget
 from spectui.engine.events import ModelLoaded
 from spectui.errors import CancelledError, UsageError
-from spectui.models.sizes import counted
+from spectui.format import counted
 from spectui.monitor.machine import this_machine
 from spectui.paths import data_dir
 from spectui.prompts import Prompt

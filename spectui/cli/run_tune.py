@@ -22,7 +22,7 @@ from spectui.cli.tune_server import measuring_binary, run_served
 from spectui.cli.tune_study import keep_outcome, open_study, takes_mtp
 from spectui.cli.tune_time import with_reserve, with_time
 from spectui.errors import BadInputError, CancelledError, UsageError
-from spectui.models.sizes import counted
+from spectui.format import counted
 from spectui.options.drafters import ONLY_BY_SERVER
 from spectui.prompts import Prompt
 from spectui.server.binary import ServerBinary

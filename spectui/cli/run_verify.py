@@ -16,8 +16,8 @@ from spectui.cli.taken import mind_unmeasured
 from spectui.cli.verify_report import report
 from spectui.cli.verify_request import VerifyOptions, is_direct, of_options, of_study, split
 from spectui.errors import CancelledError
+from spectui.format import counted
 from spectui.llama.library import llama_cpp_commit, llama_cpp_version
-from spectui.models.sizes import counted
 from spectui.options.setup import Schedule
 from spectui.server.binary import examine
 from spectui.speculative.mtp import effective_schedule

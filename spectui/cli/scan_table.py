@@ -10,10 +10,10 @@ from rich.text import Text
 
 from spectui.cli.drawing import drawn, is_ascii_only, page_width, width_of, wrapped
 from spectui.cli.findings import Findings
+from spectui.format import bytes_text, counted, percent_text
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.ranking import DraftOption, read_share
-from spectui.models.sizes import bytes_text, counted
 from spectui.tui.text.display import fit, visible
 
 _LEAST_NAME = 24
@@ -103,7 +103,7 @@ def _memory(option: DraftOption) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return _NONE if share is None else f"{share:.1%}"
+    return percent_text(share, 1)
 
 
 def _arch(option: DraftOption) -> str:

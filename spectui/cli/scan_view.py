@@ -10,9 +10,9 @@ from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.findings import Findings
 from spectui.cli.scan_table import drafts_table, models_table, names_of, shown
 from spectui.cli.shell import tune_command
+from spectui.format import counted, percent_text
 from spectui.models.facts import ModelFacts
 from spectui.models.ranking import GOOD_SHARE, DraftOption, read_share
-from spectui.models.sizes import counted
 
 _N_PASSED_OVER = 10
 """Sentences: a folder of something else may give thousands."""
@@ -70,7 +70,7 @@ def _cost(target: ModelFacts, draft: DraftOption) -> str:
         doubt = " That is much for a draft: it pays only where nearly all of it is accepted."
     elif share < small:
         doubt = " That is little for a draft: it may seldom guess what the target says."
-    return f": a token of it reads {share:.1%} of what one of the target reads.{doubt}"
+    return f": a token of it reads {percent_text(share, 1)} of what one of the target reads.{doubt}"
 
 
 def _reasons(title: str, found: Findings) -> str:

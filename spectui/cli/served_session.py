@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
 from spectui.errors import BadInputError, UsageError
-from spectui.models.sizes import bytes_text
+from spectui.format import bytes_text
 from spectui.monitor.machine import this_machine
 from spectui.options.setup import ModelOptions, Schedule, Setup
 from spectui.paths import data_dir, ensure_dir

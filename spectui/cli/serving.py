@@ -8,8 +8,8 @@ from spectui.cli.request import SharedOptions
 from spectui.cli.session import open_engine
 from spectui.cli.verify_words import pair_line, plan_line, start_line
 from spectui.errors import CancelledError, SpectuiError
+from spectui.format import counted
 from spectui.llama.library import llama_cpp_commit, llama_cpp_version
-from spectui.models.sizes import counted
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt
 from spectui.served.models import both_fit

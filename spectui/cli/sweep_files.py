@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from spectui.cli.sweep_report import SweepResult, all_remarks, state_text
 from spectui.errors import BadInputError
-from spectui.models.sizes import counted
+from spectui.format import counted
 from spectui.paths import cache_dir
 from spectui.sweep.csv_files import results_csv, summary_csv
 from spectui.sweep.markdown import report

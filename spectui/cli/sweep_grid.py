@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from spectui.errors import UsageError
-from spectui.models.sizes import counted
+from spectui.format import counted
 from spectui.sweep.axes import OFF_KIND, Axes, axis_owners
 from spectui.sweep.grid_file import Grid, find_grid
 

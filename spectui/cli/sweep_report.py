@@ -9,9 +9,8 @@ from rich.table import Table
 
 from spectui.cli.bench_run import REMEMBERS
 from spectui.cli.drawing import drawn, fits, page_width, wrapped
-from spectui.cli.progress import words
 from spectui.cli.sweep_request import plain_defaults
-from spectui.models.sizes import counted
+from spectui.format import counted, duration_text, percent_text, rate_text, times_text
 from spectui.monitor.machine import Machine
 from spectui.served.memory import remembers
 from spectui.sweep.cells import Cell, NamedCell
@@ -118,7 +117,7 @@ def plan_text(plan: Plan) -> str:
     done = f"; {n_visits - n_left} of {n_visits} measurements are there already"
     time = "how long it takes is told once one cell was measured"
     if plan.left_s is not None:
-        time = f"about {words.duration(plan.left_s)}"
+        time = f"about {duration_text(plan.left_s)}"
     return (
         f"sweep {plan.name}: {counted(len(plan.cells), 'cell')}{_of_grid(plan.grid)} on "
         f"{counted(plan.n_prompts, 'prompt')}{f', {times} times each' if times > 1 else ''}"
@@ -156,7 +155,7 @@ def _order(left: Sequence[Visit], names: Mapping[Cell, str]) -> str:
 def progress_line(event: SweepEvent, names: Mapping[Cell, str]) -> str:
     """A line for a cell that begins or has ended."""
     if isinstance(event, VisitStarted):
-        left = "" if event.left_s is None else f", about {words.duration(event.left_s)} left"
+        left = "" if event.left_s is None else f", about {duration_text(event.left_s)} left"
         name = names.get(event.visit.cell, "")
         return f"cell {event.number} of {event.n_visits}{left}: {name}"
     record = event.record
@@ -166,8 +165,8 @@ def progress_line(event: SweepEvent, names: Mapping[Cell, str]) -> str:
     gain = None if speedup is None else speedup.estimate
     noisy = ", noisy" if record.noisy else ""
     return (
-        f"  {words.rate(found.on_tokens_per_s)} tokens/s, {words.times(gain)}, acceptance "
-        f"{words.percent(found.acceptance_rate)}{noisy}"
+        f"  {rate_text(found.on_tokens_per_s)} tokens/s, {times_text(gain)}, acceptance "
+        f"{percent_text(found.acceptance_rate)}{noisy}"
     )
 
 

@@ -8,10 +8,10 @@ from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.documents.common import arm_document, speedup_of
 from spectui.cli.request import SharedOptions
 from spectui.cli.taken import mind_defaults, taken, taken_options
+from spectui.format import gain_percent
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
-from spectui.tune.gains import gain_percent
 from spectui.tune.result import TuneResult
 from spectui.tune.space import SearchSpace
 from spectui.tune.statistics import Speedup

@@ -13,10 +13,10 @@ from spectui.cli.documents.served import ENGINE, served_by, served_model
 from spectui.cli.documents.tune import Findings, tune_document
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.output import write_result
-from spectui.cli.progress import words
 from spectui.cli.tune_present import present_document, present_lines
 from spectui.cli.tune_request import TuneRun
 from spectui.cli.tune_served import Served
+from spectui.format import duration_text, times_text
 from spectui.options.dialect import Dialect
 from spectui.options.setup import Schedule, Setup
 from spectui.served.memory import remembers
@@ -199,8 +199,8 @@ def _time_notes(spent: Spent, *, interrupted: bool) -> Iterator[str]:
         yield f"the time budget ended the trials after {spent.n_tried} of {spent.n_trials}."
     if spent.took_s > _OVER * spent.budget_s:
         yield (
-            f"it took {words.duration(spent.took_s)} in place of "
-            f"{words.duration(spent.budget_s)}: what has begun is ended, and a verdict takes "
+            f"it took {duration_text(spent.took_s)} in place of "
+            f"{duration_text(spent.budget_s)}: what has begun is ended, and a verdict takes "
             f"{LOOK_EVERY} prompts at least."
         )
 
@@ -211,7 +211,7 @@ def _in_trial(result: TuneResult) -> str:
     gain = speedup_estimate(measured[-1], result.trials) if measured else None
     if gain is None:
         return ""
-    return f", {words.times(gain)} in its trial{', slower than off' if gain < 1 else ''}"
+    return f", {times_text(gain)} in its trial{', slower than off' if gain < 1 else ''}"
 
 
 def _commands(result: TuneResult, command: str, best_command: str | None) -> Iterator[str]:
@@ -245,9 +245,9 @@ def _categories(findings: Findings, confirmed: dict[str, float]) -> Table:
             Text(one.category),
             str(one.n_prompts),
             str(one.n_tokens),
-            words.times(confirmed.get(one.category)),
-            words.times(one.winner_speedup),
-            words.times(one.best_speedup),
+            times_text(confirmed.get(one.category)),
+            times_text(one.winner_speedup),
+            times_text(one.best_speedup),
             Text(one.best.label),
         )
     return table

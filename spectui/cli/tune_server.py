@@ -25,7 +25,7 @@ from spectui.cli.tune_request import ServedBackend, TuneOptions, TuneRun
 from spectui.cli.tune_study import keep_outcome, open_study, space_of, takes_mtp
 from spectui.engine.commands import LoadTarget
 from spectui.errors import BadInputError, HopelessError
-from spectui.models.sizes import bytes_text
+from spectui.format import bytes_text
 from spectui.monitor.host import hottest_c
 from spectui.monitor.machine import this_machine
 from spectui.options.dialect import Dialect

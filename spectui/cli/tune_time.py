@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from spectui.cli.progress import words
 from spectui.cli.tune_request import TuneOptions
 from spectui.engine.events import GenerationResult
+from spectui.format import duration_text
 from spectui.prompts import Prompt
 from spectui.tune.measurement import Pair
 from spectui.tune.result import TuneResult
@@ -104,8 +104,8 @@ def room_of(left_s: float | None, cost: Cost, *, n_settings: int, n_prompts: int
         n_settings=0,
         n_prompts=0,
         reason=(
-            f"llama-server was not measured: of the time budget {words.duration(has_s)} are left, "
-            f"and {fewest} prompts take about {words.duration(needs_s)}; give more --time-budget, "
+            f"llama-server was not measured: of the time budget {duration_text(has_s)} are left, "
+            f"and {fewest} prompts take about {duration_text(needs_s)}; give more --time-budget, "
             "or run spectui verify"
         ),
     )

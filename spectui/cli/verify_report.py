@@ -7,6 +7,7 @@ from rich.table import Table
 from spectui.cli.documents.verify import verify_document
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.output import write_result
+from spectui.format import percent_text
 from spectui.monitor.machine import this_machine
 from spectui.verify.comparison import Summary, gain, interval_text, verdict
 from spectui.verify.result import Verified, notes, warnings
@@ -80,7 +81,7 @@ def _cells(summary: Summary | None) -> tuple[str, ...]:
         gain(summary.speedup),
         interval_text(summary.speedup) or _NONE,
         f"{summary.n_accepted} of {summary.n_drafted}",
-        _NONE if rate is None else f"{100 * rate:.1f} %",
+        percent_text(rate, 1),
         str(summary.speedup.n_prompts),
     )
 

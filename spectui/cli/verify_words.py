@@ -1,7 +1,6 @@
 """What ``spectui verify`` says of its progress."""
 
-from spectui.cli.progress import words
-from spectui.models.sizes import bytes_text, counted
+from spectui.format import bytes_text, counted, percent_text, rate_text
 from spectui.options.setup import Setup
 from spectui.served.models import size_bytes
 from spectui.verify.order import blocks, n_starts
@@ -35,7 +34,7 @@ def pair_line(pair: ServedPair) -> str:
     one = seen.measurement
     rate = seen.n_accepted / seen.n_drafted if seen.n_drafted else None
     return (
-        f"{pair.item.id}: off {words.rate(one.baseline_tokens / one.baseline_s)}, on "
-        f"{words.rate(one.speculative_tokens / one.speculative_s)} tokens/s, acceptance "
-        f"{words.percent(rate)}"
+        f"{pair.item.id}: off {rate_text(one.baseline_tokens / one.baseline_s)}, on "
+        f"{rate_text(one.speculative_tokens / one.speculative_s)} tokens/s, acceptance "
+        f"{percent_text(rate)}"
     )

@@ -7,10 +7,10 @@ from spectui.doctor.examination import Examination, ExaminedDraft
 from spectui.doctor.speed import DraftBound
 from spectui.engine.demand import MARGIN_BYTES, Demand
 from spectui.engine.fitting import expert_overrides
+from spectui.format import bytes_text, percent_text
 from spectui.llama.buffers import HOST, BufferKind
 from spectui.llama.planned import ModelPlan
 from spectui.models.pairs import PairReport, Templates
-from spectui.models.sizes import bytes_text
 from spectui.severity import Severity
 from spectui.speculative.rollback import Rollback
 
@@ -159,8 +159,8 @@ def hard_to_win(name: str, bound: DraftBound, *, has_experts: bool) -> str | Non
     if bound.break_even_alpha > _HARD_ALPHA:
         routed = " if tokens were routed at random" if has_experts else ""
         return (
-            f"{name} has to be right nearly always: a step takes {bound.draft_step:.0%} of the "
-            f"time of a target step, so that α has to be above "
+            f"{name} has to be right nearly always: a step takes "
+            f"{percent_text(bound.draft_step)} of the time of a target step, so that α has to be above "
             f"{bound.break_even_alpha:.2f}{routed}"
         )
     return None

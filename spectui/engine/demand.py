@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import psutil
 
+from spectui.format import bytes_text
 from spectui.llama.buffers import HOST
 from spectui.llama.planned import DeviceMemory, Plan
-from spectui.models.sizes import bytes_text
 
 MARGIN_BYTES = 1 << 30
 """What a search leaves free on every GPU, as llama-server's ``--fit-target`` does by default: pools

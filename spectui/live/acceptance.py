@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from spectui.format import counted
 from spectui.live.throughput import ratio
-from spectui.models.sizes import counted
 from spectui.speculative.counters import Counters, Round
 from spectui.speculative.expectation import (
     Loss,

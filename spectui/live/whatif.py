@@ -7,8 +7,8 @@ from enum import StrEnum
 
 import numpy as np
 
+from spectui.format import counted
 from spectui.live.recording import ChatRecording, Run
-from spectui.models.sizes import counted
 from spectui.options.drafters import Model
 from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation

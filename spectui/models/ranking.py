@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from spectui.format import bytes_text
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
-from spectui.models.sizes import bytes_text
 
 GOOD_SHARE = (0.01, 0.15)
 """What a token of a promising draft reads of weights, as a share of what its target reads."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from spectui.closing import Closing
 from spectui.errors import HopelessError, ServerError
-from spectui.models.sizes import counted
+from spectui.format import counted
 from spectui.options.setup import Setup
 from spectui.served.setup import measuring_arguments
 from spectui.server import Completion, LlamaClient, LlamaServer

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from spectui.models.sizes import counted
+from spectui.format import counted
 from spectui.options.drafters import numbers_of
 from spectui.options.speculation import Speculation
 from spectui.tune.trials import Arm

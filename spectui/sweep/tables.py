@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from spectui.format import factor, percent_text
 from spectui.sweep.cells import Cell
 from spectui.sweep.flattening import flattenings
 from spectui.sweep.naming import telling, varying, with_values
@@ -14,7 +15,6 @@ from spectui.sweep.summary import (
     best_per_drafter,
     ranked,
 )
-from spectui.tune.gains import factor
 from spectui.tune.statistics import Speedup
 from spectui.tune.trials import OFF
 
@@ -223,4 +223,4 @@ def _decimal(value: float | None) -> str:
 
 
 def _share(value: float | None) -> str:
-    return _NONE if value is None else f"{value:.1%}"
+    return percent_text(value, 1)

@@ -1,6 +1,6 @@
 """Numbers as the screen writes them: with their unit, decimal, a sign for what is missing."""
 
-from spectui.models.sizes import bytes_text
+from spectui.format import bytes_text
 from spectui.tui.glyphs import Glyphs
 
 _WIDE = 99.95

@@ -9,7 +9,7 @@ by the others, and the two are compared on it.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from spectui.tune.gains import gain_percent
+from spectui.format import gain_percent
 from spectui.tune.statistics import PairedMeasurement, paired_speedup
 from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState, levelled
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from spectui.format import percent_text
 from spectui.monitor.readings import Reading
 from spectui.tune.statistics import drift
 from spectui.tune.trialing import MAX_DRIFT
@@ -30,7 +31,7 @@ class Conditions:
         found = []
         if self.drift is not None and self.drift > MAX_DRIFT:
             found.append(
-                f"The machine's own speed moved by {100 * self.drift:.0f} % during the trials; "
+                f"The machine's own speed moved by {percent_text(self.drift)} during the trials; "
                 "anchor runs and pairs take that out, but an idle machine gives narrower intervals."
             )
         hottest = self.temperatures_c[1].value

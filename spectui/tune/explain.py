@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from spectui.format import percent_text
 from spectui.speculative.counters import Counters, Detail
 from spectui.trace.costs import Costs
 from spectui.trace.ngrams import ngram_costs
@@ -262,7 +263,7 @@ def _ms(seconds: float) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
+    return percent_text(share)
 
 
 def _times(speedup: float) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spectui.tune.gains import gain_percent, is_large
+from spectui.format import gain_percent, is_large
 from spectui.tune.statistics import Speedup
 
 _MAX_DECIMALS = 3

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from spectui.models.sizes import counted
+from spectui.format import counted
 from spectui.verify.builds import Builds
 from spectui.verify.counts import CountCheck
 from spectui.verify.served import Delivered

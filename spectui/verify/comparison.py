@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from spectui.tune.gains import factor, gain_percent, is_large
+from spectui.format import factor, gain_percent, is_large
 from spectui.tune.promise import Observed
 from spectui.tune.statistics import Speedup, paired_ratio, paired_speedup
 from spectui.tune.verdict import doubt

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from spectui.export.held_back import own_environment
-from spectui.models.sizes import counted
+from spectui.format import counted
 from spectui.options.setup import Schedule
 from spectui.tune.promise import Case, Promise
 from spectui.tune.statistics import Speedup

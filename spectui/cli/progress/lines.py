@@ -9,6 +9,7 @@ from spectui.cli.progress import words
 from spectui.cli.progress.base import Silent
 from spectui.demo import DemoProgress
 from spectui.engine.events import Event, LoadProgress
+from spectui.format import percent_text, rate_text
 from spectui.presets.plan import PullEvent, PullProgress, Step
 from spectui.tune.events import (
     ConfirmationStarted,
@@ -62,7 +63,9 @@ class Lines(Silent):
     def on_engine(self, event: Event) -> None:
         """How far a load is, where it takes long."""
         if isinstance(event, LoadProgress):
-            self._murmur(f"loading the {event.role} {event.path.name}: {event.fraction:.0%}")
+            self._murmur(
+                f"loading the {event.role} {event.path.name}: {percent_text(event.fraction)}"
+            )
 
     def on_tune(self, event: TuneEvent) -> None:
         """One line per trial, and what it has done so far where it takes long."""
@@ -92,7 +95,7 @@ class Lines(Silent):
     def _on_small_step(self, event: TuneEvent) -> None:
         match event:
             case PromptMeasured(prompt_id=prompt, result=result):
-                rate = words.rate(result.tokens_per_s)
+                rate = rate_text(result.tokens_per_s)
                 self._murmur(f"{prompt}: {rate} tokens/s ({self._task})")
             case TraceProgress(step=step) if step is not None:
                 self._murmur(words.traced(step))
@@ -104,8 +107,8 @@ class Lines(Silent):
         off, on = pair.baseline.tokens_per_s, pair.speculative.tokens_per_s
         rate = pair.speculative.counters.acceptance_rate
         self.say(
-            f"{pair.item.id}: off {words.rate(off)}, on {words.rate(on)} tokens/s, "
-            f"acceptance {words.percent(rate)}"
+            f"{pair.item.id}: off {rate_text(off)}, on {rate_text(on)} tokens/s, "
+            f"acceptance {percent_text(rate)}"
         )
 
     def announce(self, text: str) -> None:

@@ -17,6 +17,7 @@ from spectui.cli.progress import words
 from spectui.cli.progress.base import Silent
 from spectui.demo import DemoProgress
 from spectui.engine.events import Event, LoadProgress, RoundFinished
+from spectui.format import duration_text, percent_text, rate_text, times_text
 from spectui.presets.plan import PullEvent, PullPaused
 from spectui.speculative.counters import Counters, count
 from spectui.tune.events import (
@@ -57,7 +58,7 @@ class Screen(Silent):
     def on_demo(self, progress: DemoProgress) -> None:
         """Show which model is built."""
         if progress.fraction < 1:
-            self.say(f"building the demo model {progress.model}: {progress.fraction:.0%}")
+            self.say(f"building the demo model {progress.model}: {percent_text(progress.fraction)}")
 
     def on_pull(self, event: PullEvent) -> None:
         """Show how far the file is, or what is waited for."""
@@ -68,7 +69,7 @@ class Screen(Silent):
         """Show loading, and what the current rounds accept."""
         match event:
             case LoadProgress(role=role, path=path, fraction=fraction):
-                self._status = f"loading the {role} {path.name}: {fraction:.0%}"
+                self._status = f"loading the {role} {path.name}: {percent_text(fraction)}"
                 self._paint()
             case RoundFinished(round=finished):
                 self._live_counters += count((finished,))
@@ -102,7 +103,7 @@ class Screen(Silent):
                 self._live_counters = Counters()
                 self._status = self._task = words.confirming(event)
             case PromptMeasured(prompt_id=prompt, result=result, seconds_left=left):
-                rate = words.rate(result.tokens_per_s)
+                rate = rate_text(result.tokens_per_s)
                 self._status = f"{self._task} · {prompt}: {rate} tokens/s"
                 self._left_s = left
         self._paint(force=not isinstance(event, PromptMeasured | TraceProgress))
@@ -110,7 +111,7 @@ class Screen(Silent):
     def on_pair(self, pair: Pair) -> None:
         """Show which prompt was measured."""
         off, on = pair.baseline.tokens_per_s, pair.speculative.tokens_per_s
-        self._status = f"{pair.item.id}: off {words.rate(off)}, on {words.rate(on)} tokens/s"
+        self._status = f"{pair.item.id}: off {rate_text(off)}, on {rate_text(on)} tokens/s"
         self._paint(force=True)
 
     def say(self, text: str) -> None:
@@ -144,13 +145,13 @@ class Screen(Silent):
         facts = []
         rate = self._live_counters.acceptance_rate
         if self._records or rate is not None:
-            facts.append(f"acceptance now {words.percent(rate)}")
+            facts.append(f"acceptance now {percent_text(rate)}")
         if self._left_s is not None:
-            facts.append(f"about {words.duration(self._left_s)} left")
+            facts.append(f"about {duration_text(self._left_s)} left")
         best = best_trial(self._records)
         if best is not None:
             gain = speedup_estimate(best, self._records)
-            facts.append(f"best so far {words.times(gain)} ({best.arm.label})")
+            facts.append(f"best so far {times_text(gain)} ({best.arm.label})")
         text.append(" · ".join(facts), style="not bold")
         return text
 
@@ -165,9 +166,9 @@ def _table(records: list[TrialRecord]) -> Table:
         style = "bold green" if record is best else "dim" if record.arm.is_off else ""
         table.add_row(
             str(record.number),
-            words.rate(record.tokens_per_s),
-            words.times(speedup_estimate(record, records)),
-            words.percent(record.acceptance_rate),
+            rate_text(record.tokens_per_s),
+            times_text(speedup_estimate(record, records)),
+            percent_text(record.acceptance_rate),
             Text(words.setting(record, is_best=record is best)),
             style=style,
         )

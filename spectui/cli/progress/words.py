@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 
-from spectui.models.sizes import bytes_text, counted
+from spectui.format import bytes_text, counted, duration_text, percent_text, rate_text, times_text
 from spectui.presets.plan import PullEvent, PullPaused, PullProgress
 from spectui.trace.costs import Costs
 from spectui.tune.events import ConfirmationStarted, SearchDecided, StudyResumed, TrialStarted
 from spectui.tune.forecast import Forecast
-from spectui.tune.gains import factor
 from spectui.tune.tracing import (
     CostsMeasured,
     DraftRecorded,
@@ -34,8 +33,8 @@ def line(record: TrialRecord, records: list[TrialRecord]) -> str:
     """Tell of a finished trial."""
     gain = speedup_estimate(record, records)
     return (
-        f"trial {record.number}: {rate(record.tokens_per_s)} tokens/s, {times(gain)}, "
-        f"acceptance {percent(record.acceptance_rate)}, {setting(record, is_best=False)}"
+        f"trial {record.number}: {rate_text(record.tokens_per_s)} tokens/s, {times_text(gain)}, "
+        f"acceptance {percent_text(record.acceptance_rate)}, {setting(record, is_best=False)}"
     )
 
 
@@ -45,7 +44,7 @@ def forecast(forecasts: tuple[Forecast, ...]) -> str:
         return "nothing could be replayed: the answers were too short to measure what rounds cost"
     best = forecasts[0]
     return (
-        f"replayed {len(forecasts)} settings; predicted best {times(best.speedup)} "
+        f"replayed {len(forecasts)} settings; predicted best {times_text(best.speedup)} "
         f"({best.arm.label})"
     )
 
@@ -62,7 +61,7 @@ def measuring_off(event: TrialStarted) -> str:
 
 def decided(event: SearchDecided) -> str:
     """Tell why no more settings are tried."""
-    gain = f"{event.expected_improvement:.1%}"
+    gain = percent_text(event.expected_improvement, 1)
     return f"no more trials: the best setting not tried yet is expected to add {gain}"
 
 
@@ -86,42 +85,21 @@ def traced(event: TracingEvent) -> str:
 
 
 def _unsteady(costs: Costs) -> str:
-    return "" if costs.spread is None else f", the machine unsteady by {100 * costs.spread:.0f} %"
+    return "" if costs.spread is None else f", the machine unsteady by {percent_text(costs.spread)}"
 
 
 def pulling(event: PullEvent) -> str:
     """Tell how far a file is. A narrow terminal cuts off the end, so what changes comes first."""
     match event:
         case PullPaused(file=file, reason=reason, pause_s=pause_s):
-            return f"waiting {duration(pause_s)} to go on ({reason}): {file}"
+            return f"waiting {duration_text(pause_s)} to go on ({reason}): {file}"
         case PullProgress(file=file, step=step):
             return f"{', '.join(_how_far(event))}: {step} {file}"
 
 
 def _how_far(progress: PullProgress) -> Iterator[str]:
-    yield percent(progress.done_bytes / max(1, progress.size_bytes))
+    yield percent_text(progress.done_bytes / max(1, progress.size_bytes))
     if progress.bytes_per_s and progress.left_s is not None:
         yield f"{bytes_text(round(progress.bytes_per_s))}/s"
-        yield f"{duration(progress.left_s)} left"
+        yield f"{duration_text(progress.left_s)} left"
     yield f"{bytes_text(progress.done_bytes)} of {bytes_text(progress.size_bytes)}"
-
-
-def rate(value: float | None) -> str:
-    """Write tokens per second."""
-    return "–" if value is None else f"{value:.1f}"
-
-
-def times(value: float | None) -> str:
-    """Write a speedup."""
-    return "–" if value is None else f"{factor(value)}×"
-
-
-def percent(value: float | None) -> str:
-    """Write a share."""
-    return "–" if value is None else f"{value:.0%}"
-
-
-def duration(seconds: float) -> str:
-    """Write minutes and seconds."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

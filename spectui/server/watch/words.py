@@ -2,7 +2,7 @@
 
 from pathlib import PurePath
 
-from spectui.models.sizes import bytes_text, count_text, counted
+from spectui.format import bytes_text, count_text, counted
 from spectui.server.replies import ModelReply, ModelsReply, one_line
 from spectui.server.watch.sample import Failure, ServerFacts, Trouble
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from spectui.format import counted
 from spectui.known import Known
 from spectui.live.memory import MemoryPool, MemoryState, Use, memory_state
 from spectui.live.traffic import TrafficHistory, TrafficState, traffic_state
-from spectui.models.sizes import counted
 from spectui.monitor.readings import GpuReading, Reading, Snapshot
 from spectui.server.watch.sample import ServerFacts
 from spectui.server.watch.state import HostState, LinkState

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
-from spectui.models.sizes import counted
+from spectui.format import counted
 from spectui.monitor.readings import Reading
 from spectui.server.watch.state import (
     DraftState,

@@ -11,10 +11,10 @@ from spectui.engine.events import (
     TokenEmitted,
 )
 from spectui.errors import CancelledError
+from spectui.format import counted
 from spectui.live.chat import Chat, SessionStore
 from spectui.live.setup import LiveSetup
 from spectui.live.tally import LiveTally
-from spectui.models.sizes import counted
 from spectui.sessions import (
     AnswerEnd,
     AnswerPart,

@@ -7,10 +7,10 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.events import Resize
 
+from spectui.format import counted
 from spectui.live.acceptance import ExpectationState
 from spectui.live.tally import LiveState
 from spectui.live.throughput import Phase, ThroughputState
-from spectui.models.sizes import counted
 from spectui.speculative.expectation import RoundModel
 from spectui.tui import units
 from spectui.tui.charts import bar

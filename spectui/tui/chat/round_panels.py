@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from functools import partial
 
+from spectui.format import counted
 from spectui.live.acceptance import AcceptanceState
 from spectui.live.rounds import RoundState, VerifyCost
-from spectui.models.sizes import counted
 from spectui.speculative.counters import RoundTimes
 from spectui.tui import units
 from spectui.tui.charts import stacked

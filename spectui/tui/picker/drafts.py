@@ -6,10 +6,10 @@ from pathlib import Path
 from textual.widgets.option_list import Option
 
 from spectui.demo import DemoModel
+from spectui.format import bytes_text, count_text, counted
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.ranking import Budget, DraftOption, ModelInspected, assess, rank, unloadable
-from spectui.models.sizes import bytes_text, count_text, counted
 from spectui.presets import Preset
 from spectui.tui.glyphs import Glyphs, glyphs_of
 from spectui.tui.picker.controller import RecentPair

@@ -7,8 +7,8 @@ from pathlib import Path
 from textual.widgets.option_list import Option
 
 from spectui.demo import DemoModel
+from spectui.format import bytes_text, counted
 from spectui.models.files import FoundModel
-from spectui.models.sizes import bytes_text, counted
 from spectui.presets import Preset
 from spectui.tui.glyphs import Glyphs, glyphs_of
 from spectui.tui.picker.controller import Choice, RecentPair

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError, UsageError
+from spectui.format import counted
 from spectui.live.setup import Activity
-from spectui.models.sizes import counted
 from spectui.prompts import Prompt, builtin_suite, load_prompts
 
 if TYPE_CHECKING:

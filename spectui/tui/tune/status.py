@@ -10,7 +10,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static
 
-from spectui.models.sizes import counted
+from spectui.format import counted
 from spectui.tui.charts import bar
 from spectui.tui.glyphs import Glyphs, glyphs_of, one_line, own_line
 from spectui.tui.tune import words

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from spectui.models.sizes import counted
+from spectui.format import counted
 from spectui.tui.glyphs import Glyphs, one_line, own_line
 from spectui.tui.tune.ledger import Ledger, Row
 from spectui.tune.explain import explain_result

@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError
+from spectui.format import counted
 from spectui.live.setup import Activity
-from spectui.models.sizes import counted
 from spectui.options.speculation import Speculation
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """Sentences of the what-if screen."""
 
+from spectui.format import counted
 from spectui.live.recording import ChatRecording
 from spectui.live.whatif import Source, WhatIf, WhatIfState
-from spectui.models.sizes import counted
 from spectui.options.drafters import MTP_KIND, DrafterOptions, DraftMtp
 from spectui.options.speculation import Speculation
 from spectui.trace.replay import Total

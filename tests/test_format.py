@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.tune.gains import factor, gain_percent
+from spectui.format import factor, gain_percent
 from spectui.tune.statistics import Speedup
 from spectui.tune.verdict import judge
 from spectui.verify.comparison import gain_text, interval_text, verdict

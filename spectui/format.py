@@ -1,0 +1,86 @@
+"""Numbers as people read them: sizes, counts, shares, durations, speedups, gains.
+
+Units are decimal, as on the hub and on the labels of drives. A missing value is a dash.
+"""
+
+_BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_COUNT_UNITS = ("", "K", "M", "B", "T")
+_STEP = 1000
+_WIDE = 99.95
+"""From here on three digits stand before the point, and none is needed after it."""
+_MINUS = "\N{MINUS SIGN}"
+_LARGE_PERCENT = 1000.0
+"""From which on a gain is told as a speedup."""
+_TEN, _HUNDRED, _HUGE = 10.0, 100.0, 1e5
+_NONE = "–"
+
+
+def bytes_text(n_bytes: int) -> str:
+    """Write a size such as ``105 MB`` or ``18.6 GB``."""
+    value, unit = _scaled(n_bytes, _BYTE_UNITS)
+    return f"{value} {unit}"
+
+
+def count_text(n: int) -> str:
+    """Write a number of parameters such as ``135M`` or ``30.5B``."""
+    value, unit = _scaled(n, _COUNT_UNITS)
+    return f"{value}{unit}"
+
+
+def counted(n: int, noun: str) -> str:
+    """Write a number of things such as ``1 prompt`` or ``24 prompts``."""
+    return f"{n} {noun}{'' if n == 1 else 's'}"
+
+
+def _scaled(n: int, units: tuple[str, ...]) -> tuple[str, str]:
+    value = float(n)
+    for unit in units:
+        # 999.6 would be written as 1000 of a unit that has a next one.
+        if round(value) < _STEP or unit == units[-1]:
+            break
+        value /= _STEP
+    return f"{value:.{0 if value >= _WIDE else 1}f}".removesuffix(".0"), unit
+
+
+def factor(speedup: float, decimals: int = 2) -> str:
+    """A speedup, such as ``1.18``; the larger it is, the fewer digits are worth their place."""
+    if speedup < _TEN:
+        return f"{speedup:.{decimals}f}"
+    if speedup < _HUGE:
+        return f"{speedup:.{int(speedup < _HUNDRED)}f}"
+    return f"{speedup:.0e}"
+
+
+def gain_percent(gain: float, decimals: int) -> str:
+    """A gain in per cent with its sign, such as ``+27 %``; a large one as a speedup: ``446×``."""
+    rounded = round(gain, decimals)
+    if is_large(rounded):
+        return f"{factor(1 + gain / 100)}×"
+    sign = "+" if rounded > 0 else _MINUS if rounded < 0 else ""
+    return f"{sign}{abs(rounded):.{decimals}f} %"
+
+
+def is_large(gain: float) -> bool:
+    """Whether a gain in per cent is told as a speedup."""
+    return gain >= _LARGE_PERCENT
+
+
+def rate_text(tokens_per_s: float | None) -> str:
+    """Write tokens per second, without the unit."""
+    return _NONE if tokens_per_s is None else f"{tokens_per_s:.1f}"
+
+
+def times_text(speedup: float | None) -> str:
+    """Write a speedup such as ``1.18×``."""
+    return _NONE if speedup is None else f"{factor(speedup)}×"
+
+
+def percent_text(share: float | None, decimals: int = 0) -> str:
+    """Write a share such as ``78 %``."""
+    return _NONE if share is None else f"{100 * share:.{decimals}f} %"
+
+
+def duration_text(seconds: float) -> str:
+    """Write minutes and seconds."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
