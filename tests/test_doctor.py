@@ -172,7 +172,7 @@ HOPELESS = DraftBound(draft_step=1.0, break_even_alpha=None, speedup_if_perfect=
             DraftBound(draft_step=0.6, break_even_alpha=0.71, speedup_if_perfect=2.0),
             False,
             (
-                "d has to be right nearly always: a step takes 60% of the time of a target step, "
+                "d has to be right nearly always: a step takes 60 % of the time of a target step, "
                 "so that α has to be above 0.71"
             ),
         ),
@@ -180,7 +180,7 @@ HOPELESS = DraftBound(draft_step=1.0, break_even_alpha=None, speedup_if_perfect=
             DraftBound(draft_step=0.6, break_even_alpha=0.71, speedup_if_perfect=2.0),
             True,
             (
-                "d has to be right nearly always: a step takes 60% of the time of a target step, "
+                "d has to be right nearly always: a step takes 60 % of the time of a target step, "
                 "so that α has to be above 0.71 if tokens were routed at random"
             ),
         ),

@@ -146,7 +146,7 @@ def test_probe_experts_prints_a_table_and_its_document(
         ((7.2, 8, 8), "nine tenths of all experts has 1 token."),
         ((2, 7.2, 8), "nine tenths of all experts has 2 tokens."),
         ((2, 4, 5, 6, 7.4), "nine tenths of all experts has 5 to 6 tokens."),
-        ((2, 3), "A batch of 2 touches 38% of all."),
+        ((2, 3), "A batch of 2 touches 38 % of all."),
     ],
     ids=["at once", "next", "between", "never"],
 )

@@ -71,7 +71,7 @@ def test_what_is_quick_is_a_line_for_each_thing(each_s: float) -> None:
 def test_what_is_slow_tells_its_small_steps() -> None:
     rate = f"{result(10.0).tokens_per_s:.1f} tokens/s"
     assert searched(Told(each_s=20.0)) == [
-        "loading the target t.gguf: 50%",
+        "loading the target t.gguf: 50 %",
         OFF_BEGINS,
         f"a: {rate} (trial 0)",
         f"b: {rate} (trial 0)",

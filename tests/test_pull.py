@@ -487,8 +487,8 @@ HALF_WAY = PullProgress(
 @pytest.mark.parametrize(
     ("width", "text"),
     [
-        (40, "47%, 25.3 MB/s, 13 min 58 s left"),
-        (80, "47%, 25.3 MB/s, 13 min 58 s left, 18.6 GB of 39.8 GB: fetching Qwen3"),
+        (40, "47 %, 25.3 MB/s, 13 min 58 s left"),
+        (80, "47 %, 25.3 MB/s, 13 min 58 s left, 18.6 GB of 39.8 GB: fetching Qwen3"),
         (140, f"18.6 GB of 39.8 GB: fetching {SHIPPED_NAME}"),
     ],
 )

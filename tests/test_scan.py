@@ -382,10 +382,10 @@ def test_the_first_draft_is_told_by_what_its_tokens_read(spectui: Spectui, folde
     assert spectui("models", "scan", folder, "-m", target) == 0
     share = read_bytes(folder / f"{LONG}.gguf") / read_bytes(target)
     text = " ".join(spectui.out.split())
-    assert f"a token of it reads {share:.1%} of what one of the target reads." in text
+    assert f"a token of it reads {100 * share:.1f} % of what one of the target reads." in text
     assert "reads: weights that a token reads" in text
     row = next(line for line in spectui.out.splitlines() if line.startswith("rough"))
-    assert row.split()[1] == f"{share:.1%}"
+    assert row.split()[1:3] == [f"{100 * share:.1f}", "%"]
 
 
 def test_a_hybrid_has_no_cache_per_token_and_says_why(spectui: Spectui, tmp_path: Path) -> None:

@@ -160,8 +160,8 @@ def hard_to_win(name: str, bound: DraftBound, *, has_experts: bool) -> str | Non
         routed = " if tokens were routed at random" if has_experts else ""
         return (
             f"{name} has to be right nearly always: a step takes "
-            f"{percent_text(bound.draft_step)} of the time of a target step, so that α has to be above "
-            f"{bound.break_even_alpha:.2f}{routed}"
+            f"{percent_text(bound.draft_step)} of the time of a target step, so that α has to be "
+            f"above {bound.break_even_alpha:.2f}{routed}"
         )
     return None
 
