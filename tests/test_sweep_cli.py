@@ -212,7 +212,7 @@ def test_a_grid_takes_no_more_threads_than_there_are(
 def test_what_was_left_out_stands_in_every_report(
     spectui: Spectui, sweep: Arguments, tmp_path: Path
 ) -> None:
-    told = "draft-min 3 above draft-max 2 would drop every draft"
+    told = "draft-min 3 is above draft-max 2, so every draft would be dropped"
     options = [*sweep[:-2], "--draft-max", 2, "--draft-min", "0,3", "--quiet", "--out", tmp_path]
     assert spectui(*options) == 0, spectui.err
     assert told in " ".join(spectui.out.split())
