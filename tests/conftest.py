@@ -35,6 +35,9 @@ _SLOW = frozenset(
     {
         "test_cli",
         "test_cli_backend",
+        "test_cli_drafts",
+        "test_cli_experts",
+        "test_cli_export",
         "test_cli_reader",
         "test_cli_takeover",
         "test_cli_trace",
@@ -44,10 +47,12 @@ _SLOW = frozenset(
         "test_engine_recording",
         "test_live_session",
         "test_mtp_tuning",
+        "test_replay",
         "test_sweep_cli",
         "test_sweep_summary",
         "test_tui_app",
         "test_tui_attach",
+        "test_tui_export",
         "test_tui_live",
         "test_tui_picker",
         "test_tui_settings",
@@ -55,10 +60,11 @@ _SLOW = frozenset(
         "test_tui_terminal",
         "test_tui_tune",
         "test_tui_whatif",
+        "test_tui_whatif_mtp",
         "test_tune",
     }
 )
-"""Whole screens, searches and commands: a sixth of all tests, and three quarters of their time."""
+"""Whole screens, searches and commands: a fifth of all tests, and most of their time."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
