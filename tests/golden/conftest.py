@@ -5,11 +5,18 @@ Each test owns a folder of ``expected/`` and compares all of it at once. After a
 what changed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import unified_diff
 from pathlib import Path
 
 import pytest
+
+from tests.golden.support import (
+    Place,
+    folder_of_models,
+    furnished,
+    install_machine,
+)
 
 EXPECTED = Path(__file__).parent / "expected"
 
@@ -48,3 +55,22 @@ def _diff(name: str, expected: str, found: str) -> str:
         expected.splitlines(), found.splitlines(), f"expected/{name}", f"found/{name}", lineterm=""
     )
     return "\n".join(lines)
+
+
+@pytest.fixture(scope="session")
+def golden_models() -> Iterator[Path]:
+    """Tiny models, built once."""
+    with folder_of_models() as folder:
+        yield folder
+
+
+@pytest.fixture
+def place(
+    golden_models: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Place]:
+    """A folder with models and prompts, in which commands run in virtual time."""
+    install_machine(monkeypatch)
+    with furnished(golden_models) as folder:
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("SPECTUI_HOME", str(folder / "home"))
+        yield Place(folder, monkeypatch, capsys)

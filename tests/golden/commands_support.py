@@ -1,0 +1,500 @@
+"""All that the golden net over commands and stored data takes from inside spectui.
+
+Everything else there goes through the command line or through files. Whoever moves or renames
+what is imported here changes this module, and no expectation.
+"""
+
+import hashlib
+import os
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+# Imported now, so that ``neutral`` finds what they have imported.
+import spectui.cli.run_sweep
+import spectui.cli.run_trace
+import spectui.cli.run_tune  # noqa: F401 - for what it imports
+from spectui import __version__
+from spectui.config import (
+    ContextOptions,
+    ModelOptions,
+    NgramConfig,
+    NgramKind,
+    SamplingConfig,
+    Schedule,
+    SpeculationConfig,
+    TensorOverride,
+)
+from spectui.errors import BadInputError
+from spectui.export import Dialect, ExportSetup, Format, render
+from spectui.llama import library
+from spectui.monitor import machine as machines
+from spectui.monitor.recording import load
+from spectui.prompts import Prompt
+from spectui.prompts.prompt import ChatMessage
+from spectui.replay.file import read_trace, write_trace
+from spectui.sessions import (
+    AnswerEnd,
+    AnswerPart,
+    Header,
+    LoadOptions,
+    SessionLog,
+    UserTurn,
+    read_session,
+    settings_of,
+    speculation_of,
+)
+from spectui.settings import read_settings
+from spectui.sweep.spec import sweep_name, sweep_spec
+from spectui.tune.kept import study_trace
+from spectui.tune.outcome import Gain, Outcome
+from spectui.tune.promise import Case, Observed, Promise, digest_of
+from spectui.tune.space import SearchSpace
+from spectui.tune.spec import served_spec, spec_digest, study_name
+from spectui.tune.statistics import PairedMeasurement, Speedup
+from spectui.tune.stored import from_plain, to_plain
+from spectui.tune.studies.listing import list_studies
+from spectui.tune.studies.samplers import Sampler
+from spectui.tune.studies.study import TuningStudy
+from spectui.tune.trials import OFF, Arm, PromptScore, TrialRecord, TrialState
+from spectui.tune.verdict import Verdict
+from spectui.tune.workload import WorkItem, Workload
+
+DIALECTS = tuple(map(str, Dialect))
+FORMATS = tuple(map(str, Format))
+
+_REST: dict[str, Any] = {
+    "ended": datetime(2026, 5, 1, tzinfo=UTC).isoformat(),
+    "verdict": {"use_speculation": True, "reason": "-"},
+    "context": {},
+    "schedule": "server",
+    "gain": None,
+}
+"""What an outcome holds besides, and an export does not read."""
+
+
+def isolate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take away what a user's environment says to llama-server, and where it keeps models."""
+    for name in os.environ:
+        if name.startswith(("LLAMA_", "HF_", "HUGGINGFACE_", "SPECTUI_TEST")):
+            monkeypatch.delenv(name)
+
+
+def pretend_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Export for containers as on a machine with a GPU."""
+    monkeypatch.setattr("spectui.llama.library.has_gpu", lambda: True)
+
+
+def exported(setup: dict[str, Any], dialect: str, format_: str) -> str:
+    """A setup in the words of a stored outcome, as an export; or the sentence that refuses it.
+
+    ``has_gpu`` among them says whether the machine has one; without it, it has.
+    """
+    plain = {**_REST, **setup}
+    has_gpu = plain.pop("has_gpu", True)
+    outcome = from_plain(plain, Outcome)
+    assert outcome is not None
+    whole = ExportSetup(
+        target=outcome.target,
+        draft=outcome.draft,
+        context=outcome.context,
+        speculation=outcome.speculation,
+        extra=outcome.extra,
+        given=outcome.given,
+        start=outcome.start,
+        name=outcome.target.path.stem,
+        has_gpu=has_gpu,
+    )
+    try:
+        text = render(whole, dialect=Dialect(dialect), format=Format(format_))
+    except BadInputError as error:
+        return f"refused: {error}"
+    return text.replace(f'"spectui": "{__version__}"', '"spectui": "VERSION"')
+
+
+# What is the same everywhere
+
+MACHINE = machines.Machine(cpu="A CPU", n_cores=8, memory_bytes=64 << 30, gpus=("A GPU",))
+
+
+@contextmanager
+def neutral() -> Iterator[None]:
+    """A machine, and versions of llama.cpp, that are the same everywhere."""
+    others: dict[str, tuple[object, object]] = {
+        "this_machine": (machines.this_machine, lambda: MACHINE),
+        "binding_version": (library.binding_version, lambda: "0.0.0"),
+        "llama_cpp_version": (library.llama_cpp_version, lambda: "b0000"),
+        "llama_cpp_commit": (library.llama_cpp_commit, lambda: "0000000"),
+        "buffer_types": (library.buffer_types, lambda: {"CPU": 0}),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, module in list(sys.modules.items()):
+            # Not where they are defined: what is imported later would keep the others.
+            if name.startswith("spectui.") and module not in (library, machines):
+                for function, (own, other) in others.items():
+                    if getattr(module, function, None) is own:
+                        patch.setattr(module, function, other)
+        yield
+
+
+# Settings of every kind
+
+_SIMPLE = SpeculationConfig(draft_max=12, ngram=NgramConfig(size_n=4))
+_MOD = SpeculationConfig(draft_max=40, ngram=NgramConfig(kind=NgramKind.MOD, n_match=20, n_min=4))
+_MODEL = SpeculationConfig(draft_max=8, draft_min=1, draft_p_min=0.75)
+_MTP = SpeculationConfig(draft_max=2, draft_p_min=0.5, mtp=True)
+SPECULATIONS: dict[str, SpeculationConfig | None] = {
+    "model": _MODEL,
+    "off": None,
+    "ngram-simple": _SIMPLE,
+    "ngram-map-k": SpeculationConfig(
+        draft_max=24, ngram=NgramConfig(kind=NgramKind.MAP_K, size_n=8)
+    ),
+    "ngram-map-k4v": SpeculationConfig(
+        draft_max=32, ngram=NgramConfig(kind=NgramKind.MAP_K4V, size_n=6, min_hits=2)
+    ),
+    "ngram-mod": _MOD,
+    "ngram-cache": SpeculationConfig(draft_max=8, ngram=NgramConfig(kind=NgramKind.CACHE)),
+    "mtp": _MTP,
+    "chain": replace(_MODEL, ahead=(_SIMPLE, _MOD)),
+    "chain-mtp": replace(_MTP, ahead=(_MOD,)),
+    "reader": replace(_MODEL, reader="draft-eagle3"),
+}
+_TARGET = ModelOptions(
+    path=Path("/models/target.gguf"),
+    n_gpu_layers=40,
+    override_tensor=(TensorOverride(pattern="exps", buffer="CPU"),),
+    cache_type_k="q8_0",
+)
+_DRAFT = ModelOptions(path=Path("/models/draft.gguf"))
+_CONTEXT = ContextOptions(ctx_size=8192, threads=6)
+
+
+# Sessions
+
+
+def make_session(path: Path) -> None:
+    """Write a session with a change to settings of every kind."""
+    load = LoadOptions(
+        target=_TARGET, draft=_DRAFT, context=_CONTEXT, server_threads=8, extra=("--jinja",)
+    )
+    started = datetime(2026, 5, 1, 12, 30, tzinfo=UTC)
+    header = Header(started=started, target=str(_TARGET.path), draft=str(_DRAFT.path), load=load)
+    log = SessionLog(header, path.parent)
+    for name, setting in SPECULATIONS.items():
+        log.append(settings_of(setting))
+        log.append(UserTurn(text=f"How fast is {name}?"))
+        log.append(AnswerPart(text="It is [fast], ", drafted=((3, 5), (7, 11))))
+        log.append(AnswerPart(text="π times.", drafted=()))
+        log.append(AnswerEnd(note="12 tokens, 34.5 tokens/s", n_decoded=11, decode_s=0.32))
+    log.append(UserTurn(text="And then?"))
+    log.append(AnswerEnd(note="stopped"))
+    log.close()
+    assert log.path is not None
+    log.path.rename(path)
+
+
+def session_told(path: Path) -> dict[str, Any]:
+    """All that a session holds, and the settings that the engine is given from it."""
+    session = read_session(path)
+    return {
+        "header": _plain(session.header),
+        "prompts": list(session.prompts),
+        "settings": _plain(session.settings),
+        "speculation": None
+        if session.settings is None
+        else _plain(speculation_of(session.settings)),
+        "entries": [{"is": type(entry).__name__, **_plain(entry)} for entry in session.entries],
+    }
+
+
+def session_written_again(path: Path, folder: Path) -> bytes:
+    """The same session as it is written today."""
+    session = read_session(path)
+    log = SessionLog(session.header, folder)
+    for entry in session.entries:
+        log.append(entry)
+    log.close()
+    assert log.path is not None
+    return log.path.read_bytes()
+
+
+def settings_told() -> dict[str, Any]:
+    """The user's ``config.toml``, or the sentence that refuses it."""
+    try:
+        return dict(_plain(read_settings()))
+    except BadInputError as error:
+        return {"refused": str(error)}
+
+
+def monitor_told(path: Path) -> dict[str, Any]:
+    """A recorded monitor file: its header, its ends, and a digest of all readings."""
+    header, snapshots = load(path)
+    every = [_plain(snapshot) for snapshot in snapshots]
+    return {
+        "header": _plain(header),
+        "n_snapshots": len(every),
+        "first": every[0],
+        "last": every[-1],
+        "sha256": hashlib.sha256(msgspec.json.encode(every, order="sorted")).hexdigest(),
+    }
+
+
+def trace_written_again(path: Path, out: Path) -> bytes:
+    """The same trace as it is written today."""
+    write_trace(read_trace(path), out)
+    return out.read_bytes()
+
+
+def _plain(value: object) -> Any:  # noqa: ANN401 - what JSON holds
+    return msgspec.to_builtins(value, enc_hook=str)
+
+
+# Studies
+
+
+def make_studies(url: str) -> None:
+    """Studies with trials of every kind, and outcomes of every kind."""
+    _make_tried(url)
+    for name, setting in SPECULATIONS.items():
+        _make_advice(url, f"advice-{name}", _outcome(setting))
+    plain = to_plain(_outcome(_MODEL))
+    for field in ("extra", "given", "dialect", "start"):
+        del plain[field]
+    _make_advice(url, "advice-of-an-older-version", plain)
+
+
+def _open(url: str, name: str, space: SearchSpace) -> TuningStudy:
+    return TuningStudy(
+        name=name,
+        storage=url,
+        spec=STUDY_SPEC,
+        space=space,
+        sampler=Sampler.TPE,
+        seed=0,
+    )
+
+
+STUDY_SPEC: dict[str, Any] = {"machine": "0123456789ab", "target": {"file": "target.gguf"}}
+_SPACE = SearchSpace(drafts=("draft", "draft-mtp", "eagle"), mtp_layers=2)
+
+
+def _make_tried(url: str) -> None:
+    with _open(url, "every-kind", _SPACE) as study:
+        study.begin()
+        study.enqueue([_arm(name) for name in SPECULATIONS if name != "off"])
+        study.enqueue([Arm(draft="draft", speculation=_MODEL, n_cpu_moe=12)])
+        for number in range(len(SPECULATIONS) + 1):
+            proposal = study.ask()
+            if proposal.number == 3:
+                study.fail(proposal, "it does not fit; choose a smaller context")
+            elif proposal.number == 4:
+                study.interrupt(proposal)
+            else:
+                study.finish(_measured(proposal.number, proposal.arm, 1 + 0.05 * number))
+        study.keep(to_plain(_outcome(_MODEL)))
+        study.keep_promise(to_plain(_promise()))
+        # Its process ends before it is measured.
+        study.ask()
+
+
+def _arm(name: str) -> Arm:
+    setting = SPECULATIONS[name]
+    assert setting is not None
+    drafts = {"mtp": "draft-mtp", "chain-mtp": "draft-mtp", "reader": "eagle"}
+    draft = drafts.get(name, "draft") if setting.ngram is None else None
+    return Arm(draft=draft, speculation=setting)
+
+
+def _measured(number: int, arm: Arm, speedup: float) -> TrialRecord:
+    speed = 10.0 if arm == OFF else 10.0 * speedup
+    prompts = tuple(
+        PromptScore(
+            prompt_id=f"p{n}",
+            category=f"c{n % 2}",
+            n_tokens=63,
+            decode_s=63 / (speed + n / 8),
+            n_drafted=0 if arm == OFF else 40,
+            n_accepted=0 if arm == OFF else 25 + n,
+            n_rounds=None if n == 2 else 38 - n,
+        )
+        for n in range(3)
+    )
+    return TrialRecord(
+        number=number,
+        state=TrialState.COMPLETE,
+        arm=arm,
+        prompts=prompts,
+        anchor_tokens_per_s=10.125,
+        noisy=number % 2 == 1,
+    )
+
+
+def _outcome(setting: SpeculationConfig | None) -> Outcome:
+    has_model = setting is not None and setting.has_model
+    return Outcome(
+        ended=datetime(2026, 5, 1, 12, tzinfo=UTC),
+        verdict=Verdict(use_speculation=setting is not None, reason="It gains 20 % or nothing."),
+        target=_TARGET,
+        draft=_DRAFT if has_model else None,
+        context=_CONTEXT,
+        speculation=setting,
+        schedule=Schedule.FAST if setting == _MTP else Schedule.SERVER,
+        gain=None if setting is None else Gain(speedup=1.2, low=1.1, high=None, n_prompts=12),
+        extra=("--jinja", "--alias", "it's"),
+        given=frozenset({"model", "ctx-size"}) if setting == _SIMPLE else None,
+        dialect=Dialect.IK if setting == _MOD else Dialect.LLAMA_CPP,
+    )
+
+
+def _promise() -> Promise:
+    measurement = PairedMeasurement(
+        prompt_id="p0",
+        category="c0",
+        baseline_s=6.3,
+        baseline_tokens=63,
+        speculative_s=5.25,
+        speculative_tokens=63,
+        n_accepted=25,
+    )
+    case = Case(
+        baseline=_TARGET,
+        target=replace(_TARGET, n_gpu_layers=38),
+        draft=_DRAFT,
+        context=_CONTEXT,
+        speculation=replace(_MODEL, ahead=(_SIMPLE,)),
+        sampling=SamplingConfig(temp=0.8, seed=3),
+        n_predict=64,
+        extra=("--jinja",),
+    )
+    return Promise(
+        case=case,
+        schedule=Schedule.SERVER,
+        prompts=Path("/models/prompts.jsonl"),
+        observed=(
+            Observed(
+                measurement=measurement, n_drafted=40, n_accepted=25, digest=digest_of((1, 2, 3))
+            ),
+        ),
+        speedup=Speedup(estimate=1.2, low=1.1, high=1.3, n_pairs=1, n_prompts=1),
+        min_gain=0.02,
+        llama_cpp="b0000",
+        llama_cpp_commit="0000000",
+        is_chat=True,
+        screen_threads=5,
+    )
+
+
+def _make_advice(url: str, name: str, outcome: Outcome | dict[str, Any]) -> None:
+    with _open(url, name, _SPACE) as study:
+        study.keep(outcome if isinstance(outcome, dict) else to_plain(outcome))
+
+
+def studies_told(url: str) -> dict[str, Any]:
+    """All studies by name: outcome and promise as they are read, and every trial."""
+    found: dict[str, Any] = {}
+    for entry in sorted(list_studies(url), key=lambda one: one.name):
+        told = {"outcome": _plain(entry.outcome), "promise": _plain(entry.promise)}
+        if entry.outcome is not None and entry.outcome.given is not None:
+            told["outcome"]["given"] = sorted(entry.outcome.given)
+        found[entry.name] = told
+    return found
+
+
+def trials_told(url: str, name: str) -> list[dict[str, Any]]:
+    """The trials of a study that was made here, as a search that goes on reads them."""
+    with _open(url, name, _SPACE) as study:
+        return [
+            {
+                **_plain(record),
+                "label": record.arm.label,
+                "tokens_per_s": record.tokens_per_s,
+                "acceptance_rate": record.acceptance_rate,
+            }
+            for record in study.records()
+        ]
+
+
+def dumped(path: Path) -> str:
+    """A SQLite file as the statements that make it."""
+    with closing(sqlite3.connect(path)) as connection:
+        return "".join(f"{line}\n" for line in connection.iterdump())
+
+
+OWNER = '{"host": "host", "pid": 999999999}'
+"""Whose trials the stored ones are: a process that is nowhere."""
+
+
+def restored(statements: str, path: Path) -> str:
+    """Make the file as if it had been written on this machine; its URL for a storage."""
+    here = OWNER.replace('"host",', f'"{os.uname().nodename}",')
+    statements = statements.replace(OWNER, here)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(statements)
+    return f"sqlite:///{path}"
+
+
+# Names and digests
+
+
+def names_and_digests(folder: Path) -> dict[str, Any]:
+    """What is named after its content, from inputs that never change.
+
+    ``folder`` is where models of fixed sizes are written.
+    """
+    target, draft = folder / "My Target-00001-of-00002.gguf", folder / "draft.gguf"
+    sizes = {target: 100, folder / "My Target-00002-of-00002.gguf": 23, draft: 45}
+    for path, size_bytes in sizes.items():
+        path.write_bytes(b"x" * size_bytes)
+    models = replace(_TARGET, path=target), replace(_DRAFT, path=draft)
+    prompts = [
+        Prompt(id="a", category="x", text="one ring"),
+        Prompt(id="b", category="y", messages=(ChatMessage(role="user", content="there?"),)),
+    ]
+    items = (
+        WorkItem(id="a", category="x", tokens=(1, 2, 3)),
+        WorkItem(id="b", category="y", tokens=(4, 5)),
+    )
+    workload = Workload(items=items, n_predict=64, sampling=SamplingConfig(temp=0.8))
+    sweep = sweep_spec(
+        machine=MACHINE,
+        backend={"name": "engine", "llama.cpp": ["0.0.0", "b0000", "CPU"]},
+        target=models[0],
+        drafts={"draft": models[1]},
+        context=_CONTEXT,
+        sampling=SamplingConfig(),
+        schedule=Schedule.SERVER,
+        prompts=prompts,
+    )
+    served = served_spec(
+        machine=MACHINE,
+        server={"path": "/opt/llama-server", "version": "b0000"},
+        target=models[0],
+        drafts={"draft": models[1]},
+        sizes_bytes={target: 100, draft: 45},
+        context=_CONTEXT,
+        workload=workload,
+        extra=("--jinja",),
+    )
+    return {
+        "machine": MACHINE.fingerprint,
+        "machine-without-gpu": replace(MACHINE, gpus=()).fingerprint,
+        "sweep": {"spec": sweep, "name": sweep_name(target, sweep)},
+        "study-of-a-server": {"spec": served, "name": study_name(target, served)},
+        "study": {"spec": STUDY_SPEC, "name": study_name(target, STUDY_SPEC)},
+        "digest-of-a-spec": spec_digest(STUDY_SPEC),
+        "kept-trace": study_trace("a study/of mine", STUDY_SPEC).name,
+        "digest-of-a-prompt": digest_of((1, 2, 3)),
+        "labels": {
+            name: OFF.label if setting is None else _arm(name).label
+            for name, setting in SPECULATIONS.items()
+        },
+    }

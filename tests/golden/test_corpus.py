@@ -1,0 +1,220 @@
+"""Every known command, linted for all dialects, and taken over and written back."""
+
+import json
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectui import __version__
+from tests.golden import commands_support
+from tests.golden.conftest import Golden
+from tests.support import binaries
+from tests.support.cli import Spectui
+
+pytest_plugins = ["tests.support.cli_fixtures"]
+
+HERE = Path(__file__).parent
+CORPUS = HERE / "corpus"
+REAL = HERE.parent / "data" / "commands" / "commands.toml"
+DIALECTS = ("llama.cpp", "llama.cpp-legacy", "ik")
+FOLDER = "@FOLDER@"
+REAL_SCRIPTS = ("script", "unit-with-a-shell")
+"""Real commands of which a shell is more than the starter."""
+OWN_FORMATS = {
+    "compose": "compose",
+    "compose-more": "compose",
+    "docker": "compose",
+    "llama-swap": "llama-swap",
+    "preset-files": "ini",
+    "real-files": "compose",
+}
+"""The format of a group's own files, which keeps more of them."""
+
+Entry = dict[str, Any]
+
+
+def groups() -> dict[str, dict[str, Entry]]:
+    """All commands by group and name."""
+    found = {path.stem: tomllib.loads(path.read_text("utf-8")) for path in CORPUS.glob("*.toml")}
+    real = tomllib.loads(REAL.read_text("utf-8"))
+    kinds: dict[str, dict[str, Entry]] = {"real": {}, "real-files": {}, "real-scripts": {}}
+    for name, entry in real.items():
+        kind = "real-files" if "file" in entry else "real"
+        kinds["real-scripts" if name in REAL_SCRIPTS else kind][name] = entry
+    return dict(sorted((found | kinds).items()))
+
+
+GROUPS = groups()
+
+
+class Place:
+    """A folder in which commands lie, whose own path no text shows."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._folder = self._root = folder
+        self._monkeypatch = monkeypatch
+
+    def given(self, name: str, entry: Entry) -> str:
+        """Write the files of an entry, go where it is started; what names it for spectui."""
+        folder = self._folder / name
+        for file, text in entry.get("beside", {}).items():
+            self._write(folder / file, text, folder)
+        at = folder / entry.get("at", ".")
+        at.mkdir(parents=True, exist_ok=True)
+        self._monkeypatch.chdir(at)
+        self._root = folder
+        command = str(entry["command"])
+        if "file" not in entry:
+            return command
+        path = folder / entry["file"]
+        self._write(path, command.removeprefix("\n"), folder)
+        return f"{path}:{entry['choose']}" if "choose" in entry else str(path)
+
+    def _write(self, path: Path, text: str, folder: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.replace(FOLDER, str(folder)), "utf-8")
+
+    def hidden(self, text: str) -> str:
+        """The text without the folder's path and the version."""
+        version = f'"spectui": "{__version__}"'
+        return text.replace(str(self._root), FOLDER).replace(version, '"spectui": "VERSION"')
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """An environment that is the same everywhere."""
+    commands_support.isolate(monkeypatch)
+    monkeypatch.setenv("HOME", "/home/user")
+    monkeypatch.setenv("SPECTUI_TEST_FOLDER", "/m m")
+    return Place((tmp_path / "corpus").resolve(), monkeypatch)
+
+
+def titled(name: str, entry: Entry) -> Iterator[str]:
+    """What heads an entry's results: the command as it stands."""
+    yield f"== {name}" + (f": {entry['file']}" if "file" in entry else "")
+    yield from (f"   | {line}".rstrip() for line in str(entry["command"]).strip("\n").split("\n"))
+
+
+def indented(text: str) -> Iterator[str]:
+    return (f"   {line}".rstrip() for line in text.removesuffix("\n").split("\n") if line)
+
+
+def merged(found: dict[str, tuple[str, ...]]) -> Iterator[str]:
+    """Results by dialect, those that are the same told once."""
+    by_result: dict[tuple[str, ...], list[str]] = {}
+    for dialect, lines in found.items():
+        by_result.setdefault(lines, []).append(dialect)
+    for lines, dialects in by_result.items():
+        yield f"-- {', '.join(dialects)}"
+        yield from lines
+
+
+def linted(spectui: Spectui, place: Place, given: str, *options: str) -> Iterator[str]:
+    """Findings, the corrected command, the exit code."""
+    code = spectui("lint", "--no-models", "--quiet", "--json", "-", *options, given)
+    if not spectui.out:
+        yield f"exit {code}"
+        yield from indented(place.hidden(spectui.err))
+        return
+    document = json.loads(place.hidden(spectui.out))
+    yield f"exit {code}" + (f", {len(spectui.err)} on stderr" if spectui.err else "")
+    for one in document["findings"]:
+        told = f"   {one['severity']} {one['flag']}: {one['what']}; {one['why']}"
+        yield told + _replacement(one)
+    yield f"   fixed: {document['fixed']}"
+    if (
+        shlex.split(document["fixed"])[-len(document["fixed_arguments"]) :]
+        != (document["fixed_arguments"])
+    ):
+        yield f"   arguments: {json.dumps(document['fixed_arguments'], ensure_ascii=False)}"
+
+
+def _replacement(finding: dict[str, Any]) -> str:
+    if finding.get("replacement") is None:
+        return ""
+    return f" => {finding['replacement'] or '(leave it out)'}"
+
+
+def exported(spectui: Spectui, place: Place, given: str, *options: str) -> tuple[str, ...]:
+    """What ``export`` says, or its refusal with the exit code."""
+    code = spectui("export", "--from", given, *options)
+    said = place.hidden(spectui.err)
+    lines = [f"exit {code}", *indented(said)] if code else list(indented(said))
+    return (*lines, *indented(place.hidden(spectui.out)))
+
+
+def taken(spectui: Spectui, place: Place, given: str, own_format: str | None) -> Iterator[str]:
+    """The command in every dialect, and all that is known of it as JSON."""
+    dialects = {
+        dialect: exported(spectui, place, given, "--dialect", dialect) for dialect in DIALECTS
+    }
+    yield from merged(dialects)
+    if dialects["llama.cpp"][0].startswith("exit"):
+        return
+    code = spectui("export", "--from", given, "--format", "json")
+    document = json.loads(place.hidden(spectui.out))
+    assert code == 0
+    assert document.pop("command")
+    yield "-- json"
+    yield f"   {json.dumps(document, ensure_ascii=False)}"
+    assert spectui("export", "--from", given, "--format", "args") in {0, 3}
+    lines = place.hidden(spectui.out).removesuffix("\n").split("\n")
+    if lines != document["arguments"]:
+        yield "-- args"
+        yield from indented(place.hidden(spectui.out or spectui.err))
+    if own_format is not None:
+        yield f"-- {own_format}"
+        yield from exported(spectui, place, given, "--format", own_format)
+
+
+def test_there_are_enough_of_them() -> None:
+    assert sum(map(len, GROUPS.values())) >= 300
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_what_is_said_and_made_of_them(
+    group: str, spectui: Spectui, place: Place, golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands_support.pretend_gpu(monkeypatch)
+    texts: dict[str, list[str]] = {"lint.txt": [], "from.txt": []}
+    for name, entry in GROUPS[group].items():
+        given = place.given(name, entry)
+        title = tuple(titled(name, entry))
+        findings = {d: tuple(linted(spectui, place, given, "--dialect", d)) for d in DIALECTS}
+        texts["lint.txt"] += [*title, *merged(findings), ""]
+        made = taken(spectui, place, given, OWN_FORMATS.get(group))
+        texts["from.txt"] += [*title, *made, ""]
+    golden(f"corpus/{group}", {file: "\n".join(lines) for file, lines in texts.items()})
+
+
+ASKED = (
+    *("smallest", "chat-on-one-gpu", "dense-pair", "legacy-pair", "legacy-memory", "ik-pair"),
+    *("ngram-simple", "ngram-ahead-of-a-draft", "mtp", "some-experts-in-ram", "notes-3090-draft"),
+)
+BINARIES = {
+    "current": binaries.CURRENT,
+    "between": binaries.BETWEEN,
+    "legacy": binaries.LEGACY,
+    "ik": binaries.IK,
+}
+
+
+@pytest.mark.parametrize("kind", BINARIES)
+def test_what_is_written_for_a_binary(
+    kind: str, spectui: Spectui, place: Place, golden: Golden, tmp_path: Path
+) -> None:
+    binary = binaries.write_binary(tmp_path / "llama-server", BINARIES[kind])
+    texts: dict[str, list[str]] = {"lint.txt": [], "from.txt": []}
+    for name in ASKED:
+        entry = GROUPS["real"][name]
+        given, title = place.given(name, entry), tuple(titled(name, entry))
+        findings = linted(spectui, place, given, "--server-bin", str(binary))
+        texts["lint.txt"] += [*title, *findings, ""]
+        made = exported(spectui, place, given, "--server-bin", str(binary))
+        texts["from.txt"] += [*title, *made, ""]
+    whole = {file: "\n".join(lines) for file, lines in texts.items()}
+    golden(f"binary/{kind}", {k: v.replace(str(tmp_path), FOLDER) for k, v in whole.items()})

@@ -1,0 +1,35 @@
+"""``--json -`` writes to stdout what ``--json FILE`` writes to the file, and nothing else."""
+
+import pytest
+
+from tests.golden.support import Place
+
+RUN = ("-c", 256, "-t", 1, "-n", 6, "--prompts", "prompts.jsonl")
+PAIR = ("-m", "target.gguf", "-md", "close.gguf", *RUN)
+COMMANDS: list[tuple[object, ...]] = [
+    ("bench", *PAIR),
+    ("tune", *PAIR, "--tune", "draft_max", "--trials", 2, "--study", "mine"),
+    ("sweep", *PAIR, "--draft-max", 2, "--name", "mine"),
+    ("sweep", *PAIR, "--draft-max", 2, "--dry-run"),
+    ("trace", *PAIR, "--out", "a.gz"),
+    ("replay", "a.gz", "--draft-max", "1,2"),
+    ("verify", "--server-bin", "./llama-server", *PAIR, "--no-promise", "--no-counts"),
+    ("doctor", "-m", "target.gguf", "-c", 256),
+    ("probe", "experts", "-m", "moe.gguf", *RUN),
+    ("models", "scan", ".", "-m", "moe.gguf"),
+    ("lint", "--no-models", "llama-server -m t.gguf -np 1"),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:2]))
+def test_stdout_and_file(place: Place, command: tuple[object, ...]) -> None:
+    place.server("llama-server")
+    if command[0] == "replay":
+        assert place.run("trace", *PAIR, "--out", "a.gz").code == 0
+    texts = place.both("found", *command)
+    if command[0] == "tune":
+        # The study would be resumed.
+        place.forget()
+    said = place.run(*command, "--json", "-")
+    assert said.code in {0, 3}, said.err
+    assert said.document == texts["found.json"]

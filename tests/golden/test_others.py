@@ -1,0 +1,89 @@
+"""The commands that measure nothing: models, presets, doctor, attach, export and lint."""
+
+import pytest
+
+from tests.golden.conftest import Golden
+from tests.golden.support import Place, hub_of, running_server, scripted_answers
+
+RUN = ("-c", 256, "-t", 1)
+PAIR = ("-m", "target.gguf", "-md", "close.gguf", *RUN)
+COMMAND = "llama-server -m /m/t.gguf -md /m/d.gguf --draft-max 8 -ot exps=CPU --jinja -np 2"
+
+
+def test_doctor(golden: Golden, place: Place) -> None:
+    drafts = ("-md", "close.gguf", "-md", "rough.gguf", "-md", "misfit.gguf")
+    texts = {
+        **place.both("machine", "doctor"),
+        **place.both("pair", "doctor", *PAIR),
+        **place.both("drafts", "doctor", "-m", "target.gguf", *drafts, *RUN),
+        **place.both("experts", "doctor", "-m", "moe.gguf", "-md", "close.gguf", *RUN),
+        **place.both("alone", "doctor", "-m", "target.gguf", "-c", 4096),
+    }
+    golden("doctor", texts)
+
+
+def test_models(golden: Golden, place: Place) -> None:
+    place.write_bad_files()
+    texts = {
+        **place.both("list", "models", "scan", "."),
+        **place.both("rank", "models", "scan", ".", "-m", "target.gguf", "-c", 256),
+        **place.both("quiet", "models", "scan", ".", "-m", "moe.gguf", "--quiet"),
+    }
+    golden("models/scan", texts)
+
+
+def test_pull(golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    with hub_of(place, monkeypatch) as preset:
+        texts = {
+            **place.both("dry-run", "models", "pull", preset, "--dry-run"),
+            **place.both("only-draft", "models", "pull", preset, "--only", "draft"),
+            **place.both("all", "models", "pull", preset),
+            **place.both("again", "models", "pull", preset),
+            **place.both("nothing", "models", "pull", preset, "--file", "*.none"),
+        }
+    golden("models/pull", texts)
+
+
+def test_presets(golden: Golden, place: Place) -> None:
+    names = ("demo", "demo-moe", "qwen3-next-80b-a3b")
+    texts = {f"{name}.txt": place.run("presets", "show", name).text for name in names}
+    texts["list.txt"] = place.run("presets", "list").text
+    texts["version.txt"] = place.run("--version").text
+    golden("presets", texts)
+
+
+def test_attach(golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: dict[str, str] = {}
+    for name, answers in scripted_answers(monkeypatch):
+        with answers as address:
+            texts |= place.both(name, "attach", address, "--once", "--interval", 0)
+    golden("attach", texts)
+
+
+def test_running_server(golden: Golden, place: Place) -> None:
+    bench = ("bench", "--prompts", "prompts.jsonl", "-n", 12)
+    with running_server(place, "on") as on, running_server(place, "off") as off:
+        texts = {
+            **place.both("alone", *bench, "--server-url", on),
+            **place.both("compared", *bench, "--server-url", on, "--baseline-url", off),
+            **place.both("same", *bench, "--server-url", on, "--baseline-url", on),
+        }
+    with running_server(place, "swapped", manner="is swapped", n_good=2) as swapped:
+        texts |= place.both("swapped", *bench, "--server-url", swapped)
+    golden("bench/running", texts)
+
+
+def test_export(golden: Golden, place: Place) -> None:
+    formats = ("llama-server", "args", "env", "ini", "llama-swap", "compose", "json")
+    texts = {
+        f"{name}.txt": place.run("export", "--from", COMMAND, "--format", name).text
+        for name in formats
+    }
+    golden("export", texts)
+
+
+def test_lint(golden: Golden, place: Place) -> None:
+    texts = place.both("findings", "lint", "--no-models", COMMAND)
+    texts |= place.both("models", "lint", "llama-server -m target.gguf -md misfit.gguf -c 64")
+    texts["fixed.txt"] = place.run("lint", "--fix", "--no-models", COMMAND).text
+    golden("lint", texts)

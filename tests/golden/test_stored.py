@@ -1,0 +1,239 @@
+"""What users have on disk is read as before, and is found again under the same names."""
+
+import gzip
+import json
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectui import __version__
+from tests.golden import commands_support as inside
+from tests.golden.conftest import EXPECTED, Golden
+from tests.golden.make_stored import STORED, SWEEP, TRACES, TUNE, write_models
+from tests.support.cli import Spectui
+
+pytest_plugins = ["tests.support.cli_fixtures"]
+
+MONITOR = Path(__file__).parent.parent / "data" / "monitor-gpu.jsonl"
+NGRAMS = (
+    *("--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", 2),
+    *("--spec-ngram-simple-size-m", "4,8", "--spec-type", "ngram-cache"),
+)
+ADVICE = tuple(f"advice-{name}" for name in inside.SPECULATIONS)
+TUNED = "target-8f7363ae"
+"""The name that ``tune`` gave its study."""
+LONG = re.compile(r"\d+\.\d{9,}(e-?\d+)?")
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Stand in a folder of its own, in a time zone that is the same everywhere."""
+    monkeypatch.chdir(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.fixture
+def studies(tmp_path: Path) -> str:
+    """The URL of the stored studies."""
+    return inside.restored((STORED / "studies.sql").read_text("utf-8"), tmp_path / "old.sqlite3")
+
+
+def neutral(text: str) -> str:
+    """Without this version's number, and without digits in which processors differ."""
+    text = text.replace(f'"spectui": "{__version__}"', '"spectui": "VERSION"')
+    return LONG.sub(lambda found: f"{float(found[0]):.8g}", text)
+
+
+def text_of(document: object) -> str:
+    """JSON that a person can read a diff of."""
+    return neutral(json.dumps(document, ensure_ascii=False, indent=1))
+
+
+def told(spectui: Spectui, *arguments: object, codes: tuple[int, ...] = (0,)) -> str:
+    """Exit code, stderr and stdout of a command."""
+    code = spectui(*arguments)
+    assert code in codes, spectui.err
+    return neutral(f"exit {code}\n-- stderr\n{spectui.err}-- stdout\n{spectui.out}")
+
+
+def test_sessions_and_settings(golden: Golden, home: Path, tmp_path: Path) -> None:
+    (home / "config").mkdir(parents=True)
+    config = home / "config" / "config.toml"
+    shutil.copy(STORED / "config.toml", config)
+    settings = {"stored": inside.settings_told()}
+    config.write_text("them = 1\n", "utf-8")
+    settings["unknown key"] = inside.settings_told()
+    config.write_text("monitor_hz = 99\n", "utf-8")
+    settings["out of range"] = inside.settings_told()
+    config.unlink()
+    settings["none"] = inside.settings_told()
+    session = STORED / "session.jsonl"
+    texts = {
+        "session.json": text_of(inside.session_told(session)),
+        "settings.json": text_of(settings).replace(str(tmp_path), "@FOLDER@"),
+    }
+    golden("stored/session", texts)
+    assert inside.session_written_again(session, tmp_path) == session.read_bytes()
+
+
+def test_an_older_session_and_a_torn_one(golden: Golden, tmp_path: Path) -> None:
+    header = '{"kind":"session","schema":"spectui.session/1","started":"2026-01-01T00:00:00Z",'
+    header += '"target":"/m/t.gguf","draft":null}\n'
+    lines = '{"kind":"user","text":"a"}\n{"kind":"settings","draft_max":4}\n{"kind":"end","no'
+    path = tmp_path / "s.jsonl"
+    path.write_text(header + lines, "utf-8")
+    golden("stored/session-of-before", {"session.json": text_of(inside.session_told(path))})
+
+
+def test_a_recorded_monitor(golden: Golden) -> None:
+    golden("stored/monitor", {"monitor.json": text_of(inside.monitor_told(MONITOR))})
+
+
+@pytest.mark.parametrize("name", [*TRACES, TUNED])
+def test_a_trace(name: str, spectui: Spectui, golden: Golden, tmp_path: Path) -> None:
+    (path,) = STORED.glob(f"{name}.*trace.json.gz")
+    kept = gzip.decompress(path.read_bytes())
+    again = inside.trace_written_again(path, tmp_path / "again.trace.json.gz")
+    assert gzip.decompress(again) == kept
+    trace = json.loads(kept)["trace"]
+    about = {key: value for key, value in trace.items() if key not in {"recordings", "costs"}}
+    texts = {
+        "about.json": text_of(about),
+        "replay.txt": told(spectui, "replay", path, "--costs"),
+        "replay.json": told(spectui, "replay", path, "--json", "-"),
+        "ngrams.txt": told(spectui, "replay", path, *NGRAMS, codes=(0, 2, 3)),
+        "chained.json": told(
+            spectui,
+            *("replay", path, "--spec-type", "ngram-cache,draft-simple", "--draft-max", "1,3"),
+            *("--draft-min", "0,2", "--draft-p-min", "0,0.5", "--json", "-"),
+            codes=(0, 2, 3),
+        ),
+    }
+    golden(f"stored/trace-{name}", {k: v.replace(str(STORED), "@") for k, v in texts.items()})
+
+
+def test_a_trace_of_another_schema(spectui: Spectui, golden: Golden, tmp_path: Path) -> None:
+    document = json.loads(gzip.decompress((STORED / "bare.trace.json.gz").read_bytes()))
+    path = tmp_path / "old.trace.json.gz"
+    texts = {}
+    for schema in ("spectui.trace/3", "spectui.trace/5", "spectui.other/1"):
+        path.write_bytes(gzip.compress(json.dumps({**document, "schema": schema}).encode()))
+        said = told(spectui, "replay", path, codes=(3,))
+        texts[f"{schema.replace('/', '-')}.txt"] = said.replace(str(tmp_path), "@")
+    golden("stored/trace-of-another-schema", texts)
+
+
+def test_studies_are_exported(spectui: Spectui, studies: str, golden: Golden) -> None:
+    texts: dict[str, str] = {}
+    for name in (*ADVICE, "advice-of-an-older-version", "every-kind", TUNED):
+        parts = []
+        for dialect in ("auto", *inside.DIALECTS) if name == "every-kind" else ("auto",):
+            options = ("--storage", studies, "--dialect", dialect)
+            parts.append(f"== {dialect}\n{told(spectui, 'export', name, *options, codes=(0, 3))}")
+        options = ("--storage", studies, "--format", "json")
+        parts.append(f"== json\n{told(spectui, 'export', name, *options, codes=(0, 3))}")
+        texts[f"{name}.txt"] = "".join(parts)
+    texts["several.txt"] = told(spectui, "export", "advice", "--storage", studies, codes=(2,))
+    texts["none.txt"] = told(spectui, "export", "nowhere", "--storage", studies, codes=(2,))
+    golden("stored/study-exports", texts)
+
+
+def test_studies_are_read(studies: str, golden: Golden) -> None:
+    told = inside.studies_told(studies)
+    texts = {f"{name}.json": text_of(study) for name, study in told.items()}
+    texts["trials.json"] = text_of(inside.trials_told(studies, "every-kind"))
+    golden("stored/studies", texts)
+
+
+def test_a_search_goes_on(spectui: Spectui, home: Path, tmp_path: Path, golden: Golden) -> None:
+    """The same command finds its study and its trace, by names and keys of today."""
+    write_models(tmp_path)
+    (home / "data" / "traces").mkdir(parents=True)
+    inside.restored((STORED / "studies.sql").read_text("utf-8"), home / "data" / "studies.sqlite3")
+    (trace,) = STORED.glob(f"{TUNED}.*")
+    kept = home / "data" / "traces" / trace.name
+    shutil.copy(trace, kept)
+    with inside.neutral():
+        assert spectui(*TUNE, "--resume", "--json", "-") == 0, spectui.err
+    document = json.loads(spectui.out)
+    assert document["study"] == TUNED
+    # Nothing was recorded anew, under this name or another.
+    assert [path.name for path in kept.parent.iterdir()] == [trace.name]
+    assert kept.read_bytes() == trace.read_bytes()
+    golden("stored/search", {"trials.json": text_of(document["trials"])})
+
+
+def test_a_sweep_goes_on(spectui: Spectui, home: Path, tmp_path: Path, golden: Golden) -> None:
+    """The same command finds all its cells, and reports them without measuring."""
+    write_models(tmp_path)
+    folder = home / "data" / "sweeps" / "stored"
+    folder.mkdir(parents=True)
+    shutil.copy(STORED / "sweep.jsonl", folder / "cells.jsonl")
+    with inside.neutral():
+        texts = {
+            "plan.txt": told(spectui, *SWEEP, "--dry-run"),
+            "plan.json": told(spectui, *SWEEP, "--dry-run", "--json", "-"),
+            "report.txt": told(spectui, *SWEEP),
+            "report.json": told(spectui, *SWEEP, "--json", "-"),
+        }
+        assert "nothing is left" in spectui.err
+        other = told(spectui, *SWEEP, "-c", 128, codes=(3,))
+        assert spectui(*SWEEP, "--out", "written") == 0, spectui.err
+    written = {p.name: p for p in (tmp_path / "written").iterdir() if p.suffix in {".csv", ".md"}}
+    texts |= {f"written/{name}": neutral(path.read_text("utf-8")) for name, path in written.items()}
+    texts["other-context.txt"] = other
+    assert (folder / "cells.jsonl").read_bytes() == (STORED / "sweep.jsonl").read_bytes()
+    golden("stored/sweep", {k: v.replace(str(tmp_path), "@") for k, v in texts.items()})
+
+
+YOUNGER: dict[str, object] = {
+    "lossless": None,
+    "of_server": False,
+    "noisy": False,
+    "error": None,
+    "wall_s": 0.0,
+    "rerun": 0,
+    "n_cpu_moe": None,
+    "reader": None,
+    "mtp": False,
+    "ahead": [],
+    "ngram": None,
+}
+"""Fields that came with a version, by what they are where nothing was said."""
+
+
+def without_younger(plain: object) -> object:
+    """What an older version would have written."""
+    if isinstance(plain, list):
+        return list(map(without_younger, plain))
+    if not isinstance(plain, dict):
+        return plain
+    told = {name: value for name, value in plain.items() if value != YOUNGER.get(name, ...)}
+    return {name: without_younger(value) for name, value in told.items()}
+
+
+def test_an_older_sweep_goes_on(spectui: Spectui, home: Path, tmp_path: Path) -> None:
+    write_models(tmp_path)
+    path = home / "data" / "sweeps" / "stored" / "cells.jsonl"
+    path.parent.mkdir(parents=True)
+    header, *lines = (STORED / "sweep.jsonl").read_text("utf-8").splitlines()
+    older = [json.dumps(without_younger(json.loads(line))) for line in lines]
+    path.write_text("\n".join([header, *older, ""]), "utf-8")
+    plan = (EXPECTED / "stored" / "sweep" / "plan.json").read_text("utf-8")
+    with inside.neutral():
+        assert told(spectui, *SWEEP, "--dry-run", "--json", "-") == plan
+
+
+def test_names_and_digests(tmp_path: Path, home: Path, golden: Golden) -> None:
+    assert not home.exists()
+    found: dict[str, Any] = inside.names_and_digests(tmp_path)
+    golden("stored/names", {"names.json": text_of(found)})

@@ -1,0 +1,60 @@
+"""``spectui sweep``: plans, tables, reports, and cells that fail."""
+
+from tests.golden.conftest import Golden
+from tests.golden.support import Place
+
+RUN = ("-c", 256, "-t", 1, "-n", 12, "--prompts", "prompts.jsonl")
+SWEEP = ("sweep", "-m", "target.gguf", "-md", "close.gguf", "-md", "rough.gguf", *RUN)
+TINY = ("sweep", "-m", "target.gguf", "-md", "close.gguf", *RUN)
+SERVED = ("--backend", "server", "--keep-both", "--server-bin", "./llama-server")
+
+
+def test_cells(golden: Golden, place: Place) -> None:
+    drafters = ("--spec-type", "draft-simple", "--spec-type", "ngram-simple")
+    axes = ("--draft-max", "2,4", *drafters, "--spec-ngram-simple-size-n", 2)
+    lengths = ("--draft-max", 3, "--draft-min", "0,2", "--temp", "0,0.8", "--repeats", 2)
+    misfit = ("-md", "misfit.gguf", "--draft-max", 2)
+    texts = {
+        **place.both("drafts", *SWEEP, *axes, "--name", "drafts"),
+        "again.txt": place.run(*SWEEP, *axes, "--name", "drafts").text,
+        **place.both("lengths", *TINY, *lengths, "--quiet", "--name", "lengths"),
+        **place.both("failed", *TINY, *misfit, "--prompt-length", "16,4000", "--name", "failed"),
+        **place.both(
+            "grid", *TINY, "--grid", "gamma-draft", "--draft-max", "2,3", "--name", "grid"
+        ),
+    }
+    golden("sweep/cells", texts)
+
+
+def test_plans(golden: Golden, place: Place) -> None:
+    texts = {
+        **place.both("plan", *SWEEP, "--draft-max", "2,4", "--dry-run"),
+        "grids.txt": place.run("sweep", "--list").text,
+        "grids.json": place.run("sweep", "--list", "--json", "-").document,
+    }
+    for name in ("notes-19", "v2", "gamma-draft", "draft-length-ladder", "phase-3"):
+        texts[f"{name}.txt"] = place.run(*TINY, "--grid", name, "--dry-run").text
+    golden("sweep/plans", texts)
+
+
+def test_report(golden: Golden, place: Place) -> None:
+    said = place.run(*SWEEP, "--draft-max", "2,4", "--out", "out", "--quiet", "--name", "mine")
+    names = ("results.json", "results.csv", "summary.csv", "report.md")
+    texts = {name: place.read(f"out/{name}") for name in names}
+    files = "\n".join(sorted(path.name for path in (place.folder / "out").iterdir()))
+    golden("sweep/report", {"said.txt": said.text, "files.txt": f"{files}\n", **texts})
+
+
+def test_interrupted(golden: Golden, place: Place) -> None:
+    place.interrupt_at("cell 2 of")
+    texts = place.both("interrupted", *TINY, "--draft-max", "2,4,8", "--name", "mine")
+    texts |= place.both("resumed", *TINY, "--draft-max", "2,4,8", "--name", "mine")
+    golden("sweep/interrupted", texts)
+
+
+def test_server(golden: Golden, place: Place) -> None:
+    place.server("llama-server", manner="exits with a draft")
+    failed = place.both("failed", *TINY, *SERVED, "--draft-max", 2, "--name", "failed")
+    place.server("llama-server")
+    cells = (*TINY, *SERVED, "--draft-max", "2,4", "--name", "cells")
+    golden("sweep/server", failed | place.both("cells", *cells))

@@ -1,0 +1,53 @@
+"""``spectui trace``, ``spectui replay`` and ``spectui probe experts``."""
+
+from tests.golden.conftest import Golden
+from tests.golden.support import Place, compute_bound
+
+RUN = ("-c", 256, "-t", 1, "-n", 24, "--ignore-eos", "--prompts", "prompts.jsonl")
+TRACE = ("trace", "-m", "target.gguf", "-md", "close.gguf", *RUN, "--draft-max", 8)
+
+
+def test_trace(golden: Golden, place: Place) -> None:
+    trace = (*TRACE, "-md", "rough.gguf", "--out", "a.gz")
+    texts = {
+        **place.both("trace", *trace),
+        **place.both("ngrams", "trace", "-m", "target.gguf", *RUN, "--out", "n.gz"),
+        **place.both("no-costs", *TRACE, "--no-costs", "--quiet", "--out", "c.gz"),
+    }
+    golden("trace", texts)
+
+
+def test_replay(golden: Golden, place: Place) -> None:
+    assert place.run(*TRACE, "-md", "rough.gguf", "--keep-text", "--out", "a.gz").code == 0
+    place.time.cost = compute_bound
+    assert place.run(*TRACE, "--out", "slow.gz").code == 0
+    assert place.run(*TRACE, "--no-costs", "--out", "c.gz").code == 0
+    lists = ("--draft-max", "1,2,8", "--draft-min", "0,2", "--draft-p-min", "0,0.5")
+    ngrams = ("--spec-type", "ngram-simple,ngram-map-k,ngram-mod,ngram-cache", "--draft-max", 3)
+    sizes = ("--spec-ngram-simple-size-n", "1,2", "--spec-ngram-simple-size-m", "2,4")
+    ahead = ("--spec-type", "ngram-simple,draft-simple", *sizes, "--draft-max", 3)
+    texts = {
+        **place.both("all", "replay", "a.gz"),
+        **place.both("lists", "replay", "a.gz", "-md", "close", *lists),
+        **place.both("ngrams", "replay", "a.gz", *ngrams, *sizes),
+        **place.both("ahead", "replay", "a.gz", "-md", "close", *ahead),
+        **place.both("costs", "replay", "a.gz", "--costs"),
+        **place.both("slow", "replay", "slow.gz", "--costs"),
+        **place.both("no-costs", "replay", "c.gz", "--draft-max", "1,4"),
+    }
+    refused = (
+        ("--draft-max", 9),
+        ("--draft-max", "1,,2"),
+        ("--draft-p-min", "nan"),
+        ("-md", "nobody"),
+        ("--spec-ngram-simple-size-n", 49),
+        ("--spec-type", "draft-mtp"),
+    )
+    said = [place.run("replay", "slow.gz", *options).text for options in refused]
+    said.append(place.run("replay", "slow.gz", "--spec-type", "ngram-mod").text)
+    said.append(place.run("replay", "c.gz", "--costs").text)
+    golden("replay", {**texts, "refused.txt": "\n".join(said)})
+
+
+def test_probe(golden: Golden, place: Place) -> None:
+    golden("probe", place.both("experts", "probe", "experts", "-m", "moe.gguf", *RUN))

@@ -1,0 +1,72 @@
+"""``spectui tune``: each verdict, and what stands below it."""
+
+from tests.golden.conftest import Golden
+from tests.golden.support import Cost, Place, Ways, compute_bound, even, memory_bound
+
+RUN = ("-c", 256, "-t", 1, "-n", 24, "--ignore-eos", "--prompts", "ten.jsonl")
+PAIR = ("-m", "target.gguf", "-md", "close.gguf", *RUN)
+FEW = ("--trials", 3)
+LENGTH = ("--tune", "draft_max", "--quiet")
+MODEL = ("--spec-type", "draft-simple")
+SERVED = ("--backend", "server", "--keep-both", "--server-bin", "./llama-server")
+
+
+def tuned(place: Place, cost: Cost, name: str, *arguments: object) -> dict[str, str]:
+    place.time.cost = cost
+    return place.both(name, "tune", *arguments, "--study", name)
+
+
+def test_verdicts(golden: Golden, place: Place) -> None:
+    texts = {
+        **tuned(place, memory_bound, "use", *PAIR, *MODEL, "--trials", 6),
+        **tuned(place, compute_bound, "off", *PAIR, *MODEL, "--trials", 4),
+        **tuned(place, even, "open", *PAIR, *MODEL, "--trials", 4),
+    }
+    golden("tune/verdicts", texts)
+    place.time.cost = memory_bound
+    again = place.run("tune", *PAIR, *MODEL, "--trials", 6, "--study", "use")
+    exported = place.run("export", "use")
+    golden("tune/resumed", {"resumed.txt": again.text, "export.txt": exported.text})
+
+
+def test_drafts(golden: Golden, place: Place) -> None:
+    several = ("-md", "rough.gguf", "-md", "misfit.gguf", *MODEL)
+    texts = {
+        **tuned(place, memory_bound, "ngrams", "-m", "target.gguf", *RUN, "--trials", 4),
+        **tuned(place, memory_bound, "several", *PAIR, *several, "--trials", 5, *LENGTH),
+        **tuned(place, memory_bound, "length", *PAIR, *MODEL, *LENGTH, *FEW),
+        **tuned(place, memory_bound, "ik", *PAIR, *MODEL, "--dialect", "ik", *FEW, *LENGTH),
+    }
+    golden("tune/drafts", texts)
+
+
+def test_interrupted(golden: Golden, place: Place) -> None:
+    place.interrupt_at("trial 2")
+    texts = place.both("interrupted", "tune", *PAIR, *MODEL, "--trials", 6, "--study", "mine")
+    place.interrupt_at("trial 0")
+    texts |= place.both("at-once", "tune", *PAIR, *MODEL, "--trials", 6, "--study", "other")
+    golden("tune/interrupted", texts)
+
+
+def test_server(golden: Golden, place: Place) -> None:
+    texts: dict[str, str] = {}
+    servers: dict[str, Ways] = {
+        "faster": {},
+        "slower": {"on_ms": 12.5},
+        "noise": {"manner": "drafts nothing"},
+        "fails": {"manner": "exits with a draft"},
+    }
+    for name, how in servers.items():
+        place.server("llama-server", **how)
+        served = (*PAIR, *MODEL, *SERVED, "--tune", "draft_max", "--trials", 3)
+        texts |= tuned(place, memory_bound, name, *served)
+    golden("tune/server", texts)
+
+
+def test_verified(golden: Golden, place: Place) -> None:
+    texts: dict[str, str] = {}
+    for name, cost, on_ms in (("noise", memory_bound, 5.0), ("overrules", compute_bound, 8.0)):
+        place.server("llama-server", on_ms=on_ms)
+        found = (*PAIR, *MODEL, "--trials", 2, *LENGTH[:2], "--server-bin", "./llama-server")
+        texts |= tuned(place, cost, name, *found)
+    golden("tune/verified", texts)
