@@ -67,13 +67,16 @@ _SLOW = frozenset(
 """Whole screens, searches and commands: a fifth of all tests, and most of their time."""
 
 
+_SLOW_FOLDERS = frozenset({"golden", "tui"})
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what the quick round leaves out, and give real models their time."""
     for item in items:
         is_real = item.get_closest_marker("models") is not None
         if is_real:
             item.add_marker(pytest.mark.timeout(900))
-        if is_real or item.path.stem in _SLOW or "tui" in item.path.parts:
+        if is_real or item.path.stem in _SLOW or not _SLOW_FOLDERS.isdisjoint(item.path.parts):
             item.add_marker(pytest.mark.slow)
 
 
