@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import closing
 from functools import cache
+from pathlib import Path
 from sqlite3 import Connection
 from unittest.mock import patch
 
@@ -68,15 +69,18 @@ _SLOW = frozenset(
 
 
 _SLOW_FOLDERS = frozenset({"golden", "tui"})
+"""Folders of such modules."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what the quick round leaves out, and give real models their time."""
+    tests = Path(__file__).parent
     for item in items:
+        folders = item.path.relative_to(tests).parts
         is_real = item.get_closest_marker("models") is not None
         if is_real:
             item.add_marker(pytest.mark.timeout(900))
-        if is_real or item.path.stem in _SLOW or not _SLOW_FOLDERS.isdisjoint(item.path.parts):
+        if is_real or item.path.stem in _SLOW or not _SLOW_FOLDERS.isdisjoint(folders):
             item.add_marker(pytest.mark.slow)
 
 
