@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import closing
 from functools import cache
+from pathlib import Path
 from sqlite3 import Connection
 from unittest.mock import patch
 
@@ -35,6 +36,9 @@ _SLOW = frozenset(
     {
         "test_cli",
         "test_cli_backend",
+        "test_cli_drafts",
+        "test_cli_experts",
+        "test_cli_export",
         "test_cli_reader",
         "test_cli_takeover",
         "test_cli_trace",
@@ -44,10 +48,12 @@ _SLOW = frozenset(
         "test_engine_recording",
         "test_live_session",
         "test_mtp_tuning",
+        "test_replay",
         "test_sweep_cli",
         "test_sweep_summary",
         "test_tui_app",
         "test_tui_attach",
+        "test_tui_export",
         "test_tui_live",
         "test_tui_picker",
         "test_tui_settings",
@@ -55,19 +61,26 @@ _SLOW = frozenset(
         "test_tui_terminal",
         "test_tui_tune",
         "test_tui_whatif",
+        "test_tui_whatif_mtp",
         "test_tune",
     }
 )
-"""Whole screens, searches and commands: a sixth of all tests, and three quarters of their time."""
+"""Whole screens, searches and commands: a fifth of all tests, and most of their time."""
+
+
+_SLOW_FOLDERS = frozenset({"golden", "tui"})
+"""Folders of such modules."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what the quick round leaves out, and give real models their time."""
+    tests = Path(__file__).parent
     for item in items:
+        folders = item.path.relative_to(tests).parts
         is_real = item.get_closest_marker("models") is not None
         if is_real:
             item.add_marker(pytest.mark.timeout(900))
-        if is_real or item.path.stem in _SLOW or "tui" in item.path.parts:
+        if is_real or item.path.stem in _SLOW or not _SLOW_FOLDERS.isdisjoint(folders):
             item.add_marker(pytest.mark.slow)
 
 
