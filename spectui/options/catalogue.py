@@ -319,7 +319,6 @@ OPTIONS: tuple[Option, ...] = (
 )
 """Everything that the export writes or that spectui's command line has."""
 
-BY_NAME = {option.name: option for option in OPTIONS}
 BY_FLAG = {flag: option for option in OPTIONS for flag in option.flags}
 BY_VARIABLE = {
     variable: option

@@ -136,11 +136,6 @@ class RunningServers(Closing):
             self.close()
             raise
 
-    @property
-    def has_baseline(self) -> bool:
-        """Whether there is a server to compare with."""
-        return self._baseline is not None
-
     def untold(self, n_drafted: int) -> str | None:
         """Return why it is unknown whether anything was drafted; None where it is known.
 
