@@ -171,7 +171,7 @@ def test_what_a_dialect_cannot_say_stands_in_place_of_the_text() -> None:
         await press(app, pilot, "right", "down", "left")
         assert app.export.text is None
         screen = " ".join(on_screen(app).split())
-        assert f"{UNICODE.warning} ik cannot place parts of a draft (--cpu-moe of small" in screen
+        assert f"{UNICODE.warning} ik cannot place parts of a draft (--cpu-moe-draft of" in screen
         assert not app.export.query_one(TextArea).display
         await press(app, pilot, "c", "s")
         assert app.clipboard == ""
