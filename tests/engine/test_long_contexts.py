@@ -1,0 +1,92 @@
+"""Contexts that are longer than what is planned: as llama.cpp would plan them, without doing so."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spectui.engine.long_contexts import LONGEST
+from spectui.engine.planning import Planner
+from spectui.llama.plan import PlanMaker
+from spectui.llama.planned import ModelPlan, ModelRequest, PlanRequest
+from spectui.options.setup import ContextOptions, ModelOptions
+from tests.models.test_header_fuzz import MEMORY_BYTES, peak_bytes
+from tests.support.allocation import KINDS
+from tests.support.cli import Spectui
+from tests.support.headers import Part, fields
+from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, TinyPath
+from tests.support.mtp import WRITERS
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+
+LONG = ContextOptions(ctx_size=2 * LONGEST + 1, threads=1)
+LONGEST_GIVEN = ContextOptions(ctx_size=2**31 - 1, threads=1)
+
+
+@pytest.fixture(scope="module")
+def planner() -> Iterator[Planner]:
+    with Planner(has_drafts=True) as made:
+        yield made
+
+
+def planned_by_llama_cpp(options: ModelOptions, max_draft: int | None, *, mtp: bool) -> ModelPlan:
+    with PlanMaker() as maker:
+        request = ModelRequest(options=options, context=LONG, max_draft=max_draft, mtp=mtp)
+        return maker.plan(request)[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_drawn_on_is_what_llama_cpp_plans(
+    planner: Planner, tmp_path: Path, kind: str
+) -> None:
+    KINDS[kind](tmp_path / "model.gguf")
+    options = ModelOptions(path=tmp_path / "model.gguf")
+    plan = planner.plan(PlanRequest(target=options, draft=options, context=LONG, max_draft=8))
+    assert plan.target == planned_by_llama_cpp(options, 8, mtp=False)
+    assert plan.draft == planned_by_llama_cpp(options, None, mtp=False)
+    assert plan.target.n_ctx == 2 * LONGEST + 256
+
+
+@pytest.mark.parametrize("arch", WRITERS)
+def test_mtp_layers_are_drawn_on_as_well(planner: Planner, tmp_path: Path, arch: str) -> None:
+    WRITERS[arch](Tiny(), tmp_path / "model.gguf")
+    options = ModelOptions(path=tmp_path / "model.gguf")
+    plan = planner.plan(PlanRequest(target=options, context=LONG, max_draft=8, mtp=True))
+    alone = planned_by_llama_cpp(options, 8, mtp=True)
+    assert (plan.target, plan.draft) == (replace(alone, mtp=None), alone.mtp)
+
+
+def test_the_longest_that_can_be_asked_for_is_planned_in_little_memory(
+    planner: Planner, tiny: TinyPath
+) -> None:
+    target, draft = ModelOptions(path=tiny(TARGET)), ModelOptions(path=tiny(CLOSE_DRAFT))
+    plan = planner.plan(PlanRequest(target=target, draft=draft, context=LONGEST_GIVEN))
+    assert plan.target.n_ctx == 2**31
+    assert all(peak_bytes(pid) < MEMORY_BYTES for pid in planner.pids)
+
+
+@pytest.mark.usefixtures("home")
+def test_doctor_answers_at_once_to_a_context_of_billions(spectui: Spectui, tiny: TinyPath) -> None:
+    assert spectui("doctor", "-m", tiny(TARGET), "-c", 2**31 - 1, "-t", 1, "--quiet") == 4
+    assert "RAM has no room" in spectui.err
+    # What was asked for, not what llama.cpp makes of it.
+    assert f"-c asks for {2**31 - 1}" in " ".join(spectui.out.split())
+
+
+@pytest.mark.usefixtures("home")
+def test_a_model_trained_for_more_than_any_is_a_broken_header(
+    spectui: Spectui, tiny: TinyPath, tmp_path: Path
+) -> None:
+    data = tiny(TARGET).read_bytes()
+    [trained] = [
+        one
+        for one in fields(data)
+        if one.part is Part.VALUE and one.key.endswith("llama.context_length")
+    ]
+    path = tmp_path / "long.gguf"
+    path.write_bytes(trained.put(data, 2**27 + 1))
+    assert spectui("doctor", "-m", path, "--quiet") == 3
+    assert "it is trained for 134217729 tokens" in spectui.err
+    path.write_bytes(trained.put(data, 10_485_760))
+    assert spectui("doctor", "-m", path, "-t", 1, "--quiet") == 0

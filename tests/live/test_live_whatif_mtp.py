@@ -1,0 +1,298 @@
+"""What-if on targets that draft for themselves: recorded beside the chat, replayed exactly."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spectui.engine.events import GenerationFinished, GenerationResult
+from spectui.errors import UsageError
+from spectui.live.events import BaselineMeasured, ChatRecorded
+from spectui.live.recording import ChatRecording, Run
+from spectui.live.setup import LiveSetup
+from spectui.live.traces import save_trace
+from spectui.live.whatif import (
+    Source,
+    WhatIf,
+    chat_points,
+    known_costs,
+    on_schedule,
+    trial_points,
+    whatif_state,
+)
+from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple, Model, Ngram, NgramSimple
+from spectui.options.setup import ModelOptions, Schedule
+from spectui.options.speculation import Speculation
+from spectui.speculative.counters import Round
+from spectui.speculative.mtp import effective_schedule
+from spectui.trace.file import read_trace
+from spectui.tune.trials import Arm
+from tests.live.test_live_session import QUESTION, Watched
+from tests.support.cli import Spectui
+from tests.support.engine import ENDLESS, small_context
+from tests.support.live import make_round
+from tests.support.models import CLOSE_DRAFT, Tiny, TinyPath
+from tests.support.mtp import WRITERS
+from tests.support.replay import COSTS
+from tests.tui.test_tui_tune import arm, trial
+
+pytest_plugins = ("tests.support.fixtures", "tests.support.cli_fixtures")
+
+N_LAYERS = {"qwen35": 1, "glm4moe": 1, "mimo2": 3}
+OWN = ChatRecording(draft=MTP_KIND, depth=16, mtp_layers=1)
+THREE = replace(OWN, mtp_layers=3)
+MODEL = ChatRecording(draft="draft", depth=16)
+
+
+def mtp(draft_max: int, p_min: float = 0.0, draft_min: int = 0) -> DraftMtp:
+    return DraftMtp(draft_max=draft_max, draft_p_min=p_min, draft_min=draft_min)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("mtp")
+    for name, write in WRITERS.items():
+        write(Tiny(), found / f"{name}.gguf")
+    return found
+
+
+class Chat(Watched):
+    """A session whose answers are waited for until they are recorded."""
+
+    def ask(self, setup: LiveSetup, own: DraftMtp | DraftSimple | None) -> GenerationResult:
+        """Ask the same question in a conversation of its own."""
+        wanted = replace(setup, speculation=None if own is None else Speculation(own))
+        self.session.send(wanted, QUESTION)
+        return self.wait(GenerationFinished).result
+
+    def recording(self, wanted: Callable[[ChatRecording], bool]) -> ChatRecording:
+        event = self.wait(ChatRecorded, lambda event: _has(event, wanted))
+        assert event.recording is not None
+        return event.recording
+
+
+def _has(event: ChatRecorded, wanted: Callable[[ChatRecording], bool]) -> bool:
+    return event.recording is not None and wanted(event.recording)
+
+
+def is_recorded(recording: ChatRecording) -> bool:
+    return bool(recording.recordings) and not recording.n_waiting
+
+
+@pytest.fixture
+def chat() -> Iterator[Chat]:
+    started = Chat()
+    yield started
+    started.session.close()
+
+
+def setup_of(path: Path, speculation: Speculation | None = None) -> LiveSetup:
+    return LiveSetup(
+        target=ModelOptions(path=path),
+        draft=None,
+        context=small_context(),
+        speculation=speculation or Speculation(mtp(3)),
+        schedule=effective_schedule(Schedule.FAST, N_LAYERS[path.stem]),
+        sampling=ENDLESS,
+        n_predict=40,
+    )
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_an_answer_is_recorded_with_its_layers_and_replays_exactly(
+    chat: Chat, folder: Path, name: str
+) -> None:
+    setup = setup_of(folder / f"{name}.gguf")
+    chat.load(setup)
+    result = chat.ask(setup, mtp(2))
+    found = chat.recording(is_recorded)
+    assert (found.draft, found.mtp_layers) == (MTP_KIND, N_LAYERS[name])
+    assert found.longest == (3 if name == "mimo2" else 16)
+    (recording,) = found.recordings
+    assert recording.output == result.tokens
+    one = WhatIf(found.recordings, found.draft, longest=found.longest, costs=None)
+    n_accepted = 0
+    for setting in (mtp(1), mtp(2), mtp(3), mtp(3, 0.44), mtp(3, 0.3, 2), mtp(found.longest)):
+        total, counters = one.at(setting), chat.ask(setup, setting).counters
+        assert total.model == setting
+        for count in ("n_rounds", "n_drafted", "n_accepted"):
+            assert getattr(total, count) == getattr(counters, count), (count, setting)
+        n_accepted += counters.n_accepted
+    assert n_accepted > 0
+
+
+def test_it_is_recorded_while_it_does_not_draft(chat: Chat, folder: Path) -> None:
+    setup = setup_of(folder / "glm4moe.gguf")
+    chat.load(setup)
+    result = chat.ask(setup, None)
+    (recording,) = chat.recording(is_recorded).recordings
+    assert recording.output == result.tokens
+    # What is applied then drafts.
+    best = WhatIf((recording,), MTP_KIND, longest=16, costs=None).at(mtp(4))
+    assert chat.ask(setup, mtp(4)).counters.n_drafted == best.n_drafted > 0
+
+
+def test_recording_changes_no_answer_of_a_conversation(chat: Chat, folder: Path) -> None:
+    setup = setup_of(folder / "qwen35.gguf")
+    answers = []
+    for records in (True, False):
+        chat.session.records_chats = records
+        chat.load(setup)
+        first = chat.ask(setup, mtp(3))
+        if records:
+            chat.recording(is_recorded)
+        turns = (*QUESTION, ("assistant", first.text), ("user", "on"))
+        chat.session.send(setup, turns)
+        answers.append(chat.wait(GenerationFinished).result.tokens)
+    assert answers[0] == answers[1]
+
+
+def test_a_target_without_its_layers_loaded_has_nothing_to_record(chat: Chat, folder: Path) -> None:
+    setup = replace(setup_of(folder / "glm4moe.gguf"), speculation=None)
+    chat.load(setup)
+    # Not loaded, they cannot draft either.
+    assert chat.ask(setup, mtp(3)).counters.n_drafted == 0
+    chat.session.measure_baseline()
+    chat.wait(BaselineMeasured)
+    told = [event for event in chat.events if isinstance(event, ChatRecorded)]
+    assert told == [ChatRecorded(recording=None)]
+
+
+def test_beside_a_draft_model_it_is_the_draft_that_is_recorded(
+    chat: Chat, folder: Path, tiny: TinyPath
+) -> None:
+    setup = setup_of(folder / "glm4moe.gguf")
+    chat.load(setup)
+    chat.load(replace(setup, draft=ModelOptions(path=tiny(CLOSE_DRAFT))))
+    own, draft = [
+        event.recording
+        for event in chat.events
+        if isinstance(event, ChatRecorded) and event.recording is not None
+    ][-2:]
+    assert (own.draft, own.is_mtp) == (MTP_KIND, True)
+    assert (draft.draft, draft.is_mtp) == (tiny(CLOSE_DRAFT).stem, False)
+    with pytest.raises(UsageError, match="no longer loaded"):
+        chat.session.chat_trace(own, Schedule.FAST, None)
+
+
+def test_a_draft_model_of_that_name_is_told_apart(
+    chat: Chat, folder: Path, tiny: TinyPath, tmp_path: Path
+) -> None:
+    path = tmp_path / f"{MTP_KIND}.gguf"
+    path.symlink_to(tiny(CLOSE_DRAFT))
+    setup = setup_of(folder / "glm4moe.gguf", Speculation(DraftSimple(draft_max=2)))
+    chat.load(replace(setup, draft=ModelOptions(path=path)))
+    told = [event.recording for event in chat.events if isinstance(event, ChatRecorded)][-1]
+    assert told is not None
+    assert (told.draft, told.is_mtp) == (f"{MTP_KIND}#1", False)
+
+
+def test_a_saved_trace_is_replayed_by_the_command_line(
+    chat: Chat, folder: Path, spectui: Spectui
+) -> None:
+    setup = setup_of(folder / "mimo2.gguf")
+    chat.load(setup)
+    chat.ask(setup, mtp(2))
+    found = chat.recording(is_recorded)
+    trace = chat.session.chat_trace(found, setup.schedule, None)
+    saved = save_trace(trace, 1, keep_text=False)
+    read = read_trace(saved.path)
+    assert read.drafts[MTP_KIND] == read.target
+    assert read.recordings[0].chains[MTP_KIND].mtp_layers == 3
+    assert spectui("replay", saved.path, "--draft-max", "1,3", "--json", "-") == 0, spectui.err
+    replayed = {one["draft_max"]: one for one in json.loads(spectui.out)["configs"]}
+    for longest in (1, 3):
+        told = replayed[longest]
+        assert (told["draft"], told["mtp"]) == (MTP_KIND, True)
+        counters = chat.ask(setup, mtp(longest)).counters
+        assert (told["n_rounds"], told["n_drafted"], told["n_accepted"]) == (
+            counters.n_rounds,
+            counters.n_drafted,
+            counters.n_accepted,
+        )
+
+
+@pytest.mark.parametrize("name", ["qwen35", "mimo2"])
+def test_costs_come_of_the_rounds_that_it_drafted(chat: Chat, folder: Path, name: str) -> None:
+    setup = setup_of(folder / f"{name}.gguf")
+    chat.load(setup)
+    chat.ask(setup, None)
+    for longest in (1, 2, 3):
+        chat.ask(setup, mtp(longest))
+    found = chat.recording(lambda state: is_recorded(state) and len(state.runs) == 4)
+    state = whatif_state(found, schedule=setup.schedule, applied=Speculation(mtp(3)))
+    assert state.known.costs is not None
+    assert state.known.costs.step_s > 0
+    assert (state.known.costs.catch_up_s == 0) or setup.schedule is Schedule.FAST
+    assert [point.setting for point in state.measured] == [mtp(1), mtp(2), mtp(3)]
+    assert all(point.source is Source.CHAT for point in state.measured)
+    # Of a draft model they say nothing.
+    model = replace(found, draft="draft", mtp_layers=0)
+    other = whatif_state(model, schedule=setup.schedule, applied=Speculation(mtp(3)))
+    assert (other.known.costs, other.measured, other.applied) == (None, (), None)
+
+
+def run(wanted: Model | Ngram | None, rounds: tuple[Round, ...] = ()) -> Run:
+    return Run(
+        speculation=None if wanted is None else Speculation(wanted),
+        schedule=Schedule.FAST,
+        n_prompt=100,
+        rounds=rounds,
+        n_decoded=10,
+        decode_s=1.0,
+    )
+
+
+def test_settings_of_layers_and_of_a_draft_model_are_never_mixed() -> None:
+    model = DraftSimple(draft_max=4)
+    runs = [run(wanted) for wanted in (mtp(4), model, None, NgramSimple(size_m=8))]
+    chained = Speculation(mtp(4), (NgramSimple(size_m=8),))
+    runs.append(replace(runs[0], speculation=chained))
+    own_arm = Arm(draft=MTP_KIND, speculation=Speculation(mtp(3)))
+    trials = (trial(0), trial(1, arm(3), 1.2), trial(2, own_arm, 1.3))
+    for recording, chatted, tried in (
+        (OWN, mtp(4), mtp(3)),
+        (MODEL, model, DraftSimple(draft_max=3)),
+    ):
+        points = chat_points(replace(recording, runs=tuple(runs)), Schedule.FAST)
+        assert [point.setting for point in points] == [chatted]
+        assert [point.setting for point in trial_points(recording, trials)] == [tried]
+        assert recording.alone(Speculation(chatted)) == chatted
+        assert recording.alone(None) is None
+    assert OWN.alone(Speculation(model)) is MODEL.alone(Speculation(mtp(4))) is None
+
+
+def test_of_several_layers_a_longer_draft_is_one_of_their_number() -> None:
+    assert (OWN.longest, THREE.longest, MODEL.longest) == (16, 3, 16)
+    assert OWN.alone(Speculation(mtp(20))) == mtp(20)
+    assert THREE.alone(Speculation(mtp(20, 0.5))) == mtp(3, 0.5)
+    # It drops every draft; with another one it would not.
+    assert THREE.alone(Speculation(mtp(8, draft_min=5))) == mtp(3, draft_min=5)
+    points = chat_points(replace(THREE, runs=(run(mtp(3)), run(mtp(16)))), Schedule.FAST)
+    assert [point.setting for point in points] == [mtp(3)]
+
+
+def test_layers_catch_up_with_all_that_was_accepted() -> None:
+    accepting = (make_round(4, 4), make_round(4, 2), make_round(4, 0))
+    alone = known_costs([], None, Schedule.FAST, COSTS, mtp=True).costs
+    assert alone == on_schedule(COSTS, Schedule.FAST)
+    found = known_costs([run(mtp(4), accepting)], None, Schedule.FAST, COSTS, mtp=True).costs
+    assert found == on_schedule(COSTS, Schedule.FAST, n_lacking=3)
+    one, four = COSTS.drafting_again(np.array([0.0, 3.0]))
+    assert found is not None
+    assert found.catch_up_s == pytest.approx(four - one)
+    # On llama-server's schedule nothing is caught up with, and a draft model's rounds do not count.
+    assert known_costs([run(mtp(4), accepting)], None, Schedule.SERVER, COSTS, mtp=True).costs == (
+        COSTS
+    )
+    model = [run(DraftSimple(draft_max=4), accepting)]
+    assert known_costs(model, None, Schedule.FAST, COSTS, mtp=True).costs == alone

@@ -1,0 +1,176 @@
+"""Attaching to the real llama-server."""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from spectui.server import LlamaServer
+from spectui.server.address import parse_address
+from spectui.server.watch import interview
+from spectui.server.watch.poller import Attachment, ask_once
+from spectui.server.watch.sample import FailedSample, Sample, ServerSample
+from spectui.server.watch.state import SlotPhase, Work
+from spectui.server.watch.tracker import Tracker, phase_of
+from tests.server.test_attach_poller import Watch
+
+pytest_plugins = ["tests.support.fixtures"]
+pytestmark = pytest.mark.server
+
+PROMPT = "The capital of France is"
+N_PREDICT = 48
+# One thread: where cores are shared, two spend their time waiting for each other.
+SMALL = ("-c", "512", "-np", "1", "-t", "1")
+
+
+def attachment(server: LlamaServer) -> Attachment:
+    return Attachment(address=parse_address(server.base_url), api_key=server.api_key)
+
+
+def watch_of(server: LlamaServer) -> Watch:
+    return Watch(attachment(server))
+
+
+def asked(server: LlamaServer) -> ServerSample:
+    found = asyncio.run(ask_once(attachment(server)))
+    assert isinstance(found, ServerSample), found
+    return found
+
+
+@pytest.fixture(scope="module")
+def speculating(
+    llama_server_binary: Path, smollm2: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LlamaServer]:
+    log = tmp_path_factory.mktemp("attach") / "server.log"
+    arguments = ["-m", str(smollm2), "-md", str(smollm2), "--metrics", *SMALL]
+    arguments += ["--spec-type", "draft-simple", "--spec-draft-n-max", "4"]
+    with LlamaServer(llama_server_binary, arguments, log_path=log) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def silent(
+    llama_server_binary: Path, smollm2: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LlamaServer]:
+    """Neither metrics nor slots."""
+    log = tmp_path_factory.mktemp("attach") / "server.log"
+    arguments = ["-m", str(smollm2), "--no-slots", *SMALL]
+    with LlamaServer(llama_server_binary, arguments, log_path=log) as server:
+        yield server
+
+
+def test_facts_of_the_real_server(speculating: LlamaServer) -> None:
+    found = asked(speculating)
+    facts = found.facts.value
+    assert facts is not None
+    assert (facts.n_ctx, facts.n_slots, facts.quantization) == (512, 1, "Q4_1")
+    assert facts.n_params == 134_515_008
+    assert (facts.has_slots, facts.has_metrics, facts.is_sleeping) == (True, True, False)
+    process = found.whereabouts.process.value
+    assert process is not None
+    assert (process.pid, process.name) == (speculating.pid, "llama-server")
+    assert found.counters.value is not None
+    assert found.counters.value.started is not None
+
+
+def test_a_request_is_seen_while_it_runs_and_counted_when_it_ends(
+    speculating: LlamaServer,
+) -> None:
+    before, tracker = asked(speculating), Tracker(speculating.base_url)
+    tracker.add(before)
+    phases: set[SlotPhase] = set()
+    watch = watch_of(speculating)
+    watch.poller.start()
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(speculating.complete, PROMPT, n_predict=N_PREDICT, ignore_eos=True)
+        done = run.result()
+    while not _has_ended(sample := watch.next(), before):
+        tracker.add(sample)
+        phases |= _phases(sample)
+    tracker.add(sample)
+    watch.poller.close()
+
+    state = tracker.state()
+    assert SlotPhase.GENERATING in phases
+    assert state.served.n_watched_predicted == N_PREDICT
+    assert state.served.last_tokens_per_s.value == pytest.approx(
+        N_PREDICT / done.predicted_s, rel=1e-3
+    )
+    assert state.drafts.last is not None
+    assert state.drafts.last.n_drafted == done.n_drafted
+    assert state.drafts.last.n_accepted == done.n_accepted
+    assert sum(state.drafts.last.accepted_per_position) == done.n_accepted
+    assert any(value for value in state.served.history)
+
+
+def _has_ended(sample: Sample, before: ServerSample) -> bool:
+    assert isinstance(sample, ServerSample)
+    assert sample.counters.value is not None
+    assert before.counters.value is not None
+    return sample.counters.value.n_predicted > before.counters.value.n_predicted
+
+
+def _phases(sample: Sample) -> set[SlotPhase]:
+    assert isinstance(sample, ServerSample)
+    return {phase_of(slot) for slot in sample.slots.value or ()}
+
+
+def test_a_connection_is_used_longer_than_the_server_keeps_it(speculating: LlamaServer) -> None:
+    # Llama-server closes a connection after a hundred requests.
+    watch = watch_of(speculating)
+    watch.poller.start()
+    samples = [watch.next() for _ in range(250)]
+    watch.poller.close()
+    assert not [each for each in samples if isinstance(each, FailedSample)]
+
+
+def test_a_server_that_tells_little(silent: LlamaServer) -> None:
+    found = asked(silent)
+    assert found.counters.reason == "/metrics is off; start the server with --metrics"
+    assert found.slots.reason == "/slots is off; start the server with --slots"
+    tracker = Tracker(silent.base_url)
+    tracker.add(found)
+    assert tracker.state().served.work is Work.UNKNOWN
+    assert found.facts.value is not None
+    assert found.facts.value.n_ctx == 512
+
+
+def test_a_server_may_fall_asleep_while_it_is_watched(
+    llama_server_binary: Path, smollm2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interview, "_RENEWED_S", 0.1)
+    arguments = ["-m", str(smollm2), "--metrics", "--sleep-idle-seconds", "1", *SMALL]
+    with LlamaServer(llama_server_binary, arguments, log_path=tmp_path / "log") as server:
+        watch = watch_of(server)
+        watch.poller.start()
+        while not _sleeps(watch.next()):
+            pass
+        # It is asked on, and not woken.
+        assert all(_sleeps(watch.next()) for _ in range(20))
+        server.complete(PROMPT, n_predict=2)
+        while _sleeps(watch.next()):
+            pass
+        watch.poller.close()
+
+
+def _sleeps(sample: Sample) -> bool:
+    assert isinstance(sample, ServerSample), sample
+    assert sample.facts.value is not None
+    return sample.facts.value.is_sleeping
+
+
+def test_a_server_that_ends_is_lost(
+    llama_server_binary: Path, smollm2: Path, tmp_path: Path
+) -> None:
+    arguments = ["-m", str(smollm2), "--metrics", *SMALL]
+    with LlamaServer(llama_server_binary, arguments, log_path=tmp_path / "log") as server:
+        watch = watch_of(server)
+        watch.poller.start()
+        assert isinstance(watch.next(), ServerSample)
+    lost = watch.until(FailedSample)
+    assert isinstance(lost, FailedSample)
+    assert server.base_url in lost.failure.reason
+    watch.poller.close()
+    assert watch.failures == []

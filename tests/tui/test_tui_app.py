@@ -1,0 +1,802 @@
+"""How the app connects its screens: tuning, export and picking over a scripted engine."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.message import Message
+from textual.pilot import Pilot
+from textual.widgets import Input, Static, TextArea
+from textual.widgets._footer import FooterKey
+
+from spectui.demo import DemoModel
+from spectui.live.setup import Activity, Pair
+from spectui.models.facts import ModelFacts
+from spectui.models.files import FoundModel
+from spectui.models.ranking import ModelInspected
+from spectui.options.drafters import DraftSimple
+from spectui.presets import Preset
+from spectui.prompts import Prompt, builtin_suite
+from spectui.sessions import AnswerPart, Entry, Header, SessionLog, UserTurn, now
+from spectui.settings import Settings
+from spectui.tui.chat.panels import Panels
+from spectui.tui.chat.prompt_box import PromptBox
+from spectui.tui.export import ExportScreen, SaveBar, export_choices
+from spectui.tui.glyphs import plain
+from spectui.tui.panels.base import Panel
+from spectui.tui.picker.screen import PickerScreen
+from spectui.tui.picker.targets import TargetList
+from spectui.tui.threads import ScanFinished
+from spectui.tui.tune.controller import PromptSource
+from spectui.tui.tune.form import Filled, PathInput, TuneSetup
+from spectui.tui.tune.screen import TuneScreen
+from spectui.tui.widgets import ChoiceRow, StatusBar
+from spectui.tune.progress import Phase, TuningState
+from spectui.tune.trials import best_trial
+from tests.support.cockpit import (
+    DRAFT,
+    TARGET,
+    Cockpit,
+    answer_events,
+    handled,
+    launch,
+    press_keys,
+    ready,
+    settled,
+    setup_of,
+)
+from tests.tui.test_tui_tune import RECORDS, SEARCHING, TURN_OFF, USE_IT, tuned
+
+LOADED = ["load", "load_draft", "measure_baseline"]
+WORDS = ("The", " sea", " is", " wide", ".")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
+    return tmp_path
+
+
+async def tell(cockpit: Cockpit, pilot: Pilot[None], state: TuningState) -> None:
+    cockpit.tuning(state)
+    await settled(pilot, lambda: cockpit.app.tune.state == state)
+
+
+def started_with(cockpit: Cockpit) -> tuple[tuple[Prompt, ...], int]:
+    (value,) = [value for name, value in cockpit.script.asked if name == "start_tuning"]
+    assert isinstance(value, tuple)
+    return value[1], value[2]
+
+
+# Tuning
+
+
+def test_tuning_is_started_on_the_built_in_prompts() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f5")
+        assert isinstance(cockpit.app.screen, TuneScreen)
+        await press_keys(pilot, "s")
+        prompts, n_trials = started_with(cockpit)
+        assert prompts == builtin_suite()
+        assert n_trials > 0
+
+    cockpit.run(scenario)
+
+
+def test_tuning_on_the_turns_of_this_chat() -> None:
+    cockpit = Cockpit()
+    cockpit.script.answers += [answer_events(WORDS), answer_events(WORDS)]
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        for text in ("one", "two"):
+            cockpit.app.session.ask(text)
+            await ready(cockpit, pilot)
+        cockpit.app.tune.start(PromptSource.CHAT, None, 5)
+        prompts, n_trials = started_with(cockpit)
+        assert [prompt.messages[-1].content for prompt in prompts] == ["one", "two"]
+        assert n_trials == 5
+
+    cockpit.run(scenario)
+
+
+def test_tuning_on_files(tmp_path: Path) -> None:
+    cockpit = Cockpit()
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"id": "a", "category": "c", "prompt": "hello"}\n')
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        cockpit.app.tune.start(PromptSource.FILES, path, 5)
+        prompts, _n_trials = started_with(cockpit)
+        assert [prompt.text for prompt in prompts] == ["hello"]
+
+    cockpit.run(scenario)
+
+
+def test_the_form_keeps_what_was_filled_in_and_the_search_names_its_prompts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cockpit = Cockpit()
+    path = Path("p.txt")
+    monkeypatch.chdir(tmp_path)
+    path.write_text("Say something.")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f5", "p", "p", *str(path), "escape", "n", "7", "escape", "escape")
+        assert cockpit.app.screen is cockpit.app.live
+        await press_keys(pilot, "f5")
+        form = cockpit.app.screen.query_one(TuneSetup)
+        kept = Filled(source=PromptSource.FILES, path=str(path), n_trials="7")
+        assert form.filled == kept
+        await press_keys(pilot, "s")
+        prompts, n_trials = started_with(cockpit)
+        assert ([prompt.text for prompt in prompts], n_trials) == (["Say something."], 7)
+        await tell(cockpit, pilot, SEARCHING)
+        named = "p.txt (1 prompt)"
+        assert any(named in line for line in screen_lines(cockpit))
+        await press_keys(pilot, "escape", "f5")
+        assert any(named in line for line in screen_lines(cockpit))
+        await tell(cockpit, pilot, USE_IT)
+        assert not any(named in line for line in screen_lines(cockpit))
+        await press_keys(pilot, "s")
+        assert cockpit.app.screen.query_one(TuneSetup).filled == kept
+
+    cockpit.run(scenario, size=(200, 40))
+
+
+@pytest.mark.parametrize("content", [None, "not json\n"])
+def test_prompts_that_cannot_be_read_start_nothing(tmp_path: Path, content: str | None) -> None:
+    cockpit = Cockpit()
+    path = tmp_path / "mine.jsonl"
+    if content is not None:
+        path.write_text(content)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f5", "p", "p")
+        cockpit.app.tune.start(PromptSource.FILES, path, 5)
+        await handled(pilot)
+        assert isinstance(cockpit.app.focused, PathInput)
+        assert "start_tuning" not in cockpit.script.names()
+        assert "mine.jsonl" in form_problem(cockpit)
+        assert not cockpit.app._notifications
+
+    cockpit.run(scenario)
+
+
+def form_problem(cockpit: Cockpit) -> str:
+    form = cockpit.app.screen.query_one(TuneSetup)
+    assert form.display
+    return str(form.query_one("#problem", Static).render())
+
+
+def test_a_prompt_that_does_not_fit_is_named_in_the_form() -> None:
+    cockpit = Cockpit()
+    reason = "prompt long-1 has 764 tokens, but the context has 512; raise -c"
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await tell(cockpit, pilot, USE_IT)
+        await press_keys(pilot, "f5", "s", "s")
+        await tell(cockpit, pilot, TuningState(phase=Phase.STARTING, n_trials=30))
+        cockpit.tuning(TuningState(phase=Phase.FAILED, n_trials=30, error=reason))
+        await settled(pilot, lambda: not cockpit.app.tune.is_measuring)
+        assert reason in form_problem(cockpit)
+        assert not cockpit.app._notifications
+
+    cockpit.run(scenario)
+
+
+def test_a_search_that_never_began_is_told_of_when_its_screen_is_closed() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        cockpit.tuning(TuningState(phase=Phase.FAILED, error="prompt a does not fit"))
+        await settled(pilot, lambda: bool(cockpit.app._notifications))
+        (toast,) = cockpit.app._notifications
+        assert toast.message == "prompt a does not fit."
+
+    cockpit.run(scenario)
+
+
+@pytest.mark.parametrize("source", [PromptSource.CHAT, PromptSource.BUILTIN])
+def test_tuning_needs_turns_and_a_draft(source: PromptSource) -> None:
+    alone = launch(pair=Pair(target=TARGET, draft=None))
+    cockpit = Cockpit(alone if source is PromptSource.BUILTIN else None)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        cockpit.app.tune.start(source, None, 5)
+        await handled(pilot)
+        assert "start_tuning" not in cockpit.script.names()
+        assert len(cockpit.app._notifications) == 1
+
+    cockpit.run(scenario)
+
+
+def test_the_search_is_paused_resumed_and_stopped() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f5")
+        await tell(cockpit, pilot, SEARCHING)
+        await press_keys(pilot, "space")
+        await tell(cockpit, pilot, replace(SEARCHING, paused=True))
+        await press_keys(pilot, "space")
+        await tell(cockpit, pilot, SEARCHING)
+        await press_keys(pilot, "x")
+        steps = [name for name in cockpit.script.names() if name.endswith("tuning")]
+        assert steps == ["pause_tuning", "resume_tuning", "end_tuning"]
+
+    cockpit.run(scenario)
+
+
+def test_ctrl_c_ends_the_search_and_then_the_app() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await tell(cockpit, pilot, SEARCHING)
+        await press_keys(pilot, "ctrl+c")
+        assert cockpit.script.names()[-1] == "end_tuning"
+        assert "stopping the search" in cockpit.app.live.query_one(StatusBar).right
+        assert cockpit.app.is_running
+        # The search tells of a prompt that it has measured, before it hears of the end.
+        await tell(cockpit, pilot, replace(SEARCHING, n_measured=3))
+        await pilot.press("ctrl+c")
+        assert not cockpit.app.is_running
+
+    cockpit.run(scenario)
+    assert cockpit.script.names().count("end_tuning") == 1
+
+
+def test_a_search_that_follows_a_stopped_one_is_stopped_by_ctrl_c_too() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        for _ in range(2):
+            await tell(cockpit, pilot, SEARCHING)
+            await press_keys(pilot, "ctrl+c")
+            await tell(cockpit, pilot, USE_IT)
+        assert cockpit.script.names().count("end_tuning") == 2
+
+    cockpit.run(scenario)
+
+
+def test_the_status_bar_says_what_the_tuner_does() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        bar = cockpit.app.live.query_one(StatusBar)
+        await tell(cockpit, pilot, SEARCHING)
+        assert "tuning 5/20" in bar.right
+        await tell(cockpit, pilot, replace(SEARCHING, paused=True))
+        assert "tuning paused" in bar.right
+        await tell(cockpit, pilot, USE_IT)
+        assert "tuning" not in bar.right
+
+    cockpit.run(scenario)
+
+
+def test_the_screen_is_quiet_while_a_trial_is_measured() -> None:
+    cockpit = Cockpit()
+    cockpit.script.answers.append(answer_events(WORDS)[:3])
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        lively_s = cockpit.app._pace.interval_s
+        await tell(cockpit, pilot, SEARCHING)
+        assert cockpit.app._pace.interval_s > lively_s
+        cockpit.app.session.ask("hello")
+        await settled(pilot, lambda: cockpit.app._pace.interval_s == lively_s)
+
+    cockpit.run(scenario)
+
+
+@pytest.mark.parametrize("state", [SEARCHING, USE_IT, TURN_OFF])
+def test_one_key_applies_the_best_to_the_chat(state: TuningState) -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f5")
+        await tell(cockpit, pilot, state)
+        await press_keys(pilot, "a")
+        speculation = setup_of(cockpit).speculation
+        if state is TURN_OFF:
+            assert speculation is None
+        else:
+            assert speculation is not None
+            assert isinstance(speculation.own, DraftSimple)
+            assert (speculation.own.draft_max, speculation.own.draft_min) == (6, 1)
+
+    cockpit.run(scenario)
+
+
+def test_a_failed_search_says_why() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f5")
+        failed = TuningState(phase=Phase.FAILED, study="a study", error="the disk is full")
+        await tell(cockpit, pilot, failed)
+        lines = cockpit.app.screen._compositor.render_strips()
+        assert any("the disk is full" in line.text for line in lines)
+        await press_keys(pilot, "escape")
+        # What the search still tells is nobody's to show: the screen is closed.
+        await tell(cockpit, pilot, SEARCHING)
+        assert cockpit.app.screen is cockpit.app.live
+
+    cockpit.run(scenario)
+
+
+# Export
+
+
+async def exported(cockpit: Cockpit, pilot: Pilot[None]) -> str:
+    await press_keys(pilot, "f6")
+    assert isinstance(cockpit.app.screen, ExportScreen)
+    return cockpit.app.screen.query_one(TextArea).text
+
+
+def test_the_live_settings_are_exported() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        text = await exported(cockpit, pilot)
+        assert "--spec-draft-n-max 4" in text
+        assert "--cpu-moe" in text
+        # The core that is left to the screen is no business of the server's.
+        assert "-t 7" not in text
+        await press_keys(pilot, "c")
+        assert cockpit.app.clipboard == text
+
+    cockpit.run(scenario)
+
+
+def test_what_tuning_found_is_exported_first() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await tell(cockpit, pilot, USE_IT)
+        assert "--spec-draft-n-max 6" in await exported(cockpit, pilot)
+
+    cockpit.run(scenario)
+
+
+def test_a_verdict_against_speculation_is_exported_without_it() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await tell(cockpit, pilot, TURN_OFF)
+        assert "--spec-draft" not in await exported(cockpit, pilot)
+
+    cockpit.run(scenario)
+
+
+def test_before_a_pair_there_is_nothing_to_export() -> None:
+    cockpit = Cockpit(launch(pair=None))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
+        await press_keys(pilot, "f6")
+        assert isinstance(cockpit.app.screen, PickerScreen)
+        assert any("nothing to export" in toast.message for toast in cockpit.app._notifications)
+
+    cockpit.run(scenario)
+
+
+# Choosing models
+
+
+def found(path: Path, size_bytes: int = 1000) -> FoundModel:
+    return FoundModel(path=path, name=path.stem, size_bytes=size_bytes, n_shards=1, missing=())
+
+
+def facts(path: Path) -> ModelFacts:
+    return ModelFacts(
+        path=path,
+        arch="qwen3",
+        name=path.stem,
+        n_params=0,
+        size_bytes=1000,
+        file_bytes=1000,
+        n_layers=2,
+        n_ctx_train=100,
+        n_vocab=100,
+        kv_bytes_per_token=16,
+        n_experts=0,
+        read_bytes_per_token=1000,
+    )
+
+
+async def picker(cockpit: Cockpit, pilot: Pilot[None]) -> PickerScreen:
+    await settled(
+        pilot,
+        lambda: (
+            isinstance(cockpit.app.screen, PickerScreen)
+            and bool(cockpit.app.screen.query("#targets"))
+        ),
+    )
+    screen = cockpit.app.screen
+    assert isinstance(screen, PickerScreen)
+    return screen
+
+
+def test_models_are_found_compared_and_loaded() -> None:
+    cockpit = Cockpit(launch(pair=None))
+    cockpit.threads.found = [found(TARGET, 20_000), found(DRAFT), ScanFinished(reasons=())]
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await picker(cockpit, pilot)
+        cockpit.app.picker.compare(found(TARGET, 20_000), (found(DRAFT),))
+        assert ("compare", (TARGET, DRAFT)) in cockpit.script.asked
+        fits = ModelInspected(target=TARGET, path=DRAFT, facts=facts(DRAFT), reason=None)
+        cockpit.threads.post(fits)
+        await settled(pilot)
+        cockpit.app.picker.choose(Pair(target=TARGET, draft=DRAFT))
+        await ready(cockpit, pilot)
+        assert cockpit.app.screen is cockpit.app.live
+        assert setup_of(cockpit).draft is not None
+
+    cockpit.run(scenario)
+
+
+def test_a_target_may_be_chosen_alone() -> None:
+    cockpit = Cockpit(launch(pair=None))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await picker(cockpit, pilot)
+        cockpit.app.picker.choose(Pair(target=TARGET, draft=None))
+        await ready(cockpit, pilot)
+        assert "load_draft" not in cockpit.script.names()
+
+    cockpit.run(scenario)
+
+
+def test_a_preset_may_be_chosen() -> None:
+    cockpit = Cockpit(launch(pair=None))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await picker(cockpit, pilot)
+        cockpit.app.picker.choose(Preset(name="small", path=Path("small.toml")))
+        await ready(cockpit, pilot)
+        assert setup_of(cockpit).target.path == Path("/small.gguf")
+
+    cockpit.run(scenario)
+
+
+def test_the_demo_may_be_chosen() -> None:
+    cockpit = Cockpit(launch(pair=None))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await picker(cockpit, pilot)
+        cockpit.app.picker.choose(DemoModel.DENSE)
+        await settled(pilot, lambda: bool(cockpit.threads.built))
+        assert cockpit.app.live.activity is Activity.LOADING
+
+    cockpit.run(scenario)
+
+
+def test_folders_of_a_user_that_is_unknown_do_not_keep_the_picker_closed() -> None:
+    own = ["~nobody-of-that-name/models", "~/mine"]
+    cockpit = Cockpit(launch(pair=None, settings=Settings(model_folders=own)))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        screen = await picker(cockpit, pilot)
+        folders = (Path("~nobody-of-that-name/models"), Path.home() / "mine")
+        assert tuple(screen._scans.folders)[:2] == folders
+
+    cockpit.run(scenario)
+
+
+def test_the_last_session_is_offered_and_taken_up() -> None:
+    log = SessionLog(Header(started=now(), target=str(TARGET), draft=str(DRAFT)))
+    log.append(UserTurn(text="2+2?"))
+    log.append(AnswerPart(text="4", drafted=()))
+    log.close()
+    cockpit = Cockpit(launch(pair=None, settings=Settings()))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await picker(cockpit, pilot)
+        (recent,) = cockpit.app.picker._recent
+        assert (recent.n_turns, recent.said) == (1, "2+2?")
+        cockpit.app.picker.choose(recent)
+        await ready(cockpit, pilot)
+        assert cockpit.app.live.transcript.last_answer == "4"
+
+    cockpit.run(scenario)
+
+
+def test_a_chat_that_was_taken_up_is_offered_once() -> None:
+    said: tuple[Entry, ...] = (
+        UserTurn(text="2+2?"),
+        AnswerPart(text="4", drafted=()),
+        UserTurn(text="3+3?"),
+    )
+    for number, entries in enumerate((said[:1], said[:2], (UserTurn(text="other"),), said)):
+        log = SessionLog(Header(started=now(), target=str(TARGET), draft=None))
+        for entry in entries:
+            log.append(entry)
+        log.close()
+        assert log.path is not None
+        log.path.rename(log.path.with_stem(str(number)))
+    cockpit = Cockpit(launch(pair=None, settings=Settings()))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await picker(cockpit, pilot)
+        offered = list(cockpit.app.picker._recent)
+        assert [(pair.said, pair.n_turns) for pair in offered] == [("2+2?", 2), ("other", 1)]
+
+    cockpit.run(scenario)
+
+
+def test_prompts_of_earlier_sessions_are_recalled_once_and_before_those_of_this_one() -> None:
+    for prompts in (("old", "both"), ("both", "new")):
+        log = SessionLog(Header(started=now(), target=str(TARGET), draft=None))
+        for prompt in prompts:
+            log.append(UserTurn(text=prompt))
+        log.close()
+        assert log.path is not None
+        log.path.rename(log.path.with_stem(prompts[0]))
+    cockpit = Cockpit(launch(settings=Settings()))
+    cockpit.script.answers.append(answer_events(WORDS))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        box = cockpit.app.live.query_one(PromptBox)
+        await press_keys(pilot, "m", "e", "enter")
+        await ready(cockpit, pilot)
+        # The picker looks again at what is stored, which adds nothing.
+        await press_keys(pilot, "f7", "escape")
+        seen = []
+        for _ in range(5):
+            await press_keys(pilot, "up")
+            seen.append(box.text)
+        assert seen == ["me", "both", "old", "new", "new"]
+
+    cockpit.run(scenario)
+
+
+def test_over_a_loaded_pair_the_picker_can_be_left() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f7")
+        await picker(cockpit, pilot)
+        await press_keys(pilot, "escape")
+        await settled(pilot, lambda: cockpit.app.screen is cockpit.app.live)
+        # What a scan still finds is nobody's business any more.
+        cockpit.threads.post(found(TARGET))
+        await settled(pilot)
+        assert cockpit.app.live.activity is Activity.READY
+
+    cockpit.run(scenario)
+
+
+# Every screen
+
+SCREENS: dict[str, tuple[str, ...]] = {
+    "live": (),
+    "help": ("f1",),
+    "settings": ("f3",),
+    "choices of the settings": ("f3", "shift+tab"),
+    "tune": ("f5",),
+    "export": ("f6",),
+    "file of the export": ("f6", "s"),
+    "picker": ("f7",),
+    "filter of the picker": ("f7", "slash"),
+    "drafts of the picker": ("f7", "right"),
+    "folder": ("f7", "o"),
+    "log": ("f8",),
+    "palette": ("ctrl+p",),
+}
+SEARCHES = {"none": TuningState(), "searching": SEARCHING, "use it": USE_IT}
+
+
+async def visit(cockpit: Cockpit, pilot: Pilot[None], *keys: str) -> None:
+    """Go to a screen, while an answer is written."""
+    await ready(cockpit, pilot)
+    cockpit.app.session.ask("hello")
+    await settled(pilot)
+    await press_keys(pilot, *keys)
+
+
+def screen_lines(cockpit: Cockpit) -> list[str]:
+    return [line.text for line in cockpit.app.screen._compositor.render_strips()]
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_in_ascii_every_character_of_every_screen_is(screen: str) -> None:
+    cockpit = Cockpit(launch(ascii=True, notice="Something that is worth a toast."))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await visit(cockpit, pilot, *SCREENS[screen])
+        lines = screen_lines(cockpit)
+        assert any(line.strip() for line in lines)
+        assert [line for line in lines if not line.isascii()] == []
+
+    cockpit.run(scenario)
+
+
+def test_in_ascii_what_is_cut_is_cut_in_ascii() -> None:
+    long = Pair(target=Path(f"/models/{'x' * 200}.gguf"), draft=None)
+    cockpit = Cockpit(launch(ascii=True, pair=long))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        cockpit.app.live.query_one(Panels).query(Panel).first().border_title = "y" * 200
+        await handled(pilot)
+        lines = screen_lines(cockpit)
+        assert "xxx~" in lines[0]
+        assert any("yyy~" in line for line in lines)
+        assert [line for line in lines if not line.isascii()] == []
+
+    cockpit.run(scenario)
+
+
+def test_in_ascii_every_character_keeps_its_width() -> None:
+    assert plain("a…漢─e\u0301!") == "a~??-e!"
+
+
+@pytest.mark.parametrize(
+    ("screen", "search"),
+    [*((screen, "none") for screen in SCREENS), ("tune", "searching"), ("tune", "use it")],
+)
+def test_all_keys_of_the_footer_fit_80_columns(screen: str, search: str) -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await tell(cockpit, pilot, SEARCHES[search])
+        await visit(cockpit, pilot, *SCREENS[screen])
+        keys = list(cockpit.app.screen.query("FooterKey"))
+        assert keys or screen == "palette"
+        assert all(key.region.right <= 80 for key in keys)
+
+    cockpit.run(scenario, size=(80, 24))
+
+
+def test_the_footer_is_built_anew_only_when_it_shows_something_else() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        before = list(cockpit.app.screen.query("FooterKey"))
+        cockpit.app.screen.refresh_bindings()
+        await handled(pilot)
+        assert list(cockpit.app.screen.query("FooterKey")) == before
+        cockpit.app.session.ask("hello")
+        await settled(pilot, lambda: cockpit.app.live.activity is Activity.ANSWERING)
+        shown = [key.description for key in cockpit.app.screen.query(FooterKey)]
+        assert "Stop" in shown
+
+    cockpit.run(scenario)
+
+
+def test_in_the_tune_screen_its_key_is_not_offered() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f5", "f5")
+        assert "Tune" not in [key.description for key in cockpit.app.screen.query(FooterKey)]
+        await press_keys(pilot, "escape")
+        assert "Tune" in [key.description for key in cockpit.app.screen.query(FooterKey)]
+
+    cockpit.run(scenario)
+
+
+# What the screens tell
+
+
+def recorder(*kinds: type[Message]) -> tuple[list[Message], Callable[[Message], None]]:
+    """A list, and a hook that fills it with messages of some kinds."""
+    told: list[Message] = []
+
+    def hook(message: Message) -> None:
+        # Messages bubble: each is seen at every step of its way.
+        if isinstance(message, kinds) and not any(message is other for other in told):
+            told.append(message)
+
+    return told, hook
+
+
+def test_choosing_a_pair_step_by_step() -> None:
+    cockpit = Cockpit(launch(pair=None))
+    target, draft = found(TARGET, 20_000), found(DRAFT)
+    cockpit.threads.found = [target, draft, ScanFinished(reasons=())]
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        screen = await picker(cockpit, pilot)
+        screen.query_one(TargetList).highlight_model(TARGET)
+        await handled(pilot)
+        fits = ModelInspected(target=TARGET, path=DRAFT, facts=facts(DRAFT), reason=None)
+        cockpit.threads.post(fits)
+        await settled(pilot)
+        await press_keys(pilot, "enter", "enter")
+        await ready(cockpit, pilot)
+
+    cockpit.run(scenario)
+    steps = [name for name in cockpit.script.names() if name != "forget_comparisons"]
+    assert steps == ["compare", *LOADED]
+    assert ("compare", (TARGET, DRAFT)) in cockpit.script.asked
+
+
+def test_a_search_step_by_step() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f5", "s")
+        await tell(cockpit, pilot, SEARCHING)
+        await press_keys(pilot, "space")
+        await tell(cockpit, pilot, replace(SEARCHING, paused=True))
+        await press_keys(pilot, "space", "x")
+        await tell(cockpit, pilot, USE_IT)
+        await press_keys(pilot, "a", "e")
+        assert setup_of(cockpit).speculation == RECORDS[3].arm.speculation
+        assert isinstance(cockpit.app.screen, ExportScreen)
+
+    cockpit.run(scenario)
+    steps = ["start_tuning", "pause_tuning", "resume_tuning", "end_tuning"]
+    assert cockpit.script.names() == [*LOADED, *steps]
+
+
+def test_exporting_is_told_in_messages(tmp_path: Path) -> None:
+    cockpit = Cockpit()
+    told, hook = recorder(ChoiceRow.Changed, SaveBar.Saved)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f6", "down", "down", "right", "s")
+        cockpit.app.screen.query_one(SaveBar).query_one(Input).value = str(tmp_path / "flags")
+        await press_keys(pilot, "enter")
+
+    cockpit.run(scenario, message_hook=hook)
+    changed, saved = told
+    assert isinstance(changed, ChoiceRow.Changed)
+    assert (changed.row.id, changed.index) == ("format", 1)
+    assert isinstance(saved, SaveBar.Saved)
+    assert saved.path == tmp_path / "flags"
+    assert saved.path.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("state", "exports", "note"),
+    [
+        (SEARCHING, True, "not confirmed"),
+        (replace(TURN_OFF, result=tuned(interrupted=True)), True, "not confirmed"),
+        (USE_IT, True, "Measured with -t"),
+        (TURN_OFF, False, "Measured with -t"),
+    ],
+)
+def test_what_was_found_is_exported_as_the_note_beside_it_says(
+    state: TuningState,
+    exports: bool,  # noqa: FBT001 - a table
+    note: str,
+) -> None:
+    live = launch().make_setup(Pair(target=Path("/t.gguf"), draft=Path("/d.gguf")))
+    first, second, _off = export_choices(live, state, has_gpu=False)
+    # What is not confirmed does not come first.
+    found = first if state.confirmed else second
+    assert found.label == ("found by tuning" if state.confirmed else "best trial so far")
+    best = best_trial(RECORDS)
+    assert best is not None
+    assert found.setup.speculation == (best.arm.speculation if exports else None)
+    assert note in (found.note or "")

@@ -1,0 +1,354 @@
+"""The screen over a running llama-server: pictures, and what its keys do."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widget import Widget
+from textual.widgets import Static
+
+from spectui.known import Known
+from spectui.monitor.readings import Snapshot
+from spectui.server.watch.sample import Failure, Late, Trouble, Whereabouts
+from spectui.settings import Settings
+from spectui.tui.attach.app import PollerFailed
+from spectui.tui.attach.machine import HostMemoryPanel, MachinePanel, ServerPanel
+from spectui.tui.attach.panels import DraftsPanel, ServedPanel, SlotsPanel
+from spectui.tui.attach.screen import AttachPanels
+from spectui.tui.help import HelpScreen, attach_actions
+from spectui.tui.panels.base import Panel
+from spectui.tui.threads import MonitorFailed
+from spectui.tui.widgets import StatusBar
+from tests.support.attach_app import Watched, shown
+from tests.support.attached import (
+    COUNTERS,
+    ELSEWHERE,
+    FACTS,
+    IDLE_SLOTS,
+    PROCESS,
+    busy,
+    lost,
+    sample,
+    slot,
+)
+from tests.support.cockpit import Cockpit, launch, press_keys, ready
+from tests.tui.test_tui_snapshots import SnapCompare, with_gpu, without_gpu
+
+SIZES = [(40, 12), (80, 24), (120, 40), (200, 60)]
+
+Scenario = Callable[[Watched, Pilot[None]], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
+    # They would change every colour.
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("TEXTUAL_THEME", raising=False)
+    return tmp_path
+
+
+def check(
+    snap_compare: SnapCompare,
+    size: tuple[int, int],
+    events: list[object],
+    readings: list[Snapshot],
+    watched: Watched | None = None,
+) -> None:
+    watched = watched or Watched()
+    watched.monitor.readings = readings
+
+    async def run(pilot: Pilot[None]) -> None:
+        watched.app.animation_level = "none"
+        await watched.told(pilot, *events)
+        await shown(pilot)
+
+    assert snap_compare(watched.app, terminal_size=size, run_before=run)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_busy_server(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+    check(snap_compare, size, [*busy()], list(with_gpu()))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_an_idle_server(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+    check(snap_compare, size, [sample(step / 2) for step in range(20)], without_gpu(20))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_lost_server(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+    events: list[object] = [*busy(60), lost(30.5, retry_s=0.5), lost(38.0, retry_s=8.0)]
+    check(snap_compare, size, events, without_gpu(20))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_a_remote_server(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+    events: list[object] = [replace(each, whereabouts=ELSEWHERE) for each in busy()]
+    check(snap_compare, size, events, [])
+
+
+def test_a_server_that_tells_little(snap_compare: SnapCompare) -> None:
+    off = "/metrics is off; start the server with --metrics"
+    hidden = Whereabouts(
+        is_here=True,
+        process=Known(None, "the process that listens at port 8080 belongs to another user"),
+    )
+    events: list[object] = [
+        sample(step / 2, counters=off, where=hidden, slots=IDLE_SLOTS[:1]) for step in range(9)
+    ]
+    check(snap_compare, (80, 24), events, without_gpu(9))
+
+
+def test_ascii(snap_compare: SnapCompare) -> None:
+    events: list[object] = [*busy(60), lost(30.5)]
+    check(snap_compare, (120, 40), events, without_gpu(9), Watched(ascii=True))
+
+
+@pytest.mark.parametrize("theme", ["spectui-light", "spectui-high-contrast"])
+def test_other_looks(snap_compare: SnapCompare, theme: str) -> None:
+    check(snap_compare, (120, 40), [*busy()], list(with_gpu()), Watched(theme=theme))
+
+
+def text_of(panel: Panel[Any]) -> str:
+    return "\n".join("".join(text for text, _look in line) for line in panel.lines())
+
+
+def status_of(pilot: Pilot[None]) -> tuple[str, str]:
+    bar = pilot.app.screen.query_one(StatusBar)
+    return bar.left, bar.right
+
+
+def is_shown(widget: Widget) -> bool:
+    return bool(widget.display)
+
+
+def test_it_asks_when_it_is_drawn_and_says_what_it_does() -> None:
+    watched = Watched()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        assert watched.poller.n_started == 1
+        assert status_of(pilot) == ("localhost:8080", "connecting")
+        await watched.told(pilot, sample(0.0))
+        assert status_of(pilot) == ("localhost:8080  Qwen3-8B", "connected")
+
+    watched.run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "words"),
+    [
+        (Trouble.UNREACHABLE, "no connection"),
+        (Trouble.SILENT, "no answer"),
+        (Trouble.LOADING, "loading its model"),
+        (Trouble.LOCKED, "locked"),
+        (Trouble.STRANGE, "no llama-server"),
+    ],
+)
+def test_the_state_of_the_connection_in_words(trouble: Trouble, words: str) -> None:
+    watched = Watched()
+    failure = Failure(trouble=trouble, reason="it says [bold]so[/bold]")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        screen = pilot.app.screen
+        banner = screen.query_one("#trouble", Static)
+        assert not is_shown(banner)
+        await watched.told(pilot, lost(0.0, failure, retry_s=2.0))
+        assert status_of(pilot)[1] == words
+        assert is_shown(banner)
+        assert "it says [bold]so[/bold]" in str(banner.render())
+        assert "asked again after 2 s" in str(banner.render())
+        await watched.told(pilot, sample(3.0))
+        assert not is_shown(banner)
+        assert status_of(pilot)[1] == "connected"
+
+    watched.run(scenario)
+
+
+def test_an_answer_that_is_late_is_said() -> None:
+    watched = Watched()
+    late = replace(sample(0.0), slots=Late(None, "/slots was not answered"))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await watched.told(pilot, late)
+        assert status_of(pilot)[1] == "connected, answers late"
+        assert "/slots was not answered" in text_of(pilot.app.screen.query_one(SlotsPanel))
+
+    watched.run(scenario)
+
+
+def test_keys() -> None:
+    watched = Watched()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await watched.told(pilot, sample(0.0))
+        await press_keys(pilot, "r")
+        assert watched.poller.n_tries == 1
+        await press_keys(pilot, "f1")
+        assert isinstance(pilot.app.screen, HelpScreen)
+        await press_keys(pilot, "escape")
+        assert not watched.app._exit
+        await press_keys(pilot, "q")
+        assert watched.app._exit
+
+    watched.run(scenario)
+
+
+def test_keys_of_the_user() -> None:
+    watched = Watched(settings=Settings(keys={"attach.retry": "f12"}))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await press_keys(pilot, "r", "f12")
+        assert watched.poller.n_tries == 1
+
+    watched.run(scenario)
+
+
+def test_a_held_picture_keeps_what_happens_meanwhile() -> None:
+    watched = Watched()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        screen = pilot.app.screen
+        await watched.told(pilot, *busy(10))
+        before = text_of(screen.query_one(ServedPanel))
+        await press_keys(pilot, "p")
+        assert status_of(pilot)[1] == "paused"
+        await watched.told(pilot, *busy(40)[10:])
+        assert text_of(screen.query_one(ServedPanel)) == before
+        await press_keys(pilot, "p")
+        assert text_of(screen.query_one(ServedPanel)) != before
+        assert status_of(pilot)[1] == "connected"
+
+    watched.run(scenario)
+
+
+def test_the_machine_is_shown_where_the_server_is() -> None:
+    watched = Watched()
+    watched.monitor.readings = without_gpu(3)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        panels = pilot.app.screen.query_one(AttachPanels)
+        memory = panels.query_one(HostMemoryPanel)
+        assert not is_shown(memory)
+        await watched.told(pilot, sample(0.0, where=ELSEWHERE))
+        assert not is_shown(memory)
+        assert watched.monitor.readings
+        await watched.told(pilot, sample(1.0), sample(2.0))
+        assert is_shown(memory)
+        assert not watched.monitor.readings
+        # What spectui itself reads from disk is nobody's concern here.
+        assert "disk" in text_of(panels.query_one(MachinePanel))
+        await watched.told(pilot, lost(3.0))
+        assert is_shown(memory)
+
+    watched.run(scenario)
+
+
+def test_a_monitor_that_fails_says_why() -> None:
+    watched = Watched()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await watched.told(pilot, sample(0.0), MonitorFailed(reason="/proc is not there"))
+        assert "/proc is not there" in text_of(pilot.app.screen.query_one(MachinePanel))
+
+    watched.run(scenario)
+
+
+@pytest.mark.parametrize("height", [10, 14, 24])
+def test_slots_at_work_come_first_where_not_all_fit(height: int) -> None:
+    watched = Watched()
+    slots = tuple(
+        slot(number, decoded=5, task=1, used=10 * number, is_processing=number == 61)
+        for number in range(64)
+    )
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await watched.told(pilot, sample(0.0, slots=slots), sample(1.0, slots=slots))
+        shown = text_of(pilot.app.screen.query_one(SlotsPanel))
+        assert "1 of 64 slots at work" in shown
+        assert "61 generating" in shown
+
+    watched.run(scenario, (100, height))
+
+
+def test_odd_facts_are_drawn() -> None:
+    watched = Watched()
+    facts = replace(
+        FACTS,
+        alias=None,
+        model_path=None,
+        models=("[/bold]", "雨の模型" * 40),
+        n_ctx=None,
+        n_slots=None,
+        n_params=None,
+        size_bytes=None,
+        quantization=None,
+        build=None,
+        is_sleeping=True,
+    )
+    empty = replace(COUNTERS, n_predicted=0, predicted_s=0.0, n_prompt=0, prompt_s=0.0)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        odd = sample(0.0, facts=facts, counters=empty, slots=())
+        await watched.told(pilot, odd, replace(odd, time_s=1.0))
+        panel = pilot.app.screen.query_one(ServerPanel)
+        assert "[/bold]" in text_of(panel)
+        assert "asleep" in text_of(panel)
+        assert "0 of 0 slots" in text_of(pilot.app.screen.query_one(SlotsPanel))
+
+    watched.run(scenario)
+
+
+def test_a_restart_is_told() -> None:
+    watched = Watched()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        anew = replace(COUNTERS, started="2")
+        process = Whereabouts(is_here=True, process=Known(replace(PROCESS, pid=12)))
+        events = (sample(0.0), sample(1.0, counters=anew, where=process))
+        await watched.told(pilot, *events)
+        assert "restarted 1 time" in text_of(pilot.app.screen.query_one(ServerPanel))
+        assert "rate" in text_of(pilot.app.screen.query_one(DraftsPanel))
+
+    watched.run(scenario)
+
+
+def test_the_palette_has_what_the_keys_do() -> None:
+    watched = Watched()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        titles = [each.title for each in pilot.app.get_system_commands(pilot.app.screen)]
+        assert {"Ask now (r)", "Pause (p)", "Quit (q)"} <= set(titles)
+        assert [title for title in titles if title.startswith("Quit")] == ["Quit (q)"]
+        places = [place for place, _ in groupby(attach_actions(watched.app), lambda one: one.place)]
+        assert len(places) == len(set(places))
+
+    watched.run(scenario)
+
+
+def test_the_cockpit_knows_the_keys_of_this_screen() -> None:
+    keys = {"attach.retry": "f12", "attach.nothing": "f11"}
+    cockpit = Cockpit(launch(settings=Settings(keys=keys, keep_sessions=False)))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        (told,) = [each.message for each in cockpit.app._notifications]
+        assert told.startswith("[keys] names attach.nothing, which is no action")
+
+    cockpit.run(scenario)
+
+
+def test_a_defect_of_the_poller_ends_the_screen() -> None:
+    watched = Watched()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        watched.monitor.post(PollerFailed(error=ZeroDivisionError("asked nothing")))
+        await pilot.pause()
+
+    with pytest.raises(ZeroDivisionError, match="asked nothing"):
+        watched.run(scenario)
+    assert isinstance(watched.app.crash, ZeroDivisionError)

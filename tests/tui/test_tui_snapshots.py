@@ -1,0 +1,307 @@
+"""Pictures of the screens. ``pytest --snapshot-update`` renews them: look at what changed."""
+
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Protocol
+
+import pytest
+from textual.app import App
+from textual.pilot import Pilot
+
+from spectui.engine.events import EngineFailed
+from spectui.errors import BadInputError
+from spectui.live.setup import Activity, Launch
+from spectui.models.facts import ModelFacts
+from spectui.models.files import FoundModel
+from spectui.models.ranking import ModelInspected
+from spectui.monitor.readings import HostReading, Reading, Snapshot
+from spectui.monitor.recording import load
+from spectui.sessions import Header, SessionLog, UserTurn
+from spectui.tui.picker.screen import PickerScreen
+from spectui.tui.picker.targets import TargetList
+from spectui.tui.threads import ScanFinished
+from tests.support.cockpit import Cockpit, answer_events, launch, press_keys, settled
+from tests.tui.test_tui_tune import SEARCHING, TURN_OFF, USE_IT
+
+SIZES = [(80, 24), (120, 40), (200, 60)]
+GPU_RECORDING = Path(__file__).parent.parent / "data" / "monitor-gpu.jsonl"
+GIB = 1 << 30
+
+HOST = HostReading(
+    cpu_per_core=(0.9, 0.85, 0.8, 0.95, 0.9, 0.88, 0.91, 0.2),
+    memory_total_bytes=64 * GIB,
+    memory_available_bytes=40 * GIB,
+    swap_used_bytes=0,
+    process_rss_bytes=19 * GIB,
+    process_anonymous_bytes=Reading(3.0 * GIB),
+    disk_read_bytes_per_s=Reading(0.0),
+    major_faults_per_s=Reading(0.0),
+)
+NO_GPU = "no NVIDIA driver is loaded (libnvidia-ml.so.1 was not found)"
+
+SHORT = ("The", " sea", " is", " [bold]wide[/bold]", ",", " says", " \x1b[31mthe", " keeper", ".\n")
+STORY = (
+    "Every", " evening", " he", " climbs", " the", " stairs", ",", " lights", " the", " lamp", ",",
+    " and", " writes", " the", " weather", " into", " his", " book", ":", " 雨", " 🌧️", ".\n",
+)  # fmt: skip
+
+Scenario = Callable[[Pilot[None]], Awaitable[None]]
+
+
+class SnapCompare(Protocol):
+    """The fixture of pytest-textual-snapshot."""
+
+    def __call__(
+        self,
+        app: App[None],
+        *,
+        terminal_size: tuple[int, int],
+        run_before: Scenario,
+    ) -> bool:
+        """Whether the picture is the stored one."""
+        ...
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
+    # They would change every colour.
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("TEXTUAL_THEME", raising=False)
+    return tmp_path
+
+
+def without_gpu(n: int) -> list[Snapshot]:
+    return [Snapshot(time_s=index / 4, gpus=(), gpu_reason=NO_GPU, host=HOST) for index in range(n)]
+
+
+def with_gpu() -> tuple[Snapshot, ...]:
+    """The end of the recording: a model is loaded and decodes."""
+    return load(GPU_RECORDING)[1][-40:]
+
+
+async def talk(cockpit: Cockpit, pilot: Pilot[None], n_answers: int = 1) -> None:
+    await settled(pilot, lambda: cockpit.app.live.activity is Activity.READY)
+    for _ in range(n_answers):
+        cockpit.app.session.ask("What does the keeper say about the sea?")
+        await settled(pilot, lambda: cockpit.app.live.activity is Activity.READY)
+
+
+def readings(cockpit: Cockpit, snapshots: list[Snapshot] | tuple[Snapshot, ...]) -> None:
+    for snapshot in snapshots:
+        cockpit.threads.post(snapshot)
+
+
+def check(
+    snap_compare: SnapCompare,
+    size: tuple[int, int],
+    scenario: Callable[[Cockpit, Pilot[None]], Awaitable[None]],
+    *,
+    started: Launch | None = None,
+    words: tuple[str, ...] = SHORT + STORY,
+    n_answers: int = 1,
+) -> None:
+    cockpit = Cockpit(started)
+    cockpit.script.answers += [answer_events(words) for _ in range(n_answers)]
+
+    async def run(pilot: Pilot[None]) -> None:
+        # A blinking cursor would be in one picture and not in the next.
+        cockpit.app.animation_level = "none"
+        await scenario(cockpit, pilot)
+        await settled(pilot)
+
+    assert snap_compare(cockpit.app, terminal_size=size, run_before=run)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_machine_without_a_gpu(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+        readings(cockpit, without_gpu(30))
+        await talk(cockpit, pilot)
+
+    check(snap_compare, size, scenario)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_recorded_gpu(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+        readings(cockpit, with_gpu())
+        await talk(cockpit, pilot)
+
+    check(snap_compare, size, scenario)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_nothing_said_yet(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+        await talk(cockpit, pilot, 0)
+
+    check(snap_compare, size, scenario)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_an_engine_error(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+    reason = "the prompt has 20000 tokens, which leaves no room; raise -c or shorten the prompt"
+
+    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+        failure = EngineFailed(error=BadInputError(reason), trace=None)
+        cockpit.script.answers.insert(0, [failure])
+        await talk(cockpit, pilot)
+
+    check(snap_compare, size, scenario)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_long_text(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+        readings(cockpit, without_gpu(30))
+        await talk(cockpit, pilot, 3)
+
+    check(snap_compare, size, scenario, words=STORY * 12, n_answers=3)
+
+
+def test_rejected_drafts(snap_compare: SnapCompare) -> None:
+    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+        await talk(cockpit, pilot)
+        await press_keys(pilot, "f2")
+
+    check(snap_compare, (120, 40), scenario)
+
+
+def test_ascii(snap_compare: SnapCompare) -> None:
+    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+        readings(cockpit, with_gpu())
+        await talk(cockpit, pilot)
+
+    words = tuple(word for word in SHORT + STORY if word.isascii())
+    check(snap_compare, (120, 40), scenario, started=replace(launch(), ascii=True), words=words)
+
+
+@pytest.mark.parametrize("theme", ["spectui-light", "spectui-high-contrast", "ansi-dark"])
+def test_other_looks(snap_compare: SnapCompare, theme: str) -> None:
+    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+        readings(cockpit, with_gpu())
+        await talk(cockpit, pilot)
+
+    check(snap_compare, (120, 40), scenario, started=replace(launch(), theme=theme))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.parametrize("key", ["f1", "f3"])
+def test_help_and_settings(snap_compare: SnapCompare, size: tuple[int, int], key: str) -> None:
+    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+        await talk(cockpit, pilot)
+        await press_keys(pilot, key)
+
+    check(snap_compare, size, scenario)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", ["empty", "searching", "use it", "turn it off"])
+def test_tuning(snap_compare: SnapCompare, size: tuple[int, int], name: str) -> None:
+    states = {"searching": SEARCHING, "use it": USE_IT, "turn it off": TURN_OFF}
+
+    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+        await talk(cockpit, pilot, 0)
+        if name in states:
+            cockpit.tuning(states[name])
+            await settled(pilot, lambda: cockpit.app.tune.state == states[name])
+        await press_keys(pilot, "f5")
+
+    check(snap_compare, size, scenario)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.parametrize("key", ["f6", "f8"])
+def test_export_and_log(snap_compare: SnapCompare, size: tuple[int, int], key: str) -> None:
+    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+        cockpit.threads.log.add("llama_model_loader: loaded [meta] data")
+        await talk(cockpit, pilot, 0)
+        await press_keys(pilot, key)
+
+    check(snap_compare, size, scenario)
+
+
+def model(name: str, size_bytes: int) -> FoundModel:
+    path = Path(f"/models/{name}.gguf")
+    return FoundModel(path=path, name=name, size_bytes=size_bytes)
+
+
+def compared(target: FoundModel, draft: FoundModel, reason: str | None = None) -> ModelInspected:
+    facts = ModelFacts(
+        path=draft.path,
+        arch="qwen3",
+        name=draft.name,
+        n_params=draft.size_bytes,
+        size_bytes=draft.size_bytes,
+        file_bytes=draft.size_bytes,
+        n_layers=28,
+        n_ctx_train=40960,
+        n_vocab=151936,
+        kv_bytes_per_token=28_672,
+        n_experts=0,
+        read_bytes_per_token=draft.size_bytes,
+    )
+    return ModelInspected(target=target.path, path=draft.path, facts=facts, reason=reason)
+
+
+@pytest.fixture
+def steady() -> Iterator[None]:
+    """No folders of this machine, and its memory and time zone always the same."""
+    memory = SimpleNamespace(available=24 * GIB)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("spectui.tui.picker.controller.psutil.virtual_memory", lambda: memory)
+        patch.setattr("spectui.tui.picker.controller.usual_folders", lambda: (Path("/models"),))
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("steady")
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_picker_without_models(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+        cockpit.threads.found = [ScanFinished(reasons=())]
+        await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
+
+    check(snap_compare, size, scenario, started=launch(pair=None))
+
+
+@pytest.mark.usefixtures("steady")
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_picker_with_ranked_drafts(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+    target = model("Qwen3-30B-A3B-Q4_K_M", 18 * GIB)
+    good, fair, unfit = (
+        model("Qwen3-0.6B-Q8_0", GIB * 3 // 4),
+        model("Qwen3-1.7B-Q8_0", GIB * 7 // 4),
+        model("SmolLM2-135M-Q8_0", GIB // 7),
+    )
+    reason = "the vocabularies differ in size: 151936 (target), 49152 (draft)"
+    header = Header(
+        started=datetime(2026, 5, 3, 14, 2, tzinfo=UTC),
+        target=str(target.path),
+        draft=str(good.path),
+    )
+    log = SessionLog(header)
+    log.append(UserTurn(text="What does the keeper of the lighthouse see at night?\nTell me."))
+    log.close()
+
+    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
+        for found in (target, good, fair, unfit, ScanFinished(reasons=())):
+            cockpit.threads.post(found)
+        await settled(pilot)
+        cockpit.app.screen.query_one(TargetList).highlight_model(target.path)
+        for event in (compared(target, good), compared(target, fair)):
+            cockpit.threads.post(event)
+        cockpit.threads.post(compared(target, unfit, reason))
+        await settled(pilot)
+        # The last row, whose reason stands below in full.
+        await press_keys(pilot, "right", "end")
+
+    check(snap_compare, size, scenario, started=launch(pair=None))

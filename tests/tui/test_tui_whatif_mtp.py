@@ -1,0 +1,174 @@
+"""The what-if screen over a target that drafts for itself."""
+
+from dataclasses import replace
+
+import pytest
+from textual.pilot import Pilot
+
+from spectui.engine.events import EngineFailed, Role
+from spectui.errors import BadInputError
+from spectui.live.events import ChatRecorded
+from spectui.live.recording import ChatRecording, ChatText
+from spectui.live.setup import Activity, LiveSetup, Pair
+from spectui.live.whatif import KnownCosts, WhatIf, WhatIfState
+from spectui.options.drafters import MTP_KIND, DraftMtp
+from spectui.options.setup import SamplingConfig, Schedule
+from spectui.options.speculation import Speculation
+from spectui.tune.progress import TuningState
+from spectui.tune.trials import Arm
+from tests.support.cockpit import (
+    TARGET,
+    Cockpit,
+    launch,
+    loaded,
+    press_keys,
+    ready,
+    settled,
+    setup,
+    setup_of,
+)
+from tests.support.replay import COSTS, DEPTH, SCENE
+from tests.trace.test_replay_mtp import record_mtp
+from tests.tui.test_tui_tune import arm, trial
+from tests.tui.test_tui_whatif import Host, drive, looked, post, screen_of, seen
+
+
+def mtp(draft_max: int, draft_min: int = 0, draft_p_min: float = 0.0) -> DraftMtp:
+    return DraftMtp(draft_max=draft_max, draft_min=draft_min, draft_p_min=draft_p_min)
+
+
+def empty(n_layers: int) -> ChatRecording:
+    return ChatRecording(draft=MTP_KIND, depth=DEPTH, mtp_layers=n_layers)
+
+
+def recorded(n_layers: int) -> ChatRecording:
+    recording, _chains = record_mtp(replace(SCENE, n_predict=40), n_layers)
+    text = ChatText(recording=recording, sampling=SamplingConfig())
+    return replace(empty(n_layers), texts=(text,))
+
+
+def state(n_layers: int, applied: DraftMtp | None) -> WhatIfState:
+    return WhatIfState(
+        recording=recorded(n_layers),
+        schedule=Schedule.SERVER,
+        known=KnownCosts(costs=COSTS, source="fitted to 80 rounds of up to 3 drafted"),
+        applied=applied,
+    )
+
+
+def test_it_says_who_drafts_and_how_far_several_layers_go() -> None:
+    async def press(app: Host, pilot: Pilot[None]) -> None:
+        shown = app.text()
+        assert "What if draft-mtp drafts: " in shown
+        assert "3 MTP layers draft one token each: draft_max goes up to 3." in shown
+        assert "Best predicted: draft-mtp max " in shown
+        assert app.whatif.setting == mtp(2)
+        assert "in use" in shown
+        await press_keys(pilot, "end")
+        assert app.whatif.setting == mtp(3)
+        chat = recorded(3)
+        total = WhatIf(chat.recordings, MTP_KIND, longest=3, costs=COSTS).at(mtp(3))
+        assert f"{total.n_drafted} drafted, {total.n_accepted} accepted" in app.text()
+        await press_keys(pilot, "a")
+        assert app.heard == [("apply", mtp(3))]
+        assert app.notices == ["From the next answer on: draft-mtp max 3, min 0, p_min 0.00."]
+
+    drive(press, state(3, mtp(2)))
+
+
+def test_what_is_longer_than_the_layers_begins_at_their_number() -> None:
+    async def look(app: Host, pilot: Pilot[None]) -> None:
+        assert app.whatif.setting == mtp(3)
+        await press_keys(pilot, "9", "enter")
+        assert app.whatif.setting == mtp(3)
+
+    drive(look, state(3, mtp(16)))
+
+
+def test_one_layer_goes_on_from_itself_and_drafts_again_once_applied() -> None:
+    async def press(app: Host, pilot: Pilot[None]) -> None:
+        assert "MTP layers draft one token each" not in app.text()
+        await press_keys(pilot, "end", "a")
+        assert app.heard == [("apply", mtp(DEPTH))]
+
+    # It is switched off.
+    drive(press, state(1, None))
+
+
+def test_while_the_target_goes_along_it_says_how_long_that_takes() -> None:
+    chat = recorded(1)
+    waiting = replace(chat.texts[0], recording=replace(chat.texts[0].recording, chains={}))
+    shown = seen(state=WhatIfState(recording=replace(chat, texts=(waiting,))))
+    assert "about as long as it takes to write that without a draft" in shown
+
+
+def own_setup(pair: Pair) -> LiveSetup:
+    return replace(setup(pair), speculation=Speculation(mtp(2)))
+
+
+def own_target(n_layers: int = 1) -> Cockpit:
+    """The app over a target that drafts for itself."""
+    cockpit = Cockpit(launch(make_setup=own_setup, pair=Pair(target=TARGET, draft=None)))
+    told = [
+        replace(loaded(Role.TARGET), mtp_layers=n_layers),
+        ChatRecorded(recording=empty(n_layers)),
+    ]
+    cockpit.script.load_events = [told, []]
+    return cockpit
+
+
+def test_a_key_opens_it_and_what_is_applied_drafts_with_its_layers() -> None:
+    cockpit = own_target()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f10")
+        shown = await looked(cockpit, pilot)
+        assert "Nothing has been said yet: ask something" in shown
+        assert "the target goes along it once more with its MTP layers" in shown
+        post(cockpit, recorded(1))
+        own, other = Arm(draft=MTP_KIND, speculation=Speculation(mtp(2))), arm(2)
+        trials = (trial(0), trial(1, own, 1.2), trial(2, other, 9.9))
+        cockpit.tuning(TuningState(records=trials, costs={MTP_KIND: COSTS}))
+        await settled(pilot)
+        shown = await looked(cockpit, pilot)
+        assert "costs as tuning measured them" in shown
+        # What a draft model did is no setting of the layers.
+        assert "accepted • in use in a trial of tuning: 12.0 tokens/s" in shown
+        assert screen_of(cockpit).setting == mtp(2)
+        await press_keys(pilot, "right", "a")
+        assert setup_of(cockpit).speculation == Speculation(mtp(3))
+        assert "in use" in await looked(cockpit, pilot)
+
+    cockpit.run(scenario)
+
+
+def test_while_the_models_are_loaded_it_says_so_and_follows() -> None:
+    cockpit = Cockpit()
+    cockpit.script.load_events[0] = []
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOADING)
+        await press_keys(pilot, "f10")
+        assert "The models are being loaded" in await looked(cockpit, pilot)
+        cockpit.threads.post(loaded(Role.TARGET))
+        await ready(cockpit, pilot)
+        assert "Nothing has been said yet" in await looked(cockpit, pilot)
+
+    cockpit.run(scenario)
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["none", "failed"])
+def test_without_anybody_to_draft_it_says_what_to_do(*, fails: bool) -> None:
+    cockpit = Cockpit() if fails else Cockpit(launch(pair=Pair(target=TARGET, draft=None)))
+    reason = EngineFailed(error=BadInputError("the vocabularies differ"), trace=None)
+    cockpit.script.load_events = [[loaded(Role.TARGET)], [reason]]
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f10")
+        shown = await looked(cockpit, pilot)
+        assert "No draft is loaded, and the target was not loaded to draft for itself" in shown
+        assert "start with --spec-type draft-mtp" in shown
+
+    cockpit.run(scenario)
