@@ -1,4 +1,4 @@
-"""What owns something that must be given back."""
+"""Base class for owners of resources that must be released."""
 
 from abc import ABC, abstractmethod
 from typing import Self

@@ -1,4 +1,4 @@
-"""What the names of GGUF files tell: shards of one model, companions of a model.
+"""Meaning of GGUF file names: shards of one model, companions of a model.
 
 The conventions are those of llama.cpp's ``gguf-split`` and of the GGUF naming rules on the hub.
 """
@@ -36,7 +36,7 @@ class Series:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all files, the one that llama.cpp is given first."""
+        """Names of all files, the one that llama.cpp is given first."""
         numbers = range(1, self.n_shards + 1)
         shards = (f"{self.stem}-{n:05}-of-{self.n_shards:05}{self.suffix}" for n in numbers)
         return tuple(shards) or (self.stem + self.suffix,)

@@ -43,7 +43,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag="session", tag_field
 
 
 class UserTurn(msgspec.Struct, frozen=True, kw_only=True, tag="user", tag_field="kind"):
-    """What the user said."""
+    """A message of the user."""
 
     text: str
 
@@ -94,7 +94,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def prompts(self) -> tuple[str, ...]:
-        """What the user said, oldest first."""
+        """Messages of the user, oldest first."""
         return tuple(entry.text for entry in self.entries if isinstance(entry, UserTurn))
 
     @property

@@ -71,7 +71,7 @@ class Examination:
 
     @property
     def traffic(self) -> WeightTraffic:
-        """What the target reads."""
+        """Weights that the target reads."""
         return self.plan.target.traffic
 
     @property
@@ -81,7 +81,7 @@ class Examination:
 
     @property
     def chosen(self) -> ExaminedDraft | None:
-        """What drafts in the plan."""
+        """The draft that the plan uses; None if the target runs alone."""
         return next((one for one in self.drafts if one.fit.request == self.request), None)
 
 

@@ -1,4 +1,4 @@
-"""What the engine can be told to do. Each command is answered by exactly one terminal event."""
+"""Commands for the engine. Each is answered by exactly one terminal event."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -97,7 +97,7 @@ class Engine(Closing):
         return self._call(command, MarginProbed)
 
     def record_chains(self, command: RecordChains) -> ChainsRecorded:
-        """What a drafter would say at every position of an output."""
+        """Records what a drafter would propose at every position of an output."""
         return self._call(command, ChainsRecorded)
 
     def probe_experts(self, command: ProbeExperts) -> ExpertsProbed:

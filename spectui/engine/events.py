@@ -1,4 +1,4 @@
-"""What the engine tells. Frozen and picklable; emitted on the engine's thread."""
+"""Events of the engine. Frozen and picklable; emitted on the engine's thread."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -139,7 +139,7 @@ class ExpertsProbed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainsRecorded:
-    """What the draft would say."""
+    """A drafter's proposals at every position of an output."""
 
     chains: Chains
     seconds: float

@@ -1,4 +1,4 @@
-"""What fits in memory: with which draft, with which context, with how many experts in RAM."""
+"""Fitting into memory: which draft, which context length, how many experts in RAM."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ _FAR = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftFit:
-    """What became of one draft, or of the target's own MTP layers."""
+    """Whether one draft, or the target's own MTP layers, can be used and fits."""
 
     request: PlanRequest
     """The target with it."""
@@ -140,7 +140,7 @@ def smallest_n_cpu_moe(plan: PlanCall, request: PlanRequest, free: FreeMemory) -
     n_layers = model.info.n_layers
 
     def left_bytes(n_kept: int) -> int:
-        """Of the GPUs, which keep the experts of all layers but the first ``n + 1 - n_kept``."""
+        """Bytes left on the GPUs, which keep the experts of the last ``n_kept - 1`` layers."""
         try:
             found = with_layers(n_layers + 1 - n_kept)
         except DoesNotFitError:

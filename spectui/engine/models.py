@@ -192,7 +192,7 @@ class LoadedModels:
 def _memory(
     options: ModelOptions, logs: Iterable[Sequence[str]], *, mtp: bool = False
 ) -> ModelMemory:
-    """What llama.cpp's logs say of a load and of each context, and the file of its weights.
+    """Memory of a model, from llama.cpp's logs of its load and of each context, and from its file.
 
     The log is the one place where llama.cpp tells its buffers per device.
     """

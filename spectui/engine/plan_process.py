@@ -41,7 +41,7 @@ class PlanProcess(Closing):
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """The process id."""
         return self._process.pid
 
     def ask(self, question: Question) -> None:

@@ -90,7 +90,7 @@ class Planner(Closing):
         return self.backend().gpus
 
     def free_memory(self) -> FreeMemory:
-        """What is free now, on every GPU that tells it and on the host."""
+        """Memory that is free now, on every GPU that reports it and on the host."""
         return free_memory(self.gpus())
 
     def plan(self, request: PlanRequest) -> Plan:

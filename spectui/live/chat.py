@@ -142,7 +142,7 @@ class AnswerText:
         self._add(self._decoder.decode(piece), from_draft=from_draft)
 
     def end(self) -> None:
-        """Whatever is left of a half character becomes U+FFFD."""
+        """Ends the text: the bytes of an incomplete character become U+FFFD."""
         self._add(self._decoder.decode(b"", final=True), from_draft=False)
 
     def _add(self, text: str, *, from_draft: bool) -> None:

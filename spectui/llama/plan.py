@@ -166,7 +166,7 @@ def _model_plan(opened: _Opened, request: ModelRequest) -> ModelPlan:
 
 
 def _without_weights(plan: ModelPlan) -> ModelPlan:
-    """What a further context of a model takes: llama.cpp counts the model with each."""
+    """Plan of a further context of a model: llama.cpp counts the model's weights with each."""
     own = (buffer for buffer in plan.buffers if buffer.kind is not BufferKind.WEIGHTS)
     return replace(plan, buffers=tuple(own))
 

@@ -75,7 +75,7 @@ class Plan:
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        """Of both models."""
+        """Buffers of both models."""
         return self.target.buffers + (self.draft.buffers if self.draft else ())
 
 

@@ -55,7 +55,7 @@ class ModelFacts:
 
     @property
     def alteration(self) -> str | None:
-        """What the overrides mean for the output, in a sentence; None for the model as it is."""
+        """Sentence on how the overrides alter the output; None for the model as it is."""
         if not self.overridden:
             return None
         return (
@@ -115,7 +115,7 @@ class _About:
 
 
 def _kv_bytes_per_token(about: _About) -> int | None:
-    """Of an f16 cache; None where one number does not tell."""
+    """Bytes of an f16 cache per token; None where layers differ or a number is missing."""
     # Layers of multi-token prediction have no cache unless they draft.
     n_layers = about.number("block_count") - about.number("nextn_predict_layers")
     n_heads, n_embd = about.number("attention.head_count"), about.number("embedding_length")

@@ -59,7 +59,7 @@ class GgufFile:
 
     @property
     def weights_bytes(self) -> int:
-        """Of all tensors, which is what ``llama_model_size`` says once the model is loaded."""
+        """Bytes of all tensors: equal to ``llama_model_size`` once the model is loaded."""
         return sum(tensor.size_bytes for tensor in self.tensors)
 
 

@@ -87,7 +87,7 @@ class Tokens(Protocol):
 
     @property
     def texts(self) -> Sequence[bytes]:
-        """Of all tokens, by id."""
+        """Texts of all tokens, by id."""
         ...
 
 

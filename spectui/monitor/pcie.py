@@ -125,7 +125,7 @@ class SlowMeter:
 
 
 def _fastest_bytes_per_s(gpu: Handle) -> float:
-    """What the link carries once it is awake; an unknown link counts as the fastest there is."""
+    """Bandwidth of the link when it is awake; an unknown link counts as the fastest there is."""
     limit = None
     with suppress(NvmlError):
         limit = link_limit_bytes_per_s(nvml.pcie_max_generation(gpu), nvml.pcie_max_width(gpu))

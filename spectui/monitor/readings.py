@@ -1,4 +1,4 @@
-"""What the monitor tells: frozen snapshots of the machine. A missing reading has a reason."""
+"""Readings of the monitor: frozen snapshots of the machine. A missing reading has a reason."""
 
 from dataclasses import dataclass
 

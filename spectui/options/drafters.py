@@ -21,7 +21,7 @@ NGRAM_LARGEST = 1024
 
 
 class DrafterOptions(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
-    """What all drafters have in common. The tag is the kind, as ``--spec-type`` has it."""
+    """Base class of all drafters' options. The tag is the kind, as ``--spec-type`` has it."""
 
     needs_draft: ClassVar[bool] = False
     """Whether it drafts with a model file of its own."""

@@ -47,7 +47,7 @@ class Number:
 
     @property
     def values(self) -> Whole | Decimal:
-        """What it may be."""
+        """Range of valid values."""
         if self.type is int:
             return Whole(int(self.low), int(self.high))
         return Decimal(self.low, self.high)

@@ -102,7 +102,7 @@ class Option:
         return isinstance(self.values, Switch)
 
     def flag_in(self, dialect: Dialect) -> str | None:
-        """What an export writes in that dialect; None where it has no such option."""
+        """The flag that an export writes in that dialect; None where it has no such option."""
         if dialect in self.lacking:
             return None
         return self.written if dialect is Dialect.LLAMA_CPP and self.written else self.flags[0]

@@ -1,4 +1,4 @@
-"""What runs: models and where they go, context, drafting, sampling.
+"""The setup that runs: models and their placement, context, drafting, sampling.
 
 Field names are llama-server's long option names where it has one.
 """
@@ -91,7 +91,7 @@ class ModelOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextOptions:
-    """What target and draft context have in common, as in llama-server."""
+    """Context options that target and draft share, as in llama-server."""
 
     ctx_size: int = 4096
     batch_size: int = 2048
@@ -107,7 +107,7 @@ class ContextOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What an engine or a llama-server runs. Equal setups are one server."""
+    """Complete setup of an engine or a llama-server. Equal setups are one server."""
 
     target: ModelOptions
     """As it lies beside the draft."""

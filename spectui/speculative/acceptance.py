@@ -9,7 +9,7 @@ from spectui.speculative.models import TargetModel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """What the target made of a draft."""
+    """Result of the target's check of a draft."""
 
     tokens: tuple[int, ...]
     """Emitted: the accepted tokens, then the bonus token unless the text has ended."""

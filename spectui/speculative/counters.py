@@ -1,4 +1,4 @@
-"""What is counted of a generation. Counts are exact; times come from the injected clock."""
+"""Counters of a generation. Counts are exact; times come from the injected clock."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -86,7 +86,7 @@ class Detail(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What rounds amount to, and the ratios that follow from it."""
+    """Sums over rounds, and the ratios that follow from them."""
 
     n_rounds: int = 0
     n_drafted: int = 0

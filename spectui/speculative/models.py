@@ -1,4 +1,4 @@
-"""What the speculative loop needs from a target and from a draft model.
+"""Interfaces of the target and the draft model that the speculative loop needs.
 
 Both hold one sequence. Token positions are implicit: a decode appends at ``n_past``.
 """

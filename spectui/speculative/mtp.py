@@ -108,5 +108,5 @@ def effective_schedule(wanted: Schedule, n_layers: int) -> Schedule:
 
 
 def longest_draft(wanted: int, n_layers: int) -> int:
-    """What becomes of ``draft_max``: one layer goes on from itself, several draft a token each."""
+    """Longest draft: a single layer feeds itself, of several each drafts one token."""
     return min(wanted, n_layers) if n_layers > 1 else wanted

@@ -86,7 +86,7 @@ class NgramSimpleDrafter:
 
 @dataclass(slots=True, kw_only=True)
 class NgramMemory:
-    """What a slot of llama-server remembers from one generation to the next.
+    """State that a slot of llama-server keeps from one generation to the next.
 
     It belongs to one setting of a drafter, as a running server has only one.
     """

@@ -21,7 +21,7 @@ _STRICT: tuple[_Bound, ...] = ((4, 75), (3, 66), (2, 66), (2, 66))
 
 @dataclass(slots=True, kw_only=True)
 class NgramCacheState:
-    """What a slot of llama-server remembers from one generation to the next."""
+    """State of ``ngram-cache`` that a slot of llama-server keeps between generations."""
 
     context: NgramCounts = field(default_factory=dict)
     """Counted in the texts so far."""

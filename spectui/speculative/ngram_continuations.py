@@ -1,4 +1,4 @@
-"""What follows every n-gram of a growing text."""
+"""Index of the tokens that follow every n-gram of a growing text."""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""What follows n-grams, counted: the tables of ``ngram-cache``.
+"""Counts of the tokens that follow n-grams: the tables of ``ngram-cache``.
 
 Llama.cpp keeps them in a ``std::unordered_map`` of such maps (``common/ngram-cache.h``). Where two
 followers are equally good, it takes the one that the map walks over first. With libstdc++, that

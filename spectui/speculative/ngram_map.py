@@ -45,7 +45,7 @@ class MapKey:
 
 @dataclass(slots=True, kw_only=True)
 class NgramMapState:
-    """What a slot of llama-server remembers from one generation to the next.
+    """State of an n-gram map that a slot of llama-server keeps between generations.
 
     Nothing of the text: positions are taken to mean the same in the next prompt, which begins as
     the last one did if the chat goes on.
@@ -155,7 +155,7 @@ class NgramMapDrafter:
         """Nothing of the batch has entered the text."""
 
     def judged(self, n_accepted: int) -> None:
-        """What was accepted bounds the next draft of the same n-gram."""
+        """Bounds the next draft of the same n-gram by the number of accepted tokens."""
         if self._last is not None:
             self._last.n_accepted = n_accepted
 
@@ -226,7 +226,7 @@ class NgramMapDrafter:
         return tuple(self._tokens[place : place + self._size_n]) == ngram
 
     def _value(self, ngram: tuple[int, ...], place: int) -> MapValue | None:
-        """What to draft from, None for not to draft."""
+        """The continuation to draft from; None for no draft."""
         key = self._key(ngram, place)
         key.n_hits = min(key.n_hits + 1, _MAX_COUNT)
         if not self._with_values:

@@ -19,7 +19,7 @@ _MAX_LOW = 5
 
 @dataclass(slots=True, kw_only=True)
 class NgramModState:
-    """What llama-server remembers from one generation to the next.
+    """State of ``ngram-mod`` that llama-server keeps between generations.
 
     Its slots have a table in common: give several states the same ``entries`` for that.
     """

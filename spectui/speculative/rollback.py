@@ -6,7 +6,7 @@ from spectui.options.speculation import Speculation
 
 
 class Rollback(StrEnum):
-    """What llama.cpp has for a kind of memory."""
+    """Rollback that llama.cpp supports for a kind of memory."""
 
     TRUNCATE = "truncate"
     """``llama_memory_seq_rm`` forgets a suffix: attention-only models."""

@@ -20,7 +20,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AloneResult:
-    """What was measured."""
+    """Measurement of the target alone."""
 
     done: tuple[Done, ...]
     ended: BaseException | None = field(default=None, compare=False)
@@ -28,12 +28,12 @@ class AloneResult:
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Of all prompts together."""
+        """Throughput over all prompts together."""
         return throughput([one.result for one in self.done])
 
     @property
     def counters(self) -> Counters:
-        """Of all prompts together."""
+        """Counters of all prompts together."""
         return total_counters([one.result for one in self.done])
 
 

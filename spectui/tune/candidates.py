@@ -9,12 +9,12 @@ from spectui.options.setup import ModelOptions
 
 
 def draft_name(stem: str) -> str:
-    """What a draft model is called whose file is named ``stem``: not as the MTP layers are."""
+    """Name of the draft model whose file has this stem; never the name of the MTP layers."""
     return f"{stem}#1" if stem == MTP_KIND else stem
 
 
 def drafter_name(loaded: ModelLoaded) -> str:
-    """What drafts is called: a loaded draft, or a target that was loaded to draft for itself."""
+    """Name of the drafter: a loaded draft, or a target that was loaded to draft for itself."""
     return MTP_KIND if loaded.role is Role.TARGET else draft_name(loaded.info.path.stem)
 
 

@@ -22,7 +22,7 @@ simulations of settings that are all alike, 95 % recommended profiles in up to 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CategoryResult:
-    """What the trials say of one category."""
+    """Result of the trials in one category."""
 
     category: str
     n_prompts: int

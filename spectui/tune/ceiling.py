@@ -20,7 +20,7 @@ compared with its own baseline.
 def least_seconds(
     *, n_tokens: int, n_accepted: int, baseline_s: float, baseline_tokens: int
 ) -> float:
-    """What decoding takes at least with a drafter that costs nothing.
+    """Least decoding time with a drafter that costs nothing.
 
     Args:
         n_tokens: decoded with speculation.

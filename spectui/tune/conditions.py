@@ -14,7 +14,7 @@ _HOT_C = 85.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What may have moved the numbers."""
+    """Conditions that may have influenced the measurements."""
 
     drift: float | None
     """Of the machine's own speed over all trials: fastest anchor over slowest, minus 1. None with

@@ -75,7 +75,7 @@ class Confirmation:
     def _finalists(
         self, records: Sequence[TrialRecord], forecasts: Sequence[Forecast]
     ) -> tuple[Arm, ...]:
-        """What trials and forecasts leave open; where there was no time for them, the defaults."""
+        """Arms to confirm, by trials and forecasts; the defaults if there was no time for those."""
         arms = finalists(records, forecasts, min_gain=self._setup.min_gain)
         tried = any(not one.arm.is_off for one in records)
         if not (arms or tried or not self._pace.trial_s or not self._pace.is_bounded):
@@ -101,7 +101,7 @@ class Confirmation:
         return () if self._race is None else self._race.conclude()
 
     def pairs(self) -> tuple[Pair, ...]:
-        """What was measured of the leader, against off."""
+        """Paired measurements of the leader against off."""
         return () if self._race is None else self._race.pairs(self._race.leader)
 
     def in_place(self) -> tuple[Pair, ...]:

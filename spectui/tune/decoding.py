@@ -49,7 +49,7 @@ class Loading(Protocol):
 
     @property
     def move_s(self) -> float:
-        """What loading the target anew took, the last time."""
+        """Seconds that the last reload of the target took."""
         ...
 
     def load(self, draft: str | None) -> None:

@@ -1,4 +1,4 @@
-"""What a search tells while it runs. Frozen; told on the search's own thread."""
+"""Events of a running search. Frozen; emitted on the search's own thread."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

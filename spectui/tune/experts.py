@@ -32,7 +32,7 @@ class BatchUnion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpertUse:
-    """What a text says of a model's routing."""
+    """Routing of a text to a model's experts."""
 
     n_experts: int
     n_used: int

@@ -34,7 +34,7 @@ _NOTHING_DRAFTED = (
 
 
 def _served(counters: Counters) -> str:
-    """What can be said of rounds that were not seen."""
+    """Explanation for a server's run, whose rounds were not seen."""
     length = counters.tokens_per_round
     told = "" if length is None else f", and rounds emit {length:.2f} tokens"
     return (
@@ -84,7 +84,7 @@ def explain_result(result: TuneResult) -> Explanation:
 
 
 def _moved(result: TuneResult, arm: Arm) -> str:
-    """What the draft's room costs the target."""
+    """Cost to the target of the memory that the draft takes."""
     own, off = (
         throughput([pair.baseline for pair in pairs]) for pairs in (result.in_place, result.pairs)
     )
@@ -206,7 +206,7 @@ def _margins(found: Findings, *, recommended: bool) -> str:
 
 
 def _demands(found: Findings) -> str:
-    """What would make it pay."""
+    """Requirements for the setting to pay."""
     ways = []
     if found.break_even_step_s is not None:
         ways.append(f"a draft under {_ms(found.break_even_step_s)}/token with the same acceptance")
@@ -239,7 +239,7 @@ def _limit(found: Findings) -> str:
 
 
 def _bound(found: Findings) -> str:
-    """What keeps the limit from being higher."""
+    """Reason why the limit is not higher."""
     n = found.limit_drafted + 1
     why = f"V({n:.3g})/V(1) is {found.limit_verify_ratio:.2f}"
     if _follows(found.limit, n / found.limit_verify_ratio):

@@ -1,4 +1,4 @@
-"""What a short recording says of every setting, and which of them are worth a real trial."""
+"""Forecasts of every setting from a short recording, and the choice of those worth a real trial."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """What a recording says before anything is tried."""
+    """Forecasts from a recording, before any trial."""
 
     forecasts: tuple[Forecast, ...]
     """Best first."""
@@ -201,7 +201,7 @@ def _best_of_each_length(ordered: Sequence[Forecast]) -> list[Forecast]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """What was recorded."""
+    """Recorded data that forecasts start from."""
 
     recordings: Sequence[Recording]
     costs: Mapping[str, Costs]

@@ -1,4 +1,4 @@
-"""What the engine has to hold for a trial: the target as it is placed, and a draft beside it."""
+"""Loading for a trial: the target in its placement, and a draft beside it."""
 
 import time
 from collections.abc import Callable, Sequence

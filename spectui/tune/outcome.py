@@ -1,4 +1,4 @@
-"""What a search advised in its end, kept with its study: enough to write the command again."""
+"""Outcome of a search, kept with its study: enough to write the command again."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from spectui.tune.verdict import Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """What the advised setting gained over off where it was confirmed."""
+    """Gain of the advised setting over off where it was confirmed."""
 
     speedup: float
     low: float | None
@@ -55,7 +55,7 @@ class Outcome(Setup):
 
 
 def advised(result: TuneResult) -> Arm:
-    """What the verdict says to use."""
+    """Arm that the verdict advises."""
     return result.best if result.verdict.use_speculation and result.best is not None else OFF
 
 
@@ -72,7 +72,7 @@ def outcome_of(
     given: frozenset[str] | None = None,
     start: Start | None = None,
 ) -> Outcome:
-    """What is kept of a result. Paths are made absolute: who reads it may stand elsewhere.
+    """The stored form of a result, with absolute paths, valid from any folder.
 
     Args:
         result: of the search.

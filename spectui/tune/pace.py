@@ -1,4 +1,4 @@
-"""What a search has time for: its own clock, and what trials and races take."""
+"""A search's own clock, and its estimates of how long trials and races take."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ differ more than the settings that a forecast holds for the best."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What became of a search's time."""
+    """How a search spent its time."""
 
     budget_s: float | None
     """None for as long as it takes."""
@@ -77,7 +77,7 @@ class Pace:
 
     @property
     def left_s(self) -> float:
-        """Of the time budget."""
+        """Seconds left of the time budget; infinite without one."""
         if self._budget_s is None:
             return float("inf")
         return self._budget_s - self.took_s
@@ -129,7 +129,7 @@ class Pace:
         return len(items) * block_s(records, arms) + prompts_s + moves_s
 
     def _served_s(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> float:
-        """What prompts and starts of servers take: every request evaluates its prompt."""
+        """Seconds for prompts and server starts: every request evaluates its prompt."""
         n_tokens = sum(len(item.tokens) for item in items)
         prompts_s = self._prompts.prompt_token_s * n_tokens * (1 + len(arms))
         if len(arms) == 1 and self._prompts.n_beside_off:

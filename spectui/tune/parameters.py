@@ -49,7 +49,7 @@ _NO_NGRAM = 1
 
 
 class Suggests(Protocol):
-    """What chooses: an Optuna trial."""
+    """Interface of an Optuna trial, which chooses values."""
 
     def suggest_categorical(self, name: str, choices: Sequence[str], /) -> str:
         """One of ``choices``."""
@@ -140,7 +140,7 @@ def _has_room(drafter: type[Ngram], space: SearchSpace) -> bool:
 
 
 def _searched(drafter: type[Ngram]) -> Iterator[tuple[Number, int, int | None]]:
-    """What is searched, with the least and the most; the longest draft comes first."""
+    """Searched numbers with least and most; the longest draft comes first."""
     for number in sorted(numbers_of(drafter), key=lambda one: not one.bounds_drafts):
         if number.searched is not None:
             low, high = number.searched

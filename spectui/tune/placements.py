@@ -43,7 +43,7 @@ class Placements:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """What became of the target's placements."""
+    """Result of placing the target beside each draft."""
 
     placements: Placements
     refused: Mapping[str, SpectuiError]

@@ -130,7 +130,7 @@ class CostProbe:
 
 
 def observed_off(group: int, n_prompt: int, rounds: Sequence[Round]) -> ObservedOff:
-    """What a generation of the target alone took per token, after its first round.
+    """Observed time per token of the target alone, without its first round.
 
     Args:
         group: the generation with drafts that it was run next to.

@@ -22,7 +22,7 @@ from spectui.tune.trials import Arm, TrialRecord
 
 
 class Phase(StrEnum):
-    """What the search is doing."""
+    """Phase of the search."""
 
     IDLE = "idle"
     """Never started."""

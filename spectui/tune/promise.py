@@ -1,4 +1,4 @@
-"""What a measurement in-process promises of llama-server, kept so that it can be held to it."""
+"""Gain measured in-process, kept to check it against llama-server."""
 
 import hashlib
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class Case(Setup):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """What a case gained, and how that was measured."""
+    """Measured gain of a case, and how it was measured."""
 
     case: Case
     schedule: Schedule

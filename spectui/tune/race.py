@@ -132,7 +132,7 @@ class Race:
         )
 
     def pairs(self, arm: Arm) -> tuple[Pair, ...]:
-        """What was measured of a finalist, against off."""
+        """Paired measurements of a finalist against off."""
         return self._runs.pairs(arm)
 
     def in_place(self, arm: Arm) -> tuple[Pair, ...]:

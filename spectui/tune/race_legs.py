@@ -1,4 +1,4 @@
-"""What all ways to measure a race have in common: legs, which turn round, and what came of them."""
+"""Base of all ways to measure a race: legs in alternating order, and their results."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ class RaceLegs(ABC):
 
     @abstractmethod
     def pairs(self, arm: Arm) -> tuple[Pair, ...]:
-        """What was measured of a finalist, against off."""
+        """Paired measurements of a finalist against off."""
 
     @abstractmethod
     def in_place(self, arm: Arm) -> tuple[Pair, ...]:

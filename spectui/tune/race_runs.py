@@ -1,4 +1,4 @@
-"""What a race measures: finalists and off, on the same prompts, wherever the target has to lie.
+"""Race measurements: finalists and off on the same prompts, in every place of the target.
 
 Where a finalist's draft takes room from the target's experts, off is not measured beside it but
 where it is fastest, without a draft. Both cannot be loaded at once, so all prompts of a leg are
@@ -31,7 +31,7 @@ class RaceRuns(RaceLegs):
     """Of every prompt, as the target lies without a draft."""
 
     def pairs(self, arm: Arm) -> tuple[Pair, ...]:
-        """What was measured of a finalist, against off."""
+        """Paired measurements of a finalist against off."""
         if not self._is_moved(arm):
             return tuple(self._pairs[arm])
         # An interrupt may have left one of them behind.

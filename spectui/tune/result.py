@@ -1,4 +1,4 @@
-"""What a search found."""
+"""Result of a search."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from spectui.tune.verdict import Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneResult:
-    """What tuning found."""
+    """Result of a search: trials, race and verdict."""
 
     trials: tuple[TrialRecord, ...]
     best: Arm | None

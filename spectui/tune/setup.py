@@ -1,4 +1,4 @@
-"""What a search is given: a study, prompts, who decodes them, and when to stop."""
+"""Inputs of a search: a study, prompts, the engine that decodes them, and limits."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSetup:
-    """What all phases of a search share."""
+    """Inputs that all phases of a search share."""
 
     engine: Decoding
     """Has loaded the target."""

@@ -54,7 +54,7 @@ propose only what is likely. Of these at most one; more seldom differ."""
 
 
 class Parameter(StrEnum):
-    """What ``--tune`` may name."""
+    """Parameters that ``--tune`` may name."""
 
     DRAFT_MAX = "draft_max"
     DRAFT_MIN = "draft_min"

@@ -1,4 +1,4 @@
-"""What makes two trials comparable, and the name of the study that follows from it."""
+"""Conditions under which two trials are comparable, and the study name that follows from them."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ def study_spec(
     workload: Workload,
     searches_experts: bool = False,
 ) -> dict[str, Any]:
-    """What must be equal for two trials to be comparable.
+    """Conditions that must be equal for two trials to be comparable.
 
     Where the study searches how many layers have their experts in RAM, that is not of it.
     """

@@ -18,7 +18,7 @@ def to_plain(record: object) -> dict[str, Any]:
 
 
 def from_plain(kept: object, kind: type[T]) -> T | None:
-    """What a storage has kept; None for what another version of spectui wrote."""
+    """Decodes a stored value; None for one that another version of spectui wrote."""
     try:
         return msgspec.convert(current(kept), kind, dec_hook=_path)
     except msgspec.ValidationError:

@@ -51,7 +51,7 @@ class DraftRecorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptProbed:
-    """What rounds cost was measured on one prompt."""
+    """Costs of rounds were measured on one prompt."""
 
     prompt_id: str
     drafter: str
@@ -60,7 +60,7 @@ class PromptProbed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostsMeasured:
-    """What rounds with a draft cost."""
+    """Costs of rounds with a draft."""
 
     draft: str
     """Its name, or ``NGRAM_COSTS`` for rounds without a draft model."""
@@ -72,7 +72,7 @@ TracingEvent = OutputRecorded | DraftRecorded | PromptProbed | CostsMeasured
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracing:
-    """What was recorded, and what that cost."""
+    """Recordings, and the time that they took."""
 
     recordings: tuple[Recording, ...]
     """All with the chains of the same drafts: of every one, unless it was interrupted."""
@@ -224,7 +224,7 @@ class Tracer:
             self._on_event(CostsMeasured(draft=name, costs=costs))
 
     def _beside(self, name: str) -> list[tuple[str, Probed]]:
-        """What was measured with the target where it lies for ``name``."""
+        """Probes measured with the target in the same place as for ``name``."""
         return [
             (key, probed)
             for key, probed in self._probed.items()
@@ -291,7 +291,7 @@ def _n_probed(n_before: int) -> int:
 
 
 def complete(recordings: Sequence[Recording]) -> tuple[Recording, ...]:
-    """What an interrupt left, made even: the drafts that have gone along every output.
+    """Evens out recordings after an interrupt: keeps the drafts that were recorded on every output.
 
     Before the first draft is through, the prompts that it has gone along; before it began, the
     outputs alone, which answer for n-gram drafters.
@@ -334,7 +334,7 @@ def trace_of(
     workload: Workload,
     schedule: Schedule,
 ) -> Trace:
-    """What was recorded, as it is stored; with text."""
+    """The recordings as they are stored, with text."""
     recorded = {name for recording in tracing.recordings for name in recording.chains}
     return Trace(
         spectui=__version__,

@@ -1,4 +1,4 @@
-"""What a trial tried and what came of it. Plain data, stored with the study."""
+"""Trials: the arm that ran, and its results. Plain data, stored with the study."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ class TrialState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """What a trial runs: a drafter with its settings, or nothing (the off arm)."""
+    """Settings of a trial: a drafter with its options, or none (the off arm)."""
 
     draft: str | None
     """Name of the candidate; None for off and for an n-gram drafter, which need no draft model."""
@@ -62,7 +62,7 @@ OFF = Arm(draft=None, speculation=None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptScore:
-    """What one prompt took in a trial."""
+    """Score of one prompt in a trial."""
 
     prompt_id: str
     category: str

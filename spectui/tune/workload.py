@@ -1,4 +1,4 @@
-"""What is measured: prompts as tokens, how far to continue them, how to sample."""
+"""Workload of a measurement: prompts as tokens, how far to continue them, how to sample."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

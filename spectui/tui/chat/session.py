@@ -96,7 +96,7 @@ class PairLoader:
         self._threads.build_demo(demo)
 
     def _end_build(self) -> None:
-        """Whatever is still told of a build is void."""
+        """Ends the build: its remaining messages are ignored."""
         if self._building is not None:
             self._building = None
             self._threads.stop_demo()

@@ -218,7 +218,7 @@ class Steppers(Vertical):
 
     @property
     def setting(self) -> DraftSimple:
-        """What they say."""
+        """The drafter's options that the steppers show."""
         typed: dict[str, Any] = {
             number.name: number.type(self._steppers[number.name].value)
             for number in numbers_of(DraftSimple)

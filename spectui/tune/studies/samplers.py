@@ -1,4 +1,4 @@
-"""What chooses arms that nobody has queued."""
+"""Samplers that choose the arms that were not queued."""
 
 from enum import StrEnum
 

@@ -200,7 +200,7 @@ class TuningStudy(Closing):
 
     @property
     def defaults(self) -> tuple[Arm, ...]:
-        """What the user has or gets without tuning, besides off."""
+        """Arms that the user has or gets without tuning, besides off."""
         return self.space.first_arms()[1:]
 
     def allows(self, arm: Arm) -> bool:
