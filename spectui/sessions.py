@@ -20,7 +20,7 @@ from spectui.paths import data_dir, ensure_dir
 
 
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How the models of a session were loaded."""
+    """Options with which the models of a session were loaded."""
 
     target: ModelOptions
     draft: ModelOptions | None
@@ -67,7 +67,7 @@ class AnswerEnd(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field=
 
 
 class SettingsChange(msgspec.Struct, frozen=True, kw_only=True, tag="settings", tag_field="kind"):
-    """Another way of drafting from here on."""
+    """Change of the drafting settings from here on."""
 
     speculation: Speculation | None
     """None for off."""
@@ -148,7 +148,7 @@ class SessionLog:
 
 
 def sessions_folder() -> Path:
-    """Where sessions are stored."""
+    """Folder in which sessions are stored."""
     return data_dir() / "sessions"
 
 

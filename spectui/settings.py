@@ -36,7 +36,7 @@ _MIN_HZ, _MAX_HZ = 0.2, 10.0
 
 
 def settings_path() -> Path:
-    """Where the user's settings lie."""
+    """Path of the user's settings."""
     return config_dir() / "config.toml"
 
 

@@ -168,7 +168,7 @@ class Examiner:
 
 
 def _chosen(fits: Sequence[DraftFit]) -> PlanRequest | None:
-    """With the first that can serve and fits, or else that can serve."""
+    """Choose the plan request with the first draft that can serve and fits, else that can serve."""
     can_serve = [fit for fit in fits if fit.is_compatible]
     fitting = [fit for fit in can_serve if fit.reason is None]
     return next((fit.request for fit in (*fitting, *can_serve)), None)

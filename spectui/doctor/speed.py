@@ -56,7 +56,7 @@ class SpeedBound:
 
     @property
     def tokens_per_s(self) -> float:
-        """At most."""
+        """Upper bound of the throughput."""
         return 1 / self.token_s
 
 

@@ -15,7 +15,7 @@ from spectui.trace.record import Chains
 
 
 class Role(StrEnum):
-    """Which of the two models."""
+    """Role of a model."""
 
     TARGET = "target"
     DRAFT = "draft"
@@ -129,7 +129,7 @@ class MarginProbed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpertsProbed:
-    """Which experts tokens are routed to."""
+    """Experts that tokens are routed to."""
 
     layers: tuple[int, ...]
     """Numbers of the layers that have experts."""

@@ -195,7 +195,7 @@ def draft_fit(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> DraftFi
 
 
 def alone(request: PlanRequest) -> PlanRequest:
-    """The same target without anything that drafts."""
+    """The request for the target without anything that drafts."""
     return replace(request, draft=None, mtp=False)
 
 

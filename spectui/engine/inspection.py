@@ -24,7 +24,7 @@ class Inspector:
     """Compares drafts with a target, whose vocabulary stays open for the next draft."""
 
     def __init__(self) -> None:
-        """Nothing is open yet."""
+        """Open nothing yet."""
         self._target: Model | None = None
 
     def compare(self, command: ComparePair, cancelled: Callable[[], bool]) -> ModelInspected:

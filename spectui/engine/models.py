@@ -45,7 +45,7 @@ class LoadedModels:
 
     @property
     def contexts(self) -> tuple[Context, ...]:
-        """Those that are loaded, the target's first."""
+        """Loaded contexts, the target's first."""
         contexts = (self._target, self._draft, self._mtp)
         return tuple(context for context in contexts if context is not None)
 

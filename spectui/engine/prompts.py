@@ -92,11 +92,11 @@ class PromptStore:
             self._evict()
 
     def forget_draft(self) -> None:
-        """Another draft has other caches."""
+        """Drop the draft's caches, since another draft has other ones."""
         self._draft.clear()
 
     def clear(self) -> None:
-        """Another target has other caches."""
+        """Drop all caches, since another target has other ones."""
         self._target.clear()
         self._draft.clear()
 

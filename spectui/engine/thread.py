@@ -51,7 +51,7 @@ _FOR_GOOD = sys.maxsize
 
 
 class Priority(IntEnum):
-    """Whose commands go first. Within one priority the order of submission counts."""
+    """Priority of commands. Within one priority the order of submission counts."""
 
     INTERACTIVE = 0
     """A person waits. What runs in the background gives way at once and is begun again later."""

@@ -32,7 +32,7 @@ class LargestLoss:
 
     @property
     def condition(self) -> str:
-        """When ``speedup_without`` would hold, in words."""
+        """Condition under which ``speedup_without`` would hold, in words."""
         return _ADVICE[self.term]
 
 

@@ -51,7 +51,7 @@ class Chat:
         return (*head, *self._turns)
 
     def text(self) -> str:
-        """The same for a model without a chat template: all turns, one after the other."""
+        """Text of all turns, one after the other, for a model without a chat template."""
         return "".join(content for _role, content in self.messages())
 
     def ask(self, text: str) -> None:
@@ -142,7 +142,7 @@ class AnswerText:
         self._add(self._decoder.decode(piece), from_draft=from_draft)
 
     def end(self) -> None:
-        """Ends the text: the bytes of an incomplete character become U+FFFD."""
+        """End the text: the bytes of an incomplete character become U+FFFD."""
         self._add(self._decoder.decode(b"", final=True), from_draft=False)
 
     def _add(self, text: str, *, from_draft: bool) -> None:

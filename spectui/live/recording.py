@@ -54,7 +54,7 @@ class RunMeter:
     """Listens to the generations of one client, one after the other."""
 
     def __init__(self) -> None:
-        """Nothing has been heard."""
+        """Start without any events."""
         self._rounds: list[Round] = []
 
     def hear(self, event: Event, command: Generate) -> Run | None:
@@ -142,7 +142,7 @@ class ChatRecording:
 
     @property
     def recordings(self) -> tuple[Recording, ...]:
-        """Those that can be replayed."""
+        """Recordings that can be replayed."""
         return tuple(text.recording for text in self.texts if text.is_recorded)
 
     @property

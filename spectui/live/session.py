@@ -188,7 +188,7 @@ class LiveSession:
             self._chat.submit(Tokenize(text=text, messages=messages))
 
     def _usable(self, speculation: Speculation | None) -> Speculation | None:
-        """The same if what it drafts with is loaded, else None."""
+        """The given speculation if the drafter it needs is loaded, else None."""
         if speculation is None or (speculation.needs_draft and self._draft is None):
             return None
         drafts_itself = self._target is not None and self._target.mtp_layers > 0

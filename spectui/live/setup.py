@@ -49,7 +49,7 @@ class LiveSetup(Setup):
         return self.draft is not None or not self.wanted.needs_draft
 
     def loaded_as(self, load: LoadOptions) -> "LiveSetup":
-        """The same, with the models placed as in an earlier session."""
+        """A copy with the models placed as in an earlier session."""
         return replace(
             self,
             target=load.target,

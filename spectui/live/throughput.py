@@ -129,7 +129,7 @@ class ThroughputMeter:
         self.phase, self.prompt = Phase.DECODING, prompt
 
     def end_turn(self) -> None:
-        """Nothing is decoded any more."""
+        """End decoding."""
         self.phase = Phase.IDLE
 
     def add(self, n_tokens: int, seconds: float) -> None:

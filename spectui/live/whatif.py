@@ -141,7 +141,7 @@ _UNKNOWN = KnownCosts(costs=None, source="")
 
 
 class Source(StrEnum):
-    """Where a setting was measured."""
+    """Origin of a measured setting."""
 
     CHAT = "chat"
     TRIAL = "trial"
@@ -237,7 +237,7 @@ class WhatIf:
     def __init__(
         self, recordings: Sequence[Recording], draft: str, *, longest: int, costs: Costs | None
     ) -> None:
-        """Nothing is replayed yet.
+        """Start without a replay.
 
         Args:
             recordings: at least one, all with the draft's chains.

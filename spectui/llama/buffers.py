@@ -41,7 +41,7 @@ class Buffer:
 
     @property
     def memory(self) -> str:
-        """Whose memory it takes: a GPU's, by llama.cpp's name of it (``CUDA0``), or ``HOST``."""
+        """Memory that it takes: a GPU's, by llama.cpp's name of it (``CUDA0``), or ``HOST``."""
         match = _GPU.fullmatch(self.device)
         return match["name"] if match else HOST
 

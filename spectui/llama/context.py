@@ -159,7 +159,7 @@ class Context(Closing):
 
     @property
     def rollback(self) -> Rollback:
-        """How it forgets rejected tokens."""
+        """The way in which it forgets rejected tokens."""
         return self._memory.rollback
 
     def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure

@@ -133,7 +133,7 @@ class Model(Closing):
 
     @property
     def rollback(self) -> Rollback:
-        """How its contexts forget rejected tokens, without snapshots.
+        """The way in which its contexts forget rejected tokens, without snapshots.
 
         Of llama.cpp's memories only those with a recurrent state refuse to lose their end.
         """

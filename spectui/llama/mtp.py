@@ -101,7 +101,7 @@ class MtpContext(Context):
         self._states.update(enumerate(states[n_past:].copy(), start=position + n_past))
 
     def keep_prefix(self, prompt: Sequence[int]) -> None:
-        """As ``Context.keep_prefix``, but without decoding again what cannot be kept.
+        """Keep a prefix like ``Context.keep_prefix``, but decode nothing again that cannot be kept.
 
         The hidden states for that are lost: the target has to show it once more. Nor is kept what
         the target has not decoded: a draft that was stopped in mid-chain read it with states of its
@@ -136,7 +136,7 @@ class MtpContext(Context):
             self.decode(lacking, Outputs.NONE)
 
     def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
-        """As ``Context.decode``; after ``Outputs.LAST`` it can go on where the target has not."""
+        """Decode like ``Context.decode``; after ``Outputs.LAST`` it may go on beyond the target."""
         if outputs is not Outputs.LAST:
             self._forget_states()
             super().decode(tokens, outputs)

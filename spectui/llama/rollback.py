@@ -79,7 +79,7 @@ class SequenceMemory:
         return n_past if can else self._back_to_checkpoint(n_past)
 
     def recover(self, n_past: int) -> int:
-        """After a decode that failed somewhere behind ``n_past``: keep what can be kept."""
+        """Keep what can be kept after a decode that failed somewhere behind ``n_past``."""
         can = self.rollback is Rollback.TRUNCATE and self._holds_window(n_past)
         return n_past if can and self._removes(n_past) else self._back_to_checkpoint(n_past)
 

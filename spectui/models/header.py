@@ -401,5 +401,5 @@ def _aligned(at: int, alignment: int) -> int:
 
 
 def _text(raw: bytes) -> str:
-    """As C reads it: to the first zero."""
+    """Decode a text as C reads it: to the first zero."""
     return raw.partition(b"\0")[0].decode(errors="replace")

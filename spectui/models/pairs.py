@@ -102,22 +102,22 @@ class Outline:
 
     @property
     def type_name(self) -> str:
-        """As the tokenizer's."""
+        """Type of the tokenizer."""
         return self.tokenizer.type_name
 
     @property
     def n_tokens(self) -> int:
-        """As the tokenizer's."""
+        """Number of tokens in the vocabulary."""
         return self.tokenizer.n_tokens
 
     @property
     def bos(self) -> SpecialToken:
-        """As the tokenizer's."""
+        """Token that begins a text."""
         return self.tokenizer.bos
 
     @property
     def eos(self) -> SpecialToken:
-        """As the tokenizer's."""
+        """Token that ends a text."""
         return self.tokenizer.eos
 
 

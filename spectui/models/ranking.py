@@ -140,6 +140,6 @@ def _share(target: FoundModel | ModelFacts, option: DraftOption) -> float:
 
 
 def _distance(share: float) -> float:
-    """How many times too small or too large a draft is, 1 for a good size."""
+    """Factor by which a draft is too small or too large, 1 for a good size."""
     low, high = GOOD_SHARE
     return max(1.0, low / share, share / high)

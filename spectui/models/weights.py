@@ -183,7 +183,7 @@ def _traffic(gguf: GgufFile, options: ModelOptions, sizes: Counter[_Place]) -> W
 
 
 def _used(gguf: GgufFile, options: ModelOptions, key: str) -> int:
-    """As the file says, or as ``--override-kv`` says it is."""
+    """Number in the file under ``key``, or the one that ``--override-kv`` sets."""
     given = [one.value for one in options.override_kv if one.key == key]
     return given[0] if given and isinstance(given[0], int) else _count(gguf, key)
 

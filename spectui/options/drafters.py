@@ -249,7 +249,7 @@ class NgramSimple(NgramDrafter, frozen=True, kw_only=True, tag="ngram-simple"):
 
 
 class NgramMapK(NgramDrafter, frozen=True, kw_only=True, tag="ngram-map-k"):
-    """The same from a table of places, with drafts as long as the last one was accepted."""
+    """N-gram drafter with a table of places, and drafts as long as the last one was accepted."""
 
     hashes_tokens = True
 
@@ -262,7 +262,7 @@ class NgramMapK(NgramDrafter, frozen=True, kw_only=True, tag="ngram-map-k"):
 
 
 class NgramMapK4V(NgramDrafter, frozen=True, kw_only=True, tag="ngram-map-k4v"):
-    """As ``NgramMapK``, where one continuation is frequent enough among up to four."""
+    """``NgramMapK`` that drafts where one continuation is frequent enough among up to four."""
 
     hashes_tokens = True
 

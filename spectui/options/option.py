@@ -48,7 +48,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """Nothing: the option alone switches something on."""
+    """No value: the option alone switches something on."""
 
 
 Values = Whole | Decimal | Words | Layers | Text | File | Switch

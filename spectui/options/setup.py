@@ -12,7 +12,7 @@ from spectui.options.speculation import Speculation
 
 
 class Schedule(StrEnum):
-    """Who re-evaluates what per round.
+    """Schedule of re-evaluation: the tokens that the draft decodes again in each round.
 
     ``SERVER`` mirrors llama-server, which feeds every verified batch to the draft again, so that a
     number measured here is the number llama-server gives. ``FAST`` gives the draft only the one or
@@ -64,7 +64,7 @@ class KvOverride:
 
     @property
     def text(self) -> str:
-        """As llama.cpp reads it."""
+        """The override as llama.cpp reads it."""
         if isinstance(self.value, bool):
             return f"{self.key}=bool:{str(self.value).lower()}"
         return f"{self.key}={type(self.value).__name__}:{self.value}"
@@ -126,7 +126,7 @@ class Setup:
 
     @property
     def off(self) -> Self:
-        """The same for the target alone."""
+        """This setup with the target alone."""
         return replace(self, draft=None, speculation=None)
 
     @property

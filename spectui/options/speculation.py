@@ -37,7 +37,7 @@ class Speculation(msgspec.Struct, frozen=True):
         return (*self.ahead, self.own)
 
     def after(self, ahead: Sequence[Ngram]) -> "Speculation":
-        """The same, asked after ``ahead``."""
+        """This speculation, asked after ``ahead``."""
         return Speculation(self.own, tuple(ahead))
 
     @property
@@ -47,7 +47,7 @@ class Speculation(msgspec.Struct, frozen=True):
 
     @property
     def model(self) -> Model | None:
-        """Who drafts in llama-server's draft context, MTP layers included; None for nobody."""
+        """Options of the model that drafts, MTP layers included; None without one."""
         return self.own if isinstance(self.own, ModelDrafter) else None
 
     @property

@@ -71,7 +71,7 @@ class PlannedFile:
 
     @property
     def present_bytes(self) -> int:
-        """How much of it is here."""
+        """Bytes of the file that are already here."""
         match self.state:
             case State.VERIFIED | State.UNCHECKED:
                 return self.source.size_bytes

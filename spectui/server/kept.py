@@ -71,7 +71,7 @@ class KeptProcess(Closing):
 
     @property
     def returncode(self) -> int | None:
-        """As in ``subprocess``: None while it runs, less than 0 for the signal that ended it."""
+        """Exit code as in ``subprocess``: None while it runs, less than 0 for a signal."""
         return self._keeper.poll()
 
     def includes(self, pid: int) -> bool:

@@ -102,9 +102,9 @@ class LlamaServer(LlamaClient):
         super().close()
 
     def _on_ending(self) -> None:
-        """Somebody else has told it to end: do not wait until it is done with a long answer.
+        """Stop waiting for a long answer once somebody else has told the server to end.
 
-        One that cannot load its model says the same, and ends by itself.
+        A server that cannot load its model prints the same, and ends by itself.
         """
         if self._is_serving:
             self._was_told_to_end = True

@@ -244,7 +244,7 @@ class SlotReply(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def drafters(self) -> tuple[str, ...]:
-        """Who drafts for the request, in llama-server's words; empty where it does not say."""
+        """Drafters of the request, in llama-server's words; empty where it does not say."""
         types = "" if self.params is None else self.params.types or ""
         return tuple(one_line(name) for name in types.split(",") if name not in {"", "none"})
 

@@ -1,4 +1,4 @@
-"""Which drafted tokens count: the target samples once per position until it disagrees."""
+"""Acceptance of drafted tokens: the target samples once per position until it disagrees."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -20,7 +20,7 @@ class RoundEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundTimes:
-    """Where the seconds of a round went."""
+    """Seconds of a round by its parts."""
 
     draft_s: float = 0.0
     """All work of the draft: the chain, and evaluating the verified batch again."""
@@ -74,7 +74,7 @@ class Round:
 
 
 class Detail(IntEnum):
-    """How much of rounds is known, from least to most."""
+    """Level of detail that is known of rounds, from least to most."""
 
     TOTALS = 0
     """Drafted and accepted tokens alone; every other field is 0 and means nothing."""
@@ -114,7 +114,7 @@ class Tally:
 
     @property
     def known_rounds(self) -> int | None:
-        """How many there were, None where that is not known."""
+        """Number of rounds, None where that is not known."""
         return None if self.detail is Detail.TOTALS else self.n_rounds
 
     @property

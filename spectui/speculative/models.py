@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Outputs(Enum):
-    """For which tokens of a decode the logits are computed."""
+    """Tokens of a decode for which the logits are computed."""
 
     NONE = "none"
     LAST = "last"

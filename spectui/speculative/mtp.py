@@ -33,7 +33,7 @@ class ServerMtpDrafter(ServerModelDrafter):
         self._bounded = bounded
 
     def draft(self, last: int, n_max: int) -> Draft:
-        """As a draft model, but for a bound that is applied afterwards."""
+        """Draft like a draft model, with a bound that is applied afterwards."""
         longest = n_max if self._bounded else self._model.n_ctx - self._n_past
         return _cut(super().draft(last, longest), n_max)
 
@@ -108,5 +108,5 @@ def effective_schedule(wanted: Schedule, n_layers: int) -> Schedule:
 
 
 def longest_draft(wanted: int, n_layers: int) -> int:
-    """Longest draft: a single layer feeds itself, of several each drafts one token."""
+    """Limit a draft's length: a single layer feeds itself, of several each drafts one token."""
     return min(wanted, n_layers) if n_layers > 1 else wanted

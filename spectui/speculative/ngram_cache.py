@@ -93,10 +93,10 @@ class NgramCacheDrafter:
         self._batch = tuple(batch)
 
     def taken_back(self, n_accepted: int) -> None:
-        """Nothing of the batch has entered the text."""
+        """Do nothing: none of the batch has entered the text."""
 
     def judged(self, n_accepted: int) -> None:
-        """How a draft fared changes nothing."""
+        """Do nothing: the outcome of a draft changes no later one."""
 
     def accept(self, n_accepted: int) -> None:
         """The text grows by what was accepted; rejected tokens never were part of it."""

@@ -12,7 +12,7 @@ _N_CODES = 1 << 64
 
 
 class Occurrences(NamedTuple):
-    """Where an n-gram stands, and what follows it there."""
+    """Positions of an n-gram, and the tokens that follow it there."""
 
     places: list[int]
     """Position of its first token, rising."""

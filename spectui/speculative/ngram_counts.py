@@ -21,7 +21,7 @@ _BUCKETS = (
 
 @dataclass(slots=True)
 class Followers:
-    """Which tokens followed an n-gram, and how often."""
+    """Counts of the tokens that followed an n-gram."""
 
     counts: dict[int, int] = field(default_factory=dict)
     """By token, in the order of first appearance."""

@@ -1,4 +1,4 @@
-"""Where the n-grams of a growing text belong in a hash table, each found from the one before."""
+"""Slots of a growing text's n-grams in a hash table, each found from the one before."""
 
 from collections.abc import Sequence
 

@@ -152,10 +152,10 @@ class NgramMapDrafter:
         self._batch = tuple(batch)
 
     def taken_back(self, n_accepted: int) -> None:
-        """Nothing of the batch has entered the text."""
+        """Do nothing: none of the batch has entered the text."""
 
     def judged(self, n_accepted: int) -> None:
-        """Bounds the next draft of the same n-gram by the number of accepted tokens."""
+        """Bound the next draft of the same n-gram by the number of accepted tokens."""
         if self._last is not None:
             self._last.n_accepted = n_accepted
 
@@ -164,7 +164,7 @@ class NgramMapDrafter:
         self._tokens += self._batch[: 1 + n_accepted]
 
     def _forget(self, n_prompt: int) -> None:
-        """If the text has become shorter, drop what may have changed.
+        """Drop what may have changed if the text has become shorter.
 
         A prompt longer than the text that was looked up last drops nothing, even if it is
         another one.

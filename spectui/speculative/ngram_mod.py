@@ -98,7 +98,7 @@ class NgramModDrafter:
         self._batch = tuple(batch)
 
     def taken_back(self, n_accepted: int) -> None:
-        """Nothing of the batch has entered the text."""
+        """Do nothing: none of the batch has entered the text."""
 
     def accept(self, n_accepted: int) -> None:
         """The text grows by what was accepted."""

@@ -1,4 +1,4 @@
-"""How a context forgets rejected tokens, and what a round does where it cannot."""
+"""Rollback past rejected tokens, and the behaviour of a round whose context cannot roll back."""
 
 from enum import StrEnum
 

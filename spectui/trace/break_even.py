@@ -71,7 +71,7 @@ class MeanRound:
         return self.verify_s + self.fixed_s + self.token_s * emitted + rollback_s
 
     def without(self, part: str) -> "MeanRound":
-        """The same round if one of its costs were nothing."""
+        """A copy in which one of the costs is 0."""
         return replace(self, **{part: 0.0})
 
 

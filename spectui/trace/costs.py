@@ -110,7 +110,7 @@ class Costs:
     three share lengths of drafts, so that there is nothing to compare."""
 
     def at(self, n_past: float) -> "Costs":
-        """The same costs, seen from another depth."""
+        """These costs at another depth."""
         more = n_past - self.n_past
 
         def grown(seconds: float, growth_s: float) -> float:
@@ -154,7 +154,7 @@ class Costs:
         return along(self.lengths, self.again_s, lengths)
 
     def without_draft(self) -> "Costs":
-        """The same, if drafts cost nothing: those of an n-gram drafter, which look something up.
+        """These costs if drafts cost nothing: those of an n-gram drafter, which look something up.
 
         A round that drafts nothing is then one of the target alone, whatever it took beside a
         draft. So the level is the target's, and the curve gives how lengths compare.

@@ -241,7 +241,7 @@ class RecordedTarget:
         return self._text[self._first_output + output]
 
     def can_forget(self, n_tokens: int) -> bool:
-        """As the recorded target."""
+        """Whether the recorded target could forget ``n_tokens``."""
         return can_forget(self._rollback, n_tokens, self._n_snapshots)
 
     def is_eog(self, token: int) -> bool:

@@ -306,7 +306,7 @@ def _short(probability: float) -> float:
 
 
 def bare(trace: Trace) -> Trace:
-    """The same without text."""
+    """A copy of the trace without text."""
     return replace(trace, recordings=tuple(map(without_text, trace.recordings)), has_text=False)
 
 

@@ -38,7 +38,7 @@ class Total(Tally):
 
     @property
     def model(self) -> Model:
-        """How the draft drafts.
+        """Options of the draft model or the MTP layers.
 
         Raises:
             ValueError: there is none.

@@ -122,7 +122,7 @@ class SpectuiApp(BaseApp):
         self.call_after_refresh(self._start)
 
     def on_unmount(self) -> None:
-        """Nothing that was said is lost."""
+        """Close the session, with every event that has arrived."""
         self.session.close(self._mailbox.collect())
 
     def _start(self) -> None:

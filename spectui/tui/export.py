@@ -72,7 +72,7 @@ class SaveBar(Vertical):
         self._answer("")
 
     def on_input_changed(self) -> None:
-        """Another path is another question."""
+        """Ask again before overwriting, since the path is another one."""
         self._confirmed = None
         self._answer("")
 

@@ -120,7 +120,7 @@ class Threads:
     """Owns the engine's session, the monitor, and a thread for whatever takes long."""
 
     def __init__(self, mailbox: Mailbox[object], log_file: int | None = None) -> None:
-        """Nothing works yet.
+        """Start without any worker.
 
         Args:
             mailbox: takes every event, from any thread.

@@ -97,7 +97,7 @@ class BackgroundTuning:
 
     @property
     def state(self) -> TuningState:
-        """How it stands."""
+        """State of the search."""
         return self._state
 
     def pause(self) -> None:

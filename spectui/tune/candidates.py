@@ -1,4 +1,4 @@
-"""Who may draft in a study: draft models, and the target's own MTP layers."""
+"""Candidates for drafting in a study: draft models, and the target's own MTP layers."""
 
 from dataclasses import dataclass
 

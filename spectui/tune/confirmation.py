@@ -97,7 +97,7 @@ class Confirmation:
         return check_lossless(self._setup.engine, pairs)
 
     def conclude(self) -> tuple[Standing, ...]:
-        """How the race ended, the leader first; empty if there was none."""
+        """End the race; its standings, the leader first, or empty if there was none."""
         return () if self._race is None else self._race.conclude()
 
     def pairs(self) -> tuple[Pair, ...]:

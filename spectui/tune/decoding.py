@@ -1,4 +1,4 @@
-"""Where prompts are decoded: by the engine in this process, or by llama-servers."""
+"""Decoding of prompts, by the engine in this process or by llama-servers."""
 
 from typing import Protocol
 
@@ -14,7 +14,7 @@ class Decoding(Protocol):
 
     @property
     def n_interruptions(self) -> int:
-        """How often somebody else had it in between."""
+        """Number of times that others had the engine in between."""
         ...
 
     @property
@@ -35,7 +35,7 @@ class Decoding(Protocol):
         ...
 
     def probe_margin(self, command: ProbeMargin) -> MarginProbed | None:
-        """How clear the target's choice is; None where nobody tells."""
+        """Probe how clear the target's choice is; None where a server does not tell."""
         ...
 
 

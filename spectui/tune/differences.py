@@ -13,7 +13,7 @@ _WORDS = {
 
 
 def differences(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None:
-    """How what was measured was measured otherwise: ``with another target and with ...``.
+    """Differences between two measurements' conditions: ``with another target and with ...``.
 
     Args:
         known: what must be equal (``sweep_spec``, ``study_spec``), as it was.

@@ -1,4 +1,4 @@
-"""How many experts a batch touches: counted on real text, beside what uniform routing would."""
+"""Experts that a batch touches: counted on real text, compared with uniform routing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

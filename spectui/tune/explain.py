@@ -192,7 +192,7 @@ def _shares(terms: RoundTerms) -> str:
 
 
 def _margins(found: Findings, *, recommended: bool) -> str:
-    """How far it is from not paying."""
+    """Conditions under which the setting still pays."""
     stays = []
     if found.break_even_step_s is not None:
         stays.append(f"a draft step takes less than {_ms(found.break_even_step_s)}")

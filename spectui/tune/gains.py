@@ -1,4 +1,4 @@
-"""How speedups and gains are written, however large: noise of very short runs makes some huge."""
+"""Text of speedups and gains, however large: noise of very short runs makes some huge."""
 
 _MINUS = "\N{MINUS SIGN}"
 _LARGE_PERCENT = 1000.0

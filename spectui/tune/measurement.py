@@ -68,7 +68,7 @@ class Measurer:
 
     @property
     def n_beside_off(self) -> int | None:
-        """As ``Decoding`` has it."""
+        """Settings as in ``Decoding.n_beside_off``."""
         return self._engine.n_beside_off
 
     def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:

@@ -36,7 +36,7 @@ class PromptCosts(Protocol):
 
     @property
     def n_beside_off(self) -> int | None:
-        """As ``Decoding`` has it; None where prompts are evaluated once."""
+        """Settings as in ``Decoding.n_beside_off``; None where prompts are evaluated once."""
         ...
 
     @property
@@ -84,7 +84,7 @@ class Pace:
 
     @property
     def took_s(self) -> float:
-        """Since the search began."""
+        """Seconds since the search began."""
         return self._now_s() - self._began_s
 
     @property
@@ -129,7 +129,7 @@ class Pace:
         return len(items) * block_s(records, arms) + prompts_s + moves_s
 
     def _served_s(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> float:
-        """Seconds for prompts and server starts: every request evaluates its prompt."""
+        """Seconds that prompts and server starts take: every request evaluates its prompt."""
         n_tokens = sum(len(item.tokens) for item in items)
         prompts_s = self._prompts.prompt_token_s * n_tokens * (1 + len(arms))
         if len(arms) == 1 and self._prompts.n_beside_off:
@@ -141,7 +141,7 @@ class Pace:
     def n_affordable(
         self, records: Sequence[TrialRecord], arms: Sequence[Arm], items: Sequence[WorkItem]
     ) -> int:
-        """How many of ``items``, from the first, there is time to race on."""
+        """Number of ``items``, from the first, that there is time to race on."""
         n = len(items)
         while n and self.race_s(records, arms, items[:n]) > self.left_s:
             n -= 1
@@ -162,6 +162,6 @@ def block_s(records: Sequence[TrialRecord], arms: Sequence[Arm]) -> float:
 
 
 def _places(records: Sequence[TrialRecord], arms: Sequence[Arm]) -> set[int | None]:
-    """Where the target lies in turn while ``arms`` are measured against off."""
+    """Placements of the target in turn while ``arms`` are measured against off."""
     off = [record.arm.n_cpu_moe for record in records if record.arm.is_off]
     return {*off[:1], *(arm.n_cpu_moe for arm in arms)} or {None}

@@ -1,4 +1,4 @@
-"""Where the experts of the target lie beside each draft: ``--tune n_cpu_moe``.
+"""Placement of the target's experts beside each draft: ``--tune n_cpu_moe``.
 
 A draft and the target's experts compete for the memory of the GPUs. Of two placements that fit, the
 one with more experts in RAM reads more from the slower memory and gains nothing for it. So each
@@ -18,7 +18,7 @@ from spectui.options.setup import ModelOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placements:
-    """How many layers keep their experts in RAM (``--n-cpu-moe``), by what drafts."""
+    """Layers that keep their experts in RAM (``--n-cpu-moe``), by drafter."""
 
     alone: int
     """Without a draft model: off, and n-gram drafters."""
@@ -31,12 +31,12 @@ class Placements:
 
     @property
     def most(self) -> int:
-        """With so many every draft fits."""
+        """Largest number of layers in RAM, with which every draft fits."""
         return max((self.alone, *self.beside.values()))
 
     @property
     def text(self) -> str:
-        """For a line of progress."""
+        """The placements in words, for a line of progress."""
         beside = [f"{n} beside {draft}" for draft, n in self.beside.items()]
         return ", ".join([f"{self.alone} without a draft", *beside])
 

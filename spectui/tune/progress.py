@@ -1,4 +1,4 @@
-"""How a running search stands: what a screen shows, told by its events."""
+"""State of a running search for a screen, built from its events."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -59,7 +59,7 @@ class Promise:
 
     @property
     def prompt_ids(self) -> tuple[str, ...]:
-        """In the order in which they were first measured."""
+        """Prompts in the order in which they were first measured."""
         return tuple(dict.fromkeys(one.measurement.prompt_id for one in self.observed))
 
 
@@ -83,7 +83,7 @@ def observed_of(pairs: Sequence[Pair]) -> tuple[Observed, ...]:
 
 
 def lasting(promise: Promise) -> Promise:
-    """The same with absolute paths: who reads it may stand elsewhere."""
+    """A copy with absolute paths, valid from any folder."""
     case, prompts = promise.case, promise.prompts
     moved = replace(
         case,

@@ -136,7 +136,7 @@ class Race:
         return self._runs.pairs(arm)
 
     def in_place(self, arm: Arm) -> tuple[Pair, ...]:
-        """The same against the target alone as it lies beside the arm's draft.
+        """Paired measurements against the target alone as it lies beside the arm's draft.
 
         Empty where that is no other place.
         """

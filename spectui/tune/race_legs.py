@@ -35,7 +35,7 @@ class RaceLegs(ABC):
 
     @abstractmethod
     def in_place(self, arm: Arm) -> tuple[Pair, ...]:
-        """The same against the target alone as it lies beside the arm's draft.
+        """Paired measurements against the target alone as it lies beside the arm's draft.
 
         Empty where that is no other place.
         """

@@ -39,7 +39,7 @@ class RaceRuns(RaceLegs):
         return tuple(replace(pair, baseline=off) for pair, off in both)
 
     def in_place(self, arm: Arm) -> tuple[Pair, ...]:
-        """The same in the place beside the arm's draft; empty where that is off's."""
+        """Paired measurements in the place beside the arm's draft; empty where that is off's."""
         return tuple(self._pairs[arm]) if self._is_moved(arm) else ()
 
     def _is_moved(self, arm: Arm) -> bool:

@@ -12,7 +12,7 @@ from spectui.tune.workload import WorkItem, Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """When to stop searching."""
+    """Limits of a search."""
 
     n_trials: int
     """At most: the search ends when the forecasts say that more would gain nothing."""

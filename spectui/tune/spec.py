@@ -79,7 +79,7 @@ def served_spec(
     workload: Workload,
     extra: Sequence[str],
 ) -> dict[str, Any]:
-    """The same where a llama-server measures, so that no study mixes one with another backend.
+    """The study's conditions where a llama-server measures: no study mixes backends.
 
     Args:
         machine: that it runs on.

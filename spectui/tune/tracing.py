@@ -248,7 +248,7 @@ class Tracer:
             self._probed[name] = probed
 
     def _in_time(self, items: Sequence[WorkItem]) -> Iterator[WorkItem]:
-        """As many as there is time for, spread out wherever that ends."""
+        """Yield as many items as there is time for, spread out wherever that ends."""
         for n, item in enumerate((*items[::2], *items[1::2])):
             if n >= FEWEST_COST_PROMPTS and not self._has_time():
                 return
@@ -291,7 +291,7 @@ def _n_probed(n_before: int) -> int:
 
 
 def complete(recordings: Sequence[Recording]) -> tuple[Recording, ...]:
-    """Evens out recordings after an interrupt: keeps the drafts that were recorded on every output.
+    """Even out recordings after an interrupt: keep the drafts that were recorded on every output.
 
     Before the first draft is through, the prompts that it has gone along; before it began, the
     outputs alone, which answer for n-gram drafters.

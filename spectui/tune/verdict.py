@@ -118,7 +118,7 @@ def _gain(speedup: float) -> float:
 
 
 def _decimals(values: Sequence[float], limits: Sequence[float]) -> int:
-    """As few as keep every value on its side of every limit when printed."""
+    """Fewest decimals that keep every value on its side of every limit when printed."""
     for decimals in range(_MAX_DECIMALS):
         if all(
             value == limit or round(value, decimals) != round(limit, decimals)

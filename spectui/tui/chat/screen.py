@@ -49,7 +49,7 @@ class Loading(Widget):
         self.add_class("-busy")
 
     def finish(self) -> None:
-        """Nothing to wait for any more."""
+        """Hide the progress."""
         self.parts = ()
         self.remove_class("-busy")
 

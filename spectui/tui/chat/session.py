@@ -55,7 +55,7 @@ class PairLoader:
         threads: Threads,
         choose_models: Callable[[str | None], None],
     ) -> None:
-        """Nothing is loaded yet.
+        """Start without a model.
 
         Args:
             session: takes over when a pair is loaded.
@@ -96,7 +96,7 @@ class PairLoader:
         self._threads.build_demo(demo)
 
     def _end_build(self) -> None:
-        """Ends the build: its remaining messages are ignored."""
+        """End the build: its remaining messages are ignored."""
         if self._building is not None:
             self._building = None
             self._threads.stop_demo()
@@ -230,7 +230,7 @@ class SessionController:
         choose_models: Callable[[str | None], None],
         warn: Callable[[str], None],
     ) -> None:
-        """Nothing runs yet.
+        """Start without a session.
 
         Args:
             launch: what the command line asked for.
@@ -269,7 +269,7 @@ class SessionController:
             self.engine.measure_baseline()
 
     def ready(self) -> None:
-        """Nothing is under way: send what waits for that."""
+        """Enter the idle state, and send the prompt that waits for it."""
         self.screen.activity = Activity.READY
         if self._queued is not None:
             text, self._queued = self._queued, None

@@ -45,7 +45,7 @@ class PickerController:
     """Opens the picker on demand; feeds it with what the scan and the engine find."""
 
     def __init__(self, app: "SpectuiApp") -> None:
-        """Nothing is open yet."""
+        """Start without a screen."""
         self._app = app
         self._screen: PickerScreen | None = None
         self._recent: dict[RecentPair, Session] = {}
@@ -86,7 +86,7 @@ class PickerController:
             self._screen.targets.show_recent(tuple(self._recent))
 
     def _presets(self) -> tuple[Preset, ...]:
-        """Those that can be started: models of others would have to be fetched first."""
+        """Presets that can be started: models of others would have to be fetched first."""
         return tuple(preset for preset in list_presets(self._app.warn) if preset.is_ready)
 
     def _closed(self, _result: None) -> None:
@@ -98,7 +98,7 @@ class PickerController:
         self._app.threads.scan((folder,))
 
     def forget_comparisons(self) -> None:
-        """Another target is looked at."""
+        """Forget all comparisons, since another target is looked at."""
         if (engine := self._app.session.engine) is not None:
             engine.inspector.forget()
 

@@ -30,7 +30,7 @@ class TuneController:
     """Knows how the search stands, whether its screen is open or not."""
 
     def __init__(self, app: "SpectuiApp") -> None:
-        """Nothing is open yet."""
+        """Start without a screen."""
         self._app = app
         self._screen: TuneScreen | None = None
         self.state: TuningState | None = None

@@ -41,7 +41,7 @@ class Ledger:
     """Trials that were measured or cannot be."""
 
     def speedup(self, row: Row) -> float | None:
-        """As ``spectui.tune.trials.speedup_estimate``: for ranking, without interval."""
+        """The row's ``spectui.tune.trials.speedup_estimate``: for ranking, without interval."""
         return row.relative / self.off_level if row.relative and self.off_level else None
 
 

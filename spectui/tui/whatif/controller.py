@@ -40,7 +40,7 @@ class WhatIfController:
     """Knows what is recorded of the chat, whether the screen is open or not."""
 
     def __init__(self, app: "SpectuiApp") -> None:
-        """Nothing is open and nothing recorded yet."""
+        """Start without a screen and without recordings."""
         self._app = app
         self._screen: WhatIfScreen | None = None
         self._recording: ChatRecording | None = None

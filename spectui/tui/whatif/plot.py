@@ -278,7 +278,7 @@ class WhatIfPlot(Vertical):
     """
 
     def __init__(self) -> None:
-        """Nothing is drawn yet."""
+        """Start with an empty plot."""
         super().__init__()
         self._curve: Curve | None = None
 
@@ -357,7 +357,7 @@ class _Lengths(NumericAxisFormatter):
 
 
 class _Ticks(AxisFormatter):
-    """Those of a scale."""
+    """Formatter for the ticks of a scale."""
 
     def __init__(self, scale: Axis) -> None:
         self._labels = dict(scale.ticks)

@@ -90,7 +90,7 @@ class BigNumber(Vertical):
     """
 
     def __init__(self, name: str) -> None:
-        """Nothing is known yet."""
+        """Start without a number; ``name`` stands below it."""
         super().__init__()
         self._label = name
 

@@ -203,7 +203,7 @@ class Steppers(Vertical):
         self._show(setting)
 
     def compose(self) -> ComposeResult:
-        """In the order in which they are written."""
+        """Yield the steppers in the order in which they are written."""
         yield from self._steppers.values()
 
     @property

@@ -1,4 +1,4 @@
-"""Which process is at a trial: one study is one process's at a time, and processes die."""
+"""Ownership of trials: one study is one process's at a time, and processes die."""
 
 import os
 from datetime import datetime, timedelta

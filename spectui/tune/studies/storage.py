@@ -1,4 +1,4 @@
-"""Where studies are kept: an Optuna storage, and its errors as sentences."""
+"""Storage of studies: an Optuna storage, and its errors as sentences."""
 
 import logging
 from collections.abc import Iterator
