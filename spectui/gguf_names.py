@@ -29,7 +29,7 @@ class Series:
     """The files of one model."""
 
     stem: str
-    """What their names begin with."""
+    """Common beginning of their names."""
     suffix: str
     n_shards: int
     """0 where the model is one file."""

@@ -60,7 +60,7 @@ class AnswerEnd(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field=
     """The answer is complete, or was stopped."""
 
     note: str
-    """As it stands below the answer."""
+    """Note as it stands below the answer."""
     n_decoded: int | None = None
     """Tokens that ``decode_s`` paid for, None where the answer failed."""
     decode_s: float | None = None

@@ -22,7 +22,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     monitor_hz: float = 4.0
     """Readings of the machine per second, 0.2 to 10."""
     model_folders: list[str] = []
-    """More folders in which to look for models."""
+    """Further folders in which to look for models."""
     keys: dict[str, str] = {}
     """Keys by the id of an action, as the help screen lists them: ``"live.stop" = "escape"``."""
 

@@ -7,7 +7,7 @@ from errno import EACCES, EBUSY, EPERM, EROFS
 from pathlib import Path
 
 _TAKES_NO_OTHER = (EACCES, EPERM, EROFS, EBUSY)
-"""Of a folder that takes no new file, and of a file that is a mount of its own."""
+"""Errors of a folder that takes no new file, and of a file that is a mount of its own."""
 
 
 def write_file(path: Path, content: bytes) -> None:

@@ -52,7 +52,7 @@ class Examination:
     """A target, and its drafts if there are any."""
 
     request: PlanRequest
-    """Of the target with the first draft that can serve it, or alone."""
+    """Plan request for the target with the first draft that can serve it, or alone."""
     plan: Plan
     demands: tuple[Demand, ...]
     fits_alone: bool

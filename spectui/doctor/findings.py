@@ -21,7 +21,7 @@ class Finding:
 
     severity: Severity
     text: str
-    """What it is, why it matters, what to do."""
+    """The finding, its importance, and the remedy."""
 
 
 _HARD_ALPHA = 0.7

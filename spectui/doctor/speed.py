@@ -33,7 +33,7 @@ class DraftBound:
     break_even_alpha: float | None
     """α from which on it pays if tokens were routed to experts at random; None if never so."""
     speedup_if_perfect: float
-    """At most: every token right, and all of a batch routed to the same experts."""
+    """Upper bound: every token right, and all of a batch routed to the same experts."""
 
     @property
     def can_pay(self) -> bool:

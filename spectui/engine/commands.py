@@ -81,7 +81,7 @@ class RecordChains:
 
     prompt: tuple[int, ...]
     output: tuple[int, ...]
-    """What the target continued the prompt with."""
+    """The target's continuation of the prompt."""
     depth: int
     """Longest draft that the chains shall answer for."""
     reuse_prompt: bool = False

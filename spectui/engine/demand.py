@@ -11,8 +11,8 @@ from spectui.llama.planned import DeviceMemory, Plan
 from spectui.models.sizes import bytes_text
 
 MARGIN_BYTES = 1 << 30
-"""What a search leaves free on every GPU, as llama-server's ``--fit-target`` does by default: pools
-of the driver and the desktop grow after the models are loaded."""
+"""Bytes that a search leaves free on every GPU, as llama-server's ``--fit-target`` does by default:
+pools of the driver and the desktop grow after the models are loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class FreeMemory:
     """Free memory by name."""
 
     by_memory: Mapping[str, int] = field(default_factory=dict)
-    """By ``Buffer.memory``; what is missing is not known, and then nothing is too large."""
+    """Free bytes by ``Buffer.memory``; a missing memory is unknown: nothing is too large then."""
     in_ram: frozenset[str] = frozenset()
     """GPUs whose memory is the host's, however much of it they may take."""
 
@@ -48,7 +48,7 @@ class Demand:
     """Demand of a plan on one memory."""
 
     memory: str
-    """As ``Buffer.memory``."""
+    """Name of the memory, as in ``Buffer.memory``."""
     allocated_bytes: int
     mapped_bytes: int
     """Weights that mmap leaves in the page cache: without room for them they are read from disk

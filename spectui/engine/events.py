@@ -39,9 +39,9 @@ class ModelLoaded:
     rollback: Rollback
     n_ctx: int
     memory: ModelMemory
-    """What it takes and reads."""
+    """Memory that it takes and reads."""
     mtp_layers: int = 0
-    """Of a target that can draft for itself; 0 for one that was loaded without."""
+    """MTP layers of a target that can draft for itself; 0 for one that was loaded without."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class PromptEvaluated:
     n_tokens: int
     seconds: float
     n_reused: int
-    """Of ``n_tokens``, those that the target's cache still held."""
+    """Part of ``n_tokens`` that the target's cache still held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ class GenerationResult:
     decode_s: float
     """Wall seconds from the first token to the last."""
     native_s: float | None
-    """Of ``decode_s``, the seconds inside llama.cpp's decode; None where a server decoded."""
+    """Part of ``decode_s`` inside llama.cpp's decode; None where a server decoded."""
     counters: Counters
     stop: Stop
 
@@ -143,7 +143,7 @@ class ChainsRecorded:
 
     chains: Chains
     seconds: float
-    """Of the draft's work, the prompt left out."""
+    """Seconds of the draft's work, without the prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ class LoadedModels:
         self._target_stack = ExitStack()
         self._draft_stack = ExitStack()
         self.context_options = ContextOptions()
-        """Of both contexts."""
+        """Options of both contexts."""
         self.target_model: Model | None = None
         self.draft_model: Model | None = None
         self._target: TargetContext | None = None
@@ -41,7 +41,7 @@ class LoadedModels:
         self.prompts = PromptStore()
         self.conversation = Conversation()
         self.memory: dict[Role, ModelMemory] = {}
-        """What each loaded model takes, and what its decodes read."""
+        """Memory that each loaded model takes and its decodes read."""
 
     @property
     def contexts(self) -> tuple[Context, ...]:

@@ -19,7 +19,7 @@ from spectui.llama.planned import Answer, Question
 
 _LAST_WORDS_BYTES = 4096
 _BUILD_FOLDER = re.compile(r"\A/\S*/(?=[^/\s]+:\d+: )")
-"""Where llama.cpp was compiled, in front of a file and line of it."""
+"""Folder in which llama.cpp was compiled, in front of a source file and its line."""
 
 
 class PlanProcess(Closing):

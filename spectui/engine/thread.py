@@ -72,7 +72,7 @@ class EngineClient:
         self.n_stopped = 0
         """Commands up to this number are cancelled."""
         self.n_interruptions = 0
-        """How often another client's command began, or this client was held."""
+        """Number of times that another client's command began, or this client was held."""
         self.waited_s = 0.0
         """Seconds that its commands waited for their turn, runs that gave way included."""
 

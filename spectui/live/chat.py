@@ -176,7 +176,7 @@ class SessionStore:
         self._enabled = enabled
         self._log: SessionLog | None = None
         self._past: tuple[Entry, ...] = ()
-        """Of a conversation that is taken up: stored again with what follows, and not before."""
+        """Entries of a resumed conversation: stored again with the next ones, and not before."""
 
     def take_up(self, past: tuple[Entry, ...]) -> None:
         """Begin a session with what was said in an earlier one."""

@@ -10,9 +10,9 @@ from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
 from spectui.monitor.readings import GpuReading, HostReading, Snapshot
 
 _NEAR_FULL = 0.92
-"""Of a memory: what is left is about what a longer context or another program takes."""
+"""Share of a memory: the rest is about as large as a longer context or another program needs."""
 _FULL = 0.985
-"""Of VRAM: drivers keep a last part for themselves, and from here on spill or fail."""
+"""Share of VRAM: drivers keep a last part for themselves, and from here on spill or fail."""
 _DISK_BYTES_PER_S = 1e6
 """Reads that are no longer a log being written or a module being imported."""
 _SWAP_GROWTH_BYTES = 32e6
@@ -26,7 +26,7 @@ class Use(StrEnum):
     DRAFT = "draft"
     """The draft's weights."""
     KV = "KV"
-    """Of both, recurrent state included."""
+    """Caches of both models, recurrent state included."""
     COMPUTE = "compute"
     """Scratch and logits of both."""
     OTHER = "other"

@@ -31,9 +31,9 @@ from spectui.trace.record import Chains, Recording
 
 Item = TypeVar("Item")
 _ALONE = Generate(prompt=())
-"""How the baseline is drafted: not at all."""
+"""The baseline's settings: no drafting at all."""
 MAX_TOKENS = 8_000
-"""Of answers that are kept: a replay of them all takes about a second."""
+"""Tokens of answers that are kept: a replay of them all takes about a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ class ChatRecording:
     texts: tuple[ChatText, ...] = ()
     """Different answers, oldest first."""
     runs: tuple[Run, ...] = ()
-    """How answers were generated, oldest first; the same answer may have been, several times."""
+    """Settings of the runs that made the answers, oldest first; an answer may have several runs."""
     baseline: Run | None = None
     """The target alone, as measured when the pair was loaded."""
     failure: str | None = None

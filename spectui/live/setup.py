@@ -22,7 +22,7 @@ class LiveSetup(Setup):
     speculation: Speculation | None = field(default_factory=Speculation)
     """None leaves the draft unused."""
     resting: Speculation | None = None
-    """How it drafted before that was switched off."""
+    """The way in which it drafted before that was switched off."""
     schedule: Schedule = Schedule.FAST
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     n_predict: int = -1
@@ -85,7 +85,7 @@ class Launch:
     make_setup: Callable[[Pair], LiveSetup]
     """Applies the given options to a pair, which may be chosen only on the screen."""
     with_preset: Callable[[str], "Launch"]
-    """The same start with a preset's models and options."""
+    """Start with a preset's models and options."""
     settings: Settings
     n_ctx: int
     """Context size, for what a draft's cache will take."""
@@ -94,6 +94,6 @@ class Launch:
     """A demo target, to be built if it is not there; instead of ``pair``."""
     monitor_replay: Path | None = None
     notice: str | None = None
-    """What the user should know of the options."""
+    """Notice to the user about the options."""
     theme: str | None = None
     ascii: bool = False

@@ -33,7 +33,7 @@ class KnownCosts:
 
     costs: Costs | None
     source: str
-    """Where they come from, or a sentence why there are none."""
+    """Origin of the costs, or a sentence why there are none."""
 
 
 def known_costs(
@@ -168,9 +168,9 @@ class WhatIfState:
     known: KnownCosts = _UNKNOWN
     measured: tuple[Measured, ...] = ()
     applied: Model | None = None
-    """How the next answer will be drafted; None for not at all, or not by who is recorded alone."""
+    """Settings for the next answer; None without drafting, or if others than recorded draft."""
     other: Speculation | None = None
-    """How it will be drafted by others, or with their help: that is not replayed."""
+    """Other drafters for the next answer, or drafters that help: these are not replayed."""
 
 
 def whatif_state(

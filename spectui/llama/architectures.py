@@ -22,7 +22,7 @@ class Architecture:
 
     is_known: bool
     kind: str | None
-    """What they are instead of models that generate; None if they generate."""
+    """Kind of model that does not generate; None for one that does."""
     has_state: bool = False
     """Whether they keep a recurrent state, which cannot forget single tokens."""
 

@@ -22,7 +22,7 @@ class Share:
     """Contents of buffers of one type."""
 
     buffer_type: str
-    """As llama.cpp names it: ``CPU``, ``CUDA0``, ``CUDA_Host``."""
+    """Name in llama.cpp: ``CPU``, ``CUDA0``, ``CUDA_Host``."""
     weights_bytes: int
     cache_bytes: int
     """KV and recurrent state."""

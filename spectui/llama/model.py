@@ -25,7 +25,7 @@ _OUT_OF_MEMORY = (
     "alloc_tensor_range",
     "bad_alloc",
 )
-"""What llama.cpp's log says when a buffer could not be had."""
+"""Messages of llama.cpp's log when a buffer could not be allocated."""
 
 
 class Model(Closing):

@@ -63,11 +63,11 @@ class MtpContext(Context):
         """
         self._target = target
         self.n_layers: int = C.llama_model_n_layer_nextn(target.model.c)
-        """Of several, each drafts one token of a chain."""
+        """Number of layers; if several, each drafts one token of a chain."""
         self._chain_start = self._n_steps = 0
         self._n_embd: int = C.llama_model_n_embd_out(target.model.c)
         self._states: dict[int, State] = {}
-        """By position: the target's, and beyond those its own. Few more than it will need."""
+        """States by position: the target's, and its own beyond those. Few more than it will need."""
         super().__init__(target.model, options, max_outputs=max_draft + 1, abort=abort)
 
     def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure

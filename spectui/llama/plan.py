@@ -32,7 +32,7 @@ from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
 from spectui.options.setup import ModelOptions
 
 _MAPPED = "CPU_Mapped"
-"""What llama.cpp calls the buffer of weights that are a part of the page cache."""
+"""llama.cpp's name of the buffer of weights that are a part of the page cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

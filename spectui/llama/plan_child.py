@@ -21,7 +21,7 @@ from spectui.llama.plan import PlanMaker
 from spectui.llama.planned import Answer, Ask, Backend, Question
 
 HEADER_BYTES = 400 << 20
-"""What reading one header may take: several times what the largest vocabulary needs."""
+"""Limit for reading one header: several times the need of the largest vocabulary."""
 
 
 def main() -> None:

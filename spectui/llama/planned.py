@@ -24,7 +24,7 @@ class PlanRequest:
     mtp: bool = False
     """Whether the target's own MTP layers are loaded, in place of a draft."""
     context: ContextOptions = field(default_factory=ContextOptions)
-    """Of both; cache types are those of each model's own options."""
+    """Options of both contexts; cache types are those of each model's own options."""
     max_draft: int = DraftSimple().draft_max
     """Longest draft: the target computes logits for it, and keeps snapshots where it can."""
 
@@ -55,7 +55,7 @@ class ModelPlan:
     """Weights, cache and compute in bytes. Recurrent state and output are what llama.cpp's log
     tells, in hundredths of a MiB; cache and recurrent state together are exact."""
     traffic: WeightTraffic
-    """What its decodes read."""
+    """Bytes that its decodes read."""
     mtp: "ModelPlan | None" = None
     """Those layers with a context of their own, if they were asked for; their weights are among
     the model's."""

@@ -14,7 +14,7 @@ Experts = npt.NDArray[np.int32]
 """[n_tokens, n_used]: numbers of the experts of each token."""
 
 _CHOSEN = re.compile(rb"ffn_moe_topk-(\d+)$")
-"""As ``build_moe_ffn`` of ``llama-graph.cpp`` names them, with the layer."""
+"""Name of the chosen experts, with the layer, as in ``build_moe_ffn`` of ``llama-graph.cpp``."""
 
 
 class _Tensor(ctypes.Structure):

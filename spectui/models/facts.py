@@ -9,7 +9,7 @@ from spectui.models.weights import weight_traffic
 from spectui.options.setup import ModelOptions
 
 _BYTES_PER_CACHE_ELEMENT = 2
-"""Of an f16 cache."""
+"""Bytes of an element of an f16 cache."""
 _UNEQUAL_LAYERS = (
     "ssm.state_size",
     "shortconv.l_cache",
@@ -34,9 +34,9 @@ class ModelFacts:
     n_params: int
     """0 for a file without weights, as ``size_bytes``."""
     size_bytes: int
-    """Of its tensors: what ``llama_model_size`` says."""
+    """Bytes of the tensors, equal to ``llama_model_size``."""
     file_bytes: int
-    """Of its files, headers included."""
+    """Bytes of the files, headers included."""
     n_layers: int
     n_ctx_train: int
     n_vocab: int
@@ -45,7 +45,8 @@ class ModelFacts:
     mtp_layers: int = 0
     """Layers for multi-token prediction that its file says it has."""
     kv_bytes_per_token: int | None
-    """Of an f16 cache. None where no one number tells: layers differ, or have no attention."""
+    """Bytes of an f16 cache per token. None where no one number holds: layers differ, or have no
+    attention."""
     read_bytes_per_token: int | None
     """Weights that decoding one token reads: of the experts those that it is routed to. None for a
     file without weights."""

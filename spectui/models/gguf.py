@@ -52,9 +52,9 @@ class GgufFile:
     """Metadata and tensors of a model, of all its shards."""
 
     metadata: Mapping[str, Scalar]
-    """Of the first shard, which holds the model's; single values only."""
+    """Metadata of the first shard, which holds the model's; single values only."""
     array_lengths: Mapping[str, int]
-    """Of the metadata that is lists, such as the vocabulary."""
+    """Lengths of metadata lists, such as the vocabulary."""
     tensors: tuple[TensorInfo, ...]
 
     @property

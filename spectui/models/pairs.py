@@ -22,7 +22,7 @@ _N_DIFF_LINES = 8
 _N_COMPARED_LINES = 1000
 """Per template. Real ones have at most some hundred; difflib's time grows with the square."""
 _MOST_CHARACTERS = 120
-"""Of a line of the difference."""
+"""Longest line of the difference."""
 
 _LINE = re.compile(r".*?(?:%\}|\}\}|\n|\Z)", re.DOTALL)
 """Templates are often one long line: a block of Jinja's ends one, too."""
@@ -97,7 +97,7 @@ class Outline:
 
     tokenizer: Tokenizer
     texts: Sequence[bytes]
-    """Of all tokens, by id."""
+    """Texts of all tokens, by id."""
     chat_template: str | None
 
     @property

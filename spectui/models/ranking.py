@@ -9,7 +9,7 @@ from spectui.models.files import FoundModel
 from spectui.models.sizes import bytes_text
 
 GOOD_SHARE = (0.01, 0.15)
-"""What a token of a promising draft reads of weights, as a share of what its target reads."""
+"""Range of the weights that a promising draft reads per token, as a share of its target's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _COUNT_UNITS = ("", "K", "M", "B", "T")
 _STEP = 1000
 _WIDE = 99.95
-"""From here on three digits stand before the point, and none is needed after it."""
+"""Limit from which three digits stand before the point, and none is needed after it."""
 
 
 def bytes_text(n_bytes: int) -> str:

@@ -19,7 +19,7 @@ _LAYER = re.compile(r"blk\.(\d+)\.")
 _EMBEDDING = "token_embd.weight"
 _OUTPUT = "output.weight"
 _OWN_EMBEDDING, _OWN_HEAD = ".nextn.embed_tokens.weight", ".nextn.shared_head_head.weight"
-"""Of an MTP layer that does not use the model's."""
+"""Tensors of an MTP layer that does not use the model's."""
 _LOOKED_UP = frozenset(
     {_EMBEDDING, "per_layer_token_embd.weight", "position_embd.weight", "token_types.weight"}
 )
@@ -118,7 +118,7 @@ def mtp_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) -> 
 @dataclass(frozen=True, slots=True)
 class _Layers:
     n: int
-    """Of the trunk and for MTP together."""
+    """Layers of the trunk and for MTP together."""
     n_mtp: int
     """The last ones."""
 

@@ -56,7 +56,7 @@ _ALWAYS_S = 0.0
 _EACH_SECOND_S = 1.0
 _SLOWLY_S = 2.0
 _REFUSED_S = 30.0
-"""What a driver refuses for good is asked for seldom, not never: permissions change."""
+"""Interval of new requests for what a driver refused for good: permissions change."""
 
 _METRICS: dict[str, tuple[str, float, Query]] = {
     "memory_used_bytes": ("memory", _ALWAYS_S, nvml.memory_used_bytes),
@@ -146,7 +146,7 @@ def _limit(generation: Reading, width: Reading) -> Reading:
 
 
 RETRY_S = 10.0
-"""How long a missing driver or a lost GPU is left alone before the next try."""
+"""Seconds for which a missing driver or a lost GPU is left alone before the next try."""
 
 _READINGS = [field.name for field in fields(GpuReading) if field.name not in {"index", "name"}]
 

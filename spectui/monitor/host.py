@@ -16,7 +16,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MEMORY = re.compile(rb"^(MemTotal|MemAvailable|SwapTotal|SwapFree): +(\d+)", re.MULTILINE)
 _READ_BYTES = re.compile(rb"^read_bytes: (\d+)", re.MULTILINE)
 _Ticks = tuple[int, int]
-"""Of one core, in ticks of 10 ms: idle, total."""
+"""Ticks of one core, of 10 ms each: idle, total."""
 _MIN_TICKS = 5
 _CORE_LINE_BYTES = 256
 """A line of /proc/stat holds ten numbers; what follows the cores is long, and not needed."""

@@ -17,7 +17,7 @@ from spectui.options.number import Number, facts, read_number
 from spectui.options.option import INT_MAX
 
 NGRAM_LARGEST = 1024
-"""That llama-server takes for any number of an n-gram drafter."""
+"""Limit of llama-server for any number of an n-gram drafter."""
 
 
 class DrafterOptions(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
@@ -26,7 +26,7 @@ class DrafterOptions(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
     needs_draft: ClassVar[bool] = False
     """Whether it drafts with a model file of its own."""
     ik_kind: ClassVar[str | None] = None
-    """What ik_llama.cpp calls a kind that has another name there."""
+    """Name in ik_llama.cpp of a kind that has another name there."""
     _bounds: ClassVar[tuple[str, str] | None] = None
     """Two fields of which the first must not be above the second: no draft would be long enough."""
 
@@ -337,7 +337,7 @@ MODELS: tuple[type[Model], ...] = (
     *(DraftSimple, DraftMtp),
     *(DraftEagle3, DraftDflash, DraftDspark),
 )
-"""Of which one can be asked, behind the n-gram drafters."""
+"""Models that can draft; one of them may be asked, behind the n-gram drafters."""
 DRAFTERS: tuple[type[DrafterSetting], ...] = (*NGRAMS, *MODELS)
 
 

@@ -35,7 +35,7 @@ class Number:
     shared: tuple[str, ...]
     """Options in its place when all n-gram drafters shared them (until spring 2026)."""
     variables: tuple[str | None, str | None]
-    """Of current builds and of those before spring 2026, less their ``LLAMA_ARG_``."""
+    """Variables of current builds and of those before spring 2026, without their ``LLAMA_ARG_``."""
     bounds_drafts: bool
     """Whether it is the length of the longest draft."""
     is_read: bool
@@ -43,7 +43,7 @@ class Number:
     searched: tuple[int, int | None] | None
     """Least and most that a search tries, None for its longest draft; None where it does not."""
     replayed: tuple[int, ...]
-    """What a replay tries in its place, where drafts of every length are tried with each."""
+    """Values that a replay tries in its place, where drafts of every length are tried with each."""
 
     @property
     def values(self) -> Whole | Decimal:

@@ -62,20 +62,20 @@ class Option:
     """Every spelling in any dialect. The first long one is known to old and current builds."""
     values: Values = Text()
     default: object = None
-    """Of spectui's own command line."""
+    """Default of spectui's own command line."""
     help: str = ""
     metavar: str | None = None
     shows_default: bool = True
     repeats: bool = False
     """Whether it may be given several times."""
     written: str = ""
-    """What exports write for current llama.cpp; empty for the first flag, as for other builds."""
+    """Flag that exports write for current llama.cpp; empty for the first, as for other builds."""
     lacking: frozenset[Dialect] = frozenset()
     """Dialects without it, or where it means something else."""
     variable: str | None = None
-    """What current builds read from the environment."""
+    """Environment variable that current builds read."""
     legacy_variable: str | None = None
-    """What builds before spring 2026 read from it."""
+    """Environment variable that builds before spring 2026 read."""
     is_ours: bool = True
     """spectui's command line has it, under ``name``."""
     is_written: bool = True

@@ -32,7 +32,7 @@ class FlashAttention(StrEnum):
 
 
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
-"""Of caches, as llama-server takes them."""
+"""Types of caches, as llama-server takes them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class Setup:
     """Complete setup of an engine or a llama-server. Equal setups are one server."""
 
     target: ModelOptions
-    """As it lies beside the draft."""
+    """The target as it lies beside the draft."""
     draft: ModelOptions | None
     """None where no draft model is needed."""
     context: ContextOptions

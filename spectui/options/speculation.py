@@ -26,7 +26,7 @@ class Speculation(msgspec.Struct, frozen=True):
     """Everything about drafting that a trial can change."""
 
     own: DrafterSetting = DraftSimple()
-    """Who drafts, if nobody before it does."""
+    """The drafter that is asked if none before it drafts."""
     ahead: tuple[Ngram, ...] = ()
     """N-gram drafters that are asked first; the first that drafts anything is taken. Each kind at
     most once, in the order of ``NGRAMS``, which is llama-server's precedence."""

@@ -26,7 +26,7 @@ class ModelFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     files: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     """Names or globs of GGUF files, relative to the preset's folder or to any folder in it."""
     size_gb: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    """Of all files together, in 10^9 bytes."""
+    """Size of all files together, in 10^9 bytes."""
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -110,7 +110,7 @@ class Placement(
     gb_16: Options = {}
     gb_24: Options = {}
     note: str = ""
-    """How they were worked out."""
+    """Origin of the placement."""
 
     def by_vram_gb(self) -> dict[int, Options]:
         """Return the options of each size."""
@@ -151,7 +151,7 @@ class PresetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 _PACKAGE = Path(__file__).parent.parent
 _MOST_BYTES = 1_000_000
-"""Of a file: a hundred times the longest that is shipped."""
+"""Limit of a file: a hundred times the longest that is shipped."""
 
 
 class Preset(PresetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):

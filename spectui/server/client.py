@@ -29,7 +29,7 @@ from spectui.server.replies import (
 T = TypeVar("T")
 
 _CANCELLED_S = 1.0
-"""For a request that is interrupted to end."""
+"""Limit for an interrupted request to end."""
 _SPECULATION = {
     True: "it speculates now, and did not before",
     False: "it does not speculate any more",
@@ -57,7 +57,7 @@ class Completion:
     n_drafted: int
     n_accepted: int
     prompt_s: float
-    """Of evaluating what of the prompt was not cached."""
+    """Seconds of evaluating the part of the prompt that was not cached."""
     stop: str
     """Why it ended: ``eos``, ``word``, ``limit`` or ``none``."""
 

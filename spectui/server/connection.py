@@ -16,7 +16,7 @@ from spectui.server.replies import ErrorReply, one_line
 T = TypeVar("T")
 
 _MOST_BYTES = 16_000_000
-"""Of one reply: the tokens, text and prompt of a million tokens, or the slots of any server."""
+"""Limit of one reply: tokens, text and prompt of a million tokens, or any server's slots."""
 _MOST_CONNECTIONS = 2
 _KEPT_S = 3.0
 """An idle connection is kept shorter than llama-server keeps it, which is 5 s."""

@@ -15,7 +15,7 @@ from spectui.errors import ServerError
 
 _KEEPER = Path(__file__).with_name("keeper.py")
 _REPORT_S = 5.0
-"""How much longer than the program the keeper may take to end."""
+"""Seconds that the keeper may take to end after the program."""
 _N_LAST_LINES = 5
 _TAIL_BYTES = 4096
 _MOST_CHARACTERS = 600

@@ -24,7 +24,7 @@ _UNREADY_BYTES = 1 << 26
 """A server that has printed so much and is not ready will not be."""
 _LEFT_IT = " (a script that starts the server has to stay as long as that runs)"
 _ENDS = b": cleaning up before exit...\n"
-"""What llama-server prints when it is told to end. It does so, once it has nothing to do."""
+"""llama-server's line when it is told to end. It ends once it has nothing to do."""
 
 
 class LlamaServer(LlamaClient):

@@ -51,7 +51,8 @@ class Round:
 
     draft: tuple[int, ...]
     probabilities: tuple[float, ...]
-    """Of each drafted token, under the draft model's top-10 softmax; empty without a model."""
+    """Probability of each drafted token under the draft model's top-10 softmax; empty without a
+    model."""
     tokens: tuple[int, ...]
     """Emitted: the accepted draft tokens, then the bonus token unless the text has ended, and one
     token more where the round was redone."""
@@ -99,7 +100,7 @@ class Tally:
     n_redone: int = 0
     """Rounds in which that happened: each emits one token more."""
     detail: Detail = Detail.ROUNDS
-    """Where it is less, a ratio that needs more is None."""
+    """Detail; where it is less, a ratio that needs more is None."""
 
     @property
     def acceptance_rate(self) -> float | None:

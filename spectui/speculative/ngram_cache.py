@@ -15,7 +15,7 @@ _STATIC_SIZE = 2
 """Tokens of the n-grams that a static table is asked for: ``LLAMA_NGRAM_STATIC``."""
 _Bound = tuple[int, int]
 _LAX: tuple[_Bound, ...] = ((2, 66), (2, 50), (1, 50), (1, 50))
-"""By size of n-gram: fewest times it was seen, least share of one follower in percent."""
+"""Bounds by size of n-gram: fewest times it was seen, least share of one follower in percent."""
 _STRICT: tuple[_Bound, ...] = ((4, 75), (3, 66), (2, 66), (2, 66))
 
 
@@ -28,9 +28,9 @@ class NgramCacheState:
     n_counted: int = 0
     """Tokens of the longest text so far; those of the next one are counted from there on."""
     dynamic: NgramCounts = field(default_factory=dict)
-    """Of earlier runs: ``--lookup-cache-dynamic``, which llama-server reads and never writes."""
+    """Counts of earlier runs: ``--lookup-cache-dynamic``, which llama-server only reads."""
     static: NgramCounts = field(default_factory=dict)
-    """Of a large corpus: ``--lookup-cache-static``."""
+    """Counts of a large corpus: ``--lookup-cache-static``."""
 
 
 class NgramCacheDrafter:

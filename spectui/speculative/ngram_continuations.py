@@ -17,7 +17,7 @@ class Occurrences(NamedTuple):
     places: list[int]
     """Position of its first token, rising."""
     codes: list[int]
-    """Of the tokens behind it."""
+    """Codes of the tokens behind it."""
 
 
 class Continuations:

@@ -16,7 +16,7 @@ _BUCKETS = (
     *(13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229),
     *(172933, 351061, 712697, 1447153, 2938679),
 )
-"""How libstdc++ grows a map one insertion at a time: it holds as many elements as buckets."""
+"""Sizes by which libstdc++ grows a map one insertion at a time: as many elements as buckets."""
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class Followers:
     """Counts of the tokens that followed an n-gram."""
 
     counts: dict[int, int] = field(default_factory=dict)
-    """By token, in the order of first appearance."""
+    """Counts by token, in the order of first appearance."""
     total: int = 0
     _most: int = 0
     _leader: int = _NO_TOKEN
@@ -67,7 +67,7 @@ class Followers:
 
 
 NgramCounts = dict[tuple[int, ...], Followers]
-"""By n-gram, of up to ``MAX_SIZE`` tokens."""
+"""Followers by n-gram, of up to ``MAX_SIZE`` tokens."""
 
 
 def walked(tokens: Iterable[int]) -> list[int]:

@@ -19,7 +19,7 @@ class RollingHash:
         self._factor = factor & self._mask
         self._leaving = pow(factor, size_n, n_slots)
         self.slots: list[int] = []
-        """Of the n-gram that begins at each token; the last ``size_n`` - 1 tokens begin none."""
+        """Slots of the n-grams that begin at each token; the last ``size_n`` - 1 begin none."""
 
     def grow(self, tokens: Sequence[int]) -> None:
         """Add the n-grams that ``tokens``, to which tokens were appended, has gained."""

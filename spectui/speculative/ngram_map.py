@@ -14,7 +14,7 @@ from spectui.speculative.ngram_continuations import Continuations
 from spectui.speculative.ngram_hash import RollingHash
 
 N_SLOTS = 1 << 18
-"""Of the table from n-grams to places: ``COMMON_NGRAM_HASH_MAP_SIZE``."""
+"""Slots of the table from n-grams to places: ``COMMON_NGRAM_HASH_MAP_SIZE``."""
 _FACTOR = 2654435761
 _MAX_VALUES = 4
 _MAX_COUNT = 16380
@@ -106,7 +106,7 @@ class NgramMapDrafter:
         """The sequence without its last token, as the target's cache has it."""
         self._batch: tuple[int, ...] = ()
         self._last: MapValue | None = None
-        """What the last draft came from."""
+        """Origin of the last draft."""
         self._hash = RollingHash(size_n, _FACTOR, self._state.n_slots)
         self._continuations = Continuations(size_n, size_m)
         """Only with values."""

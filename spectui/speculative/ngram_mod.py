@@ -11,7 +11,7 @@ from spectui.speculative.drafters import Draft
 from spectui.speculative.ngram_hash import RollingHash
 
 N_ENTRIES = 4 << 20
-"""Of the table."""
+"""Entries of the table."""
 _FACTOR = 6364136223846793005
 _CHUNK = 32
 _MAX_LOW = 5

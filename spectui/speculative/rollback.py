@@ -11,7 +11,7 @@ class Rollback(StrEnum):
     TRUNCATE = "truncate"
     """``llama_memory_seq_rm`` forgets a suffix: attention-only models."""
     SNAPSHOT = "snapshot"
-    """The same, as far as the snapshots of a recurrent state reach: ``n_rs_seq``."""
+    """Removal of a suffix as far as the snapshots of a recurrent state reach: ``n_rs_seq``."""
     CHECKPOINT = "checkpoint"
     """A recurrent state is saved before a batch and restored; what counts is decoded again."""
 

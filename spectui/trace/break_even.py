@@ -33,7 +33,7 @@ class MeanRound:
     rejection_s: float
     """Rollback, per round that ends in a mismatch."""
     redone_s: float
-    """More per token that such a round had accepted."""
+    """Additional seconds per token that such a round had accepted."""
     off_s: float
     """One token of the target alone."""
 

@@ -22,7 +22,7 @@ class Total(Tally):
     draft: str | None
     """Name of the draft model; None for an n-gram drafter."""
     speculation: Speculation
-    """Of the draft model or the MTP layers if there is a draft."""
+    """Settings of the draft model or the MTP layers if there is a draft."""
     batches: tuple[int, ...]
     """[depth + 1]: rounds by the length of their draft."""
     n_decoded: int
@@ -30,9 +30,9 @@ class Total(Tally):
     mean_past: float
     """Depth of the context at which they are decoded, in the mean."""
     seconds: float | None
-    """Of all rounds; None without costs."""
+    """Seconds of all rounds; None without costs."""
     off_s: float | None
-    """Of the target alone; None without costs."""
+    """Seconds of the target alone; None without costs."""
     spread: float | None
     """Standard deviation of the speedup's logarithm over the recordings; None without costs."""
 

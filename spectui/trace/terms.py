@@ -220,17 +220,17 @@ class Findings:
     break_even_alpha: float | None
     """A lower acceptance makes it a loss, at the same costs. None where even 1 would lose."""
     speedup_if_free: float
-    """With a draft that takes no time, at the same acceptance."""
+    """Speedup with a draft that takes no time, at the same acceptance."""
     speedup_if_perfect: float
-    """With a draft that is always right, at the same costs."""
+    """Speedup with a draft that is always right, at the same costs."""
     limit: float
-    """With a draft that is both."""
+    """Speedup with a draft that is both."""
     limit_verify_ratio: float
     """V(n)/V(1) at the length where ``limit`` is reached."""
     limit_drafted: float
-    """That length."""
+    """Drafted tokens at the limit."""
     limit_rest_s: float
-    """What a round with such a draft takes beside verifying."""
+    """Seconds of a round with such a draft beside verifying."""
     limit_of_parts: float
     """``limit`` as the parts of the round have it, before it is scaled to the speedup."""
     limit_is_general: bool

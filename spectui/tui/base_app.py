@@ -56,7 +56,8 @@ class OrderedApp(App[ReturnType]):
         self._handling: Widget | None = None
         """Has got the last key, or what follows it, and has not told yet that it was handled."""
         self._follower: KeyHandled | None = None
-        """What follows it. Others belong to keys whose widget was given up: they come too late."""
+        """The follow-up of the last key. Others belong to keys whose widget was given up: they are
+        too late."""
         self._looks_again = False
 
     async def on_event(self, event: Event) -> None:

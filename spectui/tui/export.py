@@ -121,7 +121,7 @@ class ExportChoice:
     """A few words, such as ``live settings``."""
     setup: ExportSetup
     note: str | None
-    """What is known about it, such as the verdict."""
+    """Note about it, such as the verdict."""
 
 
 class ExportScreen(Screen[None]):
@@ -157,7 +157,7 @@ class ExportScreen(Screen[None]):
         super().__init__()
         self._choices = choices
         self._text: str | None = None
-        """What is exported; None where the dialect or the format has no words for it."""
+        """The exported text; None where the dialect or the format has no words for it."""
         self._problem = ""
         """Why there is none."""
 

@@ -24,7 +24,7 @@ class AloneResult:
 
     done: tuple[Done, ...]
     ended: BaseException | None = field(default=None, compare=False)
-    """What ended it early."""
+    """Reason for an early end."""
 
     @property
     def tokens_per_s(self) -> float | None:

@@ -50,7 +50,7 @@ class TuningRequest:
     context: ContextOptions
     prompts: tuple[Prompt, ...]
     prompts_path: Path | None = None
-    """Where they are from; None for the built-in suite and for turns of a chat."""
+    """Origin of the prompts; None for the built-in suite and for turns of a chat."""
     n_trials: int
     n_predict: int = 64
     """Tokens per prompt."""

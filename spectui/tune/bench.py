@@ -23,7 +23,7 @@ class BenchResult:
     """None with temperature: rounding may then move a sample without a margin to judge it by.
     None also if it ended early."""
     ended: BaseException | None = field(default=None, compare=False)
-    """What ended it early."""
+    """Reason for an early end."""
 
     @property
     def baseline_tokens_per_s(self) -> float | None:

@@ -25,7 +25,7 @@ class Candidate:
     name: str
     options: ModelOptions
     loaded: ModelLoaded | None
-    """What is known of it; None if it could not be loaded."""
+    """Facts of the loaded model; None if it could not be loaded."""
     error: SpectuiError | None = None
     """Why it cannot be used."""
 

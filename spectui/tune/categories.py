@@ -33,7 +33,7 @@ class CategoryResult:
     best_speedup: float
     """Over off, drift taken out; of the fastest of several, so that it flatters itself."""
     winner_speedup: float | None
-    """Of the setting chosen for all prompts, in the same trials; None without one."""
+    """Speedup of the setting chosen for all prompts, in the same trials; None without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

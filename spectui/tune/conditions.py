@@ -17,8 +17,8 @@ class Conditions:
     """Conditions that may have influenced the measurements."""
 
     drift: float | None
-    """Of the machine's own speed over all trials: fastest anchor over slowest, minus 1. None with
-    fewer than two trials."""
+    """Drift of the machine's own speed over all trials: fastest anchor over slowest, minus 1. None
+    with fewer than two trials."""
     n_noisy: int
     """Trials between anchors that disagreed even after a repetition."""
     temperatures_c: tuple[Reading, Reading]

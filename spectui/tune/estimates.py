@@ -19,7 +19,7 @@ _MIN_COMPARED = 4
 """Settings both measured and forecast, below which the scatter of forecasts is not known."""
 _MIN_SCATTER = 0.01
 _SAME = 0.005
-"""Of a logarithm: forecasts that differ by less than half a per cent are of the same speed."""
+"""Difference of logarithms: forecasts that differ by under half a per cent have the same speed."""
 _NORMAL = NormalDist()
 
 

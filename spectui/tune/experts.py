@@ -22,10 +22,10 @@ class BatchUnion:
     union: float
     """Experts that at least one of the tokens is routed to: mean over layers and batches."""
     lowest: float
-    """Of the layer that touches fewest, the mean over batches."""
+    """Mean over batches in the layer that touches fewest."""
     highest: float
     uniform: float
-    """What it would be if every token chose its experts at random: E·(1 - (1 - k/E)^n)."""
+    """Union if every token chose its experts at random: E·(1 - (1 - k/E)^n)."""
     cpu_bytes: float
     """Weights that such a batch reads from RAM."""
 

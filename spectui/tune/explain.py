@@ -27,7 +27,7 @@ _WHOLE_MS = 10
 _SMALL = 0.005
 """Share of a round that rounds to 0 %."""
 _FOLLOWS = 1.05
-"""How far off a reason may be from what it explains."""
+"""Factor by which a reason may be off from what it explains."""
 _NOTHING_DRAFTED = (
     "Not explained: nothing was drafted on these prompts, so that every round was the target's own."
 )

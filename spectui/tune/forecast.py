@@ -33,11 +33,11 @@ from spectui.tune.trials import Arm
 from spectui.tune.workload import Workload
 
 _RECORDING_PASSES = 1.0
-"""What it costs to take a draft along a text, in decodes of that text by the target alone."""
+"""Cost of recording a draft along a text, in decodes of that text by the target alone."""
 _PROBING_PASSES = 2.5
-"""The same for measuring what rounds cost."""
+"""Cost of measuring rounds, in decodes of that text by the target alone."""
 _DRAFT_READING = 0.25
-"""What a draft takes to read a prompt, as a share of what the target takes; roughly."""
+"""Cost for a draft to read a prompt, as a share of the target's; roughly."""
 _EVEN = 0.03
 """Between the predictions of two settings; half of all errors are below 2 %, a tenth above 4 %."""
 _PROMISING = 5
@@ -46,7 +46,7 @@ _CHAINED = 8
 """Settings of a draft model, the best of so many lengths, that are replayed behind n-gram drafters:
 each of these walks along the text in Python, where the grid walks all settings together."""
 _CHAIN_GAIN = 1.02
-"""What a drafter ahead must be forecast to add. Most texts give it nothing to propose."""
+"""Forecast gain that a drafter ahead must add. Most texts give it nothing to propose."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Outlook:
     forecasts: tuple[Forecast, ...]
     """Best first."""
     costs: Mapping[str, Costs]
-    """What rounds were found to cost, by drafter."""
+    """Costs of rounds by drafter."""
 
 
 def forecasts(

@@ -10,8 +10,8 @@ from spectui.tune.setup import SearchSetup
 from spectui.tune.trialing import TrialRunner
 
 _SHARE = 0.4
-"""Of the time budget, the off trial included: where that is too little for all prompts, fewer are
-recorded."""
+"""Share of the time budget, the off trial included: where that is too little for all prompts, fewer
+are recorded."""
 _FEWEST = 4
 """Prompts without which a forecast is not worth its time."""
 
@@ -42,7 +42,7 @@ class Forecasting:
         self.forecasts: tuple[Forecast, ...] = ()
         """Best first."""
         self.costs: Mapping[str, Costs] = {}
-        """What the recording found rounds to cost, by drafter."""
+        """Costs of rounds by drafter, from the recording."""
         self.left_out_recording = False
         """Whether there was no time for it."""
 

@@ -2,7 +2,7 @@
 
 _MINUS = "\N{MINUS SIGN}"
 _LARGE_PERCENT = 1000.0
-"""From which on a gain is told as a speedup."""
+"""Limit from which a gain is written as a speedup."""
 _TEN, _HUNDRED, _HUGE = 10.0, 100.0, 1e5
 
 

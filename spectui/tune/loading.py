@@ -17,7 +17,7 @@ class MovableTarget:
     """A target that is loaded anew where a draft leaves its experts other room."""
 
     loaded: LoadTarget
-    """As the engine holds it."""
+    """Target as the engine holds it."""
     placements: Placements
 
 
@@ -51,7 +51,7 @@ class Loader:
         """Layers whose experts the loaded target keeps in RAM; None where nobody asked, and where
         its load has failed."""
         self.move_s = 0.0
-        """What loading the target anew took, the last time."""
+        """Seconds that the last reload of the target took."""
 
     @property
     def drafts(self) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ class Gain:
 
     speedup: float
     low: float | None
-    """Of its interval; None where there is none."""
+    """Lower end of its interval; None where there is none."""
     high: float | None
     n_prompts: int
 
@@ -39,14 +39,14 @@ class Outcome(Setup):
     schedule: Schedule
     """On which it was measured."""
     gain: Gain | None
-    """Of the best setting, whether or not it is advised; None where none was confirmed."""
+    """Gain of the best setting, whether or not it is advised; None where none was confirmed."""
     given: frozenset[str] | None = None
     """Names of the options that the user's command gave, so that no others are written into it;
     None where there was no command."""
     dialect: Dialect = Dialect.LLAMA_CPP
     """In which it was printed."""
     start: Start = field(default_factory=Start)
-    """What stands before the arguments of the user's command."""
+    """Text before the arguments of the user's command."""
 
     @property
     def is_confirmed(self) -> bool:

@@ -20,9 +20,9 @@ class Spent:
     budget_s: float | None
     """None for as long as it takes."""
     took_s: float
-    """Of the search's own work."""
+    """Seconds of the search's own work."""
     n_trials: int
-    """That were asked for."""
+    """Requested trials."""
     n_tried: int
     """Fewer than asked for, where time or the forecasts ended them."""
     ended_trials: bool
@@ -73,7 +73,7 @@ class Pace:
         self._move_s = move_s
         self._began_s = now_s()
         self.trial_s: list[float] = []
-        """What each trial took."""
+        """Seconds of each trial."""
 
     @property
     def left_s(self) -> float:

@@ -41,7 +41,7 @@ _NGRAM_KIND = "ngram_kind"
 _FIRST_KIND = kind_of(NgramSimple)
 _DRAFT = "draft"
 _SETTINGS = (Parameter.DRAFT_MAX, Parameter.DRAFT_MIN, Parameter.DRAFT_P_MIN, Parameter.AHEAD)
-"""Of a draft model."""
+"""Parameters of a draft model."""
 _NOBODY = "none"
 """Is asked before the draft model."""
 _NO_NGRAM = 1

@@ -23,7 +23,7 @@ class Placements:
     alone: int
     """Without a draft model: off, and n-gram drafters."""
     beside: Mapping[str, int]
-    """By name of the draft."""
+    """Layers by name of the draft."""
 
     def of(self, draft: str | None) -> int:
         """Layers beside ``draft``, None for no draft model."""

@@ -18,7 +18,7 @@ from spectui.tune.workload import WorkItem, Workload
 _LENGTHS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 254)
 """Between these a curve is taken to be straight; 32 is where llama.cpp's offload begins."""
 _REPEATS = 64
-"""Of all lengths, in random order: more rounds than any probe runs."""
+"""Repetitions of all lengths, in random order: more rounds than any probe runs."""
 _OFF_TOKENS = 16
 
 

@@ -22,7 +22,7 @@ class Observed:
     n_drafted: int
     n_accepted: int
     digest: str
-    """Of the prompt's tokens: prompts of one name may change."""
+    """Digest of the prompt's tokens: prompts of one name may change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +47,11 @@ class Promise:
     observed: tuple[Observed, ...]
     speedup: Speedup
     min_gain: float
-    """What speculation had to gain to be worth it."""
+    """Least gain with which speculation is worth it."""
     llama_cpp: str
     """Version of the engine."""
     llama_cpp_commit: str | None = None
-    """Where the engine tells it."""
+    """Commit of the engine's llama.cpp; None where the engine does not tell it."""
     is_chat: bool = False
     """The prompts were turns of a chat, whose text is kept nowhere beside the study."""
     screen_threads: int | None = None

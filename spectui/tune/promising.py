@@ -19,16 +19,16 @@ class Terms:
     baseline: ModelOptions
     """The target as off has it."""
     target: ModelOptions
-    """As it lies beside what was found."""
+    """Target as it lies beside the best setting's draft."""
     candidates: Sequence[Candidate]
     context: ContextOptions
-    """That a server is to have."""
+    """The requested context of a server."""
     sampling: SamplingConfig
     n_predict: int
     schedule: Schedule
-    """That was asked for."""
+    """The requested schedule."""
     mtp_layers: int
-    """Of the target, where they may draft."""
+    """MTP layers of the target, where they may draft."""
     min_gain: float
     prompts: Path | None = None
     """The user's; None for the built-in suite and for a chat."""

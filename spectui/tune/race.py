@@ -20,7 +20,7 @@ from spectui.tune.workload import WorkItem
 LOOK_EVERY = 8
 """Prompts between two looks, at least; fewer give no useful interval."""
 _MAX_LOOKS = 8
-"""More would leave the first ones too little error to be of use."""
+"""Limit of looks: more would leave the first ones too little error to be of use."""
 _SHORTEST_LEG = 4
 """Prompts between the last look and the one before it."""
 _PRECISE = 0.05
@@ -42,7 +42,7 @@ class Standing:
     """Over off; its interval holds for all looks together. None if nothing was decoded."""
     n_pairs: int
     pairs: tuple[Pair, ...] = ()
-    """What was measured of it, against off."""
+    """Paired measurements against off."""
 
 
 class Race:
@@ -88,7 +88,7 @@ class Race:
         self._speedups: dict[Arm, Speedup] = {}
         self._looks = Looks()
         self._fraction = 0.0
-        """Of the planned prompts, at the last look."""
+        """Fraction of the planned prompts at the last look."""
         self._n_seen = 0
         """Pairs at the last look."""
         self.leader = arms[0]

@@ -22,7 +22,7 @@ class RaceLegs(ABC):
     """Finalists."""
     _: KW_ONLY
     off: Arm
-    """What the verdict compares with."""
+    """Arm that the verdict compares with."""
     load: Callable[[Arm], None]
     """Makes an arm's draft the loaded one, and the target lie as it does with that."""
     on_pair: Callable[[Pair], None]

@@ -28,7 +28,7 @@ class RaceRuns(RaceLegs):
     )
     """Each with the target alone as it lies beside the arm's draft."""
     _off_runs: list[GenerationResult] = field(init=False, default_factory=list)
-    """Of every prompt, as the target lies without a draft."""
+    """Runs of off on every prompt, as the target lies without a draft."""
 
     def pairs(self, arm: Arm) -> tuple[Pair, ...]:
         """Paired measurements of a finalist against off."""

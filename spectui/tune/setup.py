@@ -15,13 +15,13 @@ class Limits:
     """Limits of a search."""
 
     n_trials: int
-    """At most: the search ends when the forecasts say that more would gain nothing."""
+    """Upper bound: the search ends when the forecasts say that more would gain nothing."""
     time_budget_s: float | None = None
-    """Of the search's own work: pauses and turns of the chat do not count."""
+    """Seconds of the search's own work: pauses and turns of the chat do not count."""
     n_trial_prompts: int = 8
     """Prompts per trial; the race uses all that there is time for."""
     n_confirmations: int = 1
-    """How often the race may measure each prompt."""
+    """Limit of measurements of each prompt in the race."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,14 +33,14 @@ class SearchSetup:
     study: TuningStudy
     """Keeps the trials."""
     workload: Workload
-    """What is decoded."""
+    """Prompts to decode, and sampling."""
     measurer: Measurer
     """Decodes it."""
     loader: Loading
-    """Of the drafts that the study's arms name."""
+    """Loads the drafts that the study's arms name."""
     limits: Limits
     min_gain: float
-    """What speculation must gain to be worth it; 0.02 is 2 %."""
+    """Least gain with which speculation is worth it; 0.02 is 2 %."""
     on_event: Callable[[TuneEvent], None]
     """Told what happens, on the caller's thread."""
 

@@ -30,7 +30,7 @@ MIN_PROMPTS = 6
 """Fewer prompts give no interval: resamples of one and the same prompt become too frequent."""
 
 _DIGITS = 9
-"""Of a ceiling: sums in another order may not make noise of what is equal."""
+"""Digits of a ceiling: sums in another order may not make noise of what is equal."""
 
 _Array = npt.NDArray[np.float64]
 

@@ -28,7 +28,7 @@ from spectui.tune.workload import WorkItem, Workload
 _COST_PROMPTS = 8
 """Prompts that costs are measured on: lengths are compared within each."""
 FEWEST_COST_PROMPTS = 4
-"""The same, where there is no time for more."""
+"""Fewest prompts with costs, where there is no time for more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +77,11 @@ class Tracing:
     recordings: tuple[Recording, ...]
     """All with the chains of the same drafts: of every one, unless it was interrupted."""
     baseline_s: float
-    """Of the target's decoding, prompts left out."""
+    """Seconds of the target's decoding, without prompts."""
     draft_s: float
-    """Of all drafts' recordings, prompts left out."""
+    """Seconds of all drafts' recordings, without prompts."""
     costs: dict[str, Costs]
-    """By draft; without one, under ``NGRAM_COSTS``."""
+    """Costs of rounds by draft; without one, under ``NGRAM_COSTS``."""
     interrupted: bool
 
 

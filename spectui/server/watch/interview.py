@@ -43,10 +43,10 @@ U = TypeVar("U")
 
 _OFF = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.NOT_IMPLEMENTED})
 _RENEWED_S = 5.0
-"""How long the server's facts are believed, and an endpoint that is off is left alone."""
+"""Seconds for which the server's facts are believed, and an endpoint that is off is left alone."""
 _COUNTED_S = 0.5
 _OPENAI = "/v1"
-"""Where programs of OpenAI's interface ask; it has a ``/health`` and nothing else of ours."""
+"""Prefix of OpenAI's interface; it has a ``/health`` and nothing else that is asked for here."""
 _STARTED = "Process-Start-Time-Unix"
 _ASLEEP = "the server sleeps: it has unloaded its model until the next request"
 

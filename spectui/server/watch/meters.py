@@ -91,7 +91,7 @@ class Timed:
     """Tokens and the time that the server itself measured for them."""
 
     last_tokens_per_s: float | None = None
-    """Of what ended last."""
+    """Rate of the work that ended last."""
     _n_tokens: int = 0
     _seconds: float = 0.0
 

@@ -31,7 +31,7 @@ class Attachment:
     address: Address
     api_key: str | None = None
     model: str | None = None
-    """Of a router, which of its models."""
+    """Name of the model at a router."""
     timeout_s: float = TIMEOUT_S
     """The longest that a round of questions may take, whichever of them stall."""
 

@@ -71,7 +71,7 @@ class ServerFacts:
     is_router: bool
     """Whether it runs no model itself, but passes requests on to servers of its own."""
     running: tuple[str, ...] = ()
-    """Of a router: those of its models that it has loaded."""
+    """Models that a router has loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class ProcessSample:
     started_s: float
     """Seconds since the epoch."""
     read_bytes: Known[int]
-    """From disk, since it was started."""
+    """Bytes read from disk since it was started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

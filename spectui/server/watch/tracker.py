@@ -72,7 +72,7 @@ class Tracker:
         self._host = HostState()
         self._n_restarts = 0
         self._speculates: bool | None = None
-        """As the slots said when they were last seen."""
+        """Whether the server speculates, as the slots said when they were last seen."""
 
     def add(self, sample: Event) -> None:
         """Take the next sample."""

@@ -36,7 +36,7 @@ class AttachLaunch:
 
     attachment: Attachment
     interval_s: float
-    """From one look at the server to the next."""
+    """Seconds between two looks at the server."""
     settings: Settings
     theme: str | None = None
     ascii: bool = False

@@ -26,7 +26,7 @@ from spectui.tui.widgets import KeyBar, StatusBar
 
 _TWO_COLUMNS, _THREE_COLUMNS = 72, 150
 _PANEL_LINES = 4
-"""From which on a panel can have a frame."""
+"""Height from which on a panel can have a frame."""
 _N_PANELS, _N_OF_SERVER = 6, 4
 
 

@@ -136,7 +136,7 @@ class LiveScreen(Screen[None]):
     recorded: reactive[bool] = reactive(default=False, init=False)
     """Whether the readings of the machine come from a recording."""
     tuning: reactive[str] = reactive("", init=False)
-    """What the search beside the chat is doing, in a word; empty for nothing."""
+    """Activity of the search beside the chat, in a word; empty for none."""
 
     def __init__(
         self,

@@ -44,9 +44,9 @@ class Field:
     low: float
     high: float
     drafter: str = ""
-    """Whose it is, where several drafters may have one of that name."""
+    """Drafter of the field, where several drafters may have one of that name."""
     why: str = ""
-    """What sets the limit, as it goes on after "must be 1 to 16"."""
+    """Reason for the limit, as it goes on after "must be 1 to 16"."""
 
     @property
     def text(self) -> str:

@@ -100,7 +100,7 @@ class Transcript(TapeView):
     """Whether draft tokens that the target refused are shown, where it refused them."""
 
     placeholder: reactive[str] = reactive("")
-    """What stands in an empty transcript."""
+    """Text in an empty transcript."""
 
     gutter_cells = GUTTER_CELLS
 

@@ -20,7 +20,7 @@ from spectui.tui.panels.blocks import Block, Line, crop, fit
 State = TypeVar("State")
 
 _FRAME = 3
-"""Of the width, what stays of the frame around the heading."""
+"""Cells of the frame around the heading."""
 
 
 class Panel(Widget, Generic[State]):

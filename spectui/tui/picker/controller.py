@@ -38,7 +38,7 @@ class RecentPair:
 
 
 Choice = Pair | RecentPair | Preset | DemoModel
-"""What can be started: two files, an earlier pair with its chat, a preset, a demo target."""
+"""Possible choices: two files, an earlier pair with its chat, a preset, a demo target."""
 
 
 class PickerController:

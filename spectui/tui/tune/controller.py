@@ -37,7 +37,7 @@ class TuneController:
         self._is_stopping = False
         """Whether the search was asked to end and has not told yet that it did."""
         self._filled: Filled | None = None
-        """What the form held when it was left."""
+        """Contents of the form when it was left."""
         self._prompts: str | None = None
         """Which prompts the search uses, in words."""
 

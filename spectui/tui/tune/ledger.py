@@ -34,7 +34,7 @@ class Ledger:
 
     rows: tuple[Row, ...] = ()
     off_level: float | None = None
-    """As ``spectui.tune.trials.off_level``."""
+    """Level of off, by ``spectui.tune.trials.off_level``."""
     best: Row | None = None
     """The last trial of the setting that was confirmed; else ``spectui.tune.trials.best_trial``."""
     n_tried: int = 0
@@ -88,7 +88,7 @@ class Choice:
 
     arm: Arm
     reason: str
-    """What the user is told: what was applied, and why that."""
+    """Sentence for the user: the applied setting, and why it was chosen."""
 
 
 def best_choice(state: TuningState, ledger: Ledger) -> Choice | None:

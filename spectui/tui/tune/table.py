@@ -161,7 +161,7 @@ _VALUES: dict[Column, Callable[[Row], float | str | None]] = {
     Column.ACCEPTANCE: lambda row: row.acceptance_rate,
     Column.STATE: lambda row: row.record.state.value + " noisy" * row.record.noisy,
 }
-"""What the rows are sorted by."""
+"""Values that the rows are sorted by."""
 _FORMS = {
     Column.DRAFT_P_MIN: "{:.2f}",
     Column.TOKENS_PER_S: "{:.1f}",

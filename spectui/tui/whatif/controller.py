@@ -47,7 +47,7 @@ class WhatIfController:
         self._trials: Sequence[TrialRecord] = ()
         self._costs: Mapping[str, Costs] = {}
         self._seen: tuple[Activity, bool] | None = None
-        """What the session was doing when the screen was last told."""
+        """State of the session when the screen was last told."""
 
     @property
     def is_open(self) -> bool:

@@ -49,7 +49,7 @@ class Stepper(Widget, can_focus=True):
     value: reactive[float] = reactive(0.0)
     high: reactive[float] = reactive(1.0)
     typed: reactive[str] = reactive("")
-    """What is being typed; Enter takes it, and so do leaving and whatever uses the setting."""
+    """Typed text; Enter takes it, and so do leaving and whatever uses the setting."""
 
     @dataclass
     class Changed(Message):
@@ -65,7 +65,7 @@ class Stepper(Widget, can_focus=True):
         self._low = low
         self._step = step
         self._chosen = low
-        """What was asked for; ``value`` is as much of it as ``high`` allows."""
+        """Requested number; ``value`` is as much of it as ``high`` allows."""
         self.set_reactive(Stepper.value, low)
         self.set_reactive(Stepper.high, high)
 

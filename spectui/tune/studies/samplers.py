@@ -6,7 +6,7 @@ import optuna
 
 _STARTUP_TRIALS = 5
 _N_SEEDS = 2**32
-"""That numpy's generators take."""
+"""Number of seeds that numpy's generators take."""
 
 
 class Sampler(StrEnum):
