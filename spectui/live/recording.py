@@ -116,7 +116,7 @@ class ChatRecording:
     texts: tuple[ChatText, ...] = ()
     """Different answers, oldest first."""
     runs: tuple[Run, ...] = ()
-    """Settings of the runs that made the answers, oldest first; an answer may have several runs."""
+    """Runs that generated the answers, oldest first; an answer may have several."""
     baseline: Run | None = None
     """The target alone, as measured when the pair was loaded."""
     failure: str | None = None

@@ -37,7 +37,7 @@ class ThroughputState:
     baseline_tokens_per_s: float | None = None
     """The target alone; None before it was measured."""
     baseline_age_min: int | None = None
-    """Whole minutes since the baseline was measured; the comparison is with the present."""
+    """Whole minutes since the baseline was measured."""
     prompt: PromptEvaluated | None = None
     history: tuple[float | None, ...] = ()
     """Tokens per second of each half second of decoding; None between turns."""

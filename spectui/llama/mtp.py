@@ -67,7 +67,7 @@ class MtpContext(Context):
         self._chain_start = self._n_steps = 0
         self._n_embd: int = C.llama_model_n_embd_out(target.model.c)
         self._states: dict[int, State] = {}
-        """States by position: the target's, and its own beyond those. Few more than it will need."""
+        """States by position: the target's, and its own beyond those. Few more than are needed."""
         super().__init__(target.model, options, max_outputs=max_draft + 1, abort=abort)
 
     def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure

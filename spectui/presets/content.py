@@ -110,7 +110,7 @@ class Placement(
     gb_16: Options = {}
     gb_24: Options = {}
     note: str = ""
-    """Origin of the placement."""
+    """Explanation of how the options were derived."""
 
     def by_vram_gb(self) -> dict[int, Options]:
         """Return the options of each size."""

@@ -257,7 +257,7 @@ def _no_match(repo: str, glob: str, models: Sequence[_Listed]) -> str:
 PIECE_BYTES = 8 << 30
 """Asked for at a time: some caches refuse ranges of tens of gigabytes, and open ones."""
 _CHUNK_BYTES = 1 << 16
-"""Largest loss when the connection ends."""
+"""Most bytes that are lost when the connection ends."""
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})")
 
 

@@ -20,7 +20,7 @@ from spectui.tui.panels.blocks import Block, Line, crop, fit
 State = TypeVar("State")
 
 _FRAME = 3
-"""Cells of the frame around the heading."""
+"""Columns of the frame that stay visible around the heading."""
 
 
 class Panel(Widget, Generic[State]):
