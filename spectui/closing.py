@@ -5,7 +5,7 @@ from typing import Self
 
 
 class Closing(ABC):
-    """Base of what ``with`` closes."""
+    """Base class of objects that ``with`` closes."""
 
     @abstractmethod
     def close(self) -> None:

@@ -62,7 +62,7 @@ def is_part_of_model(name: str) -> bool:
 
 
 def companion_kind(name: str) -> str | None:
-    """Say what a file called ``name`` is beside a model; None if its name does not tell."""
+    """Kind of companion file that ``name`` belongs to; None if the name does not tell."""
     stem, suffix = _split(name)
     found = _COMPANION.fullmatch(stem) if suffix.lower() == SUFFIX else None
     if found is None:

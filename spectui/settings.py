@@ -9,7 +9,7 @@ from spectui.paths import config_dir
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything that ``config.toml`` may say."""
+    """Contents of ``config.toml``."""
 
     theme: str = "spectui-dark"
     """A name of the command palette's themes."""

@@ -1,4 +1,4 @@
-"""Everything that the headers of a target and its drafts tell, beside what the machine has."""
+"""Examination of a target and its drafts by their headers, against the machine's memory."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -87,7 +87,7 @@ class Examination:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """Machine that the models meet."""
+    """The machine that the models run on."""
 
     backend: Backend
     """This llama.cpp, and the GPUs that it can use."""

@@ -1,4 +1,4 @@
-"""Findings of an examination: what cannot work, what will hurt, what to know."""
+"""Findings of an examination: errors, warnings and notes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -215,7 +215,7 @@ _REPACKED = "_REPACK"
 
 
 def _of_memory(examination: Examination) -> Iterator[Finding]:
-    """Yield what every memory gives reason to say."""
+    """Yield the findings about every memory."""
     for demand in examination.demands:
         if demand.shortage is not None:
             parts = (demand.shortage, *_repacked(demand, examination), _advice(demand, examination))

@@ -60,7 +60,7 @@ class Demand:
 
     @property
     def where(self) -> str:
-        """The memory's name for people, and whose else it is."""
+        """Name of the memory for display, and the GPUs that share it."""
         if self.includes:
             return f"RAM (with {', '.join(self.includes)})"
         return "RAM" if self.memory == HOST else self.memory

@@ -115,7 +115,7 @@ class Engine(Closing):
 
     @property
     def waited_s(self) -> float:
-        """Seconds that the calls so far waited for others or were held, work in vain included."""
+        """Seconds that the calls waited for others or were held, including discarded work."""
         return self.client.waited_s
 
     @property

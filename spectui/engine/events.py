@@ -51,7 +51,7 @@ class DraftUnloaded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokenized:
-    """The tokens asked for."""
+    """Result of ``Tokenize``."""
 
     tokens: tuple[int, ...]
 
@@ -103,7 +103,7 @@ class GenerationResult:
 
     @property
     def n_decoded(self) -> int:
-        """Tokens that ``decode_s`` paid for: the first one came with the prompt."""
+        """Tokens decoded within ``decode_s``: the first one came with the prompt."""
         return max(0, len(self.tokens) - 1)
 
     @property

@@ -17,7 +17,7 @@ LONGEST = 1 << 20
 
 
 def plan_any_length(plan: Callable[[PlanRequest], Plan], request: PlanRequest) -> Plan:
-    """Plan a context of whatever length.
+    """Plan a context of any length.
 
     Args:
         plan: plans contexts of up to ``LONGEST``; asked twice for a longer one.

@@ -1,4 +1,4 @@
-"""The loaded pair: who owns which native object, and in which order they close."""
+"""The loaded pair: ownership of the native objects, and the order in which they close."""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress

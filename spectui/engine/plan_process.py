@@ -1,4 +1,4 @@
-"""One child process that plans, as its parent sees it: asked, heard, and told of when it dies."""
+"""A child process that makes plans, seen from its parent: requests, replies, its death."""
 
 import os
 import re

@@ -353,7 +353,7 @@ def _defect(error: Exception) -> EngineFailed:
 
 
 def _was_cut(event: Event) -> bool:
-    """Whether an answer tells of a cancellation rather than of a result."""
+    """Whether an answer reports a cancellation instead of a result."""
     match event:
         case GenerationFinished():
             return event.result.stop is Stop.CANCELLED

@@ -66,7 +66,7 @@ class Chat:
             self._answer.add(piece, from_draft=from_draft)
 
     def flush(self) -> None:
-        """Store what has come of the answer since the last time."""
+        """Store the part of the answer that is new since the last time."""
         if self._answer is not None and (part := self._answer.take_part()) is not None:
             self._store(part)
 
@@ -171,7 +171,7 @@ class SessionStore:
     """Opens a session's file with its first entry. Gives up, once and aloud, if it cannot."""
 
     def __init__(self, warn: Callable[[str], None], *, enabled: bool) -> None:
-        """``warn`` is told in a sentence if storing fails."""
+        """Create the store; ``warn`` gets a sentence if storing fails."""
         self._warn = warn
         self._enabled = enabled
         self._log: SessionLog | None = None

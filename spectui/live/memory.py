@@ -1,4 +1,4 @@
-"""VRAM and RAM: what was planned, who holds it, what is left, and whether it suffices."""
+"""VRAM and RAM: planned use, users, free memory, and whether it suffices."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping

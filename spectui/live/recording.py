@@ -1,4 +1,4 @@
-"""The user's own answers, recorded for replay: who drafts goes along each when nobody waits.
+"""Recording of the user's own answers for replay, in the engine's idle time.
 
 Everything stays in memory, and no more of it than the newest answers.
 """
@@ -133,7 +133,7 @@ class ChatRecording:
         return longest_draft(self.depth, self.mtp_layers)
 
     def alone(self, speculation: Speculation | None) -> Model | None:
-        """The setting, as it is run, if nobody but who is recorded drafts; None otherwise."""
+        """The setting as it runs if only the recorded drafter drafts; None otherwise."""
         setting = None if speculation is None or speculation.ahead else speculation.model
         if setting is None or isinstance(setting, DraftMtp) is not self.is_mtp:
             return None
@@ -147,7 +147,7 @@ class ChatRecording:
 
     @property
     def n_waiting(self) -> int:
-        """Answers that have still to be gone along."""
+        """Number of answers that are still to be recorded."""
         return sum(not text.is_recorded for text in self.texts)
 
 
@@ -197,7 +197,7 @@ class ChatRecorder:
         self._turn = turn
 
     def hear(self, event: Event) -> None:
-        """Take what the chat's client is told of the answer."""
+        """Process an event of the chat's client."""
         turn = self._turn
         run = None if turn is None else self._meter.hear(event, turn)
         if turn is None or run is None or not isinstance(event, GenerationFinished):
@@ -209,7 +209,7 @@ class ChatRecorder:
         self._record_next()
 
     def hear_baseline(self, event: Event) -> None:
-        """Take what a client is told that measures the target alone."""
+        """Process an event of the client that measures the target alone."""
         run = self._baseline_meter.hear(event, _ALONE)
         if run is not None:
             self._change(baseline=run)

@@ -45,7 +45,7 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bottleneck:
-    """The bottleneck, and how one can tell."""
+    """The bottleneck and the evidence for it."""
 
     limit: Limit
     reason: str

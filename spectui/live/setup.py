@@ -40,7 +40,7 @@ class LiveSetup(Setup):
 
     @property
     def wanted(self) -> Speculation:
-        """Drafting as it is, or would be if it were switched on."""
+        """Speculation in use, or the one that would be used if it were switched on."""
         return self.speculation or self.resting or Speculation()
 
     @property

@@ -62,7 +62,7 @@ class LiveTally:
     """Adds up what happens. Not thread-safe: the screen's thread owns it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start with nothing loaded and nothing read. ``clock`` tells a baseline's age."""
+        """Start with nothing loaded and nothing read. ``clock`` gives a baseline's age."""
         self._clock = clock
         self._snapshot: Snapshot | None = None
         self._history = TrafficHistory()

@@ -172,7 +172,7 @@ def _draft_traffic(models: Mapping[Role, ModelMemory]) -> WeightTraffic | None:
 
 
 class MachineLoad:
-    """Takes readings that were made while something was decoded."""
+    """Load of the machine while something is decoded, from its readings."""
 
     def __init__(self) -> None:
         """Start without any."""

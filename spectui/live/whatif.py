@@ -113,7 +113,7 @@ def _lacking(runs: Sequence[Run]) -> float:
 
 
 def _drafts_as(run: Run, schedule: Schedule, *, mtp: bool) -> bool:
-    """Whether its rounds did the work that rounds do in which who is meant drafts alone."""
+    """Whether its rounds did the work of rounds in which the recorded drafter drafts alone."""
     speculation = run.speculation
     if speculation is None or speculation.ngrams or speculation.is_mtp is not mtp:
         return False
@@ -222,7 +222,7 @@ def chat_points(recording: ChatRecording, schedule: Schedule) -> tuple[Measured,
 
 
 def trial_points(recording: ChatRecording, trials: Sequence[TrialRecord]) -> tuple[Measured, ...]:
-    """Return the throughput of every trial that completed with who is recorded, alone."""
+    """Return the throughput of every completed trial of the recorded drafter alone."""
     found = []
     for trial in trials:
         setting, speed = recording.alone(trial.arm.speculation), trial.tokens_per_s
@@ -271,7 +271,7 @@ class WhatIf:
         return sum(recording.n_decoded for recording in self.recordings)
 
     def replay_space(self) -> None:
-        """Replay what tuning would search: every line whose values are the steps of the keys."""
+        """Replay the search space of tuning: every line whose values are the steps of the keys."""
         space = SearchSpace(drafts=(self.draft,), max_draft=self.longest)
         totals = self._replay(space.grid(self.draft))
         self._best = max(

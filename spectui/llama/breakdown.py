@@ -19,7 +19,7 @@ _SYMBOL = "_Z26llama_get_memory_breakdownPK13llama_context"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """Contents of buffers of one type."""
+    """Bytes of the buffers of one type."""
 
     buffer_type: str
     """Name in llama.cpp: ``CPU``, ``CUDA0``, ``CUDA_Host``."""

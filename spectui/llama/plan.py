@@ -73,7 +73,7 @@ class PlanMaker(Closing):
         self._outline: tuple[FileIdentity, Outline] | None = None
 
     def plan(self, request: ModelRequest) -> tuple[FileIdentity, ModelPlan]:
-        """Plan a model, and say of which file that holds.
+        """Plan a model, and return the identity of its file with the plan.
 
         Raises:
             BadInputError: the file is no model that generates.

@@ -25,7 +25,7 @@ HEADER_BYTES = 400 << 20
 
 
 def main() -> None:
-    """Answer until nobody asks any more."""
+    """Answer requests until the connection closes."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with Connection(int(sys.argv[1])) as connection, suppress(EOFError):
         question: Question = connection.recv()

@@ -1,4 +1,4 @@
-"""Memory that a pair would take. Pure: who shows or judges a plan need not load llama.cpp."""
+"""Memory that a pair would take. Pure: displaying or judging a plan needs no llama.cpp."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -31,7 +31,7 @@ class PlanRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """One of them."""
+    """Request for the plan of one model."""
 
     options: ModelOptions
     context: ContextOptions

@@ -47,7 +47,7 @@ class SequenceMemory:
         self.clear()
 
     def foresee(self, without_snapshots: Rollback) -> None:
-        """Say how it would forget, where nothing can be decoded."""
+        """Predict how it would forget, where nothing can be decoded."""
         has_snapshots = C.llama_n_rs_seq(self._context) > 0
         self.rollback = Rollback.SNAPSHOT if has_snapshots else without_snapshots
 

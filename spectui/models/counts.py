@@ -1,4 +1,4 @@
-"""Counts in a header, and in metadata that is taken in place of it: can a model be like that?"""
+"""Plausibility of the counts in a header, and in metadata that replaces it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -97,12 +97,12 @@ class _About:
         return self.text("general.architecture") or "unknown"
 
     def text(self, key: str) -> str:
-        """A text, empty where the model lacks the key."""
+        """Text of a key, empty where the model lacks it."""
         value = self.gguf.metadata.get(key)
         return value if isinstance(value, str) else ""
 
     def number(self, key: str, default: int = 0) -> int:
-        """A number of the model's own metadata, 0 where it has something else there."""
+        """Number of a key of the model's own metadata, 0 where it has something else there."""
         value = self.gguf.metadata.get(f"{self.arch}.{key}", default)
         return value if isinstance(value, int) and value > 0 else 0
 

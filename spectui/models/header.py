@@ -1,10 +1,4 @@
-"""Reads the header of one GGUF file, without loading anything: is it whole, and what does it say?
-
-The file is not trusted. Every length in it is held against the file's size and against what real
-models have, nothing recurses deeper than a few levels, and at most ``_MAX_BYTES`` are read. What
-comes out is what ggml's own reader makes of the file, or why that would refuse it. gguf-py's reader
-knows no limits, and takes 150 times as long: it makes arrays of every token of a vocabulary.
-"""
+"""Reads the header of one GGUF file, without loading anything: contents and completeness."""
 
 import struct
 from collections.abc import Callable, Mapping

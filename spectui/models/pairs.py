@@ -67,12 +67,12 @@ class Tokens(Protocol):
 
     @property
     def type_name(self) -> str:
-        """Family, as llama.cpp names it."""
+        """Family of the tokenizer, by llama.cpp's name."""
         ...
 
     @property
     def n_tokens(self) -> int:
-        """Tokens, padding included."""
+        """Number of tokens, padding included."""
         ...
 
     @property
@@ -142,7 +142,7 @@ class Templates(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairReport:
-    """A target and a draft beside each other."""
+    """Comparison of a target and a draft."""
 
     target: Tokenizer
     draft: Tokenizer
@@ -181,7 +181,7 @@ class PairReport:
 
     @property
     def text_overlap_percent(self) -> float | None:
-        """Texts that both have at whatever id, in percent of the smaller vocabulary.
+        """Texts that both vocabularies have, at any id, in percent of the smaller vocabulary.
 
         Near 100 beside a small ``overlap_percent`` it is one set of tokens in another order. Byte-
         level vocabularies of different families share most of their texts, too. None where one has

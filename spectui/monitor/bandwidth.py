@@ -1,4 +1,4 @@
-"""Bandwidth of memory: what bounds decoding where nothing else does."""
+"""Bandwidth of memory, which limits decoding where nothing else does."""
 
 import time
 from collections.abc import Collection, Sequence

@@ -153,7 +153,7 @@ _READINGS = [field.name for field in fields(GpuReading) if field.name not in {"i
 
 @dataclass(slots=True, kw_only=True)
 class _Card:
-    """A GPU that was there once; its index stays, wherever the driver puts it later."""
+    """A GPU that was present at least once; its index stays, wherever the driver puts it later."""
 
     index: int
     name: str

@@ -1,4 +1,4 @@
-"""The host: what procfs tells about CPU, memory, and this process's reads from disk."""
+"""The host: CPU, memory, and this process's reads from disk, by procfs."""
 
 import os
 import re
@@ -129,7 +129,7 @@ def _busy_share(before: _Ticks, after: _Ticks) -> float:
 
 
 def hottest_c() -> Reading:
-    """Highest temperature that a sensor of the host tells, in degrees Celsius."""
+    """Highest temperature of the host's sensors, in degrees Celsius."""
     groups = psutil.sensors_temperatures() if hasattr(psutil, "sensors_temperatures") else {}
     values = [sensor.current for group in groups.values() for sensor in group]
     if not values:

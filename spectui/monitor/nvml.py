@@ -145,7 +145,7 @@ def by_uuid(uuid: str) -> Handle:
 
 
 def uuid_of(gpu: Handle) -> str:
-    """Return what tells this card from any other."""
+    """Return the card's stable identifier."""
     return str(call(pynvml.nvmlDeviceGetUUID, gpu))
 
 

@@ -1,4 +1,4 @@
-"""Every option that spectui's command line has, or that an export must know. Facts only.
+"""Catalogue of the options that spectui's command line has or an export must know. Facts only.
 
 The names are those of llama.cpp's ``common/arg.cpp``, old and current ones. Defaults are those of
 the configuration that an option fills, so that each stands in one place.

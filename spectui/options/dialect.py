@@ -1,4 +1,4 @@
-"""Dialects: which llama-server reads the arguments."""
+"""Dialects of llama-server's arguments."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""Drafters: who may draft, the numbers that each takes, and when it would never draft.
+"""Drafters: the models and n-grams that draft, their numbers, and rules for these.
 
 A drafter is one class of a sum type. Its fields are its numbers; what is known of a number (range,
 default, help, its names in llama.cpp and ik_llama.cpp) stands in the field's annotation, and every
@@ -60,7 +60,7 @@ class DrafterOptions(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
         return ", ".join(f"{one.short} {one.text(getattr(self, one.name))}" for one in numbers)
 
     def check(self, spelled: Callable[[Number], str] = lambda number: number.name) -> str | None:
-        """Say why it would never draft, None if it can.
+        """Reason why it would never draft, None if it can.
 
         Args:
             spelled: what the reader calls a number.
@@ -372,7 +372,7 @@ def drafter_class(kind: str) -> type[DrafterSetting]:
 
 
 def old_defaults(drafter: type[_T]) -> _T:
-    """A drafter as llama-server had it until spring 2026."""
+    """Options of a drafter as llama-server had them until spring 2026."""
     return drafter(**{one.name: one.old_default for one in numbers_of(drafter)})
 
 

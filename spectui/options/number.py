@@ -1,4 +1,4 @@
-"""A number that a drafter takes, and all that is known of it."""
+"""A number of a drafter, with all its properties."""
 
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -11,7 +11,7 @@ from spectui.options.option import Decimal, Whole
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """One number that a drafter takes."""
+    """A number of a drafter."""
 
     name: str
     """The field's."""
@@ -68,11 +68,11 @@ class Number:
         return self.option.removeprefix("spec-")
 
     def text(self, value: float) -> str:
-        """A value as tables have it."""
+        """Text of a value in tables."""
         return str(value) if self.type is int else f"{value:.2f}"
 
     def argument(self, value: float) -> str:
-        """A value as commands have it."""
+        """Text of a value in commands."""
         # A sampler's 0.15000000000000002 helps no reader; the server keeps 7 digits.
         return str(value) if self.type is int else str(round(float(value), 6))
 

@@ -56,7 +56,7 @@ Values = Whole | Decimal | Words | Layers | Text | File | Switch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One thing that a llama-server command can say."""
+    """One option of a llama-server command."""
 
     flags: tuple[str, ...]
     """Every spelling in any dialect. The first long one is known to old and current builds."""

@@ -73,7 +73,7 @@ class Speculation(msgspec.Struct, frozen=True):
 
 
 def speculation_of(kinds: Collection[str], values: Mapping[str, Any]) -> Speculation:
-    """A way of drafting from options.
+    """Speculation from options.
 
     Args:
         kinds: who drafts, in any order: llama-server has an order of its own.

@@ -1,4 +1,4 @@
-"""Presets: what their files may say, where they and their models lie. Unknown keys are errors."""
+"""Presets: contents and places of their files and models. Unknown keys are errors."""
 
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
@@ -120,7 +120,7 @@ class Placement(
 class SearchRanges(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"
 ):
-    """Values that others have tried on this pair; ``tune`` has a space of its own."""
+    """Values that others have tried on this pair; ``tune`` has its own search space."""
 
     draft_max: tuple[Annotated[int, msgspec.Meta(ge=1)], ...] = ()
     draft_min: tuple[Annotated[int, msgspec.Meta(ge=0)], ...] = ()
@@ -128,7 +128,7 @@ class SearchRanges(
 
 
 class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A number that somebody reports for the pair."""
+    """A reported number for the pair."""
 
     what: Sentence
     source: Sentence
@@ -167,7 +167,7 @@ class Preset(PresetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can be started as it is."""
+        """Whether its models can be loaded without a download."""
         has_target = self.target is None or self.find_target() is not None
         return has_target and (not self.draft or bool(self.find_drafts()))
 

@@ -1,4 +1,4 @@
-"""Hugging Face's hub: its files, their bytes from any place on, and why it gave none.
+"""Hugging Face's hub: its files, their bytes from any offset on, and its failures.
 
 The library's own download throws away what it has got when it is stopped, so files are streamed
 here. Addresses, tokens, redirects and errors are the library's; proxies, certificates and the token

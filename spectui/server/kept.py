@@ -1,4 +1,4 @@
-"""A program that ends with spectui, whatever ends spectui."""
+"""A program that ends with spectui, even if spectui is killed."""
 
 import os
 import re
@@ -129,7 +129,7 @@ def manner_of(code: int) -> str:
 
 
 def last_words(output: bytes) -> str:
-    """A clause with the last lines of a program's output."""
+    """Clause with the last lines of a program's output."""
     lines = output[-_TAIL_BYTES:].decode("utf-8", "replace").splitlines()
     spoken = " / ".join([line.strip() for line in lines if line.strip()][-_N_LAST_LINES:])
     if not spoken:

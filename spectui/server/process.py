@@ -91,7 +91,7 @@ class LlamaServer(LlamaClient):
 
     @property
     def pid(self) -> int:
-        """The server's process, for whoever watches its memory."""
+        """Process id of the server, for measuring its memory."""
         return self._process.pid
 
     def close(self) -> None:

@@ -182,7 +182,7 @@ class ModelsReply(msgspec.Struct):
 
     @property
     def is_routers(self) -> bool:
-        """Whether a router tells it."""
+        """Whether a router sent it."""
         return any(model.status is not None for model in self.data)
 
     def named(self, name: str) -> ModelReply | None:

@@ -1,4 +1,4 @@
-"""Drafters: what proposes tokens, and what it must be told to stay in step with the target.
+"""Drafters: they propose tokens, and must learn enough to stay in step with the target.
 
 The verbs are those of llama.cpp's ``common_speculative_impl``: begin, draft, process (``verified``
 here) and accept, which is two here: whoever drafted is ``judged``, and everyone follows the text.
@@ -182,7 +182,7 @@ class ServerModelDrafter:
         self._is_marked = True
 
     def judged(self, n_accepted: int) -> None:
-        """A model drafts what it drafts."""
+        """Do nothing: a model's drafts do not depend on the outcome."""
 
     def accept(self, n_accepted: int) -> None:
         """Forget the rejected tokens."""
@@ -225,7 +225,7 @@ class FastModelDrafter:
         self._model.truncate(min(self._model.n_past, self._n_past + 1 + n_accepted))
 
     def judged(self, n_accepted: int) -> None:
-        """A model drafts what it drafts."""
+        """Do nothing: a model's drafts do not depend on the outcome."""
 
     def accept(self, n_accepted: int) -> None:
         """Forget the rejected tokens and note which accepted ones the cache lacks."""

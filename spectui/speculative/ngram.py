@@ -1,4 +1,4 @@
-"""Drafters without a model: what the text itself says about how it goes on.
+"""Drafters without a model, which continue the text by its own repetitions.
 
 Their rules are llama.cpp's (``common/ngram-map.cpp``), so that the same drafts come out; how they
 are looked up is our own. A new kind is a class, here or in a module of its own, and a case in

@@ -39,7 +39,7 @@ class Followers:
             self._most, self._leader = known, token
 
     def likeliest(self, static: "Followers | None") -> int:
-        """The token with the highest count, each weighted with what a static table says.
+        """The token with the highest count, each weighted with a static table's count.
 
         Without one, ties are decided only between two tokens that have half of the total each: in
         any other tie no token has half, and such drafts are dropped.

@@ -179,7 +179,7 @@ class Costs:
 
     @property
     def single_s(self) -> float:
-        """V(1); where no round without a draft was measured, as the target alone takes it."""
+        """V(1); the target's own time where no round without a draft was measured."""
         alone = self.off_s - self.token_s - self.fixed_s
         return alone if self.lengths[0] > 0 and alone > 0 else self.verify_s[0]
 

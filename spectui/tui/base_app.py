@@ -32,7 +32,7 @@ class KeyHandled(Message):
     """Follows a key on its way from the focused widget up to the app, so it comes after it."""
 
     def __init__(self, through: Screen[Any] | None = None) -> None:
-        """Tell of it.
+        """Announce the key.
 
         Args:
             through: the screen that has handled what the key led to, None for none yet.
@@ -189,7 +189,7 @@ class BaseApp(OrderedApp[None]):
             self.push_screen(AsciiPalette())
 
     async def action_quit(self) -> None:
-        """End at once; whatever runs is stopped."""
+        """End at once, and stop whatever runs."""
         self.exit()
 
     def get_key_display(self, binding: Binding) -> str:

@@ -157,7 +157,7 @@ class KeyBar(Footer):
 
 
 class StatusBar(Widget):
-    """Left the pair and its settings, right the activity; the left side gives way."""
+    """Status bar: the pair and its settings left, the activity right; the left side gives way."""
 
     DEFAULT_CSS = """
     StatusBar { height: 1; background: $panel; color: $foreground; padding: 0 1; }

@@ -1,4 +1,4 @@
-"""A server as it stands: what it does with prompts, compared with nothing."""
+"""Measurement of a running server as it is, without a comparison."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from spectui.tune.workload import WorkItem, Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """One prompt, continued."""
+    """One continued prompt."""
 
     item: WorkItem
     result: GenerationResult

@@ -1,4 +1,4 @@
-"""Under which conditions a search measured: how steady the machine was, and how hot."""
+"""Conditions of a search's measurements: how steady the machine was, and how hot."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

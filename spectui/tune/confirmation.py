@@ -1,4 +1,4 @@
-"""The last phase of a search: which settings race against off, for how long, and what of it holds.
+"""The last phase of a search: the arms that race against off, the duration, and the result.
 
 The race is on prompts that no choice was made by.
 """

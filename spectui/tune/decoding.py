@@ -7,7 +7,7 @@ from spectui.engine.events import GenerationResult, MarginProbed
 
 
 class Decoding(Protocol):
-    """An ``Engine``, as far as measuring needs it, or what stands in its place.
+    """Decoding engine, as far as measuring needs it: an ``Engine`` or its stand-in.
 
     Who drafts is what was loaded last, by ``Loading``.
     """
@@ -40,7 +40,7 @@ class Decoding(Protocol):
 
 
 class Loading(Protocol):
-    """A ``Loader``, as far as a search needs it, or what stands in its place."""
+    """Loader of models, as far as a search needs it: a ``Loader`` or its stand-in."""
 
     @property
     def n_cpu_moe(self) -> int | None:

@@ -1,4 +1,4 @@
-"""Why numbers from before do not compare with new ones, in words. Pure."""
+"""Reasons why earlier numbers do not compare with new ones, in words. Pure."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Why a setting pays or does not: one paragraph made of numbers, and what would change it."""
+"""Explanation of why a setting pays or does not: one paragraph, and what would change it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -149,7 +149,7 @@ def _has_floor(arm: Arm) -> bool:
 
 
 def paragraph(found: Findings, *, recommended: bool) -> str:
-    """Say it in words."""
+    """Describe the setting in a paragraph."""
     terms = found.terms
     sentences = (
         _rounds(terms),

@@ -51,7 +51,7 @@ _CHAIN_GAIN = 1.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """A setting that was replayed, not measured."""
+    """Forecast of a replayed setting."""
 
     arm: Arm
     speedup: float
@@ -113,7 +113,7 @@ def forecasts(
 
 
 def off_costs(draft: str, costs_by_draft: Mapping[str, Costs], space: SearchSpace) -> Costs | None:
-    """Costs that tell what off takes: where the target lies without a draft.
+    """Costs of off, from the placement of the target without a draft.
 
     None where nothing was measured there.
     """
@@ -254,7 +254,7 @@ class Forecaster:
         return len(self._workload.items)
 
     def n_steps(self, n_prompts: int) -> int:
-        """Events that ``run`` tells of."""
+        """Number of events that ``run`` emits."""
         return n_tracing_steps(n_prompts, self._loader)
 
     def seconds(
@@ -343,7 +343,7 @@ class Forecaster:
         return Outlook(forecasts=found, costs=costs)
 
     def forecast(self, arm: Arm) -> Forecast | None:
-        """Replay one arm; None where nothing was recorded that tells."""
+        """Replay one arm; None where no recording covers it."""
         known, speculation = self._known, arm.speculation
         if known is None or speculation is None or not known.recordings:
             return None

@@ -1,4 +1,4 @@
-"""The first phase of a search: a recording as there is time for, and what it says of settings."""
+"""The first phase of a search: a recording as time allows, and the forecasts from it."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ _FEWEST = 4
 
 
 class Forecasting:
-    """Keeps what is forecast of settings; nothing at all without a forecaster."""
+    """Forecasts of settings; none without a forecaster."""
 
     def __init__(
         self,

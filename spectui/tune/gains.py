@@ -7,7 +7,7 @@ _TEN, _HUNDRED, _HUGE = 10.0, 100.0, 1e5
 
 
 def factor(speedup: float, decimals: int = 2) -> str:
-    """A speedup, such as ``1.18``; the larger it is, the fewer digits are worth their place."""
+    """Text of a speedup, such as ``1.18``; the larger it is, the fewer digits are shown."""
     if speedup < _TEN:
         return f"{speedup:.{decimals}f}"
     if speedup < _HUGE:
@@ -25,5 +25,5 @@ def gain_percent(gain: float, decimals: int) -> str:
 
 
 def is_large(gain: float) -> bool:
-    """Whether a gain in per cent is told as a speedup."""
+    """Whether a gain in per cent is written as a speedup."""
     return gain >= _LARGE_PERCENT

@@ -32,7 +32,7 @@ class Spent:
 
 
 class PromptCosts(Protocol):
-    """A measurer, as far as it knows what prompts cost."""
+    """A measurer that knows the costs of prompts."""
 
     @property
     def n_beside_off(self) -> int | None:
@@ -46,7 +46,7 @@ class PromptCosts(Protocol):
 
 
 class Pace:
-    """Keeps the time of one search."""
+    """Time keeper of one search."""
 
     def __init__(
         self,

@@ -149,7 +149,7 @@ def _searched(drafter: type[Ngram]) -> Iterator[tuple[Number, int, int | None]]:
 
 
 def _name(number: Number) -> str:
-    """A parameter's; those of the first kind have kept the names from when it was the only one."""
+    """Name of a parameter; those of the first kind keep the names from when it was the only one."""
     prefix = "ngram" if number.kind == _FIRST_KIND else number.kind.replace("-", "_")
     return f"{prefix}_{number.name}"
 
@@ -187,7 +187,7 @@ class _OutOfRangeError(Exception):
 
 
 class _Given:
-    """Chooses what was given, if it may."""
+    """Stand-in for a trial: chooses the given values, if they are allowed."""
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         self._params = params

@@ -53,7 +53,7 @@ class ApartRuns(RaceLegs):
                 self._tell()
 
     def _tell(self) -> None:
-        """Tell of pairs that have become complete."""
+        """Emit events of pairs that have become complete."""
         for arm in self.arms:
             pairs = self.pairs(arm)
             for pair in pairs[self._n_told[arm] :]:

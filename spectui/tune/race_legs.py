@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(eq=False)
 class RaceLegs(ABC):
-    """Measures legs of a race, and keeps what was measured."""
+    """Measures legs of a race, and keeps the results."""
 
     measurer: Measurer
     """Decodes."""

@@ -21,7 +21,7 @@ from spectui.tune.workload import WorkItem
 
 @dataclass(eq=False)
 class RaceRuns(RaceLegs):
-    """Measures by prompts, in one place of the target after the other."""
+    """Measures by prompts, in one placement of the target after the other."""
 
     _pairs: defaultdict[Arm, list[Pair]] = field(
         init=False, default_factory=partial(defaultdict, list)

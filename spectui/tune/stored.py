@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def to_plain(record: object) -> dict[str, Any]:
-    """A dataclass as a storage keeps it."""
+    """Plain form of a dataclass, as a storage keeps it."""
     return dict(msgspec.to_builtins(record, enc_hook=str))
 
 

@@ -33,7 +33,7 @@ FEWEST_COST_PROMPTS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputRecorded:
-    """The target has continued a prompt."""
+    """The target continued a prompt."""
 
     prompt_id: str
     result: GenerationResult
@@ -41,7 +41,7 @@ class OutputRecorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftRecorded:
-    """A draft has gone along an output."""
+    """A draft was recorded along an output."""
 
     prompt_id: str
     draft: str
@@ -307,14 +307,14 @@ def complete(recordings: Sequence[Recording]) -> tuple[Recording, ...]:
 
 
 def spread_out(items: Sequence[WorkItem], n: int) -> tuple[WorkItem, ...]:
-    """``n`` items, as far apart as they are: neighbours are of one category."""
+    """Choose ``n`` items spread as far apart as possible: neighbours are of one category."""
     if len(items) <= n:
         return tuple(items)
     return tuple(items[index * len(items) // n] for index in range(n))
 
 
 def identity(loaded: ModelLoaded) -> ModelIdentity:
-    """A loaded model by its content's outline."""
+    """Identity of a loaded model: an outline of its content."""
     info = loaded.info
     return ModelIdentity(
         file=text_of(info.path.name),

@@ -122,7 +122,7 @@ class TrialRunner:
             raise self._server_error
 
     def _is_hopeless(self, error: SpectuiError) -> bool:
-        """Whether more trials say the same.
+        """Whether further trials would fail in the same way.
 
         A server does not run as it was started, or never has with speculation.
         """

@@ -1,4 +1,4 @@
-"""One round of questions after the other: what is asked when, and what answers mean together."""
+"""Rounds of questions to a server: which are asked when, and what the answers mean together."""
 
 import asyncio
 import time
@@ -52,7 +52,7 @@ _ASLEEP = "the server sleeps: it has unloaded its model until the next request"
 
 
 class SilentError(Exception):
-    """The server tells nothing at all, for now."""
+    """The server does not answer at all, for now."""
 
     def __init__(self, trouble: Trouble, reason: str) -> None:
         super().__init__(reason)
@@ -129,7 +129,7 @@ class Questions:
 
 
 class Interview:
-    """Asks a server for all that it tells.
+    """Interview of a server: asks for everything that it provides.
 
     ``/slots`` counts as work for llama-server's idle timer, and wakes a server that sleeps. So it
     is not asked while ``/metrics`` says that nothing has happened since the last time. Of a server

@@ -1,4 +1,4 @@
-"""Rates, from what slots show, from what the server counts and from what its process takes."""
+"""Rates from slots, from the server's counters and from its process."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ N_COLUMNS = 200
 
 @dataclass(slots=True)
 class Window:
-    """A count that grows, and how fast it did lately."""
+    """A growing count and its recent rate."""
 
     _points: deque[tuple[float, int]] = field(default_factory=deque)
     _total: int = 0
@@ -49,7 +49,7 @@ class Window:
 
 @dataclass(slots=True)
 class SlotMeter:
-    """Generation as the slots show it: while it happens."""
+    """Generation by the slots, while it happens."""
 
     _last: dict[int, SlotReply] = field(default_factory=dict)
     _all: Window = field(default_factory=Window)
@@ -139,7 +139,7 @@ class Columns:
 
 @dataclass(slots=True)
 class CountedMeter:
-    """Prompts and generation as the server counts them: when they end."""
+    """Prompts and generation by the server's counters, at their end."""
 
     prompts: Timed = field(default_factory=Timed)
     answers: Timed = field(default_factory=Timed)
@@ -154,7 +154,7 @@ class CountedMeter:
 
 @dataclass(slots=True)
 class DraftMeter:
-    """Adds them up, and keeps the acceptance of each."""
+    """Adds drafts up, and keeps the acceptance of each."""
 
     watched: DraftCounts = NO_DRAFTS
     last: DraftCounts | None = None
@@ -174,7 +174,7 @@ class DraftMeter:
 
 
 class ProcessMeter:
-    """Makes rates of readings that are a second old at most."""
+    """Turns readings that are at most a second old into rates."""
 
     def __init__(self) -> None:
         """Start without a reading."""
@@ -182,7 +182,7 @@ class ProcessMeter:
         self._state = HostState()
 
     def lose(self, reason: str) -> HostState:
-        """Return what is known while nothing is told: where the server was."""
+        """Return what is known without an answer: where the server was."""
         self._last = None
         self._state = HostState(
             is_here=self._state.is_here,
@@ -192,7 +192,7 @@ class ProcessMeter:
         return self._state
 
     def add(self, time_s: float, where: Whereabouts) -> HostState:
-        """Take what was told at ``time_s``."""
+        """Add counts at ``time_s``."""
         now, before = where.process.value, self._last
         if now is None:
             self._last = None

@@ -1,4 +1,4 @@
-"""The one thread that asks a server again and again."""
+"""The thread that asks a server again and again."""
 
 import asyncio
 import threading
@@ -66,7 +66,7 @@ async def ask_twice(wanted: Attachment, interval_s: float) -> tuple[Sample, Samp
 
 
 class Backoff:
-    """Twice as long after each failure, up to ten seconds."""
+    """Backoff after failures: twice as long each time, up to ten seconds."""
 
     def __init__(self) -> None:
         """Begin with no failure."""
@@ -101,7 +101,7 @@ class Poller(Closing):
         interval_s: float,
         on_failure: Callable[[BaseException], None] = lambda _error: None,
     ) -> None:
-        """Prepare; ``start`` begins.
+        """Prepare the poller; ``start`` begins.
 
         Args:
             wanted: the server.

@@ -36,7 +36,7 @@ class Trouble(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A server that tells nothing at all, for now."""
+    """Failure of a server to answer at all, for now."""
 
     trouble: Trouble
     reason: str
@@ -115,7 +115,7 @@ class ServerSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingSample:
-    """A round of questions that takes long: what was told before is not how it is now."""
+    """A round of questions that takes long: the former answers may be outdated."""
 
     time_s: float
     waited_s: float

@@ -132,7 +132,7 @@ class AttachPanels(VerticalScroll, can_focus=False):
 
 
 class AttachScreen(Screen[None]):
-    """Shows what it is told. Knows no server."""
+    """Screen of an attached server. Needs no connection to it."""
 
     DEFAULT_CSS = """
     AttachScreen {

@@ -130,7 +130,7 @@ def _number_field(number: Number, drafter: DrafterSetting, max_draft: int) -> Fi
 
 
 def answer_fields(setup: LiveSetup) -> tuple[Field, ...]:
-    """Return what concerns every answer, whoever drafts."""
+    """Return the fields of every answer, independent of the drafter."""
     samplers = (catalogue.TEMPERATURE, *(one for one in catalogue.SAMPLING if not one.is_switch))
     return (
         Field(

@@ -75,7 +75,7 @@ def _without_trailing_spaces(pieces: list[tuple[str, Kind]]) -> list[tuple[str, 
 
 
 class Transcript(TapeView):
-    """The conversation, each token in the style of who wrote it."""
+    """The conversation, each token in the style of its author."""
 
     DEFAULT_CSS = """
     Transcript {

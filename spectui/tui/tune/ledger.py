@@ -1,4 +1,4 @@
-"""The trials of a study, and what follows from them: the best one, and what can be done now."""
+"""The trials of a study, the best one, and the actions that are possible now."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Leads the what-if screen: the recorded answers go to it, its wishes to the session."""
+"""Leads the what-if screen: gives it recorded answers, takes its requests to the session."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -37,7 +37,7 @@ _OFF = (
 
 
 class WhatIfController:
-    """Knows what is recorded of the chat, whether the screen is open or not."""
+    """Holds what is recorded of the chat, whether the screen is open or not."""
 
     def __init__(self, app: "SpectuiApp") -> None:
         """Start without a screen and without recordings."""

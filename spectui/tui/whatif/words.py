@@ -75,7 +75,7 @@ def _asked(question: str, whatif: WhatIf) -> str:
 
 
 def basis(state: WhatIfState, whatif: WhatIf, glyphs: Glyphs) -> str:
-    """Return who is replayed, on how much text, and where the speed comes from."""
+    """Return the replayed drafter, the amount of text, and where the speed comes from."""
     recording, source = state.recording, state.known.source
     name = visible(whatif.draft, ascii_only=glyphs is ASCII)
     name = fit(name, _NAME_CELLS, glyphs.ellipsis)

@@ -20,7 +20,7 @@ def own_storage_file() -> Path:
 
 
 def own_storage() -> str:
-    """URL of the same; its folder is made if need be."""
+    """URL of the default storage; its folder is created if needed."""
     ensure_dir(data_dir())
     return f"sqlite:///{own_storage_file()}"
 
@@ -45,7 +45,7 @@ def close_storage(storage: optuna.storages.RDBStorage) -> None:
 
 @contextmanager
 def storage_errors(url: str) -> Iterator[None]:
-    """Say in a sentence what goes wrong with a storage meanwhile.
+    """Convert errors of a storage into sentences meanwhile.
 
     Raises:
         BadInputError: something did.
