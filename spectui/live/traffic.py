@@ -172,7 +172,7 @@ def _draft_traffic(models: Mapping[Role, ModelMemory]) -> WeightTraffic | None:
 
 
 class MachineLoad:
-    """Load of the machine while something is decoded, from its readings."""
+    """Mean load of the machine over readings made while something was decoded."""
 
     def __init__(self) -> None:
         """Start without any."""

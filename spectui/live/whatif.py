@@ -113,7 +113,7 @@ def _lacking(runs: Sequence[Run]) -> float:
 
 
 def _drafts_as(run: Run, schedule: Schedule, *, mtp: bool) -> bool:
-    """Whether its rounds did the work of rounds in which the recorded drafter drafts alone."""
+    """Whether its rounds did the same work as rounds that the recorded drafter drafts alone."""
     speculation = run.speculation
     if speculation is None or speculation.ngrams or speculation.is_mtp is not mtp:
         return False

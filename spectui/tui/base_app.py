@@ -32,7 +32,7 @@ class KeyHandled(Message):
     """Follows a key on its way from the focused widget up to the app, so it comes after it."""
 
     def __init__(self, through: Screen[Any] | None = None) -> None:
-        """Announce the key.
+        """Create the message.
 
         Args:
             through: the screen that has handled what the key led to, None for none yet.

@@ -182,7 +182,7 @@ class ProcessMeter:
         self._state = HostState()
 
     def lose(self, reason: str) -> HostState:
-        """Return what is known without an answer: where the server was."""
+        """Return the state without an answer: only the server's place is kept."""
         self._last = None
         self._state = HostState(
             is_here=self._state.is_here,

@@ -132,7 +132,7 @@ class AttachPanels(VerticalScroll, can_focus=False):
 
 
 class AttachScreen(Screen[None]):
-    """Screen of an attached server. Needs no connection to it."""
+    """Shows the states that it is given; never asks the server."""
 
     DEFAULT_CSS = """
     AttachScreen {

@@ -45,10 +45,10 @@ def close_storage(storage: optuna.storages.RDBStorage) -> None:
 
 @contextmanager
 def storage_errors(url: str) -> Iterator[None]:
-    """Convert errors of a storage into sentences meanwhile.
+    """Turn a storage's errors inside the block into a ``BadInputError``.
 
     Raises:
-        BadInputError: something did.
+        BadInputError: the storage failed.
     """
     try:
         yield
