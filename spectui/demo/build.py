@@ -45,8 +45,8 @@ def ensure_demo_models(
 
     Args:
         models: which ones; ``DemoModel.DRAFT`` is never built but used where it is installed.
-        directory: where built models are kept; None for ``demo`` in spectui's cache.
-        seed: of the noise in the weights.
+        directory: folder of built models; None for ``demo`` in spectui's cache.
+        seed: seed of the noise in the weights.
         on_progress: called in this thread after every tensor, and with 1.0 for each model at last.
         cancelled: asked in this thread after every tensor; true stops the build.
 

@@ -39,7 +39,7 @@ def findings(examination: Examination, *, is_drafting: bool = True) -> tuple[Fin
     """Everything that is to be said, the worst first.
 
     Args:
-        examination: of the models.
+        examination: examination of the models.
         is_drafting: whether anything shall draft, or what drafts cost is of no interest.
     """
     found = [
@@ -141,8 +141,8 @@ def hard_to_win(name: str, bound: DraftBound, *, has_experts: bool) -> str | Non
     """Say why reading weights leaves a draft little chance; None if it leaves enough.
 
     Args:
-        name: of the draft.
-        bound: what reading weights allows it.
+        name: name of the draft.
+        bound: bound by reading weights.
         has_experts: whether the target has, so that its batches can only be guessed.
     """
     if not bound.can_pay:

@@ -163,8 +163,8 @@ def _kept_layers(model: ModelPlan, left_bytes: int) -> int:
     """Guess of how many layers the GPUs can keep the experts, by what the plan leaves free there.
 
     Args:
-        model: of which some experts, or all, may be on GPUs.
-        left_bytes: of the GPUs beside that; negative if it does not fit.
+        model: model with some or all experts on GPUs.
+        left_bytes: free bytes of the GPUs beside that; negative if it does not fit.
     """
     on_gpus = model.traffic.gpu_expert_bytes
     per_layer = (on_gpus + model.traffic.cpu_expert_bytes) // max(model.info.n_layers, 1)
@@ -208,7 +208,7 @@ def _last_with_room(left_bytes: Callable[[int], int], first: int, last: int, gue
         left_bytes: negative for what does not fit. Asked twice where the guess is right.
         first: smallest number.
         last: largest number.
-        guess: where it may be.
+        guess: estimate of that number.
     """
 
     def at(number: int) -> tuple[int, int]:

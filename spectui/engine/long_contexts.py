@@ -21,7 +21,7 @@ def plan_any_length(plan: Callable[[PlanRequest], Plan], request: PlanRequest) -
 
     Args:
         plan: plans contexts of up to ``LONGEST``; asked twice for a longer one.
-        request: what to plan.
+        request: models and context to plan.
     """
     if request.context.ctx_size <= LONGEST:
         return plan(request)

@@ -181,7 +181,7 @@ def memory_state(
 
     Args:
         snapshot: the machine now.
-        models: what the loaded models planned.
+        models: plans of the loaded models.
         is_decoding: whether weights are being used, so that disk reads are a bad sign.
         swap_before_bytes: swap in use when the models were loaded.
     """

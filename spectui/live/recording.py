@@ -170,9 +170,9 @@ class ChatRecorder:
             engine: has loaded the pair.
             sink: called with every change, on the engine's thread.
             state: empty but for who drafts.
-            n_ctx: of the target.
-            rollback: how the target forgets.
-            max_tokens: of the answers that are kept.
+            n_ctx: context size of the target.
+            rollback: the target's way to forget.
+            max_tokens: limit of tokens in kept answers.
         """
         self._sink = sink
         self._n_ctx = n_ctx

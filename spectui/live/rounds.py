@@ -221,7 +221,7 @@ def round_state(
     Args:
         recent: the last rounds, oldest first.
         costs: V(n) by batch size.
-        bottleneck: what limits them.
+        bottleneck: the limiting factor.
     """
     last = recent[-N_MEAN:]
     if not last:

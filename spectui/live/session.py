@@ -218,10 +218,10 @@ class LiveSession:
         """Begin, or go on with, the study of the loaded pair.
 
         Args:
-            setup: how the pair runs.
+            setup: setup of the pair.
             prompts: to measure.
             n_trials: at most.
-            path: of the prompts; None for the built-in ones and for turns of the chat.
+            path: path of the prompts; None for the built-in ones and for turns of the chat.
         """
         candidate = self._candidate(setup)
         if self._target is None or candidate is None:

@@ -47,10 +47,10 @@ def known_costs(
     """Return the best costs that there are.
 
     Args:
-        runs: how the answers of the session were generated.
+        runs: runs that generated the session's answers.
         baseline: the target alone.
         schedule: the work per round of the answers to come.
-        tuned: what tuning measured of this pair, on the ``server`` schedule.
+        tuned: costs that tuning measured for this pair, on the ``server`` schedule.
         mtp: the target's own MTP layers draft, not a draft model.
     """
     drafting = [run for run in runs if _drafts_as(run, schedule, mtp=mtp)]
@@ -94,7 +94,7 @@ def on_schedule(costs: Costs, schedule: Schedule, *, n_lacking: float = 1.0) -> 
     one token where the last draft was right to its end, or for MTP layers at all.
 
     Args:
-        costs: as measured.
+        costs: measured costs.
         schedule: the wanted one.
         n_lacking: tokens that such a chain begins with beside the last one, in the mean.
     """
@@ -184,11 +184,11 @@ def whatif_state(
     """Put together what is known.
 
     Args:
-        recording: of the session's answers.
+        recording: recording of the session's answers.
         schedule: the work per round of the answers to come.
-        applied: how they will be drafted.
+        applied: drafting of the next answers.
         tuned: costs that tuning measured of this pair with who is recorded.
-        trials: of the search.
+        trials: trials of the search.
     """
     alone = recording.alone(applied)
     return WhatIfState(
@@ -243,7 +243,7 @@ class WhatIf:
             recordings: at least one, all with the draft's chains.
             draft: name of who drafts in them.
             longest: largest ``draft_max`` to answer for.
-            costs: what rounds cost; None for counts only.
+            costs: costs of rounds; None for counts only.
         """
         self.recordings = tuple(recordings)
         self.draft = draft

@@ -111,7 +111,7 @@ def check_file(path: Path, overrides: Sequence[KvOverride] = ()) -> None:
 
     Args:
         path: the file.
-        overrides: what is to be taken for its metadata.
+        overrides: overrides of its metadata.
 
     Raises:
         BadInputError: as ``check_is_gguf``, or its header is broken.

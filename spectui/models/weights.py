@@ -79,7 +79,7 @@ def weight_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) 
 
     Args:
         gguf: the model's file.
-        options: where its parts go.
+        options: placement of its parts.
         gpu_devices: whether this llama.cpp has a GPU to offload to.
     """
     layers = _Layers.of(gguf)
@@ -97,7 +97,7 @@ def mtp_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) -> 
 
     Args:
         gguf: the target's file, which has such layers.
-        options: where its parts go.
+        options: placement of its parts.
         gpu_devices: whether this llama.cpp has a GPU to offload to.
     """
     layers = _Layers.of(gguf)

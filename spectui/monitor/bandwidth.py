@@ -49,7 +49,7 @@ def ram_bytes_per_s(n_threads: int, n_bytes: int | None = None) -> float | None:
     memory nodes a part lies on its reader's.
 
     Args:
-        n_threads: that read.
+        n_threads: threads that read.
         n_bytes: to read in a pass; None for ``measured_bytes``.
 
     Returns:

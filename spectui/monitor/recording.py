@@ -83,7 +83,7 @@ class RecordedSource:
 
         Args:
             path: a recording.
-            clock: what the snapshots' times are given in.
+            clock: clock of the snapshots' times.
             loop: begin again at the end, rather than stay there.
 
         Raises:

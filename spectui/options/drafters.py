@@ -63,7 +63,7 @@ class DrafterOptions(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
         """Reason why it would never draft, None if it can.
 
         Args:
-            spelled: what the reader calls a number.
+            spelled: returns a number's name for the reader.
         """
         if self._bounds is None:
             return None

@@ -77,7 +77,7 @@ def speculation_of(kinds: Collection[str], values: Mapping[str, Any]) -> Specula
 
     Args:
         kinds: who drafts, in any order: llama-server has an order of its own.
-        values: of every number of these drafters, by ``Number.parameter``.
+        values: values of every number of these drafters, by ``Number.parameter``.
 
     Raises:
         UsageError: two want the draft context, or one would never draft.

@@ -189,7 +189,7 @@ def find_files(repo: str, globs: Sequence[str]) -> tuple[HubFile, ...]:
 
     Args:
         repo: ``owner/name``.
-        globs: as in a preset, each for at least one file.
+        globs: patterns as in a preset, each for at least one file.
 
     Raises:
         BadInputError: the hub cannot be asked or refuses, nothing matches, or what matches has a

@@ -142,7 +142,7 @@ def examine(given: str, *, timeout_s: float = TIMEOUT_S) -> ServerBinary:
 
     Args:
         given: path of the binary, or its name where it is on the PATH.
-        timeout_s: how long both answers may take together.
+        timeout_s: limit for both answers together.
 
     Raises:
         ServerError: it cannot be run, does not answer in time, or is no llama-server.

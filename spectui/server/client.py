@@ -88,11 +88,11 @@ class LlamaClient(Closing):
     """Talks to a llama-server that is already running, one request at a time.
 
     Args:
-        base_url: of the server.
-        api_key: that it wants, if any.
-        name: what errors call it.
-        request_timeout_s: how long one answer may take.
-        check_peer: as ``Connection``.
+        base_url: address of the server.
+        api_key: API key of the server, if it needs one.
+        name: name in error messages.
+        request_timeout_s: limit for one answer.
+        check_peer: see ``Connection``.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class LlamaClient(Closing):
             prompt: raw text, or token ids that are fed as they stand.
             n_predict: most tokens to generate.
             temperature: 0 is greedy.
-            seed: of the server's sampler.
+            seed: seed of the server's sampler.
             ignore_eos: generate all ``n_predict`` tokens whatever they are.
             cache_prompt: reuse the prefix of the previous prompt, which is faster but makes the
                 work of a request depend on the one before it.

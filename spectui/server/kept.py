@@ -38,7 +38,7 @@ class KeptProcess(Closing):
         Args:
             command: program and arguments; no shell sees them.
             output: file descriptor for its stdout and stderr.
-            grace_s: how long it may take to end when asked to; 0 kills it at once.
+            grace_s: time to end after a request; 0 kills it at once.
             environment: its variables; None for this process's own.
 
         Raises:

@@ -43,7 +43,7 @@ def intruder(port: int, is_expected: Callable[[int], bool]) -> str | None:
     capabilities are, or of root, as those are that forward a port to a container.
 
     Args:
-        port: that was connected to.
+        port: port of the connection.
         is_expected: whether a process, by its number, should listen there.
     """
     try:

@@ -31,7 +31,7 @@ class ServerLog(Closing):
         """Open the file, empty.
 
         Args:
-            path: that is wanted.
+            path: the wanted path.
 
         Raises:
             ServerError: no file can be written there.
@@ -50,7 +50,7 @@ class ServerLog(Closing):
         """Begin to read: the process has ``output``.
 
         Args:
-            words: that are waited for.
+            words: words to wait for.
             on_words: called once, on a thread, when they are printed.
         """
         os.close(self.output)

@@ -38,9 +38,9 @@ class LlamaServer(LlamaClient):
             beside it (``log_path`` tells which).
         failed_log_path: where that file is moved once an error refers to it, so that the next
             server does not write over it; None to leave it.
-        name: what errors call it.
-        ready_timeout_s: how long loading the model may take.
-        request_timeout_s: how long one answer may take.
+        name: name in error messages.
+        ready_timeout_s: limit for loading the model.
+        request_timeout_s: limit for one answer.
 
     Raises:
         ServerError: it could not be started, exited, or was not ready in time.

@@ -88,7 +88,7 @@ def mtp_drafter(
         config: the setting.
         schedule: the work per round.
         clock: source of all times.
-        n_layers: that draft.
+        n_layers: MTP layers that draft.
         bounded: make no longer chains than are asked for: for measuring what chains cost.
     """
     longest = longest_draft(config.draft_max, n_layers)

@@ -94,7 +94,7 @@ class NgramMapDrafter:
             with_values: compare continuations, as ``ngram-map-k4v`` does.
             min_hits: lookups that must find a key before it drafts. llama-server takes it for
                 ``ngram-map-k`` too, where it does nothing.
-            state: of a drafter with the same sizes, to go on as llama-server does from one
+            state: state of a drafter with the same sizes, to go on as llama-server does from one
                 generation to the next; None to know nothing.
         """
         self._size_n = size_n

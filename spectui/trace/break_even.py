@@ -95,7 +95,7 @@ class Outlook:
                 taken to be better than ``own`` as things are: the setting is the best one found.
             alpha: acceptance per token of the setting.
             emitted: tokens per round of the setting.
-            speedup: of the setting, measured or replayed.
+            speedup: speedup of the setting, measured or replayed.
         """
         self.own = own
         self.alpha = alpha

@@ -205,8 +205,8 @@ def record_chains(
     Args:
         model: its cache holds a beginning of ``prompt``, possibly nothing. Afterwards it holds
             prompt and output.
-        prompt: what the output continues.
-        output: of the target.
+        prompt: tokens that the output continues.
+        output: output of the target.
         depth: longest draft that the chains shall answer for.
         cancelled: asked after every position; True ends the recording.
 
@@ -258,9 +258,9 @@ def record_own_chains(
     Args:
         target: holds the prompt, and shows its states to ``model``.
         model: holds the prompt. Afterwards both hold the output as well, but for its last token.
-        output: of the target.
+        output: output of the target.
         depth: longest draft that the chains shall answer for.
-        n_layers: that draft.
+        n_layers: MTP layers that draft.
         cancelled: asked after every position; True ends the recording.
 
     Returns:

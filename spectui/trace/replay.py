@@ -65,10 +65,10 @@ def replay_trace(
     """Replay ``grid`` with one draft on every recording.
 
     Args:
-        recordings: of a trace, all with this draft's chains.
+        recordings: recordings of a trace, all with this draft's chains.
         draft: its name.
-        grid: what to try.
-        costs: what rounds with this draft cost, for the seconds.
+        grid: settings to try.
+        costs: costs of rounds with this draft, for the seconds.
 
     Returns:
         A total per setting, in the order of ``grid.settings``.

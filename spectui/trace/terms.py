@@ -98,7 +98,7 @@ def measured_terms(speculative: Counters, baseline: Counters, *, off_s: float) -
 
     Args:
         speculative: counts and times of the setting.
-        baseline: of the target alone.
+        baseline: counts and times of the target alone.
         off_s: seconds per token of the target alone.
 
     Returns:
@@ -254,10 +254,10 @@ def find(
     """Solve for what would change the answer.
 
     Args:
-        terms: of the setting.
-        speedup: of the setting.
+        terms: terms of the setting.
+        speedup: speedup of the setting.
         is_measured: whether the speedup is.
-        costs: of the draft, for other lengths; None for the setting's alone.
+        costs: costs of rounds of the draft, for other lengths; None for the setting's alone.
         has_floor: whether drafts end at a probability. α is that of confident tokens then, and does
             not hold for longer drafts of the same model.
     """

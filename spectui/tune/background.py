@@ -82,7 +82,7 @@ class BackgroundTuning:
 
         Args:
             engine: has loaded the pair.
-            request: what to tune.
+            request: pair and limits of the search.
             sink: called with every change, on the search's thread or on the caller's.
         """
         self._request = request

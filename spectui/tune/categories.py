@@ -136,7 +136,7 @@ def judge_profiles(records: Sequence[TrialRecord], *, min_gain: float) -> Profil
 
     Args:
         records: all trials.
-        min_gain: what profiles must gain for sure to be worth the trouble; 0.02 is 2 %.
+        min_gain: least certain gain that makes profiles worth the trouble; 0.02 is 2 %.
     """
     trials = _Trials(records)
     categories = trials.by_category()

@@ -26,6 +26,6 @@ def least_seconds(
         n_tokens: decoded with speculation.
         n_accepted: of them, or more: an answer may end within what was accepted.
         baseline_s: seconds of the target alone on the same prompt.
-        baseline_tokens: that it decoded in them.
+        baseline_tokens: tokens decoded in these seconds.
     """
     return max(n_tokens - n_accepted, 1) * baseline_s / baseline_tokens

@@ -33,9 +33,9 @@ class Confirmation:
         """Prepare; nothing is measured yet.
 
         Args:
-            setup: of the search.
-            pace: what it has time for.
-            trials: what was tried.
+            setup: setup of the search.
+            pace: time keeper of the search.
+            trials: runner of the trials, with their records.
             on_decoded: told of every prompt.
         """
         self._setup = setup

@@ -16,8 +16,8 @@ def differences(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None
     """Differences between two measurements' conditions: ``with another target and with ...``.
 
     Args:
-        known: what must be equal (``sweep_spec``, ``study_spec``), as it was.
-        spec: as it is.
+        known: earlier conditions that must be equal (``sweep_spec``, ``study_spec``).
+        spec: present conditions.
 
     Returns:
         None where nothing differs.

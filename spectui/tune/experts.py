@@ -54,7 +54,7 @@ def expert_use(texts: Sequence[Routing], traffic: WeightTraffic) -> ExpertUse:
     Args:
         texts: at least one, each with at least one layer and token; batches do not cross from one
             text into the next.
-        traffic: what the target's decodes read.
+        traffic: weights that the target's decodes read.
     """
     n_used = len(texts[0][0][0])
     longest = max(len(text[0]) for text in texts)

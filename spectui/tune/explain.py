@@ -104,7 +104,7 @@ def explain_measured(
     Args:
         pairs: the confirmation.
         arm: the setting.
-        speedup: that the confirmation found.
+        speedup: speedup by the confirmation.
         recommended: by the verdict.
         costs: of the draft, for what other lengths would do; None for this length alone.
     """

@@ -83,9 +83,9 @@ def forecasts(
     """Replay every setting of ``space`` with every drafter whose costs are known.
 
     Args:
-        recordings: of a trace.
-        costs_by_draft: of a trace.
-        space: what to replay.
+        recordings: recordings of a trace.
+        costs_by_draft: costs of a trace.
+        space: settings to replay.
         has_text: whether tokens are those of the vocabulary; otherwise n-gram drafters that hash
             them are left out.
 
@@ -177,7 +177,7 @@ def in_order(ordered: Sequence[Forecast], defaults: Sequence[Arm]) -> tuple[Arm,
 
     Args:
         ordered: forecasts, best first.
-        defaults: what the user has or gets without tuning.
+        defaults: arms that the user has or gets without tuning.
     """
     best = promising(ordered)
     known = [one for one in ordered if one.arm in defaults]
@@ -230,12 +230,12 @@ class Forecaster:
 
         Args:
             engine: has loaded the target.
-            workload: what to record.
-            loader: of the drafts.
-            space: what to replay.
+            workload: prompts to record.
+            loader: loader of the drafts.
+            space: settings to replay.
             schedule: the work per round.
-            n_ctx: of the target.
-            rollback: how the target forgets.
+            n_ctx: context size of the target.
+            rollback: the target's way to forget.
             kept: the study's trace, for when it goes on; None keeps none.
         """
         self._kept = kept
@@ -264,8 +264,8 @@ class Forecaster:
 
         Args:
             n_prompts: to record.
-            tokens_per_s: of the target alone.
-            prompt_token_s: what it takes per token of a prompt.
+            tokens_per_s: throughput of the target alone.
+            prompt_token_s: seconds per token of a prompt.
             n_written: prompts that the target has continued already.
         """
         drafts, items = self._loader.drafts, self._workload.items
@@ -294,7 +294,7 @@ class Forecaster:
         Args:
             n_prompts: to record, of those that there are.
             on_event: told what is done, on the caller's thread.
-            outputs: what the target has written already, by prompt.
+            outputs: existing outputs of the target, by prompt.
             has_time: asked whether costs may be measured on one prompt more.
 
         Raises:

@@ -30,9 +30,9 @@ class Forecasting:
 
         Args:
             forecaster: None for the sampler alone.
-            setup: of the search.
-            pace: what it has time for.
-            trials: what is tried.
+            setup: setup of the search.
+            pace: time keeper of the search.
+            trials: runner of the trials.
         """
         self._forecaster = forecaster
         self._measurer = setup.measurer

@@ -39,7 +39,7 @@ class Loader:
             engine: has loaded the target.
             candidates: drafts by whose names they are asked for.
             loaded: the candidate that the engine has loaded already.
-            movable: where the target goes for each of them; None leaves it as it is.
+            movable: placement of the target for each of them; None keeps it in place.
             clock: seconds.
         """
         self._engine = engine

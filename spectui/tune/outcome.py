@@ -75,16 +75,16 @@ def outcome_of(
     """The stored form of a result, with absolute paths, valid from any folder.
 
     Args:
-        result: of the search.
-        target: as it lies beside what is advised.
-        candidates: that took part.
-        context: that a server is to have.
-        schedule: that was asked for.
-        mtp_layers: of the target, where they may draft.
-        dialect: in which it is printed.
+        result: result of the search.
+        target: target as it lies beside the advised draft.
+        candidates: drafts that took part.
+        context: requested context of a server.
+        schedule: requested schedule.
+        mtp_layers: MTP layers of the target, where they may draft.
+        dialect: dialect of the printed command.
         extra: the user's own arguments.
         given: names of the options of the user's command, None without one.
-        start: what stands before the arguments of that, None without one.
+        start: text before the command's arguments, None without one.
     """
     arm, speedup = advised(result), result.speedup
     draft = next((one.options for one in candidates if one.name == arm.draft), None)

@@ -69,7 +69,7 @@ def suggest_arm(trial: Suggests, space: SearchSpace, *, is_off: bool) -> Arm:
 
     Args:
         trial: chooses.
-        space: what from.
+        space: space to choose from.
         is_off: it is the off arm, whatever is chosen.
     """
     kinds = _kinds(space)

@@ -103,7 +103,7 @@ def misfits(
         plan: asked once per draft.
         request: the target and the context.
         drafts: by name.
-        placements: of an earlier run, when other memory was free.
+        placements: placements of an earlier run, when other memory was free.
         free: free memory, with nothing loaded.
     """
     for name in (None, *placements.beside):

@@ -41,7 +41,7 @@ class CostProbe:
             workload: how far to decode, and how to sample.
             schedule: the work per round.
             drafter: drafts, with its longest draft to be measured.
-            seed: of the order of lengths.
+            seed: seed of the order of lengths.
         """
         self._engine = engine
         self._workload = workload
@@ -135,7 +135,7 @@ def observed_off(group: int, n_prompt: int, rounds: Sequence[Round]) -> Observed
     Args:
         group: the generation with drafts that it was run next to.
         n_prompt: tokens of the prompt.
-        rounds: of the generation, two at least.
+        rounds: rounds of the generation, two at least.
     """
     steady = rounds[1:]
     return ObservedOff(
@@ -151,7 +151,7 @@ def observed_rounds(
     """Rounds with the depth at which each began, and whether its draft had to catch up.
 
     Args:
-        rounds: of one generation.
+        rounds: rounds of one generation.
         n_prompt: tokens of its prompt.
         group: its number.
         schedule: the work per round.

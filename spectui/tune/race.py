@@ -69,13 +69,13 @@ class Race:
             items: prompts in order; one that comes again is a repeat.
             min_gain: what speculation must gain to be worth it, and what a rival must be ahead
                 to be worth measuring on; 0.02 is 2 %.
-            off: what the verdict compares with.
+            off: arm that the verdict compares with.
             load: makes an arm's draft the loaded one, and the target lie as it does with that.
             on_pair: told of every measured pair.
             n_affordable: given the finalists that still run and the prompts that are left, how
                 many of those, from the first, there is time for; asked at every look. The prompts
                 before the first look are measured in any case.
-            n_resamples: of the bootstrap.
+            n_resamples: resamples of the bootstrap.
         """
         runs = ApartRuns if measurer.n_beside_off == 0 else RaceRuns
         self._runs: RaceLegs = runs(measurer, arms, off=off, load=load, on_pair=on_pair)

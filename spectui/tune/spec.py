@@ -82,13 +82,13 @@ def served_spec(
     """The study's conditions where a llama-server measures: no study mixes backends.
 
     Args:
-        machine: that it runs on.
+        machine: machine that the server runs on.
         server: which binary, of which version.
-        target: as it is placed.
+        target: target with its placement.
         drafts: by name.
-        sizes_bytes: of all these models, by path.
-        context: of all servers.
-        workload: that is decoded.
+        sizes_bytes: sizes of all these models, by path.
+        context: context of all servers.
+        workload: prompts to decode.
         extra: the user's own arguments.
     """
     spec = {

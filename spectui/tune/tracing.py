@@ -106,11 +106,11 @@ class Tracer:
 
         Args:
             engine: has loaded the target.
-            workload: what to record.
-            loader: of the drafts; without any it is a trace for n-gram drafters alone.
+            workload: prompts to record.
+            loader: loader of the drafts; without any it is a trace for n-gram drafters alone.
             depth: longest draft that the trace shall answer for.
-            n_ctx: of the target.
-            rollback: how the target forgets.
+            n_ctx: context size of the target.
+            rollback: the target's way to forget.
             schedule: the work per round whose costs are measured as well; None for counts only.
             on_event: told what happens, on the caller's thread.
             has_time: asked whether costs may be measured on one prompt more.

@@ -70,8 +70,8 @@ def doubt(speedup: Speedup, cause: str = NOISE) -> str | None:
     """Why a speedup cannot be what speculation gave, in a clause; None where it can be.
 
     Args:
-        speedup: that was measured.
-        cause: what else makes it.
+        speedup: measured speedup.
+        cause: the other cause of the speedup.
     """
     if speedup.ceiling is None or not speedup.is_above_ceiling:
         return None

@@ -82,7 +82,7 @@ class Questions:
         """Ask for a page.
 
         Args:
-            path: of the page.
+            path: path of the page.
             is_last: whether all the time that is left may go; else half of it, so that an answer
                 that never comes leaves time for the others.
 

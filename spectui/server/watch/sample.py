@@ -139,9 +139,9 @@ def facts_of(props: PropsReply, models: Known[ModelsReply], model: str | None) -
     """Put together what ``/props`` and ``/v1/models`` say.
 
     Args:
-        props: of the server.
-        models: that it lists; a router lists every one that it could run.
-        model: that was asked for.
+        props: props of the server.
+        models: models in the server's list; a router lists every one that it could run.
+        model: the requested model.
     """
     listed = [] if models.value is None else models.value.data
     wanted = None if models.value is None or model is None else models.value.named(model)

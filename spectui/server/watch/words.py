@@ -116,8 +116,8 @@ def unroutable(url: str, model: str, listed: ModelsReply) -> Failure | None:
     """Say why a server cannot be asked for a model; None where it can.
 
     Args:
-        url: of the server.
-        model: that was asked for.
+        url: address of the server.
+        model: the requested model.
         listed: by the server.
     """
     if not listed.is_routers:

@@ -71,7 +71,7 @@ class AttachApp(BaseApp):
         """Prepare; the questions begin when the screen is on the terminal.
 
         Args:
-            launch: what the command line asks for.
+            launch: options of the command line.
             make_poller: makes what asks the server, on a thread of its own.
             make_monitor: makes what reads this machine, if the server runs on it.
         """

@@ -149,7 +149,7 @@ class LiveScreen(Screen[None]):
         """Create it with nothing said.
 
         Args:
-            launch: what the command line asked for.
+            launch: options of the command line.
             threads: start the engine.
             choose_models: opens the picker, with a reason if something failed.
             warn: shows a sentence.

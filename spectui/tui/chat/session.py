@@ -59,7 +59,7 @@ class PairLoader:
 
         Args:
             session: takes over when a pair is loaded.
-            launch: what the command line asked for.
+            launch: options of the command line.
             threads: build demo models.
             choose_models: opens the picker, with a reason if something failed.
         """
@@ -233,7 +233,7 @@ class SessionController:
         """Start without a session.
 
         Args:
-            launch: what the command line asked for.
+            launch: options of the command line.
             screen: shows the session.
             threads: start the engine.
             choose_models: opens the picker, with a reason if something failed.

@@ -94,7 +94,7 @@ def drafter_fields(speculation: Speculation, max_draft: int) -> tuple[DrafterFie
     """Return what can be set of each drafter, in the order in which they are asked.
 
     Args:
-        speculation: who drafts.
+        speculation: the drafters.
         max_draft: longest draft that the pair was loaded for.
     """
     return tuple(

@@ -107,8 +107,8 @@ class TuneController:
         """Begin a search on the prompts that the user chose, or go on with the study of the same.
 
         Args:
-            source: where the prompts come from.
-            path: of the prompts, where they are files.
+            source: source of the prompts.
+            path: path of the prompts, where they are files.
             n_trials: trials in all, earlier ones of the same study included.
         """
         try:
