@@ -182,7 +182,7 @@ def _entries(lines: list[bytes]) -> Iterator[Entry]:
 def _decode(line: bytes) -> _Line:
     kept = msgspec.json.decode(line)
     if isinstance(kept, dict) and kept.get("kind") == "settings" and "speculation" not in kept:
-        # Versions before 0.2.
+        # Earlier versions.
         is_off = kept.get("draft_max") is None
         speculation = None if is_off else speculation_from_flat(kept)
         kept = {"kind": "settings", "speculation": speculation}

@@ -1,4 +1,4 @@
-"""Ways of drafting as versions before 0.2 kept them, with the numbers of all drafters at once."""
+"""Ways of drafting as earlier versions kept them, with the numbers of all drafters at once."""
 
 import json
 from collections.abc import Mapping

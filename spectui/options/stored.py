@@ -34,7 +34,7 @@ def _of_key(key: str, value: Any) -> Any:  # noqa: ANN401 - as above
 
 
 def speculation_from_flat(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """The plain form of ``Speculation`` from the flat form of versions before 0.2.
+    """The plain form of ``Speculation`` from the flat form of earlier versions.
 
     There ``draft_max`` was the longest draft of an n-gram drafter, too. What had its default may
     be missing.
