@@ -205,7 +205,7 @@ def recent_sessions(n: int, folder: Path | None = None) -> tuple[Session, ...]:
 
 
 def earlier_prompts(sessions: Sequence[Session]) -> tuple[str, ...]:
-    """Return what the user said in ``sessions``, the newest of which comes first.
+    """Return the user's messages in ``sessions``, the newest of which comes first.
 
     The oldest prompt comes first, and what was said several times stands where it was said last: a
     conversation that is taken up again is stored again, too.

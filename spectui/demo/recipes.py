@@ -166,7 +166,7 @@ def _thin() -> ModelRecipe:
 
 
 def _outer(encoding: Encoding, noise: float = 0.0) -> Iterable[TensorRecipe]:
-    """Return what stands outside the layers; SmolLM2's output matrix is its embedding."""
+    """Return the tensors outside the layers; SmolLM2's output matrix is its embedding."""
     norm = Encoding.RAW if encoding is Encoding.RAW else Encoding.F32
     embedding, output_norm = "token_embd.weight", "output_norm.weight"
     yield TensorRecipe(name=embedding, source=embedding, encoding=encoding, noise=noise)

@@ -195,7 +195,7 @@ def _of_training(who: str, plan: ModelPlan, n_ctx: int) -> Iterator[Finding]:
 
 
 def _apart(name: str, report: PairReport) -> Iterator[str]:
-    """Yield what llama.cpp's rule does not look at."""
+    """Yield differences that llama.cpp's rule does not cover."""
     if report.target.pre != report.draft.pre:
         yield (
             f"{name} cuts text in another way than the target ({report.draft.pre}, not "

@@ -77,7 +77,7 @@ def speed_bound(traffic: WeightTraffic, bandwidth: Bandwidth) -> SpeedBound | No
 def draft_bound(
     target: SpeedBound, draft: WeightTraffic, bandwidth: Bandwidth
 ) -> DraftBound | None:
-    """Say what acceptance a draft would need if reading weights were all that takes time.
+    """Compute the acceptance that a draft would need if only reading weights took time.
 
     None where weights of either lie in a memory of unknown speed: times that leave something out
     cannot be compared.

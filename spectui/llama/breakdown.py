@@ -58,7 +58,7 @@ class _Node(ctypes.Structure):
 
 
 def memory_breakdown(context: object) -> tuple[Share, ...]:
-    """Return what a ``llama_context`` and its model take, planned or allocated, by buffer type.
+    """Return the memory of a ``llama_context`` and its model, planned or allocated, by buffer type.
 
     The buffer of its outputs is not among it. The map's few nodes are never freed.
     """

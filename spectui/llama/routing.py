@@ -50,7 +50,7 @@ class RoutingObserver:
         ]
 
     def take(self) -> dict[int, Experts]:
-        """Return what was seen since the last time, by layer, in the order of the tokens."""
+        """Return the experts seen since the last time, by layer, in the order of the tokens."""
         seen = {layer: np.concatenate(parts) for layer, parts in sorted(self._seen.items())}
         self._seen.clear()
         return seen

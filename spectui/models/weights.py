@@ -196,7 +196,7 @@ def _count(gguf: GgufFile, key: str) -> int:
 def _placement(
     options: ModelOptions, n_layers: int, *, gpu_devices: bool
 ) -> Callable[[str, int], bool]:
-    """Return what says of a tensor's name and layer whether it is in RAM."""
+    """Return a function that tells by a tensor's name and layer whether it is in RAM."""
     n_offloaded = options.n_gpu_layers if options.n_gpu_layers >= 0 else n_layers + 1
     # The output goes to the GPU first, then the layers from the last one on.
     first_on_gpu = n_layers + 1 - n_offloaded if gpu_devices else n_layers + 1

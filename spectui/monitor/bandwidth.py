@@ -78,7 +78,7 @@ def _pass_s(
 
 
 def gpu_bytes_per_s(names: Collection[str]) -> float | None:
-    """Return what the fastest GPU's memory can do, by its clock and width; None if not told.
+    """Return the fastest GPU's memory bandwidth, by its clock and width; None if not told.
 
     Args:
         names: models of the cards that count.

@@ -29,7 +29,7 @@ class UnknownProcessError(NvmlError):
 
 
 def process_bytes(gpu: Handle) -> float:
-    """Return what this process holds of the memory of ``gpu``: 0 before it uses the GPU.
+    """Return the memory of ``gpu`` that this process holds: 0 before it uses the GPU.
 
     Raises:
         NvmlError: NVML refused, keeps the size to itself, or counts processes differently.
@@ -84,7 +84,7 @@ class Gpu:
         self._pcie = PcieMeter(gpu, clock)
 
     def read(self, now_s: float) -> GpuReading:
-        """Return what the GPU does now.
+        """Return the GPU's present readings.
 
         Raises:
             NvmlError: it was lost.

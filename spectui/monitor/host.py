@@ -45,7 +45,7 @@ class Host:
         self._cores = _Cores(self._stat.read())
 
     def read(self) -> HostReading:
-        """Return what the host does now."""
+        """Return the host's present readings."""
         memory = {key: int(kib) * _KIB for key, kib in _MEMORY.findall(self._memory.read())}
         _size, resident, shared = (int(n) for n in self._statm.read().split()[:3])
         usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -109,7 +109,7 @@ class _Cores:
 
 
 def _core_ticks(stat: bytes) -> Iterator[_Ticks]:
-    """Yield what each core has done since the machine was started."""
+    """Yield each core's ticks since the machine was started."""
     for line in stat.splitlines()[1:]:
         if not line.startswith(b"cpu"):
             return

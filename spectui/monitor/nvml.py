@@ -187,7 +187,7 @@ def clock_hz(gpu: Handle) -> float:
 
 
 def memory_bytes_per_s(gpu: Handle) -> float:
-    """Return what the memory can do at its highest clock, which moves data twice per cycle."""
+    """Return the memory's bandwidth at its highest clock, which moves data twice per cycle."""
     clock_hz = float(call(pynvml.nvmlDeviceGetMaxClockInfo, gpu, pynvml.NVML_CLOCK_MEM)) * 1e6
     return 2 * clock_hz * float(call(pynvml.nvmlDeviceGetMemoryBusWidth, gpu)) / 8
 

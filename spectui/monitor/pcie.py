@@ -23,7 +23,7 @@ _STUCK = Reading(None, "the driver has stopped answering about PCIe traffic")
 
 
 def link_limit_bytes_per_s(generation: float, width: float) -> float | None:
-    """Return what a link carries per direction; None for a generation that is not known here."""
+    """Return a link's bandwidth per direction; None for a generation that is not known here."""
     if not 1 <= generation <= len(_LANE_BYTES_PER_S):
         return None
     return _LANE_BYTES_PER_S[int(generation) - 1] * width

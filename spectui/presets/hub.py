@@ -137,7 +137,7 @@ def _open_client() -> httpx2.Client:
 
 
 def _make_headers() -> dict[str, str]:
-    """Return who asks, with the token where there is one.
+    """Return the request's headers, with the token where there is one.
 
     Raises:
         BadInputError: no token can be had, or it is none.

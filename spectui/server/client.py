@@ -234,7 +234,7 @@ class LlamaClient(Closing):
             raise self._failure(f"GET {self.base_url}{path}", error) from error
 
     def _wait(self, request: Coroutine[Any, Any, T]) -> T:
-        """Return what comes of a request; end it where it is interrupted."""
+        """Return the result of a request; end it where it is interrupted."""
         loop = self._runner.get_loop()
         task = loop.create_task(request)
         try:
@@ -246,7 +246,7 @@ class LlamaClient(Closing):
             raise
 
     def _failure(self, asked: str, error: ReplyError) -> ServerError:
-        """Say what came of a request in place of an answer."""
+        """Return the error of a request that failed."""
         if isinstance(error, RefusedError):
             return ServerError(
                 f"{self.name} answered {asked} with status {error.status}: {error.why}"

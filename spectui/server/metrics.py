@@ -36,7 +36,7 @@ class DraftCounts:
         return self._with(other, 1)
 
     def __sub__(self, other: "DraftCounts") -> "DraftCounts":
-        """Return what was drafted since ``other``."""
+        """Return the drafts since ``other``."""
         return self._with(other, -1)
 
     def _with(self, other: "DraftCounts", sign: int) -> "DraftCounts":

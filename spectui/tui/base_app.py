@@ -153,7 +153,7 @@ class BaseApp(OrderedApp[None]):
 
     @abstractmethod
     def _collect(self) -> None:
-        """Take what is in the mailbox to the screen."""
+        """Bring the mailbox's events to the screen."""
 
     @property
     def crash(self) -> Exception | None:

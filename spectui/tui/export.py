@@ -249,7 +249,7 @@ class ExportScreen(Screen[None]):
 def export_choices(
     setup: LiveSetup, state: "TuningState | None", *, has_gpu: bool
 ) -> tuple[ExportChoice, ...]:
-    """Return what can be exported, the most useful first."""
+    """Return the settings that can be exported, the most useful first."""
 
     def export(speculation: "Speculation | None") -> ExportSetup:
         return _export(setup, speculation, has_gpu=has_gpu)
@@ -273,7 +273,7 @@ def export_choices(
 
 
 def _found(state: "TuningState", setup: LiveSetup) -> "tuple[Arm, str] | None":
-    """Return what tuning advises, and what that rests on; None as long as nothing was measured."""
+    """Return the arm that tuning advises, and the evidence; None before any measurement."""
     result, best = state.result, state.confirmed
     if result is not None and best is not None:
         arm = best if result.verdict.use_speculation else OFF

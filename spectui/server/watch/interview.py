@@ -109,7 +109,7 @@ class Questions:
     async def answered(
         self, ask: Callable[[], Awaitable[T]], *, off: str | None = None
     ) -> Known[T]:
-        """Return what is told, or why it is not.
+        """Return the value of an answer, or the reason why there is none.
 
         Args:
             ask: for one thing.

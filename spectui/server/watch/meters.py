@@ -121,7 +121,7 @@ class Columns:
     _last: float | None = None
 
     def add(self, time_s: float, value: float | None) -> None:
-        """Take what holds at ``time_s``, and has held since the last time unless that was None."""
+        """Add the value at ``time_s``, which has held since the last time unless that was None."""
         next_s = time_s if self._next_s is None else self._next_s
         if time_s < next_s:
             return
@@ -146,7 +146,7 @@ class CountedMeter:
     n_predicted: int = 0
 
     def add(self, done: Progress, now: Counters) -> None:
-        """Take what happened since the last look."""
+        """Add the work since the last look."""
         self.n_predicted += done.n_predicted
         self.prompts.add((done.n_prompt, done.prompt_s), (now.n_prompt, now.prompt_s))
         self.answers.add((done.n_predicted, done.predicted_s), (now.n_predicted, now.predicted_s))
@@ -164,7 +164,7 @@ class DraftMeter:
     """Counts that are too small yet against totals that the server rounds."""
 
     def add(self, done: DraftCounts, total: DraftCounts) -> None:
-        """Take what has ended since the last look, if anything did."""
+        """Add the drafts of requests that ended since the last look, if any."""
         self.watched += done
         self.pending += done
         is_known = is_exact_enough(self.pending.n_drafts, total.n_drafts)

@@ -39,7 +39,7 @@ class Attachment:
     async def interview(
         self, clock: Callable[[], float] = time.monotonic
     ) -> AsyncIterator[Interview]:
-        """Return who asks, over a connection that is closed in the end; ``clock`` is in seconds."""
+        """Return an interview over a connection that is closed at last; ``clock`` is in seconds."""
         connection = Connection(
             self.address.url, api_key=self.api_key, model=self.model, timeout_s=self.timeout_s
         )

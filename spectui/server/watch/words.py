@@ -78,13 +78,13 @@ def named(trouble: Trouble) -> str:
 
 
 def sentence_of(failure: Failure) -> str:
-    """Return what is wrong and what to do."""
+    """Return the failure and its remedy."""
     remedy = _REMEDIES.get(failure.trouble)
     return failure.reason if remedy is None else f"{failure.reason}; {remedy}"
 
 
 def waiting_for(failure: Failure) -> str:
-    """Return what is wrong, for a screen that tries again by itself, always with the same key."""
+    """Return the failure, for a screen that tries again by itself, always with the same key."""
     if failure.trouble is Trouble.LOCKED:
         return f"{failure.reason}; quit and attach again to be asked for one"
     return failure.reason

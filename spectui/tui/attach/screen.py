@@ -51,7 +51,7 @@ def connection(link: LinkState, *, is_paused: bool) -> str:
 
 
 def trouble(link: LinkState) -> str:
-    """Return what is wrong and what happens next; empty if nothing is wrong."""
+    """Return the failure and the next step; empty if nothing is wrong."""
     if link.failure is None:
         return ""
     again = "" if link.retry_s is None else f"; asked again after {link.retry_s:g} s"

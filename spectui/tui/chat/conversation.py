@@ -97,7 +97,7 @@ class ConversationController:
         self.chat.restore(session.entries)
 
     def take(self, event: AnswerEvent) -> None:
-        """Take what the engine tells of the answer."""
+        """Process the engine's events of the answer."""
         if not self.is_answering:
             return
         match event:

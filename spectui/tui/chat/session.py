@@ -153,7 +153,7 @@ class PairLoader:
         return setup if resumed.drafting is None else resumed
 
     def take(self, event: LoadEvent) -> None:
-        """Take what the engine and the other threads tell of models."""
+        """Process events of the engine and other threads about models."""
         match event:
             case StartFailed():
                 if self._session.engine is None:

@@ -91,7 +91,7 @@ class DrafterFields:
 
 
 def drafter_fields(speculation: Speculation, max_draft: int) -> tuple[DrafterFields, ...]:
-    """Return what can be set of each drafter, in the order in which they are asked.
+    """Return the fields of each drafter, in the order in which they are asked.
 
     Args:
         speculation: the drafters.

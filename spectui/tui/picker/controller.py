@@ -79,7 +79,7 @@ class PickerController:
         self._app.threads.read_sessions()
 
     def offer(self, sessions: Sequence[Session]) -> None:
-        """Take what is stored, the newest first."""
+        """Take the stored sessions, the newest first."""
         recent = _without_earlier_parts(sessions)[:_N_RECENT]
         self._recent = {_recent_pair(session): session for session in recent}
         if self._screen is not None:
@@ -133,7 +133,7 @@ class PickerController:
             self.open(str(error))
 
     def take(self, event: FoundModel | ScanFinished | ModelInspected) -> None:
-        """Take what the scan or the engine found. Nobody looks at it once the picker is closed."""
+        """Process a result of the scan or the engine; ignored once the picker is closed."""
         screen = self._screen
         if screen is None:
             return

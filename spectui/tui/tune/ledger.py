@@ -92,7 +92,7 @@ class Choice:
 
 
 def best_choice(state: TuningState, ledger: Ledger) -> Choice | None:
-    """Return what a confirmed verdict says, else the fastest trial; None if there is neither.
+    """Return the choice of a confirmed verdict, else the fastest trial; None if there is neither.
 
     Off is an arm like the others: it is the choice when the verdict is against speculation, and
     as long as no setting is faster than it.
@@ -115,7 +115,7 @@ def best_choice(state: TuningState, ledger: Ledger) -> Choice | None:
 
 
 def selected_choice(row: Row | None) -> Choice | None:
-    """Return what a trial ran; None if it is not known to work."""
+    """Return the choice of a trial's arm; None if it is not known to work."""
     if row is None or row.record.state is not TrialState.COMPLETE:
         return None
     arm = row.record.arm

@@ -202,7 +202,7 @@ class Heatmap(Widget):
 
 
 def _content(mean: float, width: int, land: Landscape, glyphs: Glyphs, *, is_best: bool) -> str:
-    """Return what a cell says in ``width`` characters; the best one's shade gives way to a mark."""
+    """Return a cell's text in ``width`` characters; the best one's shade gives way to a mark."""
     ramp = _ramp(glyphs)
     span = land.high - land.low
     shade = ramp[round((mean - land.low) / span * (len(ramp) - 1)) if span else -1]

@@ -109,7 +109,7 @@ def layout(rows: Sequence[Row], width: int, glyphs: Glyphs) -> tuple[Slot, ...]:
 
 
 def text(row: Row, column: Column, ledger: Ledger, glyphs: Glyphs) -> str:
-    """Return what stands in a cell."""
+    """Return the content of a cell."""
     if column is Column.DRAFT:
         return one_line(row.record.arm.drafter, glyphs)
     if column is Column.STATE:

@@ -75,7 +75,7 @@ class WhatIfController:
         self._screen = None
 
     def take(self, recording: "ChatRecording | None") -> None:
-        """Take what is recorded now; None for another pair."""
+        """Take the present recording; None for another pair."""
         self._recording = recording
         self.refresh()
 
@@ -100,7 +100,7 @@ class WhatIfController:
             self._screen.show_made(self._maker())
 
     def _maker(self) -> "Callable[[], WhatIfState]":
-        """Return what makes the state that holds now, on any thread."""
+        """Return a function that makes the present state, on any thread."""
         from spectui.live.whatif import WhatIfState, whatif_state  # noqa: PLC0415 - as above
         from spectui.tui.whatif.words import nothing_recorded  # noqa: PLC0415
 

@@ -198,7 +198,7 @@ def mark(kind: Mark, glyphs: Glyphs) -> str:
 
 
 def legend(drawn: Curve, glyphs: Glyphs, width: int) -> str:
-    """Return what the marks mean that are there, in as many words as ``width`` has room for."""
+    """Return the legend of the present marks, in as many words as ``width`` has room for."""
     plain = _legend(drawn, glyphs)
     if Mark.CHAT not in (kind for kind, _, _ in drawn.points):
         return plain

@@ -326,7 +326,7 @@ class WhatIfScreen(Screen[None]):
 
 
 def _whatif_of(state: WhatIfState) -> WhatIf | None:
-    """Return what would answer for ``state``; None if there is nothing to replay."""
+    """Return the replay that would answer for ``state``; None if there is nothing to replay."""
     recording = state.recording
     if recording is None or not recording.recordings:
         return None

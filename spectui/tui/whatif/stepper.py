@@ -146,7 +146,7 @@ class Stepper(Widget, can_focus=True):
         event.prevent_default()
 
     def on_blur(self, _event: Blur) -> None:
-        """Take what was typed."""
+        """Apply the typed number."""
         self.take_typed()
 
     def take_typed(self) -> None:
@@ -156,7 +156,7 @@ class Stepper(Widget, can_focus=True):
             self._want(value)
 
     def _parsed(self) -> float | None:
-        """Return what was typed as a number; None if it is none."""
+        """Return the typed number; None if it is none."""
         try:
             return float(self.typed)
         except ValueError:
