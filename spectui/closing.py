@@ -1,11 +1,11 @@
-"""What owns something that must be given back."""
+"""Base class for owners of resources that must be released."""
 
 from abc import ABC, abstractmethod
 from typing import Self
 
 
 class Closing(ABC):
-    """Base of what ``with`` closes."""
+    """Base class of objects that ``with`` closes."""
 
     @abstractmethod
     def close(self) -> None:

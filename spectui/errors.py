@@ -37,7 +37,7 @@ class ServerError(SpectuiError):
 
 
 class HopelessError(ServerError):
-    """Nothing can be measured with a llama-server, whatever the setting."""
+    """Failure that no setting avoids: nothing can be measured with this llama-server."""
 
 
 class CancelledError(SpectuiError):

@@ -1,4 +1,4 @@
-"""What the names of GGUF files tell: shards of one model, companions of a model.
+"""Meaning of GGUF file names: shards of one model, companions of a model.
 
 The conventions are those of llama.cpp's ``gguf-split`` and of the GGUF naming rules on the hub.
 """
@@ -29,14 +29,14 @@ class Series:
     """The files of one model."""
 
     stem: str
-    """What their names begin with."""
+    """Common beginning of their names."""
     suffix: str
     n_shards: int
     """0 where the model is one file."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all files, the one that llama.cpp is given first."""
+        """Names of all files, the one that llama.cpp is given first."""
         numbers = range(1, self.n_shards + 1)
         shards = (f"{self.stem}-{n:05}-of-{self.n_shards:05}{self.suffix}" for n in numbers)
         return tuple(shards) or (self.stem + self.suffix,)
@@ -62,7 +62,7 @@ def is_part_of_model(name: str) -> bool:
 
 
 def companion_kind(name: str) -> str | None:
-    """Say what a file called ``name`` is beside a model; None if its name does not tell."""
+    """Kind of companion file that ``name`` belongs to; None if the name does not tell."""
     stem, suffix = _split(name)
     found = _COMPANION.fullmatch(stem) if suffix.lower() == SUFFIX else None
     if found is None:

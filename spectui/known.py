@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class Known(msgspec.Struct, Generic[T], frozen=True):
-    """What was found out. A missing value is never a zero: it has a reason."""
+    """A value, or the reason why it is missing. A missing value is never a zero."""
 
     value: T | None
     reason: str | None = None

@@ -1,4 +1,4 @@
-"""Where spectui keeps files: the platform's own folders, or all below ``SPECTUI_HOME``."""
+"""Folders for spectui's files: the platform's own, or all below ``SPECTUI_HOME``."""
 
 import os
 from pathlib import Path

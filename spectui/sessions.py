@@ -20,7 +20,7 @@ from spectui.paths import data_dir, ensure_dir
 
 
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How the models of a session were loaded."""
+    """Options with which the models of a session were loaded."""
 
     target: ModelOptions
     draft: ModelOptions | None
@@ -43,7 +43,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag="session", tag_field
 
 
 class UserTurn(msgspec.Struct, frozen=True, kw_only=True, tag="user", tag_field="kind"):
-    """What the user said."""
+    """A message of the user."""
 
     text: str
 
@@ -60,14 +60,14 @@ class AnswerEnd(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field=
     """The answer is complete, or was stopped."""
 
     note: str
-    """As it stands below the answer."""
+    """Note as it stands below the answer."""
     n_decoded: int | None = None
     """Tokens that ``decode_s`` paid for, None where the answer failed."""
     decode_s: float | None = None
 
 
 class SettingsChange(msgspec.Struct, frozen=True, kw_only=True, tag="settings", tag_field="kind"):
-    """Another way of drafting from here on."""
+    """Change of the drafting settings from here on."""
 
     speculation: Speculation | None
     """None for off."""
@@ -94,7 +94,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def prompts(self) -> tuple[str, ...]:
-        """What the user said, oldest first."""
+        """Messages of the user, oldest first."""
         return tuple(entry.text for entry in self.entries if isinstance(entry, UserTurn))
 
     @property
@@ -148,7 +148,7 @@ class SessionLog:
 
 
 def sessions_folder() -> Path:
-    """Where sessions are stored."""
+    """Folder in which sessions are stored."""
     return data_dir() / "sessions"
 
 
@@ -205,7 +205,7 @@ def recent_sessions(n: int, folder: Path | None = None) -> tuple[Session, ...]:
 
 
 def earlier_prompts(sessions: Sequence[Session]) -> tuple[str, ...]:
-    """Return what the user said in ``sessions``, the newest of which comes first.
+    """Return the user's messages in ``sessions``, the newest of which comes first.
 
     The oldest prompt comes first, and what was said several times stands where it was said last: a
     conversation that is taken up again is stored again, too.

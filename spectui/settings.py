@@ -9,7 +9,7 @@ from spectui.paths import config_dir
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything that ``config.toml`` may say."""
+    """Contents of ``config.toml``."""
 
     theme: str = "spectui-dark"
     """A name of the command palette's themes."""
@@ -22,7 +22,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     monitor_hz: float = 4.0
     """Readings of the machine per second, 0.2 to 10."""
     model_folders: list[str] = []
-    """More folders in which to look for models."""
+    """Further folders in which to look for models."""
     keys: dict[str, str] = {}
     """Keys by the id of an action, as the help screen lists them: ``"live.stop" = "escape"``."""
 
@@ -36,7 +36,7 @@ _MIN_HZ, _MAX_HZ = 0.2, 10.0
 
 
 def settings_path() -> Path:
-    """Where the user's settings lie."""
+    """Path of the user's settings."""
     return config_dir() / "config.toml"
 
 

@@ -1,10 +1,10 @@
-"""How bad something is that was found."""
+"""Severity of findings."""
 
 from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """The worst first."""
+    """Severity of a finding, the worst first."""
 
     ERROR = "error"
     """It cannot work as it is."""

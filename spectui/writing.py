@@ -7,7 +7,7 @@ from errno import EACCES, EBUSY, EPERM, EROFS
 from pathlib import Path
 
 _TAKES_NO_OTHER = (EACCES, EPERM, EROFS, EBUSY)
-"""Of a folder that takes no new file, and of a file that is a mount of its own."""
+"""Errors of a folder that takes no new file, and of a file that is a mount of its own."""
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -49,7 +49,7 @@ def write_new_file(path: Path, content: bytes) -> None:
 
 
 def _place(path: Path) -> Path | None:
-    """Where the file is that ``path`` leads to, or will be; None for what is no file of its own."""
+    """Resolve ``path`` to its file, which may not exist yet; None if it is no regular file."""
     with suppress(FileNotFoundError):
         path.stat()
         if not path.is_file():

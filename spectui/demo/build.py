@@ -1,4 +1,4 @@
-"""Builds what is missing of the demo models, so that a file of the final name is always whole.
+"""Builds the missing demo models; a file with its final name is always complete.
 
 A model is written under a temporary name and renamed when it is on disk. Builders take turns by a
 lock on the folder that the kernel releases when its owner dies; so whoever holds it knows that
@@ -24,7 +24,7 @@ _TEMPORARY = ".part"
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """The caller's eyes and hands on a running build."""
+    """Progress reports and cancellation of a running build."""
 
     report: Callable[[DemoProgress], None]
     stopped: Callable[[], bool]
@@ -45,8 +45,8 @@ def ensure_demo_models(
 
     Args:
         models: which ones; ``DemoModel.DRAFT`` is never built but used where it is installed.
-        directory: where built models are kept; None for ``demo`` in spectui's cache.
-        seed: of the noise in the weights.
+        directory: folder of built models; None for ``demo`` in spectui's cache.
+        seed: seed of the noise in the weights.
         on_progress: called in this thread after every tensor, and with 1.0 for each model at last.
         cancelled: asked in this thread after every tensor; true stops the build.
 

@@ -15,12 +15,12 @@ SOURCE_LAYERS = 30
 GHOSTS = 2
 """Ghost layers after each layer of the dense target."""
 GHOST_SCALE = 0.02
-"""Of a ghost's two output matrices: it costs a full layer and changes the residual hardly."""
+"""Scale of a ghost's two output matrices: it costs a full layer and hardly changes the residual."""
 DENSE_NOISE = 0.035
 """Relative noise; from this, SmolLM2 as the draft is right about four times out of five."""
 MOE_NOISE = 0.02
 EXPERT_NOISE = 0.05
-"""Of the experts' matrices: more, since experts that are all alike need no routing."""
+"""Noise in the experts' matrices: more, since experts that are all alike need no routing."""
 EXPERTS = 8
 EXPERTS_USED = 2
 THIN_DROPPED = frozenset({3, 4, 5, 6, 7, 15, 16, 20, 25, 27})
@@ -70,7 +70,7 @@ class ModelRecipe:
 
     tensors: tuple[TensorRecipe, ...]
     metadata: Mapping[str, int | str]
-    """What differs from SmolLM2's metadata; all else, the tokenizer above all, is copied."""
+    """Metadata that differs from SmolLM2's; all else, the tokenizer above all, is copied."""
 
 
 def recipe_of(model: DemoModel) -> ModelRecipe:
@@ -166,7 +166,7 @@ def _thin() -> ModelRecipe:
 
 
 def _outer(encoding: Encoding, noise: float = 0.0) -> Iterable[TensorRecipe]:
-    """Return what stands outside the layers; SmolLM2's output matrix is its embedding."""
+    """Return the tensors outside the layers; SmolLM2's output matrix is its embedding."""
     norm = Encoding.RAW if encoding is Encoding.RAW else Encoding.F32
     embedding, output_norm = "token_embd.weight", "output_norm.weight"
     yield TensorRecipe(name=embedding, source=embedding, encoding=encoding, noise=noise)

@@ -22,7 +22,7 @@ class Source:
 
     reader: "GGUFReader"
     tensors: "Mapping[str, ReaderTensor]"
-    """By name."""
+    """Tensors by name."""
 
 
 def smollm2_path() -> Path:

@@ -50,9 +50,9 @@ def make_tensor(recipe: TensorRecipe, source: ReaderTensor, seed: int) -> NDArra
     """Compute one tensor as it stands in the file.
 
     Args:
-        recipe: what to make.
+        recipe: model to make.
         source: SmolLM2's tensor of the name ``recipe.source``.
-        seed: of the noise.
+        seed: seed of the noise.
 
     Returns:
         ``[*copies, rows, columns]``: float32, or for quantised tensors uint8 with the bytes of a

@@ -1,4 +1,4 @@
-"""Everything that the headers of a target and its drafts tell, beside what the machine has."""
+"""Examination of a target and its drafts by their headers, against the machine's memory."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -52,7 +52,7 @@ class Examination:
     """A target, and its drafts if there are any."""
 
     request: PlanRequest
-    """Of the target with the first draft that can serve it, or alone."""
+    """Plan request for the target with the first draft that can serve it, or alone."""
     plan: Plan
     demands: tuple[Demand, ...]
     fits_alone: bool
@@ -71,7 +71,7 @@ class Examination:
 
     @property
     def traffic(self) -> WeightTraffic:
-        """What the target reads."""
+        """Weights that the target reads."""
         return self.plan.target.traffic
 
     @property
@@ -81,13 +81,13 @@ class Examination:
 
     @property
     def chosen(self) -> ExaminedDraft | None:
-        """What drafts in the plan."""
+        """The draft that the plan uses; None if the target runs alone."""
         return next((one for one in self.drafts if one.fit.request == self.request), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """Machine that the models meet."""
+    """The machine that the models run on."""
 
     backend: Backend
     """This llama.cpp, and the GPUs that it can use."""
@@ -168,7 +168,7 @@ class Examiner:
 
 
 def _chosen(fits: Sequence[DraftFit]) -> PlanRequest | None:
-    """With the first that can serve and fits, or else that can serve."""
+    """Choose the plan request with the first draft that can serve and fits, else that can serve."""
     can_serve = [fit for fit in fits if fit.is_compatible]
     fitting = [fit for fit in can_serve if fit.reason is None]
     return next((fit.request for fit in (*fitting, *can_serve)), None)

@@ -1,4 +1,4 @@
-"""Findings of an examination: what cannot work, what will hurt, what to know."""
+"""Findings of an examination: errors, warnings and notes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Finding:
 
     severity: Severity
     text: str
-    """What it is, why it matters, what to do."""
+    """The finding, its importance, and the remedy."""
 
 
 _HARD_ALPHA = 0.7
@@ -39,7 +39,7 @@ def findings(examination: Examination, *, is_drafting: bool = True) -> tuple[Fin
     """Everything that is to be said, the worst first.
 
     Args:
-        examination: of the models.
+        examination: examination of the models.
         is_drafting: whether anything shall draft, or what drafts cost is of no interest.
     """
     found = [
@@ -141,8 +141,8 @@ def hard_to_win(name: str, bound: DraftBound, *, has_experts: bool) -> str | Non
     """Say why reading weights leaves a draft little chance; None if it leaves enough.
 
     Args:
-        name: of the draft.
-        bound: what reading weights allows it.
+        name: name of the draft.
+        bound: bound by reading weights.
         has_experts: whether the target has, so that its batches can only be guessed.
     """
     if not bound.can_pay:
@@ -195,7 +195,7 @@ def _of_training(who: str, plan: ModelPlan, n_ctx: int) -> Iterator[Finding]:
 
 
 def _apart(name: str, report: PairReport) -> Iterator[str]:
-    """Yield what llama.cpp's rule does not look at."""
+    """Yield differences that llama.cpp's rule does not cover."""
     if report.target.pre != report.draft.pre:
         yield (
             f"{name} cuts text in another way than the target ({report.draft.pre}, not "
@@ -215,7 +215,7 @@ _REPACKED = "_REPACK"
 
 
 def _of_memory(examination: Examination) -> Iterator[Finding]:
-    """Yield what every memory gives reason to say."""
+    """Yield the findings about every memory."""
     for demand in examination.demands:
         if demand.shortage is not None:
             parts = (demand.shortage, *_repacked(demand, examination), _advice(demand, examination))

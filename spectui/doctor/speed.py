@@ -33,7 +33,7 @@ class DraftBound:
     break_even_alpha: float | None
     """α from which on it pays if tokens were routed to experts at random; None if never so."""
     speedup_if_perfect: float
-    """At most: every token right, and all of a batch routed to the same experts."""
+    """Upper bound: every token right, and all of a batch routed to the same experts."""
 
     @property
     def can_pay(self) -> bool:
@@ -56,7 +56,7 @@ class SpeedBound:
 
     @property
     def tokens_per_s(self) -> float:
-        """At most."""
+        """Upper bound of the throughput."""
         return 1 / self.token_s
 
 
@@ -77,7 +77,7 @@ def speed_bound(traffic: WeightTraffic, bandwidth: Bandwidth) -> SpeedBound | No
 def draft_bound(
     target: SpeedBound, draft: WeightTraffic, bandwidth: Bandwidth
 ) -> DraftBound | None:
-    """Say what acceptance a draft would need if reading weights were all that takes time.
+    """Compute the acceptance that a draft would need if only reading weights took time.
 
     None where weights of either lie in a memory of unknown speed: times that leave something out
     cannot be compared.

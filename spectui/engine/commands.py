@@ -1,4 +1,4 @@
-"""What the engine can be told to do. Each command is answered by exactly one terminal event."""
+"""Commands for the engine. Each is answered by exactly one terminal event."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,7 +81,7 @@ class RecordChains:
 
     prompt: tuple[int, ...]
     output: tuple[int, ...]
-    """What the target continued the prompt with."""
+    """The target's continuation of the prompt."""
     depth: int
     """Longest draft that the chains shall answer for."""
     reuse_prompt: bool = False

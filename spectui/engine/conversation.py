@@ -24,7 +24,7 @@ class Conversation:
         self._memories: defaultdict[Ngram, NgramMemory] = defaultdict(NgramMemory)
 
     def ngram_memory(self, drafter: Ngram) -> NgramMemory:
-        """What an n-gram drafter with these settings has learnt in the chat's turns."""
+        """State that an n-gram drafter with these settings has learnt in the chat's turns."""
         return self._memories[drafter]
 
     def put_aside(self, contexts: Sequence[Context]) -> None:

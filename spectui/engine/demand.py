@@ -1,4 +1,4 @@
-"""What a plan wants of every memory, beside what is free there."""
+"""Demand of a plan on every memory, compared with the memory that is free."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,28 +11,28 @@ from spectui.llama.buffers import HOST
 from spectui.llama.planned import DeviceMemory, Plan
 
 MARGIN_BYTES = 1 << 30
-"""What a search leaves free on every GPU, as llama-server's ``--fit-target`` does by default: pools
-of the driver and the desktop grow after the models are loaded."""
+"""Bytes that a search leaves free on every GPU, as llama-server's ``--fit-target`` does by default:
+pools of the driver and the desktop grow after the models are loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeMemory:
-    """What nobody has taken."""
+    """Free memory by name."""
 
     by_memory: Mapping[str, int] = field(default_factory=dict)
-    """By ``Buffer.memory``; what is missing is not known, and then nothing is too large."""
+    """Free bytes by ``Buffer.memory``; a missing memory is unknown: nothing is too large then."""
     in_ram: frozenset[str] = frozenset()
     """GPUs whose memory is the host's, however much of it they may take."""
 
     @property
     def total_bytes(self) -> int:
-        """Of all memories together."""
+        """Free bytes in all memories together."""
         own = (n for name, n in self.by_memory.items() if name not in self.in_ram)
         return sum(own)
 
 
 def free_memory(gpus: tuple[DeviceMemory, ...]) -> FreeMemory:
-    """What is free on every one of ``gpus`` that tells it, and on the host.
+    """Free memory of every one of ``gpus`` that reports it, and of the host.
 
     The host's contains the page cache, in which mapped weights live.
     """
@@ -45,10 +45,10 @@ def free_memory(gpus: tuple[DeviceMemory, ...]) -> FreeMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What a plan wants of one memory."""
+    """Demand of a plan on one memory."""
 
     memory: str
-    """As ``Buffer.memory``."""
+    """Name of the memory, as in ``Buffer.memory``."""
     allocated_bytes: int
     mapped_bytes: int
     """Weights that mmap leaves in the page cache: without room for them they are read from disk
@@ -60,14 +60,14 @@ class Demand:
 
     @property
     def where(self) -> str:
-        """The memory's name for people, and whose else it is."""
+        """Name of the memory for display, and the GPUs that share it."""
         if self.includes:
             return f"RAM (with {', '.join(self.includes)})"
         return "RAM" if self.memory == HOST else self.memory
 
     @property
     def left_bytes(self) -> int | None:
-        """What remains free; negative if it does not fit."""
+        """Bytes that remain free; negative if it does not fit."""
         if self.free_bytes is None:
             return None
         return self.free_bytes - self.allocated_bytes - self.mapped_bytes
@@ -90,7 +90,7 @@ class Demand:
 
     @property
     def shortage(self) -> str | None:
-        """What is missing, in words; None where it can be loaded."""
+        """Sentence about the missing memory; None where it can be loaded."""
         if self.can_load:
             return None
         needed, free = bytes_text(self.allocated_bytes), bytes_text(self.free_bytes or 0)

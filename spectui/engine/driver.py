@@ -93,29 +93,29 @@ class Engine(Closing):
         return self._call(command, GenerationFinished).result
 
     def probe_margin(self, command: ProbeMargin) -> MarginProbed:
-        """How clear the target's choice after a text is."""
+        """Probe how clear the target's choice after a text is."""
         return self._call(command, MarginProbed)
 
     def record_chains(self, command: RecordChains) -> ChainsRecorded:
-        """What a drafter would say at every position of an output."""
+        """Record what a drafter would propose at every position of an output."""
         return self._call(command, ChainsRecorded)
 
     def probe_experts(self, command: ProbeExperts) -> ExpertsProbed:
-        """Which experts of the target a text is routed to."""
+        """Probe which experts of the target a text is routed to."""
         return self._call(command, ExpertsProbed)
 
     def compare(self, command: ComparePair) -> ModelInspected:
-        """Whether a draft fits a target, and what their files say; loads no weights."""
+        """Compare a draft with a target by their files; loads no weights."""
         return self._call(command, ModelInspected)
 
     @property
     def n_interruptions(self) -> int:
-        """How often others had the engine, or this driver was held."""
+        """Number of times that others had the engine, or this driver was held."""
         return self.client.n_interruptions
 
     @property
     def waited_s(self) -> float:
-        """Seconds that the calls so far waited for others or were held, work in vain included."""
+        """Seconds that the calls waited for others or were held, including discarded work."""
         return self.client.waited_s
 
     @property

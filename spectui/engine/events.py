@@ -1,4 +1,4 @@
-"""What the engine tells. Frozen and picklable; emitted on the engine's thread."""
+"""Events of the engine. Frozen and picklable; emitted on the engine's thread."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,7 +15,7 @@ from spectui.trace.record import Chains
 
 
 class Role(StrEnum):
-    """Which of the two models."""
+    """Role of a model."""
 
     TARGET = "target"
     DRAFT = "draft"
@@ -39,9 +39,9 @@ class ModelLoaded:
     rollback: Rollback
     n_ctx: int
     memory: ModelMemory
-    """What it takes and reads."""
+    """Memory that it takes and reads."""
     mtp_layers: int = 0
-    """Of a target that can draft for itself; 0 for one that was loaded without."""
+    """MTP layers of a target that can draft for itself; 0 for one that was loaded without."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class DraftUnloaded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokenized:
-    """The tokens asked for."""
+    """Result of ``Tokenize``."""
 
     tokens: tuple[int, ...]
 
@@ -63,7 +63,7 @@ class PromptEvaluated:
     n_tokens: int
     seconds: float
     n_reused: int
-    """Of ``n_tokens``, those that the target's cache still held."""
+    """Part of ``n_tokens`` that the target's cache still held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +97,13 @@ class GenerationResult:
     decode_s: float
     """Wall seconds from the first token to the last."""
     native_s: float | None
-    """Of ``decode_s``, the seconds inside llama.cpp's decode; None where a server decoded."""
+    """Part of ``decode_s`` inside llama.cpp's decode; None where a server decoded."""
     counters: Counters
     stop: Stop
 
     @property
     def n_decoded(self) -> int:
-        """Tokens that ``decode_s`` paid for: the first one came with the prompt."""
+        """Tokens decoded within ``decode_s``: the first one came with the prompt."""
         return max(0, len(self.tokens) - 1)
 
     @property
@@ -129,7 +129,7 @@ class MarginProbed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpertsProbed:
-    """Which experts tokens are routed to."""
+    """Experts that tokens are routed to."""
 
     layers: tuple[int, ...]
     """Numbers of the layers that have experts."""
@@ -139,11 +139,11 @@ class ExpertsProbed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainsRecorded:
-    """What the draft would say."""
+    """A drafter's proposals at every position of an output."""
 
     chains: Chains
     seconds: float
-    """Of the draft's work, the prompt left out."""
+    """Seconds of the draft's work, without the prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

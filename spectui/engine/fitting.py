@@ -1,4 +1,4 @@
-"""What fits in memory: with which draft, with which context, with how many experts in RAM."""
+"""Fitting into memory: which draft, which context length, how many experts in RAM."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ _FAR = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftFit:
-    """What became of one draft, or of the target's own MTP layers."""
+    """Whether one draft, or the target's own MTP layers, can be used and fits."""
 
     request: PlanRequest
     """The target with it."""
@@ -140,7 +140,7 @@ def smallest_n_cpu_moe(plan: PlanCall, request: PlanRequest, free: FreeMemory) -
     n_layers = model.info.n_layers
 
     def left_bytes(n_kept: int) -> int:
-        """Of the GPUs, which keep the experts of all layers but the first ``n + 1 - n_kept``."""
+        """Bytes left on the GPUs, which keep the experts of the last ``n_kept - 1`` layers."""
         try:
             found = with_layers(n_layers + 1 - n_kept)
         except DoesNotFitError:
@@ -163,8 +163,8 @@ def _kept_layers(model: ModelPlan, left_bytes: int) -> int:
     """Guess of how many layers the GPUs can keep the experts, by what the plan leaves free there.
 
     Args:
-        model: of which some experts, or all, may be on GPUs.
-        left_bytes: of the GPUs beside that; negative if it does not fit.
+        model: model with some or all experts on GPUs.
+        left_bytes: free bytes of the GPUs beside that; negative if it does not fit.
     """
     on_gpus = model.traffic.gpu_expert_bytes
     per_layer = (on_gpus + model.traffic.cpu_expert_bytes) // max(model.info.n_layers, 1)
@@ -195,7 +195,7 @@ def draft_fit(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> DraftFi
 
 
 def alone(request: PlanRequest) -> PlanRequest:
-    """The same target without anything that drafts."""
+    """The request for the target without anything that drafts."""
     return replace(request, draft=None, mtp=False)
 
 
@@ -208,7 +208,7 @@ def _last_with_room(left_bytes: Callable[[int], int], first: int, last: int, gue
         left_bytes: negative for what does not fit. Asked twice where the guess is right.
         first: smallest number.
         last: largest number.
-        guess: where it may be.
+        guess: estimate of that number.
     """
 
     def at(number: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Looking at models without loading their weights: metadata, tokens, whether a pair fits."""
+"""Inspection of models without loading their weights: metadata, tokens, compatibility."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -24,7 +24,7 @@ class Inspector:
     """Compares drafts with a target, whose vocabulary stays open for the next draft."""
 
     def __init__(self) -> None:
-        """Nothing is open yet."""
+        """Open nothing yet."""
         self._target: Model | None = None
 
     def compare(self, command: ComparePair, cancelled: Callable[[], bool]) -> ModelInspected:
@@ -85,7 +85,7 @@ def _misfit(target: Model, draft: Model) -> str | None:
 
 
 def inspect_header(path: Path) -> ModelInspected:
-    """Say what a model's file tells, and whether it can continue a text."""
+    """Describe a model by its file's header, and whether it can continue a text."""
     facts = reason = None
     try:
         gguf = read_gguf(path)

@@ -17,11 +17,11 @@ LONGEST = 1 << 20
 
 
 def plan_any_length(plan: Callable[[PlanRequest], Plan], request: PlanRequest) -> Plan:
-    """Plan a context of whatever length.
+    """Plan a context of any length.
 
     Args:
         plan: plans contexts of up to ``LONGEST``; asked twice for a longer one.
-        request: what to plan.
+        request: models and context to plan.
     """
     if request.context.ctx_size <= LONGEST:
         return plan(request)

@@ -1,4 +1,4 @@
-"""The loaded pair: who owns which native object, and in which order they close."""
+"""The loaded pair: ownership of the native objects, and the order in which they close."""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
@@ -32,7 +32,7 @@ class LoadedModels:
         self._target_stack = ExitStack()
         self._draft_stack = ExitStack()
         self.context_options = ContextOptions()
-        """Of both contexts."""
+        """Options of both contexts."""
         self.target_model: Model | None = None
         self.draft_model: Model | None = None
         self._target: TargetContext | None = None
@@ -41,11 +41,11 @@ class LoadedModels:
         self.prompts = PromptStore()
         self.conversation = Conversation()
         self.memory: dict[Role, ModelMemory] = {}
-        """What each loaded model takes, and what its decodes read."""
+        """Memory that each loaded model takes and its decodes read."""
 
     @property
     def contexts(self) -> tuple[Context, ...]:
-        """Those that are loaded, the target's first."""
+        """Loaded contexts, the target's first."""
         contexts = (self._target, self._draft, self._mtp)
         return tuple(context for context in contexts if context is not None)
 
@@ -192,7 +192,7 @@ class LoadedModels:
 def _memory(
     options: ModelOptions, logs: Iterable[Sequence[str]], *, mtp: bool = False
 ) -> ModelMemory:
-    """What llama.cpp's logs say of a load and of each context, and the file of its weights.
+    """Memory of a model, from llama.cpp's logs of its load and of each context, and from its file.
 
     The log is the one place where llama.cpp tells its buffers per device.
     """

@@ -1,4 +1,4 @@
-"""One child process that plans, as its parent sees it: asked, heard, and told of when it dies."""
+"""A child process that makes plans, seen from its parent: requests, replies, its death."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from spectui.llama.planned import Answer, Question
 
 _LAST_WORDS_BYTES = 4096
 _BUILD_FOLDER = re.compile(r"\A/\S*/(?=[^/\s]+:\d+: )")
-"""Where llama.cpp was compiled, in front of a file and line of it."""
+"""Folder in which llama.cpp was compiled, in front of a source file and its line."""
 
 
 class PlanProcess(Closing):
@@ -41,7 +41,7 @@ class PlanProcess(Closing):
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """The process id."""
         return self._process.pid
 
     def ask(self, question: Question) -> None:

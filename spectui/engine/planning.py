@@ -26,7 +26,7 @@ from spectui.models.pairs import Outline, PairReport, report
 from spectui.speculative.rollback import unserved
 
 TIMEOUT_S = 30.0
-"""For one plan, and for the child's start. Plans take less than two seconds on a free machine."""
+"""Limit for one plan, and for the child's start. Plans take under two seconds on a free machine."""
 _SEVERAL = 2
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class Planner(Closing):
         self._outlines: dict[_Role, tuple[FileIdentity, Outline]] = {}
         self._compared: tuple[FileIdentity, FileIdentity, PairReport] | None = None
         self._gpus: tuple[DeviceMemory, ...] | None = None
-        """As they were told last; None before that."""
+        """Last known GPUs; None before the first answer."""
         self._child(_Role.TARGET)
         if has_drafts:
             self._child(_Role.DRAFT)
@@ -90,7 +90,7 @@ class Planner(Closing):
         return self.backend().gpus
 
     def free_memory(self) -> FreeMemory:
-        """What is free now, on every GPU that tells it and on the host."""
+        """Memory that is free now, on every GPU that reports it and on the host."""
         return free_memory(self.gpus())
 
     def plan(self, request: PlanRequest) -> Plan:

@@ -1,4 +1,4 @@
-"""Evaluated prompts kept for the next time: measuring must not pay for a prompt again and again."""
+"""Evaluated prompts kept for reuse: a measurement must not evaluate a prompt again and again."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, replace
@@ -72,7 +72,7 @@ class PromptStore:
         self._evict()
 
     def restore_pair(self, target: TargetContext, mtp: MtpContext, prompt: Tokens) -> None:
-        """Fill the caches of a target and of its MTP layers with ``prompt`` as far as it is known.
+        """Fill the caches of a target and of its MTP layers with the known part of ``prompt``.
 
         The target's alone would not do: it has to show the MTP layers what it makes of the prompt.
         """
@@ -92,11 +92,11 @@ class PromptStore:
             self._evict()
 
     def forget_draft(self) -> None:
-        """Another draft has other caches."""
+        """Drop the draft's caches, since another draft has other ones."""
         self._draft.clear()
 
     def clear(self) -> None:
-        """Another target has other caches."""
+        """Drop all caches, since another target has other ones."""
         self._target.clear()
         self._draft.clear()
 

@@ -1,4 +1,4 @@
-"""Which experts of the target a text is routed to."""
+"""Experts of the target that a text is routed to."""
 
 from spectui.engine.commands import ProbeExperts
 from spectui.engine.events import ExpertsProbed

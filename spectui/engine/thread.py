@@ -51,7 +51,7 @@ _FOR_GOOD = sys.maxsize
 
 
 class Priority(IntEnum):
-    """Whose commands go first. Within one priority the order of submission counts."""
+    """Priority of commands. Within one priority the order of submission counts."""
 
     INTERACTIVE = 0
     """A person waits. What runs in the background gives way at once and is begun again later."""
@@ -72,7 +72,7 @@ class EngineClient:
         self.n_stopped = 0
         """Commands up to this number are cancelled."""
         self.n_interruptions = 0
-        """How often another client's command began, or this client was held."""
+        """Number of times that another client's command began, or this client was held."""
         self.waited_s = 0.0
         """Seconds that its commands waited for their turn, runs that gave way included."""
 
@@ -353,7 +353,7 @@ def _defect(error: Exception) -> EngineFailed:
 
 
 def _was_cut(event: Event) -> bool:
-    """Whether an answer tells of a cancellation rather than of a result."""
+    """Whether an answer reports a cancellation instead of a result."""
     match event:
         case GenerationFinished():
             return event.result.stop is Stop.CANCELLED

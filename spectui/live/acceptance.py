@@ -28,11 +28,11 @@ class LargestLoss:
 
     term: Loss
     speedup_without: float
-    """By the full estimate, if that term alone were ideal."""
+    """Speedup by the full estimate, if that term alone were ideal."""
 
     @property
     def condition(self) -> str:
-        """When ``speedup_without`` would hold, in words."""
+        """Condition under which ``speedup_without`` would hold, in words."""
         return _ADVICE[self.term]
 
 
@@ -46,7 +46,7 @@ class ExpectationState:
     full: float | None = None
     measured: float | None = None
     inputs: RoundModel | None = None
-    """What the full estimate was made from."""
+    """Inputs of the full estimate."""
     loss: LargestLoss | None = None
 
 
@@ -111,11 +111,11 @@ class AcceptanceState:
     conditional: tuple[float | None, ...] = ()
     """[draft_max]: accepted at i / rounds that reached i, with the present settings."""
     alpha: float | None = None
-    """With the present settings, over all turns."""
+    """Acceptance rate with the present settings, over all turns."""
     draft_step_ratio: float | None = None
     """c: one draft step / one single-token target step."""
     n_rounds: int = 0
-    """Of this turn."""
+    """Rounds of this turn."""
     recent: tuple[tuple[int, int], ...] = ()
     """Drafted and accepted tokens of the last rounds, oldest first."""
 

@@ -51,7 +51,7 @@ class Chat:
         return (*head, *self._turns)
 
     def text(self) -> str:
-        """The same for a model without a chat template: all turns, one after the other."""
+        """Text of all turns, one after the other, for a model without a chat template."""
         return "".join(content for _role, content in self.messages())
 
     def ask(self, text: str) -> None:
@@ -66,7 +66,7 @@ class Chat:
             self._answer.add(piece, from_draft=from_draft)
 
     def flush(self) -> None:
-        """Store what has come of the answer since the last time."""
+        """Store the part of the answer that is new since the last time."""
         if self._answer is not None and (part := self._answer.take_part()) is not None:
             self._store(part)
 
@@ -142,7 +142,7 @@ class AnswerText:
         self._add(self._decoder.decode(piece), from_draft=from_draft)
 
     def end(self) -> None:
-        """Whatever is left of a half character becomes U+FFFD."""
+        """End the text: the bytes of an incomplete character become U+FFFD."""
         self._add(self._decoder.decode(b"", final=True), from_draft=False)
 
     def _add(self, text: str, *, from_draft: bool) -> None:
@@ -171,12 +171,12 @@ class SessionStore:
     """Opens a session's file with its first entry. Gives up, once and aloud, if it cannot."""
 
     def __init__(self, warn: Callable[[str], None], *, enabled: bool) -> None:
-        """``warn`` is told in a sentence if storing fails."""
+        """Create the store; ``warn`` gets a sentence if storing fails."""
         self._warn = warn
         self._enabled = enabled
         self._log: SessionLog | None = None
         self._past: tuple[Entry, ...] = ()
-        """Of a conversation that is taken up: stored again with what follows, and not before."""
+        """Entries of a resumed conversation: stored again with the next ones, and not before."""
 
     def take_up(self, past: tuple[Entry, ...]) -> None:
         """Begin a session with what was said in an earlier one."""

@@ -1,4 +1,4 @@
-"""VRAM and RAM: what was planned, who holds it, what is left, and whether it suffices."""
+"""VRAM and RAM: planned use, users, free memory, and whether it suffices."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -10,9 +10,9 @@ from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
 from spectui.monitor.readings import GpuReading, HostReading, Snapshot
 
 _NEAR_FULL = 0.92
-"""Of a memory: what is left is about what a longer context or another program takes."""
+"""Share of a memory: the rest is about as large as a longer context or another program needs."""
 _FULL = 0.985
-"""Of VRAM: drivers keep a last part for themselves, and from here on spill or fail."""
+"""Share of VRAM: drivers keep a last part for themselves, and from here on spill or fail."""
 _DISK_BYTES_PER_S = 1e6
 """Reads that are no longer a log being written or a module being imported."""
 _SWAP_GROWTH_BYTES = 32e6
@@ -26,7 +26,7 @@ class Use(StrEnum):
     DRAFT = "draft"
     """The draft's weights."""
     KV = "KV"
-    """Of both, recurrent state included."""
+    """Caches of both models, recurrent state included."""
     COMPUTE = "compute"
     """Scratch and logits of both."""
     OTHER = "other"
@@ -181,7 +181,7 @@ def memory_state(
 
     Args:
         snapshot: the machine now.
-        models: what the loaded models planned.
+        models: plans of the loaded models.
         is_decoding: whether weights are being used, so that disk reads are a bad sign.
         swap_before_bytes: swap in use when the models were loaded.
     """

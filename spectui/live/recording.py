@@ -1,4 +1,4 @@
-"""The user's own answers, recorded for replay: who drafts goes along each when nobody waits.
+"""Recording of the user's own answers for replay, in the engine's idle time.
 
 Everything stays in memory, and no more of it than the newest answers.
 """
@@ -31,9 +31,9 @@ from spectui.trace.record import Chains, Recording
 
 Item = TypeVar("Item")
 _ALONE = Generate(prompt=())
-"""How the baseline is drafted: not at all."""
+"""The baseline's settings: no drafting at all."""
 MAX_TOKENS = 8_000
-"""Of answers that are kept: a replay of them all takes about a second."""
+"""Tokens of answers that are kept: a replay of them all takes about a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class RunMeter:
     """Listens to the generations of one client, one after the other."""
 
     def __init__(self) -> None:
-        """Nothing has been heard."""
+        """Start without any events."""
         self._rounds: list[Round] = []
 
     def hear(self, event: Event, command: Generate) -> Run | None:
@@ -116,7 +116,7 @@ class ChatRecording:
     texts: tuple[ChatText, ...] = ()
     """Different answers, oldest first."""
     runs: tuple[Run, ...] = ()
-    """How answers were generated, oldest first; the same answer may have been, several times."""
+    """Runs that generated the answers, oldest first; an answer may have several."""
     baseline: Run | None = None
     """The target alone, as measured when the pair was loaded."""
     failure: str | None = None
@@ -133,7 +133,7 @@ class ChatRecording:
         return longest_draft(self.depth, self.mtp_layers)
 
     def alone(self, speculation: Speculation | None) -> Model | None:
-        """The setting, as it is run, if nobody but who is recorded drafts; None otherwise."""
+        """The setting as it runs if only the recorded drafter drafts; None otherwise."""
         setting = None if speculation is None or speculation.ahead else speculation.model
         if setting is None or isinstance(setting, DraftMtp) is not self.is_mtp:
             return None
@@ -142,12 +142,12 @@ class ChatRecording:
 
     @property
     def recordings(self) -> tuple[Recording, ...]:
-        """Those that can be replayed."""
+        """Recordings that can be replayed."""
         return tuple(text.recording for text in self.texts if text.is_recorded)
 
     @property
     def n_waiting(self) -> int:
-        """Answers that have still to be gone along."""
+        """Number of answers that are still to be recorded."""
         return sum(not text.is_recorded for text in self.texts)
 
 
@@ -170,9 +170,9 @@ class ChatRecorder:
             engine: has loaded the pair.
             sink: called with every change, on the engine's thread.
             state: empty but for who drafts.
-            n_ctx: of the target.
-            rollback: how the target forgets.
-            max_tokens: of the answers that are kept.
+            n_ctx: context size of the target.
+            rollback: the target's way to forget.
+            max_tokens: limit of tokens in kept answers.
         """
         self._sink = sink
         self._n_ctx = n_ctx
@@ -197,7 +197,7 @@ class ChatRecorder:
         self._turn = turn
 
     def hear(self, event: Event) -> None:
-        """Take what the chat's client is told of the answer."""
+        """Process an event of the chat's client."""
         turn = self._turn
         run = None if turn is None else self._meter.hear(event, turn)
         if turn is None or run is None or not isinstance(event, GenerationFinished):
@@ -209,7 +209,7 @@ class ChatRecorder:
         self._record_next()
 
     def hear_baseline(self, event: Event) -> None:
-        """Take what a client is told that measures the target alone."""
+        """Process an event of the client that measures the target alone."""
         run = self._baseline_meter.hear(event, _ALONE)
         if run is not None:
             self._change(baseline=run)

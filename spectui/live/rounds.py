@@ -11,17 +11,17 @@ from spectui.speculative.counters import Round, RoundTimes
 _DISK_BYTES_PER_S = 50e6
 """Mapped weights come in at hundreds of MB/s from the slowest SSD; logs and the like need less."""
 _PCIE_USE = 0.6
-"""Of the link's limit. Protocol overhead leaves 0.8 to 0.9 of it; bursts and idle gaps between
-layers bring a link that is waited for down to about this mean."""
+"""Share of the link's limit. Protocol overhead leaves 0.8 to 0.9 of it; bursts and idle gaps
+between layers bring a link that is waited for down to about this mean."""
 _GPU_USE = 0.9
 """NVML's utilisation is time with a kernel running: a GPU that is waited for is near 1."""
 _RAM_SHARE = 0.1
-"""Of the bytes a decode reads. VRAM is some ten times faster, so less than this hardly counts."""
+"""Share of the bytes that a decode reads. VRAM is about ten times faster, so less hardly counts."""
 _DRAM_OF_BEST = 0.6
-"""Of the best rate seen on this machine. A decode that reads weights much slower than another one
-did is not waiting for the memory but computing."""
+"""Share of the best rate seen on this machine. A decode that reads weights much slower than another
+one did is not waiting for the memory but computing."""
 _CORES_BUSY = 0.8
-"""Of the busier half of the logical cores: one compute thread per physical core fills these."""
+"""Share of the busier half of the cores: one compute thread per physical core fills these."""
 N_MEAN = 32
 """Rounds that the means are taken over: a few seconds, so that a change shows soon."""
 _N_PER_SIZE = 32
@@ -45,7 +45,7 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bottleneck:
-    """The bottleneck, and how one can tell."""
+    """The bottleneck and the evidence for it."""
 
     limit: Limit
     reason: str
@@ -59,10 +59,10 @@ class Evidence:
     """Mean of the last rounds."""
     disk_bytes_per_s: float | None = None
     pcie_use: float | None = None
-    """Of the limit of the busier direction of the busiest link."""
+    """Used share of the limit of the busier direction of the busiest link."""
     gpu_use: float | None = None
     ram_share: float | None = None
-    """Of the bytes that a decode of the target reads, those that are in RAM."""
+    """Share of the bytes read by a decode of the target that lies in RAM."""
     dram_bytes_per_s: float | None = None
     """Weights in RAM / time of verifying."""
     dram_best_bytes_per_s: float | None = None
@@ -153,9 +153,9 @@ class RoundState:
     n_rounds: int = 0
     """Behind the means."""
     batch: VerifyCost | None = None
-    """What verifying costs at the most frequent batch size."""
+    """Cost of verifying at the most frequent batch size."""
     verify_costs: tuple[VerifyCost, ...] = ()
-    """By batch size, ascending."""
+    """Costs of verifying by batch size, ascending."""
     bottleneck: Bottleneck | None = None
     history_s: tuple[float | None, ...] = ()
     """Durations of the last rounds."""
@@ -221,7 +221,7 @@ def round_state(
     Args:
         recent: the last rounds, oldest first.
         costs: V(n) by batch size.
-        bottleneck: what limits them.
+        bottleneck: the limiting factor.
     """
     last = recent[-N_MEAN:]
     if not last:

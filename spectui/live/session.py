@@ -56,7 +56,7 @@ def _max_draft(setup: LiveSetup) -> int:
 
 
 class PairInspector:
-    """Finds out which drafts fit a target, when nobody waits for the engine."""
+    """Checks which drafts fit a target, in the engine's idle time."""
 
     def __init__(self, engine: EngineThread, sink: Callable[[ModelInspected], None]) -> None:
         """Ask nothing yet; ``sink`` is told of every pair on the engine's thread."""
@@ -130,7 +130,7 @@ class LiveSession:
         self._background = self._engine.connect(background, Priority.BACKGROUND)
 
     def load(self, setup: LiveSetup) -> None:
-        """Load the target in place of what is loaded, whatever that is doing.
+        """Load the target in place of the loaded one, whatever that one is doing.
 
         Answered by ``ModelLoaded`` or ``EngineFailed``.
 
@@ -168,7 +168,7 @@ class LiveSession:
         self._chat.submit(LoadDraft(options=options))
 
     def measure_baseline(self) -> None:
-        """Measure the target alone, when nobody waits. Answered by ``BaselineMeasured``."""
+        """Measure the target alone in the engine's idle time. Answered by ``BaselineMeasured``."""
         self._background.submit(Tokenize(text=_BASELINE_TEXT))
 
     def send(
@@ -188,7 +188,7 @@ class LiveSession:
             self._chat.submit(Tokenize(text=text, messages=messages))
 
     def _usable(self, speculation: Speculation | None) -> Speculation | None:
-        """The same if what it drafts with is loaded, else None."""
+        """The given speculation if the drafter it needs is loaded, else None."""
         if speculation is None or (speculation.needs_draft and self._draft is None):
             return None
         drafts_itself = self._target is not None and self._target.mtp_layers > 0
@@ -218,10 +218,10 @@ class LiveSession:
         """Begin, or go on with, the study of the loaded pair.
 
         Args:
-            setup: how the pair runs.
+            setup: setup of the pair.
             prompts: to measure.
             n_trials: at most.
-            path: of the prompts; None for the built-in ones and for turns of the chat.
+            path: path of the prompts; None for the built-in ones and for turns of the chat.
         """
         candidate = self._candidate(setup)
         if self._target is None or candidate is None:
@@ -291,7 +291,7 @@ class LiveSession:
             self._recorder.hear(event)
 
     def _begin_recording(self) -> None:
-        """Record answers with who drafts now, if anybody does: each load may change that."""
+        """Start recording answers with the present drafter, if any: each load may change it."""
         self._end_recording()
         drafter, target = self._drafter, self._target
         if not self.records_chats or drafter is None or target is None:

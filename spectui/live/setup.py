@@ -22,7 +22,7 @@ class LiveSetup(Setup):
     speculation: Speculation | None = field(default_factory=Speculation)
     """None leaves the draft unused."""
     resting: Speculation | None = None
-    """How it drafted before that was switched off."""
+    """The way in which it drafted before that was switched off."""
     schedule: Schedule = Schedule.FAST
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     n_predict: int = -1
@@ -40,7 +40,7 @@ class LiveSetup(Setup):
 
     @property
     def wanted(self) -> Speculation:
-        """Drafting as it is, or would be if it were switched on."""
+        """Speculation in use, or the one that would be used if it were switched on."""
         return self.speculation or self.resting or Speculation()
 
     @property
@@ -49,7 +49,7 @@ class LiveSetup(Setup):
         return self.draft is not None or not self.wanted.needs_draft
 
     def loaded_as(self, load: LoadOptions) -> "LiveSetup":
-        """The same, with the models placed as in an earlier session."""
+        """A copy with the models placed as in an earlier session."""
         return replace(
             self,
             target=load.target,
@@ -85,7 +85,7 @@ class Launch:
     make_setup: Callable[[Pair], LiveSetup]
     """Applies the given options to a pair, which may be chosen only on the screen."""
     with_preset: Callable[[str], "Launch"]
-    """The same start with a preset's models and options."""
+    """Start with a preset's models and options."""
     settings: Settings
     n_ctx: int
     """Context size, for what a draft's cache will take."""
@@ -94,6 +94,6 @@ class Launch:
     """A demo target, to be built if it is not there; instead of ``pair``."""
     monitor_replay: Path | None = None
     notice: str | None = None
-    """What the user should know of the options."""
+    """Notice to the user about the options."""
     theme: str | None = None
     ascii: bool = False

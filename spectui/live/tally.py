@@ -62,7 +62,7 @@ class LiveTally:
     """Adds up what happens. Not thread-safe: the screen's thread owns it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start with nothing loaded and nothing read. ``clock`` tells a baseline's age."""
+        """Start with nothing loaded and nothing read. ``clock`` gives a baseline's age."""
         self._clock = clock
         self._snapshot: Snapshot | None = None
         self._history = TrafficHistory()
@@ -87,7 +87,7 @@ class LiveTally:
         self._load = MachineLoad()
 
     def loaded(self, role: Role, memory: ModelMemory) -> None:
-        """Take what a loaded model takes."""
+        """Note the memory that a loaded model takes."""
         self._models[role] = memory
         if self._snapshot is not None:
             self._swap_before_bytes = self._snapshot.host.swap_used_bytes
@@ -161,7 +161,7 @@ class LiveTally:
         )
 
     def state(self) -> LiveState:
-        """Return what there is to show now."""
+        """Return the present state."""
         recent = tuple(self._recent)
         costs, step_s = self._verify.costs(), self._verify.step_s
         best = best_rate(self._models, costs, draft_step_s(self._setting))

@@ -10,7 +10,7 @@ from spectui.engine.events import PromptEvaluated
 from spectui.monitor.history import Ring
 
 WINDOW_S = 2.0
-"""What "now" means. Shorter, and a round more or less moves the number."""
+"""Length of "now". Shorter, and a round more or less moves the number."""
 _SAMPLE_S = 0.5
 """Decode time that one sample of the history stands for."""
 N_SAMPLES = 160
@@ -37,7 +37,7 @@ class ThroughputState:
     baseline_tokens_per_s: float | None = None
     """The target alone; None before it was measured."""
     baseline_age_min: int | None = None
-    """Whole minutes since then: what it is compared with is of now."""
+    """Whole minutes since the baseline was measured."""
     prompt: PromptEvaluated | None = None
     history: tuple[float | None, ...] = ()
     """Tokens per second of each half second of decoding; None between turns."""
@@ -82,7 +82,7 @@ class Baseline:
 
     tokens_per_s: float
     at_s: float
-    """By the meter's clock."""
+    """Time by the meter's clock."""
 
 
 @dataclass(slots=True)
@@ -129,7 +129,7 @@ class ThroughputMeter:
         self.phase, self.prompt = Phase.DECODING, prompt
 
     def end_turn(self) -> None:
-        """Nothing is decoded any more."""
+        """End decoding."""
         self.phase = Phase.IDLE
 
     def add(self, n_tokens: int, seconds: float) -> None:

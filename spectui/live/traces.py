@@ -41,11 +41,11 @@ def chat_trace(
     """Return the recorded answers that were sampled as the last one was; with text.
 
     Args:
-        recording: of the answers.
-        target: that wrote them.
+        recording: recording of the answers.
+        target: target that wrote them.
         drafter: who went along them: the draft, or the target for its own MTP layers.
         schedule: the work per round that ``costs`` are of.
-        costs: what rounds cost; None if that is not known.
+        costs: costs of rounds; None if unknown.
 
     Raises:
         UsageError: nothing is recorded yet.

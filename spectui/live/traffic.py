@@ -172,7 +172,7 @@ def _draft_traffic(models: Mapping[Role, ModelMemory]) -> WeightTraffic | None:
 
 
 class MachineLoad:
-    """Takes readings that were made while something was decoded."""
+    """Mean load of the machine over readings made while something was decoded."""
 
     def __init__(self) -> None:
         """Start without any."""

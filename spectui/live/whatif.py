@@ -33,7 +33,7 @@ class KnownCosts:
 
     costs: Costs | None
     source: str
-    """Where they come from, or a sentence why there are none."""
+    """Origin of the costs, or a sentence why there are none."""
 
 
 def known_costs(
@@ -47,10 +47,10 @@ def known_costs(
     """Return the best costs that there are.
 
     Args:
-        runs: how the answers of the session were generated.
+        runs: runs that generated the session's answers.
         baseline: the target alone.
         schedule: the work per round of the answers to come.
-        tuned: what tuning measured of this pair, on the ``server`` schedule.
+        tuned: costs that tuning measured for this pair, on the ``server`` schedule.
         mtp: the target's own MTP layers draft, not a draft model.
     """
     drafting = [run for run in runs if _drafts_as(run, schedule, mtp=mtp)]
@@ -94,7 +94,7 @@ def on_schedule(costs: Costs, schedule: Schedule, *, n_lacking: float = 1.0) -> 
     one token where the last draft was right to its end, or for MTP layers at all.
 
     Args:
-        costs: as measured.
+        costs: measured costs.
         schedule: the wanted one.
         n_lacking: tokens that such a chain begins with beside the last one, in the mean.
     """
@@ -113,7 +113,7 @@ def _lacking(runs: Sequence[Run]) -> float:
 
 
 def _drafts_as(run: Run, schedule: Schedule, *, mtp: bool) -> bool:
-    """Whether its rounds did the work that rounds do in which who is meant drafts alone."""
+    """Whether its rounds did the same work as rounds that the recorded drafter drafts alone."""
     speculation = run.speculation
     if speculation is None or speculation.ngrams or speculation.is_mtp is not mtp:
         return False
@@ -141,7 +141,7 @@ _UNKNOWN = KnownCosts(costs=None, source="")
 
 
 class Source(StrEnum):
-    """Where a setting was measured."""
+    """Origin of a measured setting."""
 
     CHAT = "chat"
     TRIAL = "trial"
@@ -168,9 +168,9 @@ class WhatIfState:
     known: KnownCosts = _UNKNOWN
     measured: tuple[Measured, ...] = ()
     applied: Model | None = None
-    """How the next answer will be drafted; None for not at all, or not by who is recorded alone."""
+    """Settings for the next answer; None without drafting, or if others than recorded draft."""
     other: Speculation | None = None
-    """How it will be drafted by others, or with their help: that is not replayed."""
+    """Other drafters for the next answer, or drafters that help: these are not replayed."""
 
 
 def whatif_state(
@@ -184,11 +184,11 @@ def whatif_state(
     """Put together what is known.
 
     Args:
-        recording: of the session's answers.
+        recording: recording of the session's answers.
         schedule: the work per round of the answers to come.
-        applied: how they will be drafted.
+        applied: drafting of the next answers.
         tuned: costs that tuning measured of this pair with who is recorded.
-        trials: of the search.
+        trials: trials of the search.
     """
     alone = recording.alone(applied)
     return WhatIfState(
@@ -222,7 +222,7 @@ def chat_points(recording: ChatRecording, schedule: Schedule) -> tuple[Measured,
 
 
 def trial_points(recording: ChatRecording, trials: Sequence[TrialRecord]) -> tuple[Measured, ...]:
-    """Return the throughput of every trial that completed with who is recorded, alone."""
+    """Return the throughput of every completed trial of the recorded drafter alone."""
     found = []
     for trial in trials:
         setting, speed = recording.alone(trial.arm.speculation), trial.tokens_per_s
@@ -237,13 +237,13 @@ class WhatIf:
     def __init__(
         self, recordings: Sequence[Recording], draft: str, *, longest: int, costs: Costs | None
     ) -> None:
-        """Nothing is replayed yet.
+        """Start without a replay.
 
         Args:
             recordings: at least one, all with the draft's chains.
             draft: name of who drafts in them.
             longest: largest ``draft_max`` to answer for.
-            costs: what rounds cost; None for counts only.
+            costs: costs of rounds; None for counts only.
         """
         self.recordings = tuple(recordings)
         self.draft = draft
@@ -271,7 +271,7 @@ class WhatIf:
         return sum(recording.n_decoded for recording in self.recordings)
 
     def replay_space(self) -> None:
-        """Replay what tuning would search: every line whose values are the steps of the keys."""
+        """Replay the search space of tuning: every line whose values are the steps of the keys."""
         space = SearchSpace(drafts=(self.draft,), max_draft=self.longest)
         totals = self._replay(space.grid(self.draft))
         self._best = max(

@@ -22,7 +22,7 @@ class Architecture:
 
     is_known: bool
     kind: str | None
-    """What they are instead of models that generate; None if they generate."""
+    """Kind of model that does not generate; None for one that does."""
     has_state: bool = False
     """Whether they keep a recurrent state, which cannot forget single tokens."""
 
@@ -50,7 +50,7 @@ def architecture(name: str) -> Architecture:
 
 
 def kind_of(model: object) -> str | None:
-    """Say what a ``llama_model`` is instead of one that generates, None if its kind does."""
+    """Kind of a ``llama_model`` that does not generate, None for one that does."""
     if C.llama_model_has_encoder(model) or not C.llama_model_has_decoder(model):
         return "an encoder model"
     if C.llama_model_is_diffusion(model):

@@ -19,10 +19,10 @@ _SYMBOL = "_Z26llama_get_memory_breakdownPK13llama_context"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """Contents of buffers of one type."""
+    """Bytes of the buffers of one type."""
 
     buffer_type: str
-    """As llama.cpp names it: ``CPU``, ``CUDA0``, ``CUDA_Host``."""
+    """Name in llama.cpp: ``CPU``, ``CUDA0``, ``CUDA_Host``."""
     weights_bytes: int
     cache_bytes: int
     """KV and recurrent state."""
@@ -58,7 +58,7 @@ class _Node(ctypes.Structure):
 
 
 def memory_breakdown(context: object) -> tuple[Share, ...]:
-    """Return what a ``llama_context`` and its model take, planned or allocated, by buffer type.
+    """Return the memory of a ``llama_context`` and its model, planned or allocated, by buffer type.
 
     The buffer of its outputs is not among it. The map's few nodes are never freed.
     """

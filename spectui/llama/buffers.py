@@ -29,7 +29,7 @@ class Buffer:
     """One buffer of one model or context."""
 
     device: str
-    """As llama.cpp names it: ``CPU``, ``CPU_Mapped``, ``CUDA0``, ``CUDA_Host``."""
+    """Name in llama.cpp: ``CPU``, ``CPU_Mapped``, ``CUDA0``, ``CUDA_Host``."""
     kind: BufferKind
     size_bytes: int
 
@@ -41,7 +41,7 @@ class Buffer:
 
     @property
     def memory(self) -> str:
-        """Whose memory it takes: a GPU's, by llama.cpp's name of it (``CUDA0``), or ``HOST``."""
+        """Memory that it takes: a GPU's, by llama.cpp's name of it (``CUDA0``), or ``HOST``."""
         match = _GPU.fullmatch(self.device)
         return match["name"] if match else HOST
 
@@ -109,4 +109,4 @@ class ModelMemory:
     traffic: WeightTraffic | None
     """None if its file does not tell."""
     mtp_traffic: WeightTraffic | None = None
-    """Of its MTP layers, where these may draft."""
+    """Traffic of the MTP layers, where these may draft."""

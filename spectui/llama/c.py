@@ -13,4 +13,4 @@ C: Any = llama_cpp.llama_cpp
 """The binding. Untyped on purpose: its annotations describe ctypes, not what calls accept."""
 
 EXT: Any = llama_cpp.llama_cpp_ext
-"""What llama.cpp calls staging API (``llama-ext.h``): hidden states for MTP."""
+"""llama.cpp's staging API (``llama-ext.h``): hidden states for MTP."""

@@ -127,7 +127,7 @@ class Context(Closing):
         self.n_batch: int = C.llama_n_batch(self._ctx)
         self.max_outputs: int = params.n_outputs_max
         self.tokens: list[int] = []
-        """What the cache holds."""
+        """Tokens in the cache."""
         self.native_s = 0.0
         self._batch = self._new_batch()
         self._row = ctypes.c_float * self.vocabulary.n_tokens
@@ -159,7 +159,7 @@ class Context(Closing):
 
     @property
     def rollback(self) -> Rollback:
-        """How it forgets rejected tokens."""
+        """The way in which it forgets rejected tokens."""
         return self._memory.rollback
 
     def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure

@@ -45,7 +45,7 @@ class Device:
 
     type: int
     id: str | None
-    """Of its slot; equal for one card that several backends drive. None where it is not told."""
+    """Id of the slot; equal for one card that several backends drive. None where it is unknown."""
     memory: DeviceMemory
 
 

@@ -146,5 +146,5 @@ def buffer_types() -> dict[str, int]:
 
 
 def has_gpu() -> bool:
-    """Tell whether there is a device other than the processor to put weights on."""
+    """Whether a device other than the processor can hold weights."""
     return any(not name.startswith("CPU") for name in buffer_types())

@@ -25,7 +25,7 @@ _OUT_OF_MEMORY = (
     "alloc_tensor_range",
     "bad_alloc",
 )
-"""What llama.cpp's log says when a buffer could not be had."""
+"""Messages of llama.cpp's log when a buffer could not be allocated."""
 
 
 class Model(Closing):
@@ -133,7 +133,7 @@ class Model(Closing):
 
     @property
     def rollback(self) -> Rollback:
-        """How its contexts forget rejected tokens, without snapshots.
+        """The way in which its contexts forget rejected tokens, without snapshots.
 
         Of llama.cpp's memories only those with a recurrent state refuse to lose their end.
         """

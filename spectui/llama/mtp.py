@@ -63,11 +63,11 @@ class MtpContext(Context):
         """
         self._target = target
         self.n_layers: int = C.llama_model_n_layer_nextn(target.model.c)
-        """Of several, each drafts one token of a chain."""
+        """Number of layers; if several, each drafts one token of a chain."""
         self._chain_start = self._n_steps = 0
         self._n_embd: int = C.llama_model_n_embd_out(target.model.c)
         self._states: dict[int, State] = {}
-        """By position: the target's, and beyond those its own. Few more than it will need."""
+        """States by position: the target's, and its own beyond those. Few more than are needed."""
         super().__init__(target.model, options, max_outputs=max_draft + 1, abort=abort)
 
     def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure
@@ -101,7 +101,7 @@ class MtpContext(Context):
         self._states.update(enumerate(states[n_past:].copy(), start=position + n_past))
 
     def keep_prefix(self, prompt: Sequence[int]) -> None:
-        """As ``Context.keep_prefix``, but without decoding again what cannot be kept.
+        """Keep a prefix like ``Context.keep_prefix``, but decode nothing again that cannot be kept.
 
         The hidden states for that are lost: the target has to show it once more. Nor is kept what
         the target has not decoded: a draft that was stopped in mid-chain read it with states of its
@@ -136,7 +136,7 @@ class MtpContext(Context):
             self.decode(lacking, Outputs.NONE)
 
     def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
-        """As ``Context.decode``; after ``Outputs.LAST`` it can go on where the target has not."""
+        """Decode like ``Context.decode``; after ``Outputs.LAST`` it may go on beyond the target."""
         if outputs is not Outputs.LAST:
             self._forget_states()
             super().decode(tokens, outputs)

@@ -58,7 +58,7 @@ class TargetContext(Context):
         self._n_embd: int = C.llama_model_n_embd_out(model.c)
 
     def use_snapshots(self, n: int) -> None:
-        """From now on go back to the last ``n`` snapshots of a recurrent state at most."""
+        """Go back to the last ``n`` snapshots of a recurrent state at most, from now on."""
         self._memory.n_snapshots = min(n, C.llama_n_rs_seq(self.c))
 
     def show_states_to(self, follower: Follower | None) -> None:
@@ -78,7 +78,7 @@ class TargetContext(Context):
             follower.saw(position, np.ctypeslib.as_array(states, shape))
 
     def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
-        """As ``Context.decode``; the logits of a restored prompt are past then."""
+        """Decode like ``Context.decode``, and drop the logits of a restored prompt."""
         self.prompt_logits = None
         super().decode(tokens, outputs)
 
@@ -118,7 +118,7 @@ class DraftContext(Context):
         super().__init__(model, options, max_outputs=1, abort=abort)
 
     def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
-        """As ``Context.decode``; token 0 stands in for what only the target has.
+        """Decode like ``Context.decode``; token 0 stands in for what only the target has.
 
         The output cannot depend on it: the worst is a bad draft.
         """

@@ -1,4 +1,4 @@
-"""From placement options to llama.cpp's model parameters."""
+"""Translation of placement options into llama.cpp's model parameters."""
 
 import ctypes
 from collections.abc import Sequence

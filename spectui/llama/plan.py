@@ -32,7 +32,7 @@ from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
 from spectui.options.setup import ModelOptions
 
 _MAPPED = "CPU_Mapped"
-"""What llama.cpp calls the buffer of weights that are a part of the page cache."""
+"""llama.cpp's name of the buffer of weights that are a part of the page cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class PlanMaker(Closing):
         self._outline: tuple[FileIdentity, Outline] | None = None
 
     def plan(self, request: ModelRequest) -> tuple[FileIdentity, ModelPlan]:
-        """Plan a model, and say of which file that holds.
+        """Plan a model, and return the identity of its file with the plan.
 
         Raises:
             BadInputError: the file is no model that generates.
@@ -166,7 +166,7 @@ def _model_plan(opened: _Opened, request: ModelRequest) -> ModelPlan:
 
 
 def _without_weights(plan: ModelPlan) -> ModelPlan:
-    """What a further context of a model takes: llama.cpp counts the model with each."""
+    """Plan of a further context of a model: llama.cpp counts the model's weights with each."""
     own = (buffer for buffer in plan.buffers if buffer.kind is not BufferKind.WEIGHTS)
     return replace(plan, buffers=tuple(own))
 

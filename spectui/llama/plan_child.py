@@ -21,11 +21,11 @@ from spectui.llama.plan import PlanMaker
 from spectui.llama.planned import Answer, Ask, Backend, Question
 
 HEADER_BYTES = 400 << 20
-"""What reading one header may take: several times what the largest vocabulary needs."""
+"""Limit for reading one header: several times the need of the largest vocabulary."""
 
 
 def main() -> None:
-    """Answer until nobody asks any more."""
+    """Answer requests until the connection closes."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with Connection(int(sys.argv[1])) as connection, suppress(EOFError):
         question: Question = connection.recv()

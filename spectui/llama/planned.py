@@ -1,4 +1,4 @@
-"""Memory that a pair would take. Pure: who shows or judges a plan need not load llama.cpp."""
+"""Memory that a pair would take. Pure: displaying or judging a plan needs no llama.cpp."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -24,14 +24,14 @@ class PlanRequest:
     mtp: bool = False
     """Whether the target's own MTP layers are loaded, in place of a draft."""
     context: ContextOptions = field(default_factory=ContextOptions)
-    """Of both; cache types are those of each model's own options."""
+    """Options of both contexts; cache types are those of each model's own options."""
     max_draft: int = DraftSimple().draft_max
     """Longest draft: the target computes logits for it, and keeps snapshots where it can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """One of them."""
+    """Request for the plan of one model."""
 
     options: ModelOptions
     context: ContextOptions
@@ -55,7 +55,7 @@ class ModelPlan:
     """Weights, cache and compute in bytes. Recurrent state and output are what llama.cpp's log
     tells, in hundredths of a MiB; cache and recurrent state together are exact."""
     traffic: WeightTraffic
-    """What its decodes read."""
+    """Bytes that its decodes read."""
     mtp: "ModelPlan | None" = None
     """Those layers with a context of their own, if they were asked for; their weights are among
     the model's."""
@@ -75,7 +75,7 @@ class Plan:
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        """Of both models."""
+        """Buffers of both models."""
         return self.target.buffers + (self.draft.buffers if self.draft else ())
 
 

@@ -47,7 +47,7 @@ class SequenceMemory:
         self.clear()
 
     def foresee(self, without_snapshots: Rollback) -> None:
-        """Say how it would forget, where nothing can be decoded."""
+        """Predict how it would forget, where nothing can be decoded."""
         has_snapshots = C.llama_n_rs_seq(self._context) > 0
         self.rollback = Rollback.SNAPSHOT if has_snapshots else without_snapshots
 
@@ -79,7 +79,7 @@ class SequenceMemory:
         return n_past if can else self._back_to_checkpoint(n_past)
 
     def recover(self, n_past: int) -> int:
-        """After a decode that failed somewhere behind ``n_past``: keep what can be kept."""
+        """Keep what can be kept after a decode that failed somewhere behind ``n_past``."""
         can = self.rollback is Rollback.TRUNCATE and self._holds_window(n_past)
         return n_past if can and self._removes(n_past) else self._back_to_checkpoint(n_past)
 

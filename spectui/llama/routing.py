@@ -14,7 +14,7 @@ Experts = npt.NDArray[np.int32]
 """[n_tokens, n_used]: numbers of the experts of each token."""
 
 _CHOSEN = re.compile(rb"ffn_moe_topk-(\d+)$")
-"""As ``build_moe_ffn`` of ``llama-graph.cpp`` names them, with the layer."""
+"""Name of the chosen experts, with the layer, as in ``build_moe_ffn`` of ``llama-graph.cpp``."""
 
 
 class _Tensor(ctypes.Structure):
@@ -50,7 +50,7 @@ class RoutingObserver:
         ]
 
     def take(self) -> dict[int, Experts]:
-        """Return what was seen since the last time, by layer, in the order of the tokens."""
+        """Return the experts seen since the last time, by layer, in the order of the tokens."""
         seen = {layer: np.concatenate(parts) for layer, parts in sorted(self._seen.items())}
         self._seen.clear()
         return seen

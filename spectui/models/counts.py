@@ -1,4 +1,4 @@
-"""Counts in a header, and in metadata that is taken in place of it: can a model be like that?"""
+"""Plausibility of the counts in a header, and in metadata that replaces it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -49,8 +49,8 @@ def check_overrides(
     """Refuse numbers that a header would be refused for: llama.cpp aborts on them.
 
     Args:
-        path: of the model.
-        numbers: of its header.
+        path: path of the model.
+        numbers: numbers of its header.
         overrides: those of other architectures are left out, as llama.cpp does.
 
     Raises:

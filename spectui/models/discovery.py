@@ -86,13 +86,13 @@ class Scan:
         self._seen: set[tuple[int, int]] = set()
         """Device and inode of every folder and file: links may lead anywhere, also back."""
         self._paths: dict[tuple[int, int], Path] = {}
-        """Of the model that each file is listed with."""
+        """Path of the model that each file is listed with."""
         self.links: dict[Path, list[Path]] = {}
         """Further paths to the files of a model, by the path under which it is listed."""
         self.reasons: list[str] = []
         """A sentence for everything that could not be looked at."""
         self.left_out: list[tuple[FoundModel, str]] = []
-        """What bears a model's name and is none, and why: companions, folders, pipes."""
+        """Files with a model's name that are no models, and why: companions, folders, pipes."""
 
     def __iter__(self) -> Iterator[FoundModel]:
         for folder in self._folders:

@@ -13,7 +13,7 @@ _NAMES = {
     _DSPARK: "a DSpark draft",
     MTP_KIND: "a file of MTP layers alone",
 }
-"""By what ``--spec-type`` calls them."""
+"""Names by the kind in ``--spec-type``."""
 
 _MTP_ARCHITECTURES = frozenset(
     {

@@ -9,7 +9,7 @@ from spectui.models.weights import weight_traffic
 from spectui.options.setup import ModelOptions
 
 _BYTES_PER_CACHE_ELEMENT = 2
-"""Of an f16 cache."""
+"""Bytes of an element of an f16 cache."""
 _UNEQUAL_LAYERS = (
     "ssm.state_size",
     "shortconv.l_cache",
@@ -34,9 +34,9 @@ class ModelFacts:
     n_params: int
     """0 for a file without weights, as ``size_bytes``."""
     size_bytes: int
-    """Of its tensors: what ``llama_model_size`` says."""
+    """Bytes of the tensors, equal to ``llama_model_size``."""
     file_bytes: int
-    """Of its files, headers included."""
+    """Bytes of the files, headers included."""
     n_layers: int
     n_ctx_train: int
     n_vocab: int
@@ -45,7 +45,8 @@ class ModelFacts:
     mtp_layers: int = 0
     """Layers for multi-token prediction that its file says it has."""
     kv_bytes_per_token: int | None
-    """Of an f16 cache. None where no one number tells: layers differ, or have no attention."""
+    """Bytes of an f16 cache per token. None where no one number holds: layers differ, or have no
+    attention."""
     read_bytes_per_token: int | None
     """Weights that decoding one token reads: of the experts those that it is routed to. None for a
     file without weights."""
@@ -55,7 +56,7 @@ class ModelFacts:
 
     @property
     def alteration(self) -> str | None:
-        """What the overrides mean for the output, in a sentence; None for the model as it is."""
+        """Sentence on how the overrides alter the output; None for the model as it is."""
         if not self.overridden:
             return None
         return (
@@ -96,12 +97,12 @@ class _About:
         return self.text("general.architecture") or "unknown"
 
     def text(self, key: str) -> str:
-        """A text, empty where the model lacks the key."""
+        """Text of a key, empty where the model lacks it."""
         value = self.gguf.metadata.get(key)
         return value if isinstance(value, str) else ""
 
     def number(self, key: str, default: int = 0) -> int:
-        """A number of the model's own metadata, 0 where it has something else there."""
+        """Number of a key of the model's own metadata, 0 where it has something else there."""
         value = self.gguf.metadata.get(f"{self.arch}.{key}", default)
         return value if isinstance(value, int) and value > 0 else 0
 
@@ -115,7 +116,7 @@ class _About:
 
 
 def _kv_bytes_per_token(about: _About) -> int | None:
-    """Of an f16 cache; None where one number does not tell."""
+    """Bytes of an f16 cache per token; None where layers differ or a number is missing."""
     # Layers of multi-token prediction have no cache unless they draft.
     n_layers = about.number("block_count") - about.number("nextn_predict_layers")
     n_heads, n_embd = about.number("attention.head_count"), about.number("embedding_length")

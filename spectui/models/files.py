@@ -23,11 +23,11 @@ class FoundModel:
     """A model on disk, known by its name alone."""
 
     path: Path
-    """Of the file that llama.cpp is given: the first shard."""
+    """Path of the file that llama.cpp is given: the first shard."""
     name: str
-    """Of the file, without its ending and the shard's number."""
+    """Name of the file, without its ending and the shard's number."""
     size_bytes: int
-    """Of all shards that are there."""
+    """Bytes of all shards that are present."""
     n_shards: int = 1
     missing: tuple[str, ...] = ()
     """Names of the shards that are not there: the model cannot be loaded without them."""

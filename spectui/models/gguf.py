@@ -52,14 +52,14 @@ class GgufFile:
     """Metadata and tensors of a model, of all its shards."""
 
     metadata: Mapping[str, Scalar]
-    """Of the first shard, which holds the model's; single values only."""
+    """Metadata of the first shard, which holds the model's; single values only."""
     array_lengths: Mapping[str, int]
-    """Of the metadata that is lists, such as the vocabulary."""
+    """Lengths of metadata lists, such as the vocabulary."""
     tensors: tuple[TensorInfo, ...]
 
     @property
     def weights_bytes(self) -> int:
-        """Of all tensors, which is what ``llama_model_size`` says once the model is loaded."""
+        """Bytes of all tensors: equal to ``llama_model_size`` once the model is loaded."""
         return sum(tensor.size_bytes for tensor in self.tensors)
 
 
@@ -111,7 +111,7 @@ def check_file(path: Path, overrides: Sequence[KvOverride] = ()) -> None:
 
     Args:
         path: the file.
-        overrides: what is to be taken for its metadata.
+        overrides: overrides of its metadata.
 
     Raises:
         BadInputError: as ``check_is_gguf``, or its header is broken.

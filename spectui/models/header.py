@@ -1,10 +1,4 @@
-"""Reads the header of one GGUF file, without loading anything: is it whole, and what does it say?
-
-The file is not trusted. Every length in it is held against the file's size and against what real
-models have, nothing recurses deeper than a few levels, and at most ``_MAX_BYTES`` are read. What
-comes out is what ggml's own reader makes of the file, or why that would refuse it. gguf-py's reader
-knows no limits, and takes 150 times as long: it makes arrays of every token of a vocabulary.
-"""
+"""Reads the header of one GGUF file, without loading anything: contents and completeness."""
 
 import struct
 from collections.abc import Callable, Mapping
@@ -21,7 +15,7 @@ Scalar = int | float | str | bool
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
-"""Whose counts have 64 bits; other files, big-endian ones among them, are not judged."""
+"""Versions with counts of 64 bits; other files, big-endian ones among them, are not judged."""
 _UINT32, _STRING, _ARRAY = 4, 8, 9
 _VALUES = {
     kind: struct.Struct(f"<{letter}")
@@ -35,22 +29,22 @@ _TOKENS_KEY = "tokenizer.ggml.tokens"
 _CHUNK_BYTES = 1 << 22
 
 _MAX_BYTES = 1 << 27
-"""Of a header. The largest vocabularies, of 260,000 tokens and 500,000 merges, take 20 MB."""
+"""Limit of a header. The largest vocabularies, of 260,000 tokens and 500,000 merges, take 20 MB."""
 _MAX_ENTRIES = 1 << 21
 """Values, texts in lists and tensors together, far above any model's. Of values and tensors alone
 there are dozens and thousands; llama.cpp looks tensors up one by one."""
 _MAX_VALUES, _MAX_TENSORS = 1 << 13, 1 << 14
 _MAX_KEY_BYTES = (1 << 16) - 1
-"""As the format has it."""
+"""Limit set by the format."""
 _MAX_TEXT_BYTES = 1 << 20
-"""What is kept of a text: templates of chats take some kilobytes."""
+"""Limit of a kept text: chat templates take some kilobytes."""
 _MAX_NAME_BYTES = 63
-"""Of a tensor's: ``GGML_MAX_NAME`` less the byte that ends it."""
+"""Limit of a tensor's name: ``GGML_MAX_NAME`` less the byte that ends it."""
 _MAX_DIMS = 4
 """``GGML_MAX_DIMS``."""
 _MAX_NUMBER = (1 << 63) - 1
 _MAX_DEPTH = 4
-"""Of lists in lists, which the format allows and no model has."""
+"""Limit of lists in lists, which the format allows and no model has."""
 
 TENSOR_BLOCKS = {
     0: (1, 4),  # F32
@@ -108,9 +102,9 @@ class Header:
     metadata: Mapping[str, Scalar]
     """Single values only."""
     array_lengths: Mapping[str, int]
-    """Of the metadata that is lists, such as the vocabulary."""
+    """Lengths of metadata lists, such as the vocabulary."""
     counts: Mapping[str, int]
-    """Of the metadata what is single unsigned numbers of 32 bits, as all counts are."""
+    """Metadata that is a single unsigned 32-bit number, as all counts are."""
     tensors: tuple[TensorInfo, ...]
     refusal: str | None
     """Why ggml would not read it, though it breaks no limit; None if it would."""
@@ -212,7 +206,7 @@ class _Walk:
     tensors: list[TensorInfo] = field(default_factory=list)
     refusal: str | None = None
     last_tensor_at: int = -1
-    """Where the last tensor begins in the file; -1 without one, or where not known."""
+    """Offset of the last tensor in the file; -1 without one, or where not known."""
 
     def go(self) -> None:
         """Read the header."""
@@ -401,5 +395,5 @@ def _aligned(at: int, alignment: int) -> int:
 
 
 def _text(raw: bytes) -> str:
-    """As C reads it: to the first zero."""
+    """Decode a text as C reads it: to the first zero."""
     return raw.partition(b"\0")[0].decode(errors="replace")

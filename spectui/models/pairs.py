@@ -22,7 +22,7 @@ _N_DIFF_LINES = 8
 _N_COMPARED_LINES = 1000
 """Per template. Real ones have at most some hundred; difflib's time grows with the square."""
 _MOST_CHARACTERS = 120
-"""Of a line of the difference."""
+"""Longest line of the difference."""
 
 _LINE = re.compile(r".*?(?:%\}|\}\}|\n|\Z)", re.DOTALL)
 """Templates are often one long line: a block of Jinja's ends one, too."""
@@ -67,12 +67,12 @@ class Tokens(Protocol):
 
     @property
     def type_name(self) -> str:
-        """Family, as llama.cpp names it."""
+        """Family of the tokenizer, by llama.cpp's name."""
         ...
 
     @property
     def n_tokens(self) -> int:
-        """Tokens, padding included."""
+        """Number of tokens, padding included."""
         ...
 
     @property
@@ -87,7 +87,7 @@ class Tokens(Protocol):
 
     @property
     def texts(self) -> Sequence[bytes]:
-        """Of all tokens, by id."""
+        """Texts of all tokens, by id."""
         ...
 
 
@@ -97,27 +97,27 @@ class Outline:
 
     tokenizer: Tokenizer
     texts: Sequence[bytes]
-    """Of all tokens, by id."""
+    """Texts of all tokens, by id."""
     chat_template: str | None
 
     @property
     def type_name(self) -> str:
-        """As the tokenizer's."""
+        """Type of the tokenizer."""
         return self.tokenizer.type_name
 
     @property
     def n_tokens(self) -> int:
-        """As the tokenizer's."""
+        """Number of tokens in the vocabulary."""
         return self.tokenizer.n_tokens
 
     @property
     def bos(self) -> SpecialToken:
-        """As the tokenizer's."""
+        """Token that begins a text."""
         return self.tokenizer.bos
 
     @property
     def eos(self) -> SpecialToken:
-        """As the tokenizer's."""
+        """Token that ends a text."""
         return self.tokenizer.eos
 
 
@@ -142,7 +142,7 @@ class Templates(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairReport:
-    """A target and a draft beside each other."""
+    """Comparison of a target and a draft."""
 
     target: Tokenizer
     draft: Tokenizer
@@ -181,7 +181,7 @@ class PairReport:
 
     @property
     def text_overlap_percent(self) -> float | None:
-        """Texts that both have at whatever id, in percent of the smaller vocabulary.
+        """Texts that both vocabularies have, at any id, in percent of the smaller vocabulary.
 
         Near 100 beside a small ``overlap_percent`` it is one set of tokens in another order. Byte-
         level vocabularies of different families share most of their texts, too. None where one has

@@ -1,4 +1,4 @@
-"""Ranking drafts for a target: which fit, which are likely to pay, why the others do not."""
+"""Ranking of drafts for a target: compatibility, chance of a speedup, reasons against others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 
 GOOD_SHARE = (0.01, 0.15)
-"""What a token of a promising draft reads of weights, as a share of what its target reads."""
+"""Range of the weights that a promising draft reads per token, as a share of its target's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class DraftOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Limits of a draft's memory."""
+    """Memory limits of a draft."""
 
     n_ctx: int = 4096
     free_bytes: int | None = None
@@ -73,7 +73,7 @@ def needed_memory(model: FoundModel, facts: ModelFacts | None, n_ctx: int) -> in
 
 
 def unloadable(model: FoundModel) -> str | None:
-    """Say why a model's files cannot be loaded, None if none is missing or cut short."""
+    """Reason why a model's files cannot be loaded, None if none is missing or cut short."""
     if not model.missing:
         return model.damage
     first, n_more = model.missing[0], len(model.missing) - 1
@@ -140,6 +140,6 @@ def _share(target: FoundModel | ModelFacts, option: DraftOption) -> float:
 
 
 def _distance(share: float) -> float:
-    """How many times too small or too large a draft is, 1 for a good size."""
+    """Factor by which a draft is too small or too large, 1 for a good size."""
     low, high = GOOD_SHARE
     return max(1.0, low / share, share / high)

@@ -19,7 +19,7 @@ _LAYER = re.compile(r"blk\.(\d+)\.")
 _EMBEDDING = "token_embd.weight"
 _OUTPUT = "output.weight"
 _OWN_EMBEDDING, _OWN_HEAD = ".nextn.embed_tokens.weight", ".nextn.shared_head_head.weight"
-"""Of an MTP layer that does not use the model's."""
+"""Tensors of an MTP layer that does not use the model's."""
 _LOOKED_UP = frozenset(
     {_EMBEDDING, "per_layer_token_embd.weight", "position_embd.weight", "token_types.weight"}
 )
@@ -79,7 +79,7 @@ def weight_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) 
 
     Args:
         gguf: the model's file.
-        options: where its parts go.
+        options: placement of its parts.
         gpu_devices: whether this llama.cpp has a GPU to offload to.
     """
     layers = _Layers.of(gguf)
@@ -97,7 +97,7 @@ def mtp_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) -> 
 
     Args:
         gguf: the target's file, which has such layers.
-        options: where its parts go.
+        options: placement of its parts.
         gpu_devices: whether this llama.cpp has a GPU to offload to.
     """
     layers = _Layers.of(gguf)
@@ -118,7 +118,7 @@ def mtp_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) -> 
 @dataclass(frozen=True, slots=True)
 class _Layers:
     n: int
-    """Of the trunk and for MTP together."""
+    """Layers of the trunk and for MTP together."""
     n_mtp: int
     """The last ones."""
 
@@ -183,7 +183,7 @@ def _traffic(gguf: GgufFile, options: ModelOptions, sizes: Counter[_Place]) -> W
 
 
 def _used(gguf: GgufFile, options: ModelOptions, key: str) -> int:
-    """As the file says, or as ``--override-kv`` says it is."""
+    """Number in the file under ``key``, or the one that ``--override-kv`` sets."""
     given = [one.value for one in options.override_kv if one.key == key]
     return given[0] if given and isinstance(given[0], int) else _count(gguf, key)
 
@@ -196,7 +196,7 @@ def _count(gguf: GgufFile, key: str) -> int:
 def _placement(
     options: ModelOptions, n_layers: int, *, gpu_devices: bool
 ) -> Callable[[str, int], bool]:
-    """Return what says of a tensor's name and layer whether it is in RAM."""
+    """Return a function that tells by a tensor's name and layer whether it is in RAM."""
     n_offloaded = options.n_gpu_layers if options.n_gpu_layers >= 0 else n_layers + 1
     # The output goes to the GPU first, then the layers from the last one on.
     first_on_gpu = n_layers + 1 - n_offloaded if gpu_devices else n_layers + 1

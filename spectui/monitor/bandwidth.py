@@ -1,4 +1,4 @@
-"""Bandwidth of memory: what bounds decoding where nothing else does."""
+"""Bandwidth of memory, which limits decoding where nothing else does."""
 
 import time
 from collections.abc import Collection, Sequence
@@ -49,7 +49,7 @@ def ram_bytes_per_s(n_threads: int, n_bytes: int | None = None) -> float | None:
     memory nodes a part lies on its reader's.
 
     Args:
-        n_threads: that read.
+        n_threads: threads that read.
         n_bytes: to read in a pass; None for ``measured_bytes``.
 
     Returns:
@@ -78,7 +78,7 @@ def _pass_s(
 
 
 def gpu_bytes_per_s(names: Collection[str]) -> float | None:
-    """Return what the fastest GPU's memory can do, by its clock and width; None if not told.
+    """Return the fastest GPU's memory bandwidth, by its clock and width; None if not told.
 
     Args:
         names: models of the cards that count.

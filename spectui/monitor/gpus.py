@@ -29,7 +29,7 @@ class UnknownProcessError(NvmlError):
 
 
 def process_bytes(gpu: Handle) -> float:
-    """Return what this process holds of the memory of ``gpu``: 0 before it uses the GPU.
+    """Return the memory of ``gpu`` that this process holds: 0 before it uses the GPU.
 
     Raises:
         NvmlError: NVML refused, keeps the size to itself, or counts processes differently.
@@ -56,7 +56,7 @@ _ALWAYS_S = 0.0
 _EACH_SECOND_S = 1.0
 _SLOWLY_S = 2.0
 _REFUSED_S = 30.0
-"""What a driver refuses for good is asked for seldom, not never: permissions change."""
+"""Interval of new requests for what a driver refused for good: permissions change."""
 
 _METRICS: dict[str, tuple[str, float, Query]] = {
     "memory_used_bytes": ("memory", _ALWAYS_S, nvml.memory_used_bytes),
@@ -84,7 +84,7 @@ class Gpu:
         self._pcie = PcieMeter(gpu, clock)
 
     def read(self, now_s: float) -> GpuReading:
-        """Return what the GPU does now.
+        """Return the GPU's present readings.
 
         Raises:
             NvmlError: it was lost.
@@ -146,14 +146,14 @@ def _limit(generation: Reading, width: Reading) -> Reading:
 
 
 RETRY_S = 10.0
-"""How long a missing driver or a lost GPU is left alone before the next try."""
+"""Seconds for which a missing driver or a lost GPU is left alone before the next try."""
 
 _READINGS = [field.name for field in fields(GpuReading) if field.name not in {"index", "name"}]
 
 
 @dataclass(slots=True, kw_only=True)
 class _Card:
-    """A GPU that was there once; its index stays, wherever the driver puts it later."""
+    """A GPU that was present at least once; its index stays, wherever the driver puts it later."""
 
     index: int
     name: str

@@ -1,4 +1,4 @@
-"""The host: what procfs tells about CPU, memory, and this process's reads from disk."""
+"""The host: CPU, memory, and this process's reads from disk, by procfs."""
 
 import os
 import re
@@ -16,7 +16,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MEMORY = re.compile(rb"^(MemTotal|MemAvailable|SwapTotal|SwapFree): +(\d+)", re.MULTILINE)
 _READ_BYTES = re.compile(rb"^read_bytes: (\d+)", re.MULTILINE)
 _Ticks = tuple[int, int]
-"""Of one core, in ticks of 10 ms: idle, total."""
+"""Ticks of one core, of 10 ms each: idle, total."""
 _MIN_TICKS = 5
 _CORE_LINE_BYTES = 256
 """A line of /proc/stat holds ten numbers; what follows the cores is long, and not needed."""
@@ -45,7 +45,7 @@ class Host:
         self._cores = _Cores(self._stat.read())
 
     def read(self) -> HostReading:
-        """Return what the host does now."""
+        """Return the host's present readings."""
         memory = {key: int(kib) * _KIB for key, kib in _MEMORY.findall(self._memory.read())}
         _size, resident, shared = (int(n) for n in self._statm.read().split()[:3])
         usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -109,7 +109,7 @@ class _Cores:
 
 
 def _core_ticks(stat: bytes) -> Iterator[_Ticks]:
-    """Yield what each core has done since the machine was started."""
+    """Yield each core's ticks since the machine was started."""
     for line in stat.splitlines()[1:]:
         if not line.startswith(b"cpu"):
             return
@@ -129,7 +129,7 @@ def _busy_share(before: _Ticks, after: _Ticks) -> float:
 
 
 def hottest_c() -> Reading:
-    """Highest temperature that a sensor of the host tells, in degrees Celsius."""
+    """Highest temperature of the host's sensors, in degrees Celsius."""
     groups = psutil.sensors_temperatures() if hasattr(psutil, "sensors_temperatures") else {}
     values = [sensor.current for group in groups.values() for sensor in group]
     if not values:

@@ -145,7 +145,7 @@ def by_uuid(uuid: str) -> Handle:
 
 
 def uuid_of(gpu: Handle) -> str:
-    """Return what tells this card from any other."""
+    """Return the card's stable identifier."""
     return str(call(pynvml.nvmlDeviceGetUUID, gpu))
 
 
@@ -187,7 +187,7 @@ def clock_hz(gpu: Handle) -> float:
 
 
 def memory_bytes_per_s(gpu: Handle) -> float:
-    """Return what the memory can do at its highest clock, which moves data twice per cycle."""
+    """Return the memory's bandwidth at its highest clock, which moves data twice per cycle."""
     clock_hz = float(call(pynvml.nvmlDeviceGetMaxClockInfo, gpu, pynvml.NVML_CLOCK_MEM)) * 1e6
     return 2 * clock_hz * float(call(pynvml.nvmlDeviceGetMemoryBusWidth, gpu)) / 8
 

@@ -23,7 +23,7 @@ _STUCK = Reading(None, "the driver has stopped answering about PCIe traffic")
 
 
 def link_limit_bytes_per_s(generation: float, width: float) -> float | None:
-    """Return what a link carries per direction; None for a generation that is not known here."""
+    """Return a link's bandwidth per direction; None for a generation that is not known here."""
     if not 1 <= generation <= len(_LANE_BYTES_PER_S):
         return None
     return _LANE_BYTES_PER_S[int(generation) - 1] * width
@@ -125,7 +125,7 @@ class SlowMeter:
 
 
 def _fastest_bytes_per_s(gpu: Handle) -> float:
-    """What the link carries once it is awake; an unknown link counts as the fastest there is."""
+    """Bandwidth of the link when it is awake; an unknown link counts as the fastest there is."""
     limit = None
     with suppress(NvmlError):
         limit = link_limit_bytes_per_s(nvml.pcie_max_generation(gpu), nvml.pcie_max_width(gpu))

@@ -1,4 +1,4 @@
-"""What the monitor tells: frozen snapshots of the machine. A missing reading has a reason."""
+"""Readings of the monitor: frozen snapshots of the machine. A missing reading has a reason."""
 
 from dataclasses import dataclass
 
@@ -17,19 +17,19 @@ class GpuReading:
     memory_used_bytes: Reading
     memory_total_bytes: Reading
     process_bytes: Reading
-    """Of the used memory, what this process holds."""
+    """Part of the used memory that this process holds."""
     utilisation: Reading
     """0 to 1."""
     power_w: Reading
     temperature_c: Reading
     clock_hz: Reading
-    """Of the streaming multiprocessors."""
+    """Clock of the streaming multiprocessors."""
     pcie_generation: Reading
-    """Of the link as it is now; links slow down when idle."""
+    """Generation of the link as it is now; links slow down when idle."""
     pcie_width: Reading
     """Lanes."""
     pcie_limit_bytes_per_s: Reading
-    """Of the link at its present generation and width, per direction."""
+    """Limit of the link at its present generation and width, per direction."""
     pcie_rx_bytes_per_s: Reading
     """Received by the GPU: weights and activations going in."""
     pcie_tx_bytes_per_s: Reading

@@ -83,7 +83,7 @@ class RecordedSource:
 
         Args:
             path: a recording.
-            clock: what the snapshots' times are given in.
+            clock: clock of the snapshots' times.
             loop: begin again at the end, rather than stay there.
 
         Raises:
@@ -107,7 +107,7 @@ class RecordedSource:
         return replace(self._snapshots[max(due, 1) - 1], time_s=now_s)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""
 
     def _duration_s(self) -> float:
         """The last snapshot lasts as long as the others do on average."""

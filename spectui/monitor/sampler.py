@@ -13,7 +13,7 @@ from spectui.monitor.readings import Snapshot
 
 
 class Source(Protocol):
-    """Something that can be asked for the present state of a machine, from one thread."""
+    """Source of snapshots of a machine, read from one thread."""
 
     def read(self) -> Snapshot:
         """Return the present snapshot. What cannot be read is None with a reason in it."""
@@ -82,7 +82,7 @@ class Sampler:
 
     @property
     def interval_s(self) -> float:
-        """From the beginning of one read to the next. Setting it takes effect at once."""
+        """Seconds from the beginning of one read to the next. Setting it takes effect at once."""
         return self._interval_s
 
     @interval_s.setter

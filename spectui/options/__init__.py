@@ -1,1 +1,1 @@
-"""Options: what llama-server's are called, what they take, and the drafters that they describe."""
+"""Options: llama-server's names, ranges and values, and the drafters that they describe."""

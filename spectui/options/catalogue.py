@@ -1,4 +1,4 @@
-"""Every option that spectui's command line has, or that an export must know. Facts only.
+"""Catalogue of the options that spectui's command line has or an export must know. Facts only.
 
 The names are those of llama.cpp's ``common/arg.cpp``, old and current ones. Defaults are those of
 the configuration that an option fills, so that each stands in one place.
@@ -163,7 +163,7 @@ PLACEMENT = (
     *(GPU_LAYERS, GPU_LAYERS_DRAFT, OVERRIDE_TENSOR, CPU_MOE, N_CPU_MOE, OVERRIDE_KV, NO_MMAP),
     *(CACHE_TYPE_K, CACHE_TYPE_V, CACHE_TYPE_K_DRAFT, CACHE_TYPE_V_DRAFT),
 )
-"""Where target and draft go."""
+"""Placement of target and draft."""
 
 THREADS = _option(
     "-t --threads",
@@ -231,7 +231,7 @@ CONTEXT = (
     ),
     SWA_FULL,
 )
-"""What both contexts have in common."""
+"""Options that both contexts share."""
 
 
 def _sampler(
@@ -296,14 +296,14 @@ OVERRIDE_TENSOR_DRAFT, CPU_MOE_DRAFT, N_CPU_MOE_DRAFT = DRAFT_PLACEMENT = (
         lacking=_IK,
     ),
 )
-"""Where parts of the draft go: the export writes them, and spectui's command line lacks them."""
+"""Placement of parts of the draft: the export writes it, and spectui's command line lacks it."""
 
 NUMBERS = tuple(
     _number(number) for drafter in (DraftSimple, *NGRAMS) for number in numbers_of(drafter)
 )
-"""Of drafters; MTP layers share those of a draft model."""
+"""Numbers of drafters; MTP layers share those of a draft model."""
 RUN = (MODEL, MODEL_DRAFT, *PLACEMENT, *CONTEXT, TEMPERATURE, *SAMPLING)
-"""What is run, less how it drafts."""
+"""Options of a run, without the drafting."""
 
 OPTIONS: tuple[Option, ...] = (
     *(MODEL, MODEL_DRAFT, *PLACEMENT),

@@ -1,10 +1,10 @@
-"""Dialects: which llama-server reads the arguments."""
+"""Dialects of llama-server's arguments."""
 
 from enum import StrEnum
 
 
 class Dialect(StrEnum):
-    """Which llama-server will read the arguments.
+    """Dialect of a llama-server's command line.
 
     ``LLAMA_CPP`` is llama.cpp from spring 2026 on, where each drafter has its own options.
     ``LEGACY`` is llama.cpp from autumn 2025 until then: ``-fa`` takes a value already, and the

@@ -1,4 +1,4 @@
-"""Drafters: who may draft, the numbers that each takes, and when it would never draft.
+"""Drafters: the models and n-grams that draft, their numbers, and rules for these.
 
 A drafter is one class of a sum type. Its fields are its numbers; what is known of a number (range,
 default, help, its names in llama.cpp and ik_llama.cpp) stands in the field's annotation, and every
@@ -17,16 +17,16 @@ from spectui.options.number import Number, facts, read_number
 from spectui.options.option import INT_MAX
 
 NGRAM_LARGEST = 1024
-"""That llama-server takes for any number of an n-gram drafter."""
+"""Limit of llama-server for any number of an n-gram drafter."""
 
 
 class DrafterOptions(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
-    """What all drafters have in common. The tag is the kind, as ``--spec-type`` has it."""
+    """Base class of all drafters' options. The tag is the kind, as ``--spec-type`` has it."""
 
     needs_draft: ClassVar[bool] = False
     """Whether it drafts with a model file of its own."""
     ik_kind: ClassVar[str | None] = None
-    """What ik_llama.cpp calls a kind that has another name there."""
+    """Name in ik_llama.cpp of a kind that has another name there."""
     _bounds: ClassVar[tuple[str, str] | None] = None
     """Two fields of which the first must not be above the second: no draft would be long enough."""
 
@@ -60,10 +60,10 @@ class DrafterOptions(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
         return ", ".join(f"{one.short} {one.text(getattr(self, one.name))}" for one in numbers)
 
     def check(self, spelled: Callable[[Number], str] = lambda number: number.name) -> str | None:
-        """Say why it would never draft, None if it can.
+        """Reason why it would never draft, None if it can.
 
         Args:
-            spelled: what the reader calls a number.
+            spelled: returns a number's name for the reader.
         """
         if self._bounds is None:
             return None
@@ -249,7 +249,7 @@ class NgramSimple(NgramDrafter, frozen=True, kw_only=True, tag="ngram-simple"):
 
 
 class NgramMapK(NgramDrafter, frozen=True, kw_only=True, tag="ngram-map-k"):
-    """The same from a table of places, with drafts as long as the last one was accepted."""
+    """N-gram drafter with a table of places, and drafts as long as the last one was accepted."""
 
     hashes_tokens = True
 
@@ -262,7 +262,7 @@ class NgramMapK(NgramDrafter, frozen=True, kw_only=True, tag="ngram-map-k"):
 
 
 class NgramMapK4V(NgramDrafter, frozen=True, kw_only=True, tag="ngram-map-k4v"):
-    """As ``NgramMapK``, where one continuation is frequent enough among up to four."""
+    """``NgramMapK`` that drafts where one continuation is frequent enough among up to four."""
 
     hashes_tokens = True
 
@@ -337,7 +337,7 @@ MODELS: tuple[type[Model], ...] = (
     *(DraftSimple, DraftMtp),
     *(DraftEagle3, DraftDflash, DraftDspark),
 )
-"""Of which one can be asked, behind the n-gram drafters."""
+"""Models that can draft; one of them may be asked, behind the n-gram drafters."""
 DRAFTERS: tuple[type[DrafterSetting], ...] = (*NGRAMS, *MODELS)
 
 
@@ -372,7 +372,7 @@ def drafter_class(kind: str) -> type[DrafterSetting]:
 
 
 def old_defaults(drafter: type[_T]) -> _T:
-    """A drafter as llama-server had it until spring 2026."""
+    """Options of a drafter as llama-server had them until spring 2026."""
     return drafter(**{one.name: one.old_default for one in numbers_of(drafter)})
 
 

@@ -1,4 +1,4 @@
-"""A number that a drafter takes, and all that is known of it."""
+"""A number of a drafter, with all its properties."""
 
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -11,7 +11,7 @@ from spectui.options.option import Decimal, Whole
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """One number that a drafter takes."""
+    """A number of a drafter."""
 
     name: str
     """The field's."""
@@ -35,7 +35,7 @@ class Number:
     shared: tuple[str, ...]
     """Options in its place when all n-gram drafters shared them (until spring 2026)."""
     variables: tuple[str | None, str | None]
-    """Of current builds and of those before spring 2026, less their ``LLAMA_ARG_``."""
+    """Variables of current builds and of those before spring 2026, without their ``LLAMA_ARG_``."""
     bounds_drafts: bool
     """Whether it is the length of the longest draft."""
     is_read: bool
@@ -43,11 +43,11 @@ class Number:
     searched: tuple[int, int | None] | None
     """Least and most that a search tries, None for its longest draft; None where it does not."""
     replayed: tuple[int, ...]
-    """What a replay tries in its place, where drafts of every length are tried with each."""
+    """Values that a replay tries in its place, where drafts of every length are tried with each."""
 
     @property
     def values(self) -> Whole | Decimal:
-        """What it may be."""
+        """Range of valid values."""
         if self.type is int:
             return Whole(int(self.low), int(self.high))
         return Decimal(self.low, self.high)
@@ -68,11 +68,11 @@ class Number:
         return self.option.removeprefix("spec-")
 
     def text(self, value: float) -> str:
-        """A value as tables have it."""
+        """Text of a value in tables."""
         return str(value) if self.type is int else f"{value:.2f}"
 
     def argument(self, value: float) -> str:
-        """A value as commands have it."""
+        """Text of a value in commands."""
         # A sampler's 0.15000000000000002 helps no reader; the server keeps 7 digits.
         return str(value) if self.type is int else str(round(float(value), 6))
 

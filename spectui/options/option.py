@@ -48,7 +48,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """Nothing: the option alone switches something on."""
+    """No value: the option alone switches something on."""
 
 
 Values = Whole | Decimal | Words | Layers | Text | File | Switch
@@ -56,26 +56,26 @@ Values = Whole | Decimal | Words | Layers | Text | File | Switch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One thing that a llama-server command can say."""
+    """One option of a llama-server command."""
 
     flags: tuple[str, ...]
     """Every spelling in any dialect. The first long one is known to old and current builds."""
     values: Values = Text()
     default: object = None
-    """Of spectui's own command line."""
+    """Default of spectui's own command line."""
     help: str = ""
     metavar: str | None = None
     shows_default: bool = True
     repeats: bool = False
     """Whether it may be given several times."""
     written: str = ""
-    """What exports write for current llama.cpp; empty for the first flag, as for other builds."""
+    """Flag that exports write for current llama.cpp; empty for the first, as for other builds."""
     lacking: frozenset[Dialect] = frozenset()
     """Dialects without it, or where it means something else."""
     variable: str | None = None
-    """What current builds read from the environment."""
+    """Environment variable that current builds read."""
     legacy_variable: str | None = None
-    """What builds before spring 2026 read from it."""
+    """Environment variable that builds before spring 2026 read."""
     is_ours: bool = True
     """spectui's command line has it, under ``name``."""
     is_written: bool = True
@@ -102,7 +102,7 @@ class Option:
         return isinstance(self.values, Switch)
 
     def flag_in(self, dialect: Dialect) -> str | None:
-        """What an export writes in that dialect; None where it has no such option."""
+        """The flag that an export writes in that dialect; None where it has no such option."""
         if dialect in self.lacking:
             return None
         return self.written if dialect is Dialect.LLAMA_CPP and self.written else self.flags[0]

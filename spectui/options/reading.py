@@ -116,7 +116,7 @@ def _value(option: Option, texts: tuple[str, ...] | None) -> Any:  # noqa: ANN40
 
 
 def read_speculation(given: Mapping[str, tuple[str, ...]]) -> Speculation:
-    """How the options of a command draft in-process, with today's defaults.
+    """Read from a command's options how it drafts in-process, with today's defaults.
 
     Raises:
         UsageError: a value cannot be, or it would never draft, or only llama-server drafts so.

@@ -1,4 +1,4 @@
-"""What runs: models and where they go, context, drafting, sampling.
+"""The setup that runs: models and their placement, context, drafting, sampling.
 
 Field names are llama-server's long option names where it has one.
 """
@@ -12,7 +12,7 @@ from spectui.options.speculation import Speculation
 
 
 class Schedule(StrEnum):
-    """Who re-evaluates what per round.
+    """Schedule of re-evaluation: the tokens that the draft decodes again in each round.
 
     ``SERVER`` mirrors llama-server, which feeds every verified batch to the draft again, so that a
     number measured here is the number llama-server gives. ``FAST`` gives the draft only the one or
@@ -32,7 +32,7 @@ class FlashAttention(StrEnum):
 
 
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
-"""Of caches, as llama-server takes them."""
+"""Types of caches, as llama-server takes them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class KvOverride:
 
     @property
     def text(self) -> str:
-        """As llama.cpp reads it."""
+        """The override as llama.cpp reads it."""
         if isinstance(self.value, bool):
             return f"{self.key}=bool:{str(self.value).lower()}"
         return f"{self.key}={type(self.value).__name__}:{self.value}"
@@ -91,7 +91,7 @@ class ModelOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextOptions:
-    """What target and draft context have in common, as in llama-server."""
+    """Context options that target and draft share, as in llama-server."""
 
     ctx_size: int = 4096
     batch_size: int = 2048
@@ -107,10 +107,10 @@ class ContextOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What an engine or a llama-server runs. Equal setups are one server."""
+    """Complete setup of an engine or a llama-server. Equal setups are one server."""
 
     target: ModelOptions
-    """As it lies beside the draft."""
+    """The target as it lies beside the draft."""
     draft: ModelOptions | None
     """None where no draft model is needed."""
     context: ContextOptions
@@ -126,7 +126,7 @@ class Setup:
 
     @property
     def off(self) -> Self:
-        """The same for the target alone."""
+        """This setup with the target alone."""
         return replace(self, draft=None, speculation=None)
 
     @property

@@ -26,7 +26,7 @@ class Speculation(msgspec.Struct, frozen=True):
     """Everything about drafting that a trial can change."""
 
     own: DrafterSetting = DraftSimple()
-    """Who drafts, if nobody before it does."""
+    """The drafter that is asked if none before it drafts."""
     ahead: tuple[Ngram, ...] = ()
     """N-gram drafters that are asked first; the first that drafts anything is taken. Each kind at
     most once, in the order of ``NGRAMS``, which is llama-server's precedence."""
@@ -37,7 +37,7 @@ class Speculation(msgspec.Struct, frozen=True):
         return (*self.ahead, self.own)
 
     def after(self, ahead: Sequence[Ngram]) -> "Speculation":
-        """The same, asked after ``ahead``."""
+        """This speculation, asked after ``ahead``."""
         return Speculation(self.own, tuple(ahead))
 
     @property
@@ -47,7 +47,7 @@ class Speculation(msgspec.Struct, frozen=True):
 
     @property
     def model(self) -> Model | None:
-        """Who drafts in llama-server's draft context, MTP layers included; None for nobody."""
+        """Options of the model that drafts, MTP layers included; None without one."""
         return self.own if isinstance(self.own, ModelDrafter) else None
 
     @property
@@ -73,11 +73,11 @@ class Speculation(msgspec.Struct, frozen=True):
 
 
 def speculation_of(kinds: Collection[str], values: Mapping[str, Any]) -> Speculation:
-    """A way of drafting from options.
+    """Speculation from options.
 
     Args:
         kinds: who drafts, in any order: llama-server has an order of its own.
-        values: of every number of these drafters, by ``Number.parameter``.
+        values: values of every number of these drafters, by ``Number.parameter``.
 
     Raises:
         UsageError: two want the draft context, or one would never draft.

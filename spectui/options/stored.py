@@ -49,7 +49,7 @@ def _model(kept: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ngram(kept: object) -> dict[str, Any]:
-    """What is damaged or unknown stays so: decoding refuses it."""
+    """Translate stored n-gram options; invalid ones stay and fail to decode."""
     ngram = kept.get("ngram") if isinstance(kept, Mapping) else None
     if not isinstance(kept, Mapping) or not isinstance(ngram, Mapping):
         return {"kind": None}

@@ -1,4 +1,4 @@
-"""Presets: what their files may say, where they and their models lie. Unknown keys are errors."""
+"""Presets: contents and places of their files and models. Unknown keys are errors."""
 
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
@@ -26,7 +26,7 @@ class ModelFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     files: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     """Names or globs of GGUF files, relative to the preset's folder or to any folder in it."""
     size_gb: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    """Of all files together, in 10^9 bytes."""
+    """Size of all files together, in 10^9 bytes."""
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -110,7 +110,7 @@ class Placement(
     gb_16: Options = {}
     gb_24: Options = {}
     note: str = ""
-    """How they were worked out."""
+    """Explanation of how the options were derived."""
 
     def by_vram_gb(self) -> dict[int, Options]:
         """Return the options of each size."""
@@ -120,7 +120,7 @@ class Placement(
 class SearchRanges(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"
 ):
-    """Values that others have tried on this pair; ``tune`` has a space of its own."""
+    """Values that others have tried on this pair; ``tune`` has its own search space."""
 
     draft_max: tuple[Annotated[int, msgspec.Meta(ge=1)], ...] = ()
     draft_min: tuple[Annotated[int, msgspec.Meta(ge=0)], ...] = ()
@@ -128,7 +128,7 @@ class SearchRanges(
 
 
 class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A number that somebody reports for the pair."""
+    """A reported number for the pair."""
 
     what: Sentence
     source: Sentence
@@ -151,7 +151,7 @@ class PresetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 _PACKAGE = Path(__file__).parent.parent
 _MOST_BYTES = 1_000_000
-"""Of a file: a hundred times the longest that is shipped."""
+"""Limit of a file: a hundred times the longest that is shipped."""
 
 
 class Preset(PresetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -167,7 +167,7 @@ class Preset(PresetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can be started as it is."""
+        """Whether its models can be loaded without a download."""
         has_target = self.target is None or self.find_target() is not None
         return has_target and (not self.draft or bool(self.find_drafts()))
 

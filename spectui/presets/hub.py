@@ -1,4 +1,4 @@
-"""Hugging Face's hub: its files, their bytes from any place on, and why it gave none.
+"""Hugging Face's hub: its files, their bytes from any offset on, and its failures.
 
 The library's own download throws away what it has got when it is stopped, so files are streamed
 here. Addresses, tokens, redirects and errors are the library's; proxies, certificates and the token
@@ -137,7 +137,7 @@ def _open_client() -> httpx2.Client:
 
 
 def _make_headers() -> dict[str, str]:
-    """Return who asks, with the token where there is one.
+    """Return the request's headers, with the token where there is one.
 
     Raises:
         BadInputError: no token can be had, or it is none.
@@ -189,7 +189,7 @@ def find_files(repo: str, globs: Sequence[str]) -> tuple[HubFile, ...]:
 
     Args:
         repo: ``owner/name``.
-        globs: as in a preset, each for at least one file.
+        globs: patterns as in a preset, each for at least one file.
 
     Raises:
         BadInputError: the hub cannot be asked or refuses, nothing matches, or what matches has a
@@ -257,7 +257,7 @@ def _no_match(repo: str, glob: str, models: Sequence[_Listed]) -> str:
 PIECE_BYTES = 8 << 30
 """Asked for at a time: some caches refuse ranges of tens of gigabytes, and open ones."""
 _CHUNK_BYTES = 1 << 16
-"""What is lost at most when the connection ends."""
+"""Most bytes that are lost when the connection ends."""
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})")
 
 

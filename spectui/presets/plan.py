@@ -71,7 +71,7 @@ class PlannedFile:
 
     @property
     def present_bytes(self) -> int:
-        """How much of it is here."""
+        """Bytes of the file that are already here."""
         match self.state:
             case State.VERIFIED | State.UNCHECKED:
                 return self.source.size_bytes
@@ -82,7 +82,7 @@ class PlannedFile:
 
     @property
     def state(self) -> State:
-        """Completeness, and whether what is here was found to be right."""
+        """Completeness, and whether the file was verified."""
         if self.path.is_file() and self.path.stat().st_size == self.source.size_bytes:
             is_right = is_remembered(self.path, self.source.sha256)
             return State.VERIFIED if is_right else State.UNCHECKED
@@ -94,7 +94,7 @@ class PlannedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullPlan:
-    """All files that are wanted of a preset. What is said of the disk is as it is now."""
+    """All files that a preset needs. Facts of the disk are the present ones."""
 
     preset: str
     folder: Path
@@ -133,7 +133,7 @@ class PullProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullPaused:
-    """The connection was lost; after a while the rest is asked for."""
+    """The connection was lost; the rest is requested after a while."""
 
     file: str
     reason: str

@@ -46,7 +46,7 @@ class Watch:
     clock: Callable[[], float] = time.monotonic
     """In seconds."""
     sleep: Callable[[float], None] = time.sleep
-    """For seconds; an interrupt ends it."""
+    """Sleep for seconds; an interrupt ends it."""
 
     def begin(self, file: PlannedFile, step: Step, done_bytes: int = 0) -> Callable[[int], None]:
         """Report that a step begins; return what reports how far it is."""

@@ -1,4 +1,4 @@
-"""What a prompt is, whichever file it came from."""
+"""A prompt, whichever file it came from."""
 
 from dataclasses import dataclass
 

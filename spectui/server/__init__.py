@@ -1,4 +1,4 @@
-"""A real llama-server: launch it, talk to it, and leave no process behind."""
+"""A real llama-server: start it, send it requests, and leave no process behind."""
 
 from spectui.server.client import ChatMessage, Completion, LlamaClient
 from spectui.server.process import LlamaServer

@@ -20,7 +20,7 @@ _ROUTE = re.compile(
     """,
     re.VERBOSE,
 )
-"""What llama-server serves below its address, and nobody calls a prefix of its own."""
+"""Route that llama-server serves below its address, and nobody would call a prefix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from spectui.server.kept import KeptProcess, last_words, manner_of
 from spectui.writing import write_file
 
 TIMEOUT_S = 30.0
-"""For an answer: a GPU's driver and a cold disk may take most of it."""
+"""Limit for an answer: a GPU's driver and a cold disk may take most of it."""
 _ITS_OWN = frozenset({"--model", "--ctx-size", "--port"})
 """Options that every llama-server has had, and no other program of llama.cpp has together."""
 _FLASH_ATTENTION = frozenset({"-fa", "--flash-attn"})
@@ -34,7 +34,7 @@ _UNLISTED = frozenset(
         *("-ot", "--override-tensor", "--no-mmap"),
     }
 )
-"""What ik_llama.cpp takes always, but lists only where it was built for a GPU, or maps files."""
+"""Options that ik_llama.cpp always takes, but lists only in builds for a GPU or with mmap."""
 MAX_OUTPUT_BYTES = 1 << 20
 """Twenty times what llama-server has to say."""
 _AT_ONCE_BYTES = 1 << 16
@@ -52,7 +52,7 @@ class Printed:
     output: bytes
     """Stdout and stderr together, in their order."""
     code: int
-    """Less than 0 for the signal that ended it."""
+    """Exit code; less than 0 for the signal that ended it."""
     took_s: float
 
     @property
@@ -142,7 +142,7 @@ def examine(given: str, *, timeout_s: float = TIMEOUT_S) -> ServerBinary:
 
     Args:
         given: path of the binary, or its name where it is on the PATH.
-        timeout_s: how long both answers may take together.
+        timeout_s: limit for both answers together.
 
     Raises:
         ServerError: it cannot be run, does not answer in time, or is no llama-server.

@@ -29,7 +29,7 @@ from spectui.server.replies import (
 T = TypeVar("T")
 
 _CANCELLED_S = 1.0
-"""For a request that is interrupted to end."""
+"""Limit for an interrupted request to end."""
 _SPECULATION = {
     True: "it speculates now, and did not before",
     False: "it does not speculate any more",
@@ -57,7 +57,7 @@ class Completion:
     n_drafted: int
     n_accepted: int
     prompt_s: float
-    """Of evaluating what of the prompt was not cached."""
+    """Seconds of evaluating the part of the prompt that was not cached."""
     stop: str
     """Why it ended: ``eos``, ``word``, ``limit`` or ``none``."""
 
@@ -88,11 +88,11 @@ class LlamaClient(Closing):
     """Talks to a llama-server that is already running, one request at a time.
 
     Args:
-        base_url: of the server.
-        api_key: that it wants, if any.
-        name: what errors call it.
-        request_timeout_s: how long one answer may take.
-        check_peer: as ``Connection``.
+        base_url: address of the server.
+        api_key: API key of the server, if it needs one.
+        name: name in error messages.
+        request_timeout_s: limit for one answer.
+        check_peer: see ``Connection``.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class LlamaClient(Closing):
             prompt: raw text, or token ids that are fed as they stand.
             n_predict: most tokens to generate.
             temperature: 0 is greedy.
-            seed: of the server's sampler.
+            seed: seed of the server's sampler.
             ignore_eos: generate all ``n_predict`` tokens whatever they are.
             cache_prompt: reuse the prefix of the previous prompt, which is faster but makes the
                 work of a request depend on the one before it.
@@ -234,7 +234,7 @@ class LlamaClient(Closing):
             raise self._failure(f"GET {self.base_url}{path}", error) from error
 
     def _wait(self, request: Coroutine[Any, Any, T]) -> T:
-        """Return what comes of a request; end it where it is interrupted."""
+        """Return the result of a request; end it where it is interrupted."""
         loop = self._runner.get_loop()
         task = loop.create_task(request)
         try:
@@ -246,7 +246,7 @@ class LlamaClient(Closing):
             raise
 
     def _failure(self, asked: str, error: ReplyError) -> ServerError:
-        """Say what came of a request in place of an answer."""
+        """Return the error of a request that failed."""
         if isinstance(error, RefusedError):
             return ServerError(
                 f"{self.name} answered {asked} with status {error.status}: {error.why}"

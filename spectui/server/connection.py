@@ -16,7 +16,7 @@ from spectui.server.replies import ErrorReply, one_line
 T = TypeVar("T")
 
 _MOST_BYTES = 16_000_000
-"""Of one reply: the tokens, text and prompt of a million tokens, or the slots of any server."""
+"""Limit of one reply: tokens, text and prompt of a million tokens, or any server's slots."""
 _MOST_CONNECTIONS = 2
 _KEPT_S = 3.0
 """An idle connection is kept shorter than llama-server keeps it, which is 5 s."""
@@ -98,9 +98,9 @@ class Connection:
     what it unpacks to is not known before.
 
     Args:
-        url: of the server, and its path if it has one.
-        api_key: that it wants, if any.
-        model: that a router shall answer for. It is not loaded for that.
+        url: address of the server, and its path if it has one.
+        api_key: API key of the server, if it needs one.
+        model: model that a router is to answer for. It is not loaded for that.
         timeout_s: the longest that a reply may take, unless a request says otherwise.
         check_peer: called when a connection is made, before anything is sent through it. What it
             raises, the request raises.
@@ -143,8 +143,8 @@ class Connection:
         """Return the reply.
 
         Args:
-            path: what is asked for.
-            within_s: how long the reply may take; None for ``timeout_s``.
+            path: the requested path.
+            within_s: limit for the reply; None for ``timeout_s``.
             body: sent as JSON with ``POST``; None for ``GET``.
 
         Raises:

@@ -29,11 +29,11 @@ class HelpOption(msgspec.Struct, frozen=True, kw_only=True):
 
     flags: tuple[str, ...]
     value: str | None
-    """What stands for its value; None for a switch, and where the help leaves it out."""
+    """Placeholder of its value; None for a switch, and where the help leaves it out."""
     variable: str | None
-    """That it is read from in the environment."""
+    """Environment variable that it is read from."""
     default: str | None
-    """As it is printed, without what explains it."""
+    """Default as it is printed, without its explanation."""
     is_removed: bool
     """The program knows it only to refuse it."""
 

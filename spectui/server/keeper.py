@@ -1,4 +1,4 @@
-"""The process between spectui and a program that must not outlive it.
+"""Process between spectui and a program that must not outlive it.
 
 ``keeper.py REPORT_FD GRACE_S PROGRAM ARGUMENT...`` starts the program, says so on ``REPORT_FD``,
 waits for it, and ends as it ended. Its standard input is a pipe that spectui holds open: when that

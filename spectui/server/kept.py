@@ -1,4 +1,4 @@
-"""A program that ends with spectui, whatever ends spectui."""
+"""A program that ends with spectui, even if spectui is killed."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from spectui.errors import ServerError
 
 _KEEPER = Path(__file__).with_name("keeper.py")
 _REPORT_S = 5.0
-"""How much longer than the program the keeper may take to end."""
+"""Seconds that the keeper may take to end after the program."""
 _N_LAST_LINES = 5
 _TAIL_BYTES = 4096
 _MOST_CHARACTERS = 600
@@ -38,7 +38,7 @@ class KeptProcess(Closing):
         Args:
             command: program and arguments; no shell sees them.
             output: file descriptor for its stdout and stderr.
-            grace_s: how long it may take to end when asked to; 0 kills it at once.
+            grace_s: time to end after a request; 0 kills it at once.
             environment: its variables; None for this process's own.
 
         Raises:
@@ -71,7 +71,7 @@ class KeptProcess(Closing):
 
     @property
     def returncode(self) -> int | None:
-        """As in ``subprocess``: None while it runs, less than 0 for the signal that ended it."""
+        """Exit code as in ``subprocess``: None while it runs, less than 0 for a signal."""
         return self._keeper.poll()
 
     def includes(self, pid: int) -> bool:
@@ -129,7 +129,7 @@ def manner_of(code: int) -> str:
 
 
 def last_words(output: bytes) -> str:
-    """A clause with the last lines of a program's output."""
+    """Clause with the last lines of a program's output."""
     lines = output[-_TAIL_BYTES:].decode("utf-8", "replace").splitlines()
     spoken = " / ".join([line.strip() for line in lines if line.strip()][-_N_LAST_LINES:])
     if not spoken:

@@ -37,13 +37,13 @@ def listener(port: int) -> Known[psutil.Process]:
 
 
 def intruder(port: int, is_expected: Callable[[int], bool]) -> str | None:
-    """Say who takes connections at a port of loopback in place of who should; None for nobody.
+    """Description of the foreign process that takes connections at a loopback port; None if none.
 
     A hidden process counts as the expected one where it is of this user, as programs with
     capabilities are, or of root, as those are that forward a port to a container.
 
     Args:
-        port: that was connected to.
+        port: port of the connection.
         is_expected: whether a process, by its number, should listen there.
     """
     try:
@@ -91,7 +91,7 @@ def name_of(process: psutil.Process) -> str:
 
 
 def runs_llama(process: psutil.Process) -> bool:
-    """Return whether it is a llama-server, whatever it is called, and not what hands requests on.
+    """Return whether it is a llama-server, whatever its name, and no proxy.
 
     A forwarder of any kind answers as the server behind it does, so that the answers tell nothing.
     """

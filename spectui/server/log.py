@@ -17,7 +17,7 @@ _AT_ONCE_BYTES = 1 << 16
 _LAST_BYTES = 4096
 _JOIN_S = 1.0
 _MOST_LOGS = 100
-"""Of one name, written at the same time."""
+"""Limit of logs with one name, written at the same time."""
 
 
 class ServerLog(Closing):
@@ -31,7 +31,7 @@ class ServerLog(Closing):
         """Open the file, empty.
 
         Args:
-            path: that is wanted.
+            path: the wanted path.
 
         Raises:
             ServerError: no file can be written there.
@@ -40,7 +40,7 @@ class ServerLog(Closing):
         """Printed so far."""
         self.path, self._file = _opened(path)
         self._lock = threading.Lock()
-        """Of the file, which may be closed while the process still prints."""
+        """Lock of the file, which may be closed while the process still prints."""
         self._tail = bytearray()
         self._thread: threading.Thread | None = None
         self._pipe, self.output = os.pipe()
@@ -50,7 +50,7 @@ class ServerLog(Closing):
         """Begin to read: the process has ``output``.
 
         Args:
-            words: that are waited for.
+            words: words to wait for.
             on_words: called once, on a thread, when they are printed.
         """
         os.close(self.output)

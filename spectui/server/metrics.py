@@ -8,7 +8,7 @@ from itertools import zip_longest
 _PREFIX = "llamacpp:"
 _MOST_POSITIONS = 1024
 _TOO_MANY = 1e18
-"""Nothing that is counted comes to this; nor does a value that is no number."""
+"""Limit that no counter reaches; a value that is no number does not pass it either."""
 _SAMPLE = re.compile(
     r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)"
     r"(?:\{(?P<labels>[^{}]*)\})?"
@@ -36,7 +36,7 @@ class DraftCounts:
         return self._with(other, 1)
 
     def __sub__(self, other: "DraftCounts") -> "DraftCounts":
-        """Return what was drafted since ``other``."""
+        """Return the drafts since ``other``."""
         return self._with(other, -1)
 
     def _with(self, other: "DraftCounts", sign: int) -> "DraftCounts":

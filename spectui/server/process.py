@@ -24,7 +24,7 @@ _UNREADY_BYTES = 1 << 26
 """A server that has printed so much and is not ready will not be."""
 _LEFT_IT = " (a script that starts the server has to stay as long as that runs)"
 _ENDS = b": cleaning up before exit...\n"
-"""What llama-server prints when it is told to end. It does so, once it has nothing to do."""
+"""llama-server's line when it is told to end. It ends once it has nothing to do."""
 
 
 class LlamaServer(LlamaClient):
@@ -38,9 +38,9 @@ class LlamaServer(LlamaClient):
             beside it (``log_path`` tells which).
         failed_log_path: where that file is moved once an error refers to it, so that the next
             server does not write over it; None to leave it.
-        name: what errors call it.
-        ready_timeout_s: how long loading the model may take.
-        request_timeout_s: how long one answer may take.
+        name: name in error messages.
+        ready_timeout_s: limit for loading the model.
+        request_timeout_s: limit for one answer.
 
     Raises:
         ServerError: it could not be started, exited, or was not ready in time.
@@ -91,7 +91,7 @@ class LlamaServer(LlamaClient):
 
     @property
     def pid(self) -> int:
-        """The server's process, for whoever watches its memory."""
+        """Process id of the server, for measuring its memory."""
         return self._process.pid
 
     def close(self) -> None:
@@ -102,9 +102,9 @@ class LlamaServer(LlamaClient):
         super().close()
 
     def _on_ending(self) -> None:
-        """Somebody else has told it to end: do not wait until it is done with a long answer.
+        """Stop waiting for a long answer once somebody else has told the server to end.
 
-        One that cannot load its model says the same, and ends by itself.
+        A server that cannot load its model prints the same, and ends by itself.
         """
         if self._is_serving:
             self._was_told_to_end = True

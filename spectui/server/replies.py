@@ -182,7 +182,7 @@ class ModelsReply(msgspec.Struct):
 
     @property
     def is_routers(self) -> bool:
-        """Whether a router tells it."""
+        """Whether a router sent it."""
         return any(model.status is not None for model in self.data)
 
     def named(self, name: str) -> ModelReply | None:
@@ -211,7 +211,7 @@ class SlotReply(msgspec.Struct, frozen=True, kw_only=True):
     speculates: bool | None = msgspec.field(default=None, name="speculative")
     flag: bool | None = msgspec.field(default=None, name="is_processing")
     state: _Number | None = None
-    """Of servers until 2024, in place of ``is_processing``."""
+    """State on servers until 2024, in place of ``is_processing``."""
     task: _Number | None = msgspec.field(default=None, name="id_task")
     """The request's number."""
     n_used: _Number | None = msgspec.field(default=None, name="n_prompt_tokens")
@@ -219,9 +219,9 @@ class SlotReply(msgspec.Struct, frozen=True, kw_only=True):
     n_prompt_processed: _Number | None = msgspec.field(
         default=None, name="n_prompt_tokens_processed"
     )
-    """Of the request's prompt; older servers do not say."""
+    """Evaluated tokens of the request's prompt; older servers do not say."""
     n_prompt_cached: _Number | None = msgspec.field(default=None, name="n_prompt_tokens_cache")
-    """Of the request's prompt, taken over from the request before."""
+    """Tokens of the request's prompt that were taken over from the request before."""
     params: SlotParameters | None = None
     # One object until 2025, a list of one since.
     next_token: tuple[NextToken, ...] | NextToken | None = None
@@ -244,7 +244,7 @@ class SlotReply(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def drafters(self) -> tuple[str, ...]:
-        """Who drafts for the request, in llama-server's words; empty where it does not say."""
+        """Drafters of the request, in llama-server's words; empty where it does not say."""
         types = "" if self.params is None else self.params.types or ""
         return tuple(one_line(name) for name in types.split(",") if name not in {"", "none"})
 

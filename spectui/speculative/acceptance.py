@@ -1,4 +1,4 @@
-"""Which drafted tokens count: the target samples once per position until it disagrees."""
+"""Acceptance of drafted tokens: the target samples once per position until it disagrees."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from spectui.speculative.models import TargetModel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """What the target made of a draft."""
+    """Result of the target's check of a draft."""
 
     tokens: tuple[int, ...]
     """Emitted: the accepted tokens, then the bonus token unless the text has ended."""

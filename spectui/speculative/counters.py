@@ -1,4 +1,4 @@
-"""What is counted of a generation. Counts are exact; times come from the injected clock."""
+"""Counters of a generation. Counts are exact; times come from the injected clock."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class RoundEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundTimes:
-    """Where the seconds of a round went."""
+    """Seconds of a round by its parts."""
 
     draft_s: float = 0.0
     """All work of the draft: the chain, and evaluating the verified batch again."""
@@ -51,7 +51,8 @@ class Round:
 
     draft: tuple[int, ...]
     probabilities: tuple[float, ...]
-    """Of each drafted token, under the draft model's top-10 softmax; empty without a model."""
+    """Probability of each drafted token under the draft model's top-10 softmax; empty without a
+    model."""
     tokens: tuple[int, ...]
     """Emitted: the accepted draft tokens, then the bonus token unless the text has ended, and one
     token more where the round was redone."""
@@ -74,7 +75,7 @@ class Round:
 
 
 class Detail(IntEnum):
-    """How much of rounds is known, from least to most."""
+    """Level of detail that is known of rounds, from least to most."""
 
     TOTALS = 0
     """Drafted and accepted tokens alone; every other field is 0 and means nothing."""
@@ -86,7 +87,7 @@ class Detail(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What rounds amount to, and the ratios that follow from it."""
+    """Sums over rounds, and the ratios that follow from them."""
 
     n_rounds: int = 0
     n_drafted: int = 0
@@ -99,7 +100,7 @@ class Tally:
     n_redone: int = 0
     """Rounds in which that happened: each emits one token more."""
     detail: Detail = Detail.ROUNDS
-    """Where it is less, a ratio that needs more is None."""
+    """Detail; where it is less, a ratio that needs more is None."""
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -114,7 +115,7 @@ class Tally:
 
     @property
     def known_rounds(self) -> int | None:
-        """How many there were, None where that is not known."""
+        """Number of rounds, None where that is not known."""
         return None if self.detail is Detail.TOTALS else self.n_rounds
 
     @property

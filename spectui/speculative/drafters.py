@@ -1,4 +1,4 @@
-"""Drafters: what proposes tokens, and what it must be told to stay in step with the target.
+"""Drafters: they propose tokens, and must learn enough to stay in step with the target.
 
 The verbs are those of llama.cpp's ``common_speculative_impl``: begin, draft, process (``verified``
 here) and accept, which is two here: whoever drafted is ``judged``, and everyone follows the text.
@@ -67,23 +67,23 @@ class NoDrafter:
     """Speculation switched off: every round is one target token."""
 
     def begin(self, prompt: Sequence[int]) -> None:
-        """Nothing to keep."""
+        """Do nothing: no prompt is kept."""
 
     def draft(self, last: int, n_max: int) -> Draft:  # noqa: ARG002 - the protocol's names
         """Propose nothing."""
         return Draft()
 
     def verified(self, batch: Sequence[int]) -> None:
-        """Nothing to learn."""
+        """Do nothing: there is nothing to learn."""
 
     def taken_back(self, n_accepted: int) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is nothing to forget."""
 
     def judged(self, n_accepted: int) -> None:
-        """Nothing was drafted."""
+        """Do nothing: nothing was drafted."""
 
     def accept(self, n_accepted: int) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is nothing to forget."""
 
 
 def float32(value: float) -> float:
@@ -182,7 +182,7 @@ class ServerModelDrafter:
         self._is_marked = True
 
     def judged(self, n_accepted: int) -> None:
-        """A model drafts what it drafts."""
+        """Do nothing: a model's drafts do not depend on the outcome."""
 
     def accept(self, n_accepted: int) -> None:
         """Forget the rejected tokens."""
@@ -225,7 +225,7 @@ class FastModelDrafter:
         self._model.truncate(min(self._model.n_past, self._n_past + 1 + n_accepted))
 
     def judged(self, n_accepted: int) -> None:
-        """A model drafts what it drafts."""
+        """Do nothing: a model's drafts do not depend on the outcome."""
 
     def accept(self, n_accepted: int) -> None:
         """Forget the rejected tokens and note which accepted ones the cache lacks."""
@@ -258,7 +258,7 @@ class VariedDrafter:
         self._lengths = cycle(lengths)
 
     def begin(self, prompt: Sequence[int]) -> None:
-        """As the drafter."""
+        """Begin the drafter."""
         self._drafter.begin(prompt)
 
     def draft(self, last: int, n_max: int) -> Draft:
@@ -267,19 +267,19 @@ class VariedDrafter:
         return self._drafter.draft(last, length) if length > 0 else Draft()
 
     def verified(self, batch: Sequence[int]) -> None:
-        """As the drafter."""
+        """Pass the batch to the drafter."""
         self._drafter.verified(batch)
 
     def taken_back(self, n_accepted: int) -> None:
-        """As the drafter."""
+        """Tell the drafter that the batch was taken back."""
         self._drafter.taken_back(n_accepted)
 
     def judged(self, n_accepted: int) -> None:
-        """As the drafter."""
+        """Tell the drafter how its draft fared."""
         self._drafter.judged(n_accepted)
 
     def accept(self, n_accepted: int) -> None:
-        """As the drafter."""
+        """Tell the drafter which tokens were accepted."""
         self._drafter.accept(n_accepted)
 
 
@@ -296,7 +296,7 @@ class ChainedDrafter:
         self._taken = self._drafters[-1]
 
     def begin(self, prompt: Sequence[int]) -> None:
-        """As all of them."""
+        """Begin all drafters."""
         for drafter in self._drafters:
             drafter.begin(prompt)
 
@@ -311,20 +311,20 @@ class ChainedDrafter:
         return draft
 
     def verified(self, batch: Sequence[int]) -> None:
-        """As all of them."""
+        """Pass the batch to all drafters."""
         for drafter in self._drafters:
             drafter.verified(batch)
 
     def taken_back(self, n_accepted: int) -> None:
-        """As all of them."""
+        """Tell all drafters that the batch was taken back."""
         for drafter in self._drafters:
             drafter.taken_back(n_accepted)
 
     def judged(self, n_accepted: int) -> None:
-        """As the one that was taken."""
+        """Tell the drafter whose draft was taken how it fared."""
         self._taken.judged(n_accepted)
 
     def accept(self, n_accepted: int) -> None:
-        """As all of them."""
+        """Tell all drafters which tokens were accepted."""
         for drafter in self._drafters:
             drafter.accept(n_accepted)

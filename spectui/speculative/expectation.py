@@ -1,4 +1,4 @@
-"""What speedup the numbers promise: Leviathan's formula, the full estimate, and what it loses."""
+"""Expected speedup: Leviathan's formula, the full estimate, and the share that is lost."""
 
 import math
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ class RoundModel:
 
     @property
     def cost(self) -> float:
-        """Of one round."""
+        """Cost of one round."""
         return self.gamma * self.draft_step + self.verify + self.rollback
 
 

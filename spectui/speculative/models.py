@@ -1,4 +1,4 @@
-"""What the speculative loop needs from a target and from a draft model.
+"""Interfaces of the target and the draft model that the speculative loop needs.
 
 Both hold one sequence. Token positions are implicit: a decode appends at ``n_past``.
 """
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Outputs(Enum):
-    """For which tokens of a decode the logits are computed."""
+    """Tokens of a decode for which the logits are computed."""
 
     NONE = "none"
     LAST = "last"

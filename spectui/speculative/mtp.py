@@ -33,7 +33,7 @@ class ServerMtpDrafter(ServerModelDrafter):
         self._bounded = bounded
 
     def draft(self, last: int, n_max: int) -> Draft:
-        """As a draft model, but for a bound that is applied afterwards."""
+        """Draft like a draft model, with a bound that is applied afterwards."""
         longest = n_max if self._bounded else self._model.n_ctx - self._n_past
         return _cut(super().draft(last, longest), n_max)
 
@@ -88,7 +88,7 @@ def mtp_drafter(
         config: the setting.
         schedule: the work per round.
         clock: source of all times.
-        n_layers: that draft.
+        n_layers: MTP layers that draft.
         bounded: make no longer chains than are asked for: for measuring what chains cost.
     """
     longest = longest_draft(config.draft_max, n_layers)
@@ -108,5 +108,5 @@ def effective_schedule(wanted: Schedule, n_layers: int) -> Schedule:
 
 
 def longest_draft(wanted: int, n_layers: int) -> int:
-    """What becomes of ``draft_max``: one layer goes on from itself, several draft a token each."""
+    """Limit a draft's length: a single layer feeds itself, of several each drafts one token."""
     return min(wanted, n_layers) if n_layers > 1 else wanted

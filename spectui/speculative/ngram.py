@@ -1,4 +1,4 @@
-"""Drafters without a model: what the text itself says about how it goes on.
+"""Drafters without a model, which continue the text by its own repetitions.
 
 Their rules are llama.cpp's (``common/ngram-map.cpp``), so that the same drafts come out; how they
 are looked up is our own. A new kind is a class, here or in a module of its own, and a case in
@@ -67,10 +67,10 @@ class NgramSimpleDrafter:
         self._batch = tuple(batch)
 
     def taken_back(self, n_accepted: int) -> None:
-        """Nothing of the batch has entered the text."""
+        """Do nothing: none of the batch has entered the text."""
 
     def judged(self, n_accepted: int) -> None:
-        """How a draft fared changes nothing."""
+        """Do nothing: the outcome of a draft changes no later one."""
 
     def accept(self, n_accepted: int) -> None:
         """The text grows by what was accepted; rejected tokens never were part of it."""
@@ -86,7 +86,7 @@ class NgramSimpleDrafter:
 
 @dataclass(slots=True, kw_only=True)
 class NgramMemory:
-    """What a slot of llama-server remembers from one generation to the next.
+    """State that a slot of llama-server keeps from one generation to the next.
 
     It belongs to one setting of a drafter, as a running server has only one.
     """

@@ -15,22 +15,22 @@ _STATIC_SIZE = 2
 """Tokens of the n-grams that a static table is asked for: ``LLAMA_NGRAM_STATIC``."""
 _Bound = tuple[int, int]
 _LAX: tuple[_Bound, ...] = ((2, 66), (2, 50), (1, 50), (1, 50))
-"""By size of n-gram: fewest times it was seen, least share of one follower in percent."""
+"""Bounds by size of n-gram: fewest times it was seen, least share of one follower in percent."""
 _STRICT: tuple[_Bound, ...] = ((4, 75), (3, 66), (2, 66), (2, 66))
 
 
 @dataclass(slots=True, kw_only=True)
 class NgramCacheState:
-    """What a slot of llama-server remembers from one generation to the next."""
+    """State of ``ngram-cache`` that a slot of llama-server keeps between generations."""
 
     context: NgramCounts = field(default_factory=dict)
     """Counted in the texts so far."""
     n_counted: int = 0
     """Tokens of the longest text so far; those of the next one are counted from there on."""
     dynamic: NgramCounts = field(default_factory=dict)
-    """Of earlier runs: ``--lookup-cache-dynamic``, which llama-server reads and never writes."""
+    """Counts of earlier runs: ``--lookup-cache-dynamic``, which llama-server only reads."""
     static: NgramCounts = field(default_factory=dict)
-    """Of a large corpus: ``--lookup-cache-static``."""
+    """Counts of a large corpus: ``--lookup-cache-static``."""
 
 
 class NgramCacheDrafter:
@@ -93,10 +93,10 @@ class NgramCacheDrafter:
         self._batch = tuple(batch)
 
     def taken_back(self, n_accepted: int) -> None:
-        """Nothing of the batch has entered the text."""
+        """Do nothing: none of the batch has entered the text."""
 
     def judged(self, n_accepted: int) -> None:
-        """How a draft fared changes nothing."""
+        """Do nothing: the outcome of a draft changes no later one."""
 
     def accept(self, n_accepted: int) -> None:
         """The text grows by what was accepted; rejected tokens never were part of it."""

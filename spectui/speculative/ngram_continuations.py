@@ -1,4 +1,4 @@
-"""What follows every n-gram of a growing text."""
+"""Index of the tokens that follow every n-gram of a growing text."""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -12,12 +12,12 @@ _N_CODES = 1 << 64
 
 
 class Occurrences(NamedTuple):
-    """Where an n-gram stands, and what follows it there."""
+    """Positions of an n-gram, and the tokens that follow it there."""
 
     places: list[int]
     """Position of its first token, rising."""
     codes: list[int]
-    """Of the tokens behind it."""
+    """Codes of the tokens behind it."""
 
 
 class Continuations:

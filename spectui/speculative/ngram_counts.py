@@ -1,4 +1,4 @@
-"""What follows n-grams, counted: the tables of ``ngram-cache``.
+"""Counts of the tokens that follow n-grams: the tables of ``ngram-cache``.
 
 Llama.cpp keeps them in a ``std::unordered_map`` of such maps (``common/ngram-cache.h``). Where two
 followers are equally good, it takes the one that the map walks over first. With libstdc++, that
@@ -16,15 +16,15 @@ _BUCKETS = (
     *(13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229),
     *(172933, 351061, 712697, 1447153, 2938679),
 )
-"""How libstdc++ grows a map one insertion at a time: it holds as many elements as buckets."""
+"""Sizes by which libstdc++ grows a map one insertion at a time: as many elements as buckets."""
 
 
 @dataclass(slots=True)
 class Followers:
-    """Which tokens followed an n-gram, and how often."""
+    """Counts of the tokens that followed an n-gram."""
 
     counts: dict[int, int] = field(default_factory=dict)
-    """By token, in the order of first appearance."""
+    """Counts by token, in the order of first appearance."""
     total: int = 0
     _most: int = 0
     _leader: int = _NO_TOKEN
@@ -39,7 +39,7 @@ class Followers:
             self._most, self._leader = known, token
 
     def likeliest(self, static: "Followers | None") -> int:
-        """The token with the highest count, each weighted with what a static table says.
+        """The token with the highest count, each weighted with a static table's count.
 
         Without one, ties are decided only between two tokens that have half of the total each: in
         any other tie no token has half, and such drafts are dropped.
@@ -67,7 +67,7 @@ class Followers:
 
 
 NgramCounts = dict[tuple[int, ...], Followers]
-"""By n-gram, of up to ``MAX_SIZE`` tokens."""
+"""Followers by n-gram, of up to ``MAX_SIZE`` tokens."""
 
 
 def walked(tokens: Iterable[int]) -> list[int]:

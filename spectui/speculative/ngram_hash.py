@@ -1,4 +1,4 @@
-"""Where the n-grams of a growing text belong in a hash table, each found from the one before."""
+"""Slots of a growing text's n-grams in a hash table, each found from the one before."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ class RollingHash:
         self._factor = factor & self._mask
         self._leaving = pow(factor, size_n, n_slots)
         self.slots: list[int] = []
-        """Of the n-gram that begins at each token; the last ``size_n`` - 1 tokens begin none."""
+        """Slots of the n-grams that begin at each token; the last ``size_n`` - 1 begin none."""
 
     def grow(self, tokens: Sequence[int]) -> None:
         """Add the n-grams that ``tokens``, to which tokens were appended, has gained."""

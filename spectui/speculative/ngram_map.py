@@ -14,7 +14,7 @@ from spectui.speculative.ngram_continuations import Continuations
 from spectui.speculative.ngram_hash import RollingHash
 
 N_SLOTS = 1 << 18
-"""Of the table from n-grams to places: ``COMMON_NGRAM_HASH_MAP_SIZE``."""
+"""Slots of the table from n-grams to places: ``COMMON_NGRAM_HASH_MAP_SIZE``."""
 _FACTOR = 2654435761
 _MAX_VALUES = 4
 _MAX_COUNT = 16380
@@ -45,7 +45,7 @@ class MapKey:
 
 @dataclass(slots=True, kw_only=True)
 class NgramMapState:
-    """What a slot of llama-server remembers from one generation to the next.
+    """State of an n-gram map that a slot of llama-server keeps between generations.
 
     Nothing of the text: positions are taken to mean the same in the next prompt, which begins as
     the last one did if the chat goes on.
@@ -94,7 +94,7 @@ class NgramMapDrafter:
             with_values: compare continuations, as ``ngram-map-k4v`` does.
             min_hits: lookups that must find a key before it drafts. llama-server takes it for
                 ``ngram-map-k`` too, where it does nothing.
-            state: of a drafter with the same sizes, to go on as llama-server does from one
+            state: state of a drafter with the same sizes, to go on as llama-server does from one
                 generation to the next; None to know nothing.
         """
         self._size_n = size_n
@@ -106,7 +106,7 @@ class NgramMapDrafter:
         """The sequence without its last token, as the target's cache has it."""
         self._batch: tuple[int, ...] = ()
         self._last: MapValue | None = None
-        """What the last draft came from."""
+        """Origin of the last draft."""
         self._hash = RollingHash(size_n, _FACTOR, self._state.n_slots)
         self._continuations = Continuations(size_n, size_m)
         """Only with values."""
@@ -152,10 +152,10 @@ class NgramMapDrafter:
         self._batch = tuple(batch)
 
     def taken_back(self, n_accepted: int) -> None:
-        """Nothing of the batch has entered the text."""
+        """Do nothing: none of the batch has entered the text."""
 
     def judged(self, n_accepted: int) -> None:
-        """What was accepted bounds the next draft of the same n-gram."""
+        """Bound the next draft of the same n-gram by the number of accepted tokens."""
         if self._last is not None:
             self._last.n_accepted = n_accepted
 
@@ -164,7 +164,7 @@ class NgramMapDrafter:
         self._tokens += self._batch[: 1 + n_accepted]
 
     def _forget(self, n_prompt: int) -> None:
-        """If the text has become shorter, drop what may have changed.
+        """Drop what may have changed if the text has become shorter.
 
         A prompt longer than the text that was looked up last drops nothing, even if it is
         another one.
@@ -226,7 +226,7 @@ class NgramMapDrafter:
         return tuple(self._tokens[place : place + self._size_n]) == ngram
 
     def _value(self, ngram: tuple[int, ...], place: int) -> MapValue | None:
-        """What to draft from, None for not to draft."""
+        """The continuation to draft from; None for no draft."""
         key = self._key(ngram, place)
         key.n_hits = min(key.n_hits + 1, _MAX_COUNT)
         if not self._with_values:

@@ -11,7 +11,7 @@ from spectui.speculative.drafters import Draft
 from spectui.speculative.ngram_hash import RollingHash
 
 N_ENTRIES = 4 << 20
-"""Of the table."""
+"""Entries of the table."""
 _FACTOR = 6364136223846793005
 _CHUNK = 32
 _MAX_LOW = 5
@@ -19,7 +19,7 @@ _MAX_LOW = 5
 
 @dataclass(slots=True, kw_only=True)
 class NgramModState:
-    """What llama-server remembers from one generation to the next.
+    """State of ``ngram-mod`` that llama-server keeps between generations.
 
     Its slots have a table in common: give several states the same ``entries`` for that.
     """
@@ -98,7 +98,7 @@ class NgramModDrafter:
         self._batch = tuple(batch)
 
     def taken_back(self, n_accepted: int) -> None:
-        """Nothing of the batch has entered the text."""
+        """Do nothing: none of the batch has entered the text."""
 
     def accept(self, n_accepted: int) -> None:
         """The text grows by what was accepted."""

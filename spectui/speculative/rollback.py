@@ -1,4 +1,4 @@
-"""How a context forgets rejected tokens, and what a round does where it cannot."""
+"""Rollback past rejected tokens, and the behaviour of a round whose context cannot roll back."""
 
 from enum import StrEnum
 
@@ -6,12 +6,12 @@ from spectui.options.speculation import Speculation
 
 
 class Rollback(StrEnum):
-    """What llama.cpp has for a kind of memory."""
+    """Rollback that llama.cpp supports for a kind of memory."""
 
     TRUNCATE = "truncate"
     """``llama_memory_seq_rm`` forgets a suffix: attention-only models."""
     SNAPSHOT = "snapshot"
-    """The same, as far as the snapshots of a recurrent state reach: ``n_rs_seq``."""
+    """Removal of a suffix as far as the snapshots of a recurrent state reach: ``n_rs_seq``."""
     CHECKPOINT = "checkpoint"
     """A recurrent state is saved before a batch and restored; what counts is decoded again."""
 

@@ -33,7 +33,7 @@ class MeanRound:
     rejection_s: float
     """Rollback, per round that ends in a mismatch."""
     redone_s: float
-    """More per token that such a round had accepted."""
+    """Additional seconds per token that such a round had accepted."""
     off_s: float
     """One token of the target alone."""
 
@@ -71,7 +71,7 @@ class MeanRound:
         return self.verify_s + self.fixed_s + self.token_s * emitted + rollback_s
 
     def without(self, part: str) -> "MeanRound":
-        """The same round if one of its costs were nothing."""
+        """A copy in which one of the costs is 0."""
         return replace(self, **{part: 0.0})
 
 
@@ -95,7 +95,7 @@ class Outlook:
                 taken to be better than ``own`` as things are: the setting is the best one found.
             alpha: acceptance per token of the setting.
             emitted: tokens per round of the setting.
-            speedup: of the setting, measured or replayed.
+            speedup: speedup of the setting, measured or replayed.
         """
         self.own = own
         self.alpha = alpha

@@ -17,7 +17,7 @@ class RoundPrices:
     chain: Vector
     """[depth + 1]: a chain of n decodes, n = 0 for none."""
     catch_up: float
-    """More for a chain that begins with two tokens, on the ``fast`` schedule."""
+    """Additional price of a chain that begins with two tokens, on the ``fast`` schedule."""
     batch: Vector
     """[depth + 1]: verifying a draft of n tokens, and what the draft does with it afterwards."""
     token: float
@@ -25,9 +25,9 @@ class RoundPrices:
     fixed: float
     """Per round: everything else."""
     rollback: float
-    """More where drafted tokens were rejected."""
+    """Additional price where drafted tokens were rejected."""
     rollback_token: float
-    """More than that per token that was accepted before them."""
+    """Further price per token that was accepted before them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,19 +78,19 @@ class Costs:
     verify_s: tuple[float, ...]
     """V(n + 1) for each length; never falling."""
     verify_growth_s: tuple[float, ...]
-    """What V(n + 1) grows by per token of depth, for each length; never so much that an empty
-    context would cost nothing. That holds for all growth here."""
+    """Growth of V(n + 1) per token of depth, for each length; never so much that an empty context
+    would cost nothing. That holds for all growth here."""
     again_s: tuple[float, ...]
     """D(n + 1): the draft evaluates the batch again, on the ``server`` schedule. Never falling.
     Without a draft model, what looking the n-gram up takes."""
     again_growth_s: tuple[float, ...]
-    """What D(n + 1) grows by per token of depth, for each length."""
+    """Growth of D(n + 1) per token of depth, for each length."""
     step_s: float
     """d(1): one decode of the chain; 0 without a draft model."""
     step_growth_s: float
-    """What d(1) grows by per token of depth."""
+    """Growth of d(1) per token of depth."""
     catch_up_s: float
-    """More per token that a chain has to catch up with, on the ``fast`` schedule."""
+    """Additional seconds per token that a chain has to catch up with, on the ``fast`` schedule."""
     token_s: float
     """Per emitted token."""
     fixed_s: float
@@ -99,18 +99,18 @@ class Costs:
     """One token of the target alone, without a draft beside it; no more than a round that drafts
     nothing."""
     off_growth_s: float
-    """What that grows by per token of depth."""
+    """Growth of ``off_s`` per token of depth."""
     rollback_s: float
     """Per round that ended in a mismatch."""
     rollback_token_s: float
-    """More per token that such a round had accepted: after going back to a checkpoint they are
-    decoded again. About 0 where a cache just forgets."""
+    """Additional seconds per token that such a round had accepted: after going back to a checkpoint
+    they are decoded again. About 0 where a cache just forgets."""
     spread: float | None
-    """Of the generations' levels, as a share: how unsteady the machine was; None where fewer than
-    three share lengths of drafts, so that there is nothing to compare."""
+    """Spread of the generations' levels, as a share: how unsteady the machine was; None where fewer
+    than three share lengths of drafts, so that there is nothing to compare."""
 
     def at(self, n_past: float) -> "Costs":
-        """The same costs, seen from another depth."""
+        """These costs at another depth."""
         more = n_past - self.n_past
 
         def grown(seconds: float, growth_s: float) -> float:
@@ -154,7 +154,7 @@ class Costs:
         return along(self.lengths, self.again_s, lengths)
 
     def without_draft(self) -> "Costs":
-        """The same, if drafts cost nothing: those of an n-gram drafter, which look something up.
+        """These costs if drafts cost nothing: those of an n-gram drafter, which look something up.
 
         A round that drafts nothing is then one of the target alone, whatever it took beside a
         draft. So the level is the target's, and the curve gives how lengths compare.
@@ -179,7 +179,7 @@ class Costs:
 
     @property
     def single_s(self) -> float:
-        """V(1); where no round without a draft was measured, as the target alone takes it."""
+        """V(1); the target's own time where no round without a draft was measured."""
         alone = self.off_s - self.token_s - self.fixed_s
         return alone if self.lengths[0] > 0 and alone > 0 else self.verify_s[0]
 

@@ -26,7 +26,7 @@ _HINT = "record it again with spectui trace"
 class _Envelope(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     schema: str
     sha256: str
-    """Of the bytes of ``trace`` as they stand in the file."""
+    """SHA-256 of the bytes of ``trace`` as they stand in the file."""
     trace: msgspec.Raw
 
 

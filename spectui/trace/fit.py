@@ -194,7 +194,7 @@ def rising(values: Vector, weights: Vector) -> Vector:
 
 
 def mean(values: Sequence[float] | Vector) -> float:
-    """Without the outermost eighths; 0 of nothing."""
+    """Mean without the outermost eighths; 0 of nothing."""
     ordered = np.sort(np.asarray(values, float))
     cut = len(ordered) // _TRIMMED
     return float(ordered[cut : len(ordered) - cut].mean()) if len(ordered) else 0.0

@@ -86,9 +86,9 @@ def replay_grid(
 
     Args:
         recording: the target's output.
-        chains: of the draft, for this output.
-        grid: what to try.
-        prices: what a round costs, for ``seconds``.
+        chains: chains of the draft, for this output.
+        grid: settings to try.
+        prices: prices of a round, for ``seconds``.
         batches: also count rounds by the length of their draft.
 
     Raises:

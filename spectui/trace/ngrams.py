@@ -32,7 +32,7 @@ def ngram_costs(costs: Mapping[str, Costs]) -> Costs | None:
     """Return the costs of rounds with an n-gram drafter.
 
     Args:
-        costs: of a trace, by draft.
+        costs: costs of rounds in a trace, by draft.
 
     Returns:
         Those that were measured without a model or else, since verifying is the target's work
@@ -61,8 +61,8 @@ def replay_ngrams(
     Counts are exact, on either schedule.
 
     Args:
-        recordings: of a trace; chains are not needed.
-        settings: what to try.
+        recordings: recordings of a trace; chains are not needed.
+        settings: settings to try.
         costs: what rounds without a draft model cost, for the seconds. Drafts longer than the
             longest that was measured are taken to go on along the last line.
 
@@ -91,9 +91,9 @@ def replay_chained(
     Counts are exact, on either schedule.
 
     Args:
-        recordings: of a trace, all with this draft's chains.
+        recordings: recordings of a trace, all with this draft's chains.
         draft: its name.
-        settings: what to try.
+        settings: settings to try.
         costs: what rounds with this draft cost, for the seconds. Whoever drafts, the target
             verifies and the draft model follows; only its own chains take a chain's time.
 
@@ -212,8 +212,8 @@ class RecordedTarget:
         """Hold the prompt; what follows it is known.
 
         Args:
-            recording: of a target.
-            n_snapshots: of its state, that it may go back to where it has any.
+            recording: recording of a target.
+            n_snapshots: snapshots of its state, that it may go back to where it has any.
         """
         self._rollback = recording.rollback
         self._n_snapshots = n_snapshots
@@ -241,7 +241,7 @@ class RecordedTarget:
         return self._text[self._first_output + output]
 
     def can_forget(self, n_tokens: int) -> bool:
-        """As the recorded target."""
+        """Whether the recorded target could forget ``n_tokens``."""
         return can_forget(self._rollback, n_tokens, self._n_snapshots)
 
     def is_eog(self, token: int) -> bool:
@@ -299,9 +299,9 @@ def run_along(recording: Recording, drafter: Drafter, *, n_snapshots: int) -> li
     """Rounds of a generation of this output with ``drafter``, exactly; their times mean nothing.
 
     Args:
-        recording: of a target.
+        recording: recording of a target.
         drafter: any.
-        n_snapshots: of the target's state, that it may go back to where it has any.
+        n_snapshots: snapshots of the target's state, that it may go back to where it has any.
     """
     # An output that was cut off is replayed as if no more had been asked for.
     is_cut = recording.stop is Stop.CANCELLED

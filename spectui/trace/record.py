@@ -18,7 +18,7 @@ class Tail:
 
     tokens: tuple[int, ...]
     probabilities: tuple[float, ...]
-    """Of each token, under the draft's top-10 softmax; single precision."""
+    """Probability of each token under the draft's top-10 softmax; single precision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Chains:
     probabilities: tuple[float, ...]
     """[n_output]: of that token."""
     tails: tuple[Tail, ...]
-    """For each position whose token is not the output's next one, in order; the last position,
+    """Tails of positions whose token is not the output's next one, in order; the last position,
     which has no next one, always has a tail. Shorter than ``depth`` - 1 only where the context
     ends, or where MTP layers do."""
     mtp_layers: int = 0
@@ -65,9 +65,9 @@ class Recording:
     """Tokens that were asked for, -1 for no bound."""
     n_ctx: int
     chains: dict[str, Chains]
-    """By the name of the draft."""
+    """Chains by the name of the draft."""
     rollback: Rollback
-    """How the target forgets: rounds that it has to redo emit one token more."""
+    """Rollback of the target: rounds that it has to redo emit one token more."""
 
     @property
     def n_decoded(self) -> int:
@@ -83,7 +83,7 @@ class ModelIdentity:
     arch: str
     n_params: int
     size_bytes: int
-    """Of the weights."""
+    """Bytes of the weights."""
     n_vocab: int
 
 
@@ -105,7 +105,7 @@ class Trace:
     schedule: Schedule
     """The work per round that ``costs`` are of; counts do not depend on it."""
     costs: dict[str, Costs]
-    """What rounds cost, by draft; without those that were not measured."""
+    """Costs of rounds by draft; without those that were not measured."""
     has_text: bool
     """Whether tokens are those of the vocabulary. If not, each recording numbers its own by first
     appearance: enough for a replay, which only compares tokens."""
@@ -205,8 +205,8 @@ def record_chains(
     Args:
         model: its cache holds a beginning of ``prompt``, possibly nothing. Afterwards it holds
             prompt and output.
-        prompt: what the output continues.
-        output: of the target.
+        prompt: tokens that the output continues.
+        output: output of the target.
         depth: longest draft that the chains shall answer for.
         cancelled: asked after every position; True ends the recording.
 
@@ -258,9 +258,9 @@ def record_own_chains(
     Args:
         target: holds the prompt, and shows its states to ``model``.
         model: holds the prompt. Afterwards both hold the output as well, but for its last token.
-        output: of the target.
+        output: output of the target.
         depth: longest draft that the chains shall answer for.
-        n_layers: that draft.
+        n_layers: MTP layers that draft.
         cancelled: asked after every position; True ends the recording.
 
     Returns:
@@ -306,7 +306,7 @@ def _short(probability: float) -> float:
 
 
 def bare(trace: Trace) -> Trace:
-    """The same without text."""
+    """A copy of the trace without text."""
     return replace(trace, recordings=tuple(map(without_text, trace.recordings)), has_text=False)
 
 

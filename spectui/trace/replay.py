@@ -22,7 +22,7 @@ class Total(Tally):
     draft: str | None
     """Name of the draft model; None for an n-gram drafter."""
     speculation: Speculation
-    """Of the draft model or the MTP layers if there is a draft."""
+    """Settings of the draft model or the MTP layers if there is a draft."""
     batches: tuple[int, ...]
     """[depth + 1]: rounds by the length of their draft."""
     n_decoded: int
@@ -30,15 +30,15 @@ class Total(Tally):
     mean_past: float
     """Depth of the context at which they are decoded, in the mean."""
     seconds: float | None
-    """Of all rounds; None without costs."""
+    """Seconds of all rounds; None without costs."""
     off_s: float | None
-    """Of the target alone; None without costs."""
+    """Seconds of the target alone; None without costs."""
     spread: float | None
     """Standard deviation of the speedup's logarithm over the recordings; None without costs."""
 
     @property
     def model(self) -> Model:
-        """How the draft drafts.
+        """Options of the draft model or the MTP layers.
 
         Raises:
             ValueError: there is none.
@@ -65,10 +65,10 @@ def replay_trace(
     """Replay ``grid`` with one draft on every recording.
 
     Args:
-        recordings: of a trace, all with this draft's chains.
+        recordings: recordings of a trace, all with this draft's chains.
         draft: its name.
-        grid: what to try.
-        costs: what rounds with this draft cost, for the seconds.
+        grid: settings to try.
+        costs: costs of rounds with this draft, for the seconds.
 
     Returns:
         A total per setting, in the order of ``grid.settings``.

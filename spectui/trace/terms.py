@@ -98,7 +98,7 @@ def measured_terms(speculative: Counters, baseline: Counters, *, off_s: float) -
 
     Args:
         speculative: counts and times of the setting.
-        baseline: of the target alone.
+        baseline: counts and times of the target alone.
         off_s: seconds per token of the target alone.
 
     Returns:
@@ -220,17 +220,17 @@ class Findings:
     break_even_alpha: float | None
     """A lower acceptance makes it a loss, at the same costs. None where even 1 would lose."""
     speedup_if_free: float
-    """With a draft that takes no time, at the same acceptance."""
+    """Speedup with a draft that takes no time, at the same acceptance."""
     speedup_if_perfect: float
-    """With a draft that is always right, at the same costs."""
+    """Speedup with a draft that is always right, at the same costs."""
     limit: float
-    """With a draft that is both."""
+    """Speedup with a draft that is both."""
     limit_verify_ratio: float
     """V(n)/V(1) at the length where ``limit`` is reached."""
     limit_drafted: float
-    """That length."""
+    """Drafted tokens at the limit."""
     limit_rest_s: float
-    """What a round with such a draft takes beside verifying."""
+    """Seconds of a round with such a draft beside verifying."""
     limit_of_parts: float
     """``limit`` as the parts of the round have it, before it is scaled to the speedup."""
     limit_is_general: bool
@@ -254,10 +254,10 @@ def find(
     """Solve for what would change the answer.
 
     Args:
-        terms: of the setting.
-        speedup: of the setting.
+        terms: terms of the setting.
+        speedup: speedup of the setting.
         is_measured: whether the speedup is.
-        costs: of the draft, for other lengths; None for the setting's alone.
+        costs: costs of rounds of the draft, for other lengths; None for the setting's alone.
         has_floor: whether drafts end at a probability. α is that of confident tokens then, and does
             not hold for longer drafts of the same model.
     """

@@ -13,7 +13,7 @@ from spectui.trace.record import Chains, Recording, Tail, Trace, spread_out
 _MAX_VOCAB = _MAX_CTX = 2**31 - 1
 _MAX_SPREAD = 100.0
 _MAX_SECONDS = 3600.0
-"""Of any part of a round."""
+"""Limit of any part of a round."""
 
 
 def check_trace(trace: Trace) -> None:

@@ -101,7 +101,7 @@ class SpectuiApp(BaseApp):
         """Prepare; the engine starts when the first screen is on the terminal.
 
         Args:
-            launch: what the command line asks for.
+            launch: options of the command line.
             make_threads: makes what works behind the screens and posts into the mailbox.
         """
         super().__init__(launch.settings, theme=launch.theme, ascii=launch.ascii)
@@ -122,7 +122,7 @@ class SpectuiApp(BaseApp):
         self.call_after_refresh(self._start)
 
     def on_unmount(self) -> None:
-        """Nothing that was said is lost."""
+        """Close the session, with every event that has arrived."""
         self.session.close(self._mailbox.collect())
 
     def _start(self) -> None:

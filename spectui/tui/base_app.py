@@ -32,7 +32,7 @@ class KeyHandled(Message):
     """Follows a key on its way from the focused widget up to the app, so it comes after it."""
 
     def __init__(self, through: Screen[Any] | None = None) -> None:
-        """Tell of it.
+        """Create the message.
 
         Args:
             through: the screen that has handled what the key led to, None for none yet.
@@ -56,7 +56,8 @@ class OrderedApp(App[ReturnType]):
         self._handling: Widget | None = None
         """Has got the last key, or what follows it, and has not told yet that it was handled."""
         self._follower: KeyHandled | None = None
-        """What follows it. Others belong to keys whose widget was given up: they come too late."""
+        """The follow-up of the last key. Others belong to keys whose widget was given up: they are
+        too late."""
         self._looks_again = False
 
     async def on_event(self, event: Event) -> None:
@@ -152,7 +153,7 @@ class BaseApp(OrderedApp[None]):
 
     @abstractmethod
     def _collect(self) -> None:
-        """Take what is in the mailbox to the screen."""
+        """Bring the mailbox's events to the screen."""
 
     @property
     def crash(self) -> Exception | None:
@@ -188,7 +189,7 @@ class BaseApp(OrderedApp[None]):
             self.push_screen(AsciiPalette())
 
     async def action_quit(self) -> None:
-        """End at once; whatever runs is stopped."""
+        """End at once, and stop whatever runs."""
         self.exit()
 
     def get_key_display(self, binding: Binding) -> str:

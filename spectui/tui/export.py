@@ -72,7 +72,7 @@ class SaveBar(Vertical):
         self._answer("")
 
     def on_input_changed(self) -> None:
-        """Another path is another question."""
+        """Ask again before overwriting, since the path is another one."""
         self._confirmed = None
         self._answer("")
 
@@ -121,7 +121,7 @@ class ExportChoice:
     """A few words, such as ``live settings``."""
     setup: ExportSetup
     note: str | None
-    """What is known about it, such as the verdict."""
+    """Note about it, such as the verdict."""
 
 
 class ExportScreen(Screen[None]):
@@ -157,7 +157,7 @@ class ExportScreen(Screen[None]):
         super().__init__()
         self._choices = choices
         self._text: str | None = None
-        """What is exported; None where the dialect or the format has no words for it."""
+        """The exported text; None where the dialect or the format has no words for it."""
         self._problem = ""
         """Why there is none."""
 
@@ -249,7 +249,7 @@ class ExportScreen(Screen[None]):
 def export_choices(
     setup: LiveSetup, state: "TuningState | None", *, has_gpu: bool
 ) -> tuple[ExportChoice, ...]:
-    """Return what can be exported, the most useful first."""
+    """Return the settings that can be exported, the most useful first."""
 
     def export(speculation: "Speculation | None") -> ExportSetup:
         return _export(setup, speculation, has_gpu=has_gpu)
@@ -273,7 +273,7 @@ def export_choices(
 
 
 def _found(state: "TuningState", setup: LiveSetup) -> "tuple[Arm, str] | None":
-    """Return what tuning advises, and what that rests on; None as long as nothing was measured."""
+    """Return the arm that tuning advises, and the evidence; None before any measurement."""
     result, best = state.result, state.confirmed
     if result is not None and best is not None:
         arm = best if result.verdict.use_speculation else OFF

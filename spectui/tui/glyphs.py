@@ -83,7 +83,7 @@ ASCII = Glyphs(
 
 
 def glyphs_of(widget: Widget) -> Glyphs:
-    """Characters that the widget's app is set to; Unicode in an app that does not say."""
+    """Glyphs that the widget's app is set to; Unicode in an app without the setting."""
     found = getattr(widget.app, "glyphs", UNICODE)
     return found if isinstance(found, Glyphs) else UNICODE
 

@@ -33,7 +33,7 @@ class EngineStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartFailed:
-    """There is no engine, or no demo model."""
+    """The engine or a demo model could not be started."""
 
     reason: str
 
@@ -68,7 +68,7 @@ class SessionsRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorFailed:
-    """There are no readings any more."""
+    """The monitor has stopped giving readings."""
 
     reason: str
 
@@ -82,7 +82,7 @@ class Monitor:
         self._sampler: Sampler | None = None
 
     def start(self, interval_s: float, replay: Path | None = None) -> None:
-        """Begin, once.
+        """Begin once.
 
         Args:
             interval_s: from one reading to the next.
@@ -120,7 +120,7 @@ class Threads:
     """Owns the engine's session, the monitor, and a thread for whatever takes long."""
 
     def __init__(self, mailbox: Mailbox[object], log_file: int | None = None) -> None:
-        """Nothing works yet.
+        """Start without any worker.
 
         Args:
             mailbox: takes every event, from any thread.

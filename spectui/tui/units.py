@@ -4,7 +4,7 @@ from spectui.format import bytes_text
 from spectui.tui.glyphs import Glyphs
 
 _WIDE = 99.95
-"""From here on three digits stand before the point, and none is needed after it."""
+"""Limit from which three digits stand before the point, and none is needed after it."""
 _TENTH, _TEN = 0.0995, 9.995
 
 

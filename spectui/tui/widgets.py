@@ -48,7 +48,7 @@ class ChoiceRow(Widget, can_focus=True):
 
     @dataclass
     class Changed(Message):
-        """Another option is chosen."""
+        """Another option was chosen."""
 
         row: "ChoiceRow"
         index: int
@@ -69,7 +69,7 @@ class ChoiceRow(Widget, can_focus=True):
         self._options = options
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As many lines as the options take."""
+        """Number of lines that the options take."""
         del container, viewport
         return len(self._lines(width))
 
@@ -78,7 +78,7 @@ class ChoiceRow(Widget, can_focus=True):
         return Text("\n").join(self._lines(self.size.width))
 
     def _lines(self, width: int) -> list[Text]:
-        """Whole options on each line, below each other."""
+        """Wrap the options into lines, each option whole."""
         mark = ">" if self.has_focus else " "
         label = f"{mark} {self._label}".ljust(_LABEL_CELLS)
         lines = [Text(no_wrap=True).append(label, "bold")]
@@ -157,7 +157,7 @@ class KeyBar(Footer):
 
 
 class StatusBar(Widget):
-    """Left the pair and its settings, right the activity; the left side gives way."""
+    """Status bar: the pair and its settings left, the activity right; the left side gives way."""
 
     DEFAULT_CSS = """
     StatusBar { height: 1; background: $panel; color: $foreground; padding: 0 1; }

@@ -1,1 +1,1 @@
-"""Finding the settings that pay: search space, objective, statistics and verdict."""
+"""Search for settings that pay: search space, objective, statistics and verdict."""

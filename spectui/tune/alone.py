@@ -1,4 +1,4 @@
-"""A server as it stands: what it does with prompts, compared with nothing."""
+"""Measurement of a running server as it is, without a comparison."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from spectui.tune.workload import WorkItem, Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """One prompt, continued."""
+    """One continued prompt."""
 
     item: WorkItem
     result: GenerationResult
@@ -20,20 +20,20 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AloneResult:
-    """What was measured."""
+    """Measurement of the target alone."""
 
     done: tuple[Done, ...]
     ended: BaseException | None = field(default=None, compare=False)
-    """What ended it early."""
+    """Reason for an early end."""
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Of all prompts together."""
+        """Throughput over all prompts together."""
         return throughput([one.result for one in self.done])
 
     @property
     def counters(self) -> Counters:
-        """Of all prompts together."""
+        """Counters of all prompts together."""
         return total_counters([one.result for one in self.done])
 
 

@@ -50,7 +50,7 @@ class TuningRequest:
     context: ContextOptions
     prompts: tuple[Prompt, ...]
     prompts_path: Path | None = None
-    """Where they are from; None for the built-in suite and for turns of a chat."""
+    """Origin of the prompts; None for the built-in suite and for turns of a chat."""
     n_trials: int
     n_predict: int = 64
     """Tokens per prompt."""
@@ -82,7 +82,7 @@ class BackgroundTuning:
 
         Args:
             engine: has loaded the pair.
-            request: what to tune.
+            request: pair and limits of the search.
             sink: called with every change, on the search's thread or on the caller's.
         """
         self._request = request
@@ -97,7 +97,7 @@ class BackgroundTuning:
 
     @property
     def state(self) -> TuningState:
-        """How it stands."""
+        """State of the search."""
         return self._state
 
     def pause(self) -> None:

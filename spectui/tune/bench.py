@@ -15,7 +15,7 @@ from spectui.tune.workload import Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchResult:
-    """What one configuration did, prompt by prompt and in sum."""
+    """Result of one configuration, by prompt and in sum."""
 
     pairs: tuple[Pair, ...]
     speedup: Speedup
@@ -23,21 +23,21 @@ class BenchResult:
     """None with temperature: rounding may then move a sample without a margin to judge it by.
     None also if it ended early."""
     ended: BaseException | None = field(default=None, compare=False)
-    """What ended it early."""
+    """Reason for an early end."""
 
     @property
     def baseline_tokens_per_s(self) -> float | None:
-        """Of the target alone."""
+        """Throughput of the target alone."""
         return throughput([pair.baseline for pair in self.pairs])
 
     @property
     def speculative_tokens_per_s(self) -> float | None:
-        """Of target and draft together."""
+        """Throughput of target and draft together."""
         return throughput([pair.speculative for pair in self.pairs])
 
     @property
     def counters(self) -> Counters:
-        """Of the speculative runs."""
+        """Counters of the speculative runs."""
         return total_counters([pair.speculative for pair in self.pairs])
 
     @property

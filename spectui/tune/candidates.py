@@ -1,4 +1,4 @@
-"""Who may draft in a study: draft models, and the target's own MTP layers."""
+"""Candidates for drafting in a study: draft models, and the target's own MTP layers."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ from spectui.options.setup import ModelOptions
 
 
 def draft_name(stem: str) -> str:
-    """What a draft model is called whose file is named ``stem``: not as the MTP layers are."""
+    """Name of the draft model whose file has this stem; never the name of the MTP layers."""
     return f"{stem}#1" if stem == MTP_KIND else stem
 
 
 def drafter_name(loaded: ModelLoaded) -> str:
-    """What drafts is called: a loaded draft, or a target that was loaded to draft for itself."""
+    """Name of the drafter: a loaded draft, or a target that was loaded to draft for itself."""
     return MTP_KIND if loaded.role is Role.TARGET else draft_name(loaded.info.path.stem)
 
 
@@ -25,7 +25,7 @@ class Candidate:
     name: str
     options: ModelOptions
     loaded: ModelLoaded | None
-    """What is known of it; None if it could not be loaded."""
+    """Facts of the loaded model; None if it could not be loaded."""
     error: SpectuiError | None = None
     """Why it cannot be used."""
 

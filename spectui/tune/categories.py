@@ -22,7 +22,7 @@ simulations of settings that are all alike, 95 % recommended profiles in up to 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CategoryResult:
-    """What the trials say of one category."""
+    """Result of the trials in one category."""
 
     category: str
     n_prompts: int
@@ -33,7 +33,7 @@ class CategoryResult:
     best_speedup: float
     """Over off, drift taken out; of the fastest of several, so that it flatters itself."""
     winner_speedup: float | None
-    """Of the setting chosen for all prompts, in the same trials; None without one."""
+    """Speedup of the setting chosen for all prompts, in the same trials; None without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ def judge_profiles(records: Sequence[TrialRecord], *, min_gain: float) -> Profil
 
     Args:
         records: all trials.
-        min_gain: what profiles must gain for sure to be worth the trouble; 0.02 is 2 %.
+        min_gain: least certain gain that makes profiles worth the trouble; 0.02 is 2 %.
     """
     trials = _Trials(records)
     categories = trials.by_category()

@@ -20,12 +20,12 @@ compared with its own baseline.
 def least_seconds(
     *, n_tokens: int, n_accepted: int, baseline_s: float, baseline_tokens: int
 ) -> float:
-    """What decoding takes at least with a drafter that costs nothing.
+    """Least decoding time with a drafter that costs nothing.
 
     Args:
         n_tokens: decoded with speculation.
         n_accepted: of them, or more: an answer may end within what was accepted.
         baseline_s: seconds of the target alone on the same prompt.
-        baseline_tokens: that it decoded in them.
+        baseline_tokens: tokens decoded in these seconds.
     """
     return max(n_tokens - n_accepted, 1) * baseline_s / baseline_tokens

@@ -1,4 +1,4 @@
-"""Under which conditions a search measured: how steady the machine was, and how hot."""
+"""Conditions of a search's measurements: how steady the machine was, and how hot."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ _HOT_C = 85.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What may have moved the numbers."""
+    """Conditions that may have influenced the measurements."""
 
     drift: float | None
-    """Of the machine's own speed over all trials: fastest anchor over slowest, minus 1. None with
-    fewer than two trials."""
+    """Drift of the machine's own speed over all trials: fastest anchor over slowest, minus 1. None
+    with fewer than two trials."""
     n_noisy: int
     """Trials between anchors that disagreed even after a repetition."""
     temperatures_c: tuple[Reading, Reading]

@@ -1,4 +1,4 @@
-"""The last phase of a search: which settings race against off, for how long, and what of it holds.
+"""The last phase of a search: the arms that race against off, the duration, and the result.
 
 The race is on prompts that no choice was made by.
 """
@@ -33,9 +33,9 @@ class Confirmation:
         """Prepare; nothing is measured yet.
 
         Args:
-            setup: of the search.
-            pace: what it has time for.
-            trials: what was tried.
+            setup: setup of the search.
+            pace: time keeper of the search.
+            trials: runner of the trials, with their records.
             on_decoded: told of every prompt.
         """
         self._setup = setup
@@ -75,7 +75,7 @@ class Confirmation:
     def _finalists(
         self, records: Sequence[TrialRecord], forecasts: Sequence[Forecast]
     ) -> tuple[Arm, ...]:
-        """What trials and forecasts leave open; where there was no time for them, the defaults."""
+        """Arms to confirm, by trials and forecasts; the defaults if there was no time for those."""
         arms = finalists(records, forecasts, min_gain=self._setup.min_gain)
         tried = any(not one.arm.is_off for one in records)
         if not (arms or tried or not self._pace.trial_s or not self._pace.is_bounded):
@@ -97,11 +97,11 @@ class Confirmation:
         return check_lossless(self._setup.engine, pairs)
 
     def conclude(self) -> tuple[Standing, ...]:
-        """How the race ended, the leader first; empty if there was none."""
+        """End the race; its standings, the leader first, or empty if there was none."""
         return () if self._race is None else self._race.conclude()
 
     def pairs(self) -> tuple[Pair, ...]:
-        """What was measured of the leader, against off."""
+        """Paired measurements of the leader against off."""
         return () if self._race is None else self._race.pairs(self._race.leader)
 
     def in_place(self) -> tuple[Pair, ...]:

@@ -1,4 +1,4 @@
-"""Where prompts are decoded: by the engine in this process, or by llama-servers."""
+"""Decoding of prompts, by the engine in this process or by llama-servers."""
 
 from typing import Protocol
 
@@ -7,14 +7,14 @@ from spectui.engine.events import GenerationResult, MarginProbed
 
 
 class Decoding(Protocol):
-    """An ``Engine``, as far as measuring needs it, or what stands in its place.
+    """Decoding engine, as far as measuring needs it: an ``Engine`` or its stand-in.
 
     Who drafts is what was loaded last, by ``Loading``.
     """
 
     @property
     def n_interruptions(self) -> int:
-        """How often somebody else had it in between."""
+        """Number of times that others had the engine in between."""
         ...
 
     @property
@@ -35,12 +35,12 @@ class Decoding(Protocol):
         ...
 
     def probe_margin(self, command: ProbeMargin) -> MarginProbed | None:
-        """How clear the target's choice is; None where nobody tells."""
+        """Probe how clear the target's choice is; None where a server does not tell."""
         ...
 
 
 class Loading(Protocol):
-    """A ``Loader``, as far as a search needs it, or what stands in its place."""
+    """Loader of models, as far as a search needs it: a ``Loader`` or its stand-in."""
 
     @property
     def n_cpu_moe(self) -> int | None:
@@ -49,7 +49,7 @@ class Loading(Protocol):
 
     @property
     def move_s(self) -> float:
-        """What loading the target anew took, the last time."""
+        """Seconds that the last reload of the target took."""
         ...
 
     def load(self, draft: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Why numbers from before do not compare with new ones, in words. Pure."""
+"""Reasons why earlier numbers do not compare with new ones, in words. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,11 +13,11 @@ _WORDS = {
 
 
 def differences(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None:
-    """How what was measured was measured otherwise: ``with another target and with ...``.
+    """Differences between two measurements' conditions: ``with another target and with ...``.
 
     Args:
-        known: what must be equal (``sweep_spec``, ``study_spec``), as it was.
-        spec: as it is.
+        known: earlier conditions that must be equal (``sweep_spec``, ``study_spec``).
+        spec: present conditions.
 
     Returns:
         None where nothing differs.

@@ -1,4 +1,4 @@
-"""What trials and forecasts together say of every setting, and whether more trials are worth it.
+"""Estimates of every setting from trials and forecasts, and whether more trials are worth it.
 
 A trial is right but noisy, a forecast exact in its counts but wrong in its prices. Both errors are
 a few per cent, and independent; so their mean is better than either, once the bias that all
@@ -19,7 +19,7 @@ _MIN_COMPARED = 4
 """Settings both measured and forecast, below which the scatter of forecasts is not known."""
 _MIN_SCATTER = 0.01
 _SAME = 0.005
-"""Of a logarithm: forecasts that differ by less than half a per cent are of the same speed."""
+"""Difference of logarithms: forecasts that differ by under half a per cent have the same speed."""
 _NORMAL = NormalDist()
 
 
@@ -46,7 +46,7 @@ class Estimates:
         return tuple(sorted(self.measured, key=lambda arm: -self.value(arm)))
 
     def expected_improvement(self) -> float | None:
-        """What the best further trial may be expected to add to the speedup, relative to it.
+        """Expected gain in speedup of the best further trial, relative to the speedup.
 
         By the forecasts of settings that were not measured, and are not forecast to do the same as
         a measured one of the same drafter and length, whose error they share (Jones, Schonlau and

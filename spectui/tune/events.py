@@ -1,4 +1,4 @@
-"""What a search tells while it runs. Frozen; told on the search's own thread."""
+"""Events of a running search. Frozen; emitted on the search's own thread."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class SearchDecided:
     """The trials end early: the forecasts say that more would gain next to nothing."""
 
     expected_improvement: float
-    """Of the best further trial, relative; 0.01 is 1 %."""
+    """Expected gain of the best further trial, relative; 0.01 is 1 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class ConfirmationStarted:
     rivals: tuple[Arm, ...] = ()
     """Settings that may still be better."""
     n_prompts: int
-    """At most: it ends when it is decided."""
+    """Upper bound: the race ends when it is decided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class TraceProgress:
     """The prompts are recorded, to replay every setting on them."""
 
     step: TracingEvent | None
-    """What was just done, None at the beginning."""
+    """The last step, None at the beginning."""
     n_steps: int
     """In all."""
 
@@ -79,7 +79,7 @@ class ForecastMade:
     forecasts: tuple[Forecast, ...]
     """Best first."""
     costs: Mapping[str, Costs]
-    """What rounds were found to cost, by drafter."""
+    """Costs of rounds by drafter."""
 
 
 TuneEvent = (

@@ -1,4 +1,4 @@
-"""How many experts a batch touches: counted on real text, beside what uniform routing would."""
+"""Experts that a batch touches: counted on real text, compared with uniform routing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,17 +22,17 @@ class BatchUnion:
     union: float
     """Experts that at least one of the tokens is routed to: mean over layers and batches."""
     lowest: float
-    """Of the layer that touches fewest, the mean over batches."""
+    """Mean over batches in the layer that touches fewest."""
     highest: float
     uniform: float
-    """What it would be if every token chose its experts at random: E·(1 - (1 - k/E)^n)."""
+    """Union if every token chose its experts at random: E·(1 - (1 - k/E)^n)."""
     cpu_bytes: float
     """Weights that such a batch reads from RAM."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpertUse:
-    """What a text says of a model's routing."""
+    """Routing of a text to a model's experts."""
 
     n_experts: int
     n_used: int
@@ -54,7 +54,7 @@ def expert_use(texts: Sequence[Routing], traffic: WeightTraffic) -> ExpertUse:
     Args:
         texts: at least one, each with at least one layer and token; batches do not cross from one
             text into the next.
-        traffic: what the target's decodes read.
+        traffic: weights that the target's decodes read.
     """
     n_used = len(texts[0][0][0])
     longest = max(len(text[0]) for text in texts)

@@ -1,4 +1,4 @@
-"""Why a setting pays or does not: one paragraph made of numbers, and what would change it."""
+"""Explanation of why a setting pays or does not: one paragraph, and what would change it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,14 +28,14 @@ _WHOLE_MS = 10
 _SMALL = 0.005
 """Share of a round that rounds to 0 %."""
 _FOLLOWS = 1.05
-"""How far off a reason may be from what it explains."""
+"""Factor by which a reason may be off from what it explains."""
 _NOTHING_DRAFTED = (
     "Not explained: nothing was drafted on these prompts, so that every round was the target's own."
 )
 
 
 def _served(counters: Counters) -> str:
-    """What can be said of rounds that were not seen."""
+    """Explanation for a server's run, whose rounds were not seen."""
     length = counters.tokens_per_round
     told = "" if length is None else f", and rounds emit {length:.2f} tokens"
     return (
@@ -85,7 +85,7 @@ def explain_result(result: TuneResult) -> Explanation:
 
 
 def _moved(result: TuneResult, arm: Arm) -> str:
-    """What the draft's room costs the target."""
+    """Cost to the target of the memory that the draft takes."""
     own, off = (
         throughput([pair.baseline for pair in pairs]) for pairs in (result.in_place, result.pairs)
     )
@@ -105,7 +105,7 @@ def explain_measured(
     Args:
         pairs: the confirmation.
         arm: the setting.
-        speedup: that the confirmation found.
+        speedup: speedup by the confirmation.
         recommended: by the verdict.
         costs: of the draft, for what other lengths would do; None for this length alone.
     """
@@ -150,7 +150,7 @@ def _has_floor(arm: Arm) -> bool:
 
 
 def paragraph(found: Findings, *, recommended: bool) -> str:
-    """Say it in words."""
+    """Describe the setting in a paragraph."""
     terms = found.terms
     sentences = (
         _rounds(terms),
@@ -193,7 +193,7 @@ def _shares(terms: RoundTerms) -> str:
 
 
 def _margins(found: Findings, *, recommended: bool) -> str:
-    """How far it is from not paying."""
+    """Conditions under which the setting still pays."""
     stays = []
     if found.break_even_step_s is not None:
         stays.append(f"a draft step takes less than {_ms(found.break_even_step_s)}")
@@ -207,7 +207,7 @@ def _margins(found: Findings, *, recommended: bool) -> str:
 
 
 def _demands(found: Findings) -> str:
-    """What would make it pay."""
+    """Requirements for the setting to pay."""
     ways = []
     if found.break_even_step_s is not None:
         ways.append(f"a draft under {_ms(found.break_even_step_s)}/token with the same acceptance")
@@ -240,7 +240,7 @@ def _limit(found: Findings) -> str:
 
 
 def _bound(found: Findings) -> str:
-    """What keeps the limit from being higher."""
+    """Reason why the limit is not higher."""
     n = found.limit_drafted + 1
     why = f"V({n:.3g})/V(1) is {found.limit_verify_ratio:.2f}"
     if _follows(found.limit, n / found.limit_verify_ratio):

@@ -1,4 +1,4 @@
-"""What a short recording says of every setting, and which of them are worth a real trial."""
+"""Forecasts of every setting from a short recording, and the choice of those worth a real trial."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,11 +33,11 @@ from spectui.tune.trials import Arm
 from spectui.tune.workload import Workload
 
 _RECORDING_PASSES = 1.0
-"""What it costs to take a draft along a text, in decodes of that text by the target alone."""
+"""Cost of recording a draft along a text, in decodes of that text by the target alone."""
 _PROBING_PASSES = 2.5
-"""The same for measuring what rounds cost."""
+"""Cost of measuring rounds, in decodes of that text by the target alone."""
 _DRAFT_READING = 0.25
-"""What a draft takes to read a prompt, as a share of what the target takes; roughly."""
+"""Cost for a draft to read a prompt, as a share of the target's; roughly."""
 _EVEN = 0.03
 """Between the predictions of two settings; half of all errors are below 2 %, a tenth above 4 %."""
 _PROMISING = 5
@@ -46,12 +46,12 @@ _CHAINED = 8
 """Settings of a draft model, the best of so many lengths, that are replayed behind n-gram drafters:
 each of these walks along the text in Python, where the grid walks all settings together."""
 _CHAIN_GAIN = 1.02
-"""What a drafter ahead must be forecast to add. Most texts give it nothing to propose."""
+"""Forecast gain that a drafter ahead must add. Most texts give it nothing to propose."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """A setting that was replayed, not measured."""
+    """Forecast of a replayed setting."""
 
     arm: Arm
     speedup: float
@@ -65,12 +65,12 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """What a recording says before anything is tried."""
+    """Forecasts from a recording, before any trial."""
 
     forecasts: tuple[Forecast, ...]
     """Best first."""
     costs: Mapping[str, Costs]
-    """What rounds were found to cost, by drafter."""
+    """Costs of rounds by drafter."""
 
 
 def forecasts(
@@ -83,9 +83,9 @@ def forecasts(
     """Replay every setting of ``space`` with every drafter whose costs are known.
 
     Args:
-        recordings: of a trace.
-        costs_by_draft: of a trace.
-        space: what to replay.
+        recordings: recordings of a trace.
+        costs_by_draft: costs of a trace.
+        space: settings to replay.
         has_text: whether tokens are those of the vocabulary; otherwise n-gram drafters that hash
             them are left out.
 
@@ -113,7 +113,7 @@ def forecasts(
 
 
 def off_costs(draft: str, costs_by_draft: Mapping[str, Costs], space: SearchSpace) -> Costs | None:
-    """Costs that tell what off takes: where the target lies without a draft.
+    """Costs of off, from the placement of the target without a draft.
 
     None where nothing was measured there.
     """
@@ -177,7 +177,7 @@ def in_order(ordered: Sequence[Forecast], defaults: Sequence[Arm]) -> tuple[Arm,
 
     Args:
         ordered: forecasts, best first.
-        defaults: what the user has or gets without tuning.
+        defaults: arms that the user has or gets without tuning.
     """
     best = promising(ordered)
     known = [one for one in ordered if one.arm in defaults]
@@ -201,7 +201,7 @@ def _best_of_each_length(ordered: Sequence[Forecast]) -> list[Forecast]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """What was recorded."""
+    """Recorded data that forecasts start from."""
 
     recordings: Sequence[Recording]
     costs: Mapping[str, Costs]
@@ -230,12 +230,12 @@ class Forecaster:
 
         Args:
             engine: has loaded the target.
-            workload: what to record.
-            loader: of the drafts.
-            space: what to replay.
+            workload: prompts to record.
+            loader: loader of the drafts.
+            space: settings to replay.
             schedule: the work per round.
-            n_ctx: of the target.
-            rollback: how the target forgets.
+            n_ctx: context size of the target.
+            rollback: the target's way to forget.
             kept: the study's trace, for when it goes on; None keeps none.
         """
         self._kept = kept
@@ -254,7 +254,7 @@ class Forecaster:
         return len(self._workload.items)
 
     def n_steps(self, n_prompts: int) -> int:
-        """Events that ``run`` tells of."""
+        """Number of events that ``run`` emits."""
         return n_tracing_steps(n_prompts, self._loader)
 
     def seconds(
@@ -264,8 +264,8 @@ class Forecaster:
 
         Args:
             n_prompts: to record.
-            tokens_per_s: of the target alone.
-            prompt_token_s: what it takes per token of a prompt.
+            tokens_per_s: throughput of the target alone.
+            prompt_token_s: seconds per token of a prompt.
             n_written: prompts that the target has continued already.
         """
         drafts, items = self._loader.drafts, self._workload.items
@@ -294,7 +294,7 @@ class Forecaster:
         Args:
             n_prompts: to record, of those that there are.
             on_event: told what is done, on the caller's thread.
-            outputs: what the target has written already, by prompt.
+            outputs: existing outputs of the target, by prompt.
             has_time: asked whether costs may be measured on one prompt more.
 
         Raises:
@@ -343,7 +343,7 @@ class Forecaster:
         return Outlook(forecasts=found, costs=costs)
 
     def forecast(self, arm: Arm) -> Forecast | None:
-        """Replay one arm; None where nothing was recorded that tells."""
+        """Replay one arm; None where no recording covers it."""
         known, speculation = self._known, arm.speculation
         if known is None or speculation is None or not known.recordings:
             return None

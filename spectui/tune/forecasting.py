@@ -1,4 +1,4 @@
-"""The first phase of a search: a recording as there is time for, and what it says of settings."""
+"""The first phase of a search: a recording as time allows, and the forecasts from it."""
 
 from collections.abc import Mapping
 
@@ -10,14 +10,14 @@ from spectui.tune.setup import SearchSetup
 from spectui.tune.trialing import TrialRunner
 
 _SHARE = 0.4
-"""Of the time budget, the off trial included: where that is too little for all prompts, fewer are
-recorded."""
+"""Share of the time budget, the off trial included: where that is too little for all prompts, fewer
+are recorded."""
 _FEWEST = 4
 """Prompts without which a forecast is not worth its time."""
 
 
 class Forecasting:
-    """Keeps what is forecast of settings; nothing at all without a forecaster."""
+    """Forecasts of settings; none without a forecaster."""
 
     def __init__(
         self,
@@ -30,9 +30,9 @@ class Forecasting:
 
         Args:
             forecaster: None for the sampler alone.
-            setup: of the search.
-            pace: what it has time for.
-            trials: what is tried.
+            setup: setup of the search.
+            pace: time keeper of the search.
+            trials: runner of the trials.
         """
         self._forecaster = forecaster
         self._measurer = setup.measurer
@@ -42,7 +42,7 @@ class Forecasting:
         self.forecasts: tuple[Forecast, ...] = ()
         """Best first."""
         self.costs: Mapping[str, Costs] = {}
-        """What the recording found rounds to cost, by drafter."""
+        """Costs of rounds by drafter, from the recording."""
         self.left_out_recording = False
         """Whether there was no time for it."""
 

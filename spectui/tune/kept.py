@@ -48,7 +48,7 @@ class KeptTrace:
 
 
 def study_trace(study: str, spec: dict[str, Any]) -> Path:
-    """Where the trace of a study lies: studies of one name may lie in several storages."""
+    """Path of a study's trace: studies of one name may lie in several storages."""
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in study)
     return data_dir() / "traces" / f"{safe}.{spec_digest(spec)}{SUFFIX}"
 

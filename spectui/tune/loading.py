@@ -1,4 +1,4 @@
-"""What the engine has to hold for a trial: the target as it is placed, and a draft beside it."""
+"""Loading for a trial: the target in its placement, and a draft beside it."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ class MovableTarget:
     """A target that is loaded anew where a draft leaves its experts other room."""
 
     loaded: LoadTarget
-    """As the engine holds it."""
+    """Target as the engine holds it."""
     placements: Placements
 
 
@@ -39,7 +39,7 @@ class Loader:
             engine: has loaded the target.
             candidates: drafts by whose names they are asked for.
             loaded: the candidate that the engine has loaded already.
-            movable: where the target goes for each of them; None leaves it as it is.
+            movable: placement of the target for each of them; None keeps it in place.
             clock: seconds.
         """
         self._engine = engine
@@ -51,7 +51,7 @@ class Loader:
         """Layers whose experts the loaded target keeps in RAM; None where nobody asked, and where
         its load has failed."""
         self.move_s = 0.0
-        """What loading the target anew took, the last time."""
+        """Seconds that the last reload of the target took."""
 
     @property
     def drafts(self) -> tuple[str, ...]:

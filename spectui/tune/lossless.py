@@ -43,7 +43,7 @@ class LosslessCheck:
 
     @property
     def lossless(self) -> bool | None:
-        """Equal, or different by rounding alone; None where the two cannot be told apart."""
+        """Whether outputs are equal but for rounding; None where the two cannot be told apart."""
         return True if self.divergence is None else self.divergence.explained
 
 

@@ -68,7 +68,7 @@ class Measurer:
 
     @property
     def n_beside_off(self) -> int | None:
-        """As ``Decoding`` has it."""
+        """Settings as in ``Decoding.n_beside_off``."""
         return self._engine.n_beside_off
 
     def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
@@ -85,7 +85,7 @@ class Measurer:
         self._generate(self._workload.items[0], speculation, _WARM_UP_TOKENS)
 
     def anchor(self) -> float:
-        """Tokens/s of a short run of the target alone: how fast the machine is right now."""
+        """Tokens/s of a short run of the target alone: the machine's present speed."""
         sampling = replace(self._workload.sampling, ignore_eos=True)
         result = self._engine.generate(
             Generate(

@@ -1,4 +1,4 @@
-"""What a search advised in its end, kept with its study: enough to write the command again."""
+"""Outcome of a search, kept with its study: enough to write the command again."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,11 +17,11 @@ from spectui.tune.verdict import Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """What the advised setting gained over off where it was confirmed."""
+    """Gain of the advised setting over off where it was confirmed."""
 
     speedup: float
     low: float | None
-    """Of its interval; None where there is none."""
+    """Lower end of its interval; None where there is none."""
     high: float | None
     n_prompts: int
 
@@ -39,14 +39,14 @@ class Outcome(Setup):
     schedule: Schedule
     """On which it was measured."""
     gain: Gain | None
-    """Of the best setting, whether or not it is advised; None where none was confirmed."""
+    """Gain of the best setting, whether or not it is advised; None where none was confirmed."""
     given: frozenset[str] | None = None
     """Names of the options that the user's command gave, so that no others are written into it;
     None where there was no command."""
     dialect: Dialect = Dialect.LLAMA_CPP
     """In which it was printed."""
     start: Start = field(default_factory=Start)
-    """What stands before the arguments of the user's command."""
+    """Text before the arguments of the user's command."""
 
     @property
     def is_confirmed(self) -> bool:
@@ -55,7 +55,7 @@ class Outcome(Setup):
 
 
 def advised(result: TuneResult) -> Arm:
-    """What the verdict says to use."""
+    """Arm that the verdict advises."""
     return result.best if result.verdict.use_speculation and result.best is not None else OFF
 
 
@@ -72,19 +72,19 @@ def outcome_of(
     given: frozenset[str] | None = None,
     start: Start | None = None,
 ) -> Outcome:
-    """What is kept of a result. Paths are made absolute: who reads it may stand elsewhere.
+    """The stored form of a result, with absolute paths, valid from any folder.
 
     Args:
-        result: of the search.
-        target: as it lies beside what is advised.
-        candidates: that took part.
-        context: that a server is to have.
-        schedule: that was asked for.
-        mtp_layers: of the target, where they may draft.
-        dialect: in which it is printed.
+        result: result of the search.
+        target: target as it lies beside the advised draft.
+        candidates: drafts that took part.
+        context: requested context of a server.
+        schedule: requested schedule.
+        mtp_layers: MTP layers of the target, where they may draft.
+        dialect: dialect of the printed command.
         extra: the user's own arguments.
         given: names of the options of the user's command, None without one.
-        start: what stands before the arguments of that, None without one.
+        start: text before the command's arguments, None without one.
     """
     arm, speedup = advised(result), result.speedup
     draft = next((one.options for one in candidates if one.name == arm.draft), None)

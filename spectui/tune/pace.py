@@ -1,4 +1,4 @@
-"""What a search has time for: its own clock, and what trials and races take."""
+"""A search's own clock, and its estimates of how long trials and races take."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ differ more than the settings that a forecast holds for the best."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What became of a search's time."""
+    """How a search spent its time."""
 
     budget_s: float | None
     """None for as long as it takes."""
     took_s: float
-    """Of the search's own work."""
+    """Seconds of the search's own work."""
     n_trials: int
-    """That were asked for."""
+    """Requested trials."""
     n_tried: int
     """Fewer than asked for, where time or the forecasts ended them."""
     ended_trials: bool
@@ -32,11 +32,11 @@ class Spent:
 
 
 class PromptCosts(Protocol):
-    """A measurer, as far as it knows what prompts cost."""
+    """A measurer that knows the costs of prompts."""
 
     @property
     def n_beside_off(self) -> int | None:
-        """As ``Decoding`` has it; None where prompts are evaluated once."""
+        """Settings as in ``Decoding.n_beside_off``; None where prompts are evaluated once."""
         ...
 
     @property
@@ -46,7 +46,7 @@ class PromptCosts(Protocol):
 
 
 class Pace:
-    """Keeps the time of one search."""
+    """Time keeper of one search."""
 
     def __init__(
         self,
@@ -73,18 +73,18 @@ class Pace:
         self._move_s = move_s
         self._began_s = now_s()
         self.trial_s: list[float] = []
-        """What each trial took."""
+        """Seconds of each trial."""
 
     @property
     def left_s(self) -> float:
-        """Of the time budget."""
+        """Seconds left of the time budget; infinite without one."""
         if self._budget_s is None:
             return float("inf")
         return self._budget_s - self.took_s
 
     @property
     def took_s(self) -> float:
-        """Since the search began."""
+        """Seconds since the search began."""
         return self._now_s() - self._began_s
 
     @property
@@ -129,7 +129,7 @@ class Pace:
         return len(items) * block_s(records, arms) + prompts_s + moves_s
 
     def _served_s(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> float:
-        """What prompts and starts of servers take: every request evaluates its prompt."""
+        """Seconds that prompts and server starts take: every request evaluates its prompt."""
         n_tokens = sum(len(item.tokens) for item in items)
         prompts_s = self._prompts.prompt_token_s * n_tokens * (1 + len(arms))
         if len(arms) == 1 and self._prompts.n_beside_off:
@@ -141,7 +141,7 @@ class Pace:
     def n_affordable(
         self, records: Sequence[TrialRecord], arms: Sequence[Arm], items: Sequence[WorkItem]
     ) -> int:
-        """How many of ``items``, from the first, there is time to race on."""
+        """Number of ``items``, from the first, that there is time to race on."""
         n = len(items)
         while n and self.race_s(records, arms, items[:n]) > self.left_s:
             n -= 1
@@ -162,6 +162,6 @@ def block_s(records: Sequence[TrialRecord], arms: Sequence[Arm]) -> float:
 
 
 def _places(records: Sequence[TrialRecord], arms: Sequence[Arm]) -> set[int | None]:
-    """Where the target lies in turn while ``arms`` are measured against off."""
+    """Placements of the target in turn while ``arms`` are measured against off."""
     off = [record.arm.n_cpu_moe for record in records if record.arm.is_off]
     return {*off[:1], *(arm.n_cpu_moe for arm in arms)} or {None}

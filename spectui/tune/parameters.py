@@ -41,7 +41,7 @@ _NGRAM_KIND = "ngram_kind"
 _FIRST_KIND = kind_of(NgramSimple)
 _DRAFT = "draft"
 _SETTINGS = (Parameter.DRAFT_MAX, Parameter.DRAFT_MIN, Parameter.DRAFT_P_MIN, Parameter.AHEAD)
-"""Of a draft model."""
+"""Parameters of a draft model."""
 _NOBODY = "none"
 """Is asked before the draft model."""
 _NO_NGRAM = 1
@@ -49,7 +49,7 @@ _NO_NGRAM = 1
 
 
 class Suggests(Protocol):
-    """What chooses: an Optuna trial."""
+    """Interface of an Optuna trial, which chooses values."""
 
     def suggest_categorical(self, name: str, choices: Sequence[str], /) -> str:
         """One of ``choices``."""
@@ -69,7 +69,7 @@ def suggest_arm(trial: Suggests, space: SearchSpace, *, is_off: bool) -> Arm:
 
     Args:
         trial: chooses.
-        space: what from.
+        space: space to choose from.
         is_off: it is the off arm, whatever is chosen.
     """
     kinds = _kinds(space)
@@ -140,7 +140,7 @@ def _has_room(drafter: type[Ngram], space: SearchSpace) -> bool:
 
 
 def _searched(drafter: type[Ngram]) -> Iterator[tuple[Number, int, int | None]]:
-    """What is searched, with the least and the most; the longest draft comes first."""
+    """Searched numbers with least and most; the longest draft comes first."""
     for number in sorted(numbers_of(drafter), key=lambda one: not one.bounds_drafts):
         if number.searched is not None:
             low, high = number.searched
@@ -149,7 +149,7 @@ def _searched(drafter: type[Ngram]) -> Iterator[tuple[Number, int, int | None]]:
 
 
 def _name(number: Number) -> str:
-    """A parameter's; those of the first kind have kept the names from when it was the only one."""
+    """Name of a parameter; those of the first kind keep the names from when it was the only one."""
     prefix = "ngram" if number.kind == _FIRST_KIND else number.kind.replace("-", "_")
     return f"{prefix}_{number.name}"
 
@@ -187,7 +187,7 @@ class _OutOfRangeError(Exception):
 
 
 class _Given:
-    """Chooses what was given, if it may."""
+    """Stand-in for a trial: chooses the given values, if they are allowed."""
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         self._params = params

@@ -1,4 +1,4 @@
-"""Where the experts of the target lie beside each draft: ``--tune n_cpu_moe``.
+"""Placement of the target's experts beside each draft: ``--tune n_cpu_moe``.
 
 A draft and the target's experts compete for the memory of the GPUs. Of two placements that fit, the
 one with more experts in RAM reads more from the slower memory and gains nothing for it. So each
@@ -18,12 +18,12 @@ from spectui.options.setup import ModelOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placements:
-    """How many layers keep their experts in RAM (``--n-cpu-moe``), by what drafts."""
+    """Layers that keep their experts in RAM (``--n-cpu-moe``), by drafter."""
 
     alone: int
     """Without a draft model: off, and n-gram drafters."""
     beside: Mapping[str, int]
-    """By name of the draft."""
+    """Layers by name of the draft."""
 
     def of(self, draft: str | None) -> int:
         """Layers beside ``draft``, None for no draft model."""
@@ -31,19 +31,19 @@ class Placements:
 
     @property
     def most(self) -> int:
-        """With so many every draft fits."""
+        """Largest number of layers in RAM, with which every draft fits."""
         return max((self.alone, *self.beside.values()))
 
     @property
     def text(self) -> str:
-        """For a line of progress."""
+        """The placements in words, for a line of progress."""
         beside = [f"{n} beside {draft}" for draft, n in self.beside.items()]
         return ", ".join([f"{self.alone} without a draft", *beside])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """What became of the target's placements."""
+    """Result of placing the target beside each draft."""
 
     placements: Placements
     refused: Mapping[str, SpectuiError]
@@ -103,7 +103,7 @@ def misfits(
         plan: asked once per draft.
         request: the target and the context.
         drafts: by name.
-        placements: of an earlier run, when other memory was free.
+        placements: placements of an earlier run, when other memory was free.
         free: free memory, with nothing loaded.
     """
     for name in (None, *placements.beside):

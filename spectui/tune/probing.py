@@ -18,7 +18,7 @@ from spectui.tune.workload import WorkItem, Workload
 _LENGTHS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 254)
 """Between these a curve is taken to be straight; 32 is where llama.cpp's offload begins."""
 _REPEATS = 64
-"""Of all lengths, in random order: more rounds than any probe runs."""
+"""Repetitions of all lengths, in random order: more rounds than any probe runs."""
 _OFF_TOKENS = 16
 
 
@@ -41,7 +41,7 @@ class CostProbe:
             workload: how far to decode, and how to sample.
             schedule: the work per round.
             drafter: drafts, with its longest draft to be measured.
-            seed: of the order of lengths.
+            seed: seed of the order of lengths.
         """
         self._engine = engine
         self._workload = workload
@@ -130,12 +130,12 @@ class CostProbe:
 
 
 def observed_off(group: int, n_prompt: int, rounds: Sequence[Round]) -> ObservedOff:
-    """What a generation of the target alone took per token, after its first round.
+    """Observed time per token of the target alone, without its first round.
 
     Args:
         group: the generation with drafts that it was run next to.
         n_prompt: tokens of the prompt.
-        rounds: of the generation, two at least.
+        rounds: rounds of the generation, two at least.
     """
     steady = rounds[1:]
     return ObservedOff(
@@ -151,7 +151,7 @@ def observed_rounds(
     """Rounds with the depth at which each began, and whether its draft had to catch up.
 
     Args:
-        rounds: of one generation.
+        rounds: rounds of one generation.
         n_prompt: tokens of its prompt.
         group: its number.
         schedule: the work per round.

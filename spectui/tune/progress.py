@@ -1,4 +1,4 @@
-"""How a running search stands: what a screen shows, told by its events."""
+"""State of a running search for a screen, built from its events."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -22,7 +22,7 @@ from spectui.tune.trials import Arm, TrialRecord
 
 
 class Phase(StrEnum):
-    """What the search is doing."""
+    """Phase of the search."""
 
     IDLE = "idle"
     """Never started."""
@@ -45,28 +45,28 @@ class TuningState:
 
     phase: Phase = Phase.IDLE
     paused: bool = False
-    """By the user. A turn of the chat holds it back as well, without this."""
+    """Whether the user paused it. A turn of the chat holds it back as well, without this."""
     study: str | None = None
     n_trials: int = 0
     """Trials asked for, earlier sessions' included."""
     records: tuple[TrialRecord, ...] = ()
     """Trials so far, by number."""
     current: Arm | None = None
-    """What is being measured."""
+    """Arm that is being measured."""
     n_measured: int = 0
     """Prompts of the current trial that are measured."""
     n_confirmed: int = 0
     """Pairs that the race against off has measured."""
     n_to_confirm: int = 0
-    """At most: it ends when it is decided."""
+    """Upper bound: the race ends when it is decided."""
     seconds_left: float | None = None
     n_recorded: int = 0
     """Steps of the recording that are done: an output, a draft along one, a probe of the costs."""
     n_to_record: int = 0
     forecasts: tuple[Forecast, ...] = ()
-    """What was replayed, best first."""
+    """Replayed settings, best first."""
     costs: Mapping[str, Costs] = field(default_factory=dict)
-    """What rounds cost, by drafter; empty as long as nothing is recorded."""
+    """Costs of rounds by drafter; empty as long as nothing is recorded."""
     importance: tuple[tuple[str, float], ...] = ()
     """(parameter, share of the variance of the speedup that it explains), largest first."""
     result: TuneResult | None = None

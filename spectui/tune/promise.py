@@ -1,4 +1,4 @@
-"""What a measurement in-process promises of llama-server, kept so that it can be held to it."""
+"""Gain measured in-process, kept to check it against llama-server."""
 
 import hashlib
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class Observed:
     n_drafted: int
     n_accepted: int
     digest: str
-    """Of the prompt's tokens: prompts of one name may change."""
+    """Digest of the prompt's tokens: prompts of one name may change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Case(Setup):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """What a case gained, and how that was measured."""
+    """Measured gain of a case, and how it was measured."""
 
     case: Case
     schedule: Schedule
@@ -47,11 +47,11 @@ class Promise:
     observed: tuple[Observed, ...]
     speedup: Speedup
     min_gain: float
-    """What speculation had to gain to be worth it."""
+    """Least gain with which speculation is worth it."""
     llama_cpp: str
     """Version of the engine."""
     llama_cpp_commit: str | None = None
-    """Where the engine tells it."""
+    """Commit of the engine's llama.cpp; None where the engine does not tell it."""
     is_chat: bool = False
     """The prompts were turns of a chat, whose text is kept nowhere beside the study."""
     screen_threads: int | None = None
@@ -59,7 +59,7 @@ class Promise:
 
     @property
     def prompt_ids(self) -> tuple[str, ...]:
-        """In the order in which they were first measured."""
+        """Prompts in the order in which they were first measured."""
         return tuple(dict.fromkeys(one.measurement.prompt_id for one in self.observed))
 
 
@@ -83,7 +83,7 @@ def observed_of(pairs: Sequence[Pair]) -> tuple[Observed, ...]:
 
 
 def lasting(promise: Promise) -> Promise:
-    """The same with absolute paths: who reads it may stand elsewhere."""
+    """A copy with absolute paths, valid from any folder."""
     case, prompts = promise.case, promise.prompts
     moved = replace(
         case,

@@ -1,4 +1,4 @@
-"""What a search promises of llama-server in its end, from the command line and from a screen."""
+"""The promise that a search leaves for ``verify``, from the command line and from a screen."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,21 +14,21 @@ from spectui.tune.result import TuneResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What a search was made with."""
+    """Terms that a search was made with."""
 
     baseline: ModelOptions
     """The target as off has it."""
     target: ModelOptions
-    """As it lies beside what was found."""
+    """Target as it lies beside the best setting's draft."""
     candidates: Sequence[Candidate]
     context: ContextOptions
-    """That a server is to have."""
+    """The requested context of a server."""
     sampling: SamplingConfig
     n_predict: int
     schedule: Schedule
-    """That was asked for."""
+    """The requested schedule."""
     mtp_layers: int
-    """Of the target, where they may draft."""
+    """MTP layers of the target, where they may draft."""
     min_gain: float
     prompts: Path | None = None
     """The user's; None for the built-in suite and for a chat."""
@@ -41,7 +41,7 @@ class Terms:
 
 
 def promise_of(result: TuneResult, terms: Terms) -> Promise | None:
-    """What the best setting gained, whether or not it is advised; None if it was not confirmed."""
+    """Gain of the best setting, whether or not it is advised; None if it was not confirmed."""
     arm = result.best
     if arm is None or arm.speculation is None or result.speedup is None:
         return None

@@ -20,7 +20,7 @@ from spectui.tune.workload import WorkItem
 LOOK_EVERY = 8
 """Prompts between two looks, at least; fewer give no useful interval."""
 _MAX_LOOKS = 8
-"""More would leave the first ones too little error to be of use."""
+"""Limit of looks: more would leave the first ones too little error to be of use."""
 _SHORTEST_LEG = 4
 """Prompts between the last look and the one before it."""
 _PRECISE = 0.05
@@ -42,7 +42,7 @@ class Standing:
     """Over off; its interval holds for all looks together. None if nothing was decoded."""
     n_pairs: int
     pairs: tuple[Pair, ...] = ()
-    """What was measured of it, against off."""
+    """Paired measurements against off."""
 
 
 class Race:
@@ -69,13 +69,13 @@ class Race:
             items: prompts in order; one that comes again is a repeat.
             min_gain: what speculation must gain to be worth it, and what a rival must be ahead
                 to be worth measuring on; 0.02 is 2 %.
-            off: what the verdict compares with.
+            off: arm that the verdict compares with.
             load: makes an arm's draft the loaded one, and the target lie as it does with that.
             on_pair: told of every measured pair.
             n_affordable: given the finalists that still run and the prompts that are left, how
                 many of those, from the first, there is time for; asked at every look. The prompts
                 before the first look are measured in any case.
-            n_resamples: of the bootstrap.
+            n_resamples: resamples of the bootstrap.
         """
         runs = ApartRuns if measurer.n_beside_off == 0 else RaceRuns
         self._runs: RaceLegs = runs(measurer, arms, off=off, load=load, on_pair=on_pair)
@@ -88,7 +88,7 @@ class Race:
         self._speedups: dict[Arm, Speedup] = {}
         self._looks = Looks()
         self._fraction = 0.0
-        """Of the planned prompts, at the last look."""
+        """Fraction of the planned prompts at the last look."""
         self._n_seen = 0
         """Pairs at the last look."""
         self.leader = arms[0]
@@ -132,11 +132,11 @@ class Race:
         )
 
     def pairs(self, arm: Arm) -> tuple[Pair, ...]:
-        """What was measured of a finalist, against off."""
+        """Paired measurements of a finalist against off."""
         return self._runs.pairs(arm)
 
     def in_place(self, arm: Arm) -> tuple[Pair, ...]:
-        """The same against the target alone as it lies beside the arm's draft.
+        """Paired measurements against the target alone as it lies beside the arm's draft.
 
         Empty where that is no other place.
         """

@@ -1,4 +1,4 @@
-"""What a race measures where the target alone and a finalist cannot both be held ready.
+"""Race measurements where the target alone and a finalist cannot both be held ready.
 
 Each change loads models, so every prompt of a leg is decoded by one of them, and then by the next.
 The order turns round from leg to leg: it begins with what is loaded, and drift cancels.
@@ -27,7 +27,7 @@ class ApartRuns(RaceLegs):
     _n_told: Counter[Arm] = field(init=False, default_factory=Counter)
 
     def pairs(self, arm: Arm) -> tuple[Pair, ...]:
-        """What was measured of a finalist, against off."""
+        """Paired measurements of a finalist against off."""
         # An interrupt may have left one of them behind.
         both = zip(self._items, self._results[self.off], self._results[arm], strict=False)
         return tuple(Pair(item=item, baseline=off, speculative=on) for item, off, on in both)
@@ -53,7 +53,7 @@ class ApartRuns(RaceLegs):
                 self._tell()
 
     def _tell(self) -> None:
-        """Tell of pairs that have become complete."""
+        """Emit events of pairs that have become complete."""
         for arm in self.arms:
             pairs = self.pairs(arm)
             for pair in pairs[self._n_told[arm] :]:

@@ -1,4 +1,4 @@
-"""What all ways to measure a race have in common: legs, which turn round, and what came of them."""
+"""Base of all ways to measure a race: legs in alternating order, and their results."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(eq=False)
 class RaceLegs(ABC):
-    """Measures legs of a race, and keeps what was measured."""
+    """Measures legs of a race, and keeps the results."""
 
     measurer: Measurer
     """Decodes."""
@@ -22,7 +22,7 @@ class RaceLegs(ABC):
     """Finalists."""
     _: KW_ONLY
     off: Arm
-    """What the verdict compares with."""
+    """Arm that the verdict compares with."""
     load: Callable[[Arm], None]
     """Makes an arm's draft the loaded one, and the target lie as it does with that."""
     on_pair: Callable[[Pair], None]
@@ -31,11 +31,11 @@ class RaceLegs(ABC):
 
     @abstractmethod
     def pairs(self, arm: Arm) -> tuple[Pair, ...]:
-        """What was measured of a finalist, against off."""
+        """Paired measurements of a finalist against off."""
 
     @abstractmethod
     def in_place(self, arm: Arm) -> tuple[Pair, ...]:
-        """The same against the target alone as it lies beside the arm's draft.
+        """Paired measurements against the target alone as it lies beside the arm's draft.
 
         Empty where that is no other place.
         """

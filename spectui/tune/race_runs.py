@@ -1,4 +1,4 @@
-"""What a race measures: finalists and off, on the same prompts, wherever the target has to lie.
+"""Race measurements: finalists and off on the same prompts, in every place of the target.
 
 Where a finalist's draft takes room from the target's experts, off is not measured beside it but
 where it is fastest, without a draft. Both cannot be loaded at once, so all prompts of a leg are
@@ -21,17 +21,17 @@ from spectui.tune.workload import WorkItem
 
 @dataclass(eq=False)
 class RaceRuns(RaceLegs):
-    """Measures by prompts, in one place of the target after the other."""
+    """Measures by prompts, in one placement of the target after the other."""
 
     _pairs: defaultdict[Arm, list[Pair]] = field(
         init=False, default_factory=partial(defaultdict, list)
     )
     """Each with the target alone as it lies beside the arm's draft."""
     _off_runs: list[GenerationResult] = field(init=False, default_factory=list)
-    """Of every prompt, as the target lies without a draft."""
+    """Runs of off on every prompt, as the target lies without a draft."""
 
     def pairs(self, arm: Arm) -> tuple[Pair, ...]:
-        """What was measured of a finalist, against off."""
+        """Paired measurements of a finalist against off."""
         if not self._is_moved(arm):
             return tuple(self._pairs[arm])
         # An interrupt may have left one of them behind.
@@ -39,7 +39,7 @@ class RaceRuns(RaceLegs):
         return tuple(replace(pair, baseline=off) for pair, off in both)
 
     def in_place(self, arm: Arm) -> tuple[Pair, ...]:
-        """The same in the place beside the arm's draft; empty where that is off's."""
+        """Paired measurements in the place beside the arm's draft; empty where that is off's."""
         return tuple(self._pairs[arm]) if self._is_moved(arm) else ()
 
     def _is_moved(self, arm: Arm) -> bool:

@@ -1,4 +1,4 @@
-"""What a search found."""
+"""Result of a search."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,32 +17,32 @@ from spectui.tune.verdict import Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneResult:
-    """What tuning found."""
+    """Result of a search: trials, race and verdict."""
 
     trials: tuple[TrialRecord, ...]
     best: Arm | None
     """The race's leader; without a race, what measured best."""
     pairs: tuple[Pair, ...]
-    """What the race measured of the leader, against off; empty if it did not take place."""
+    """Paired measurements of the leader against off; empty if there was no race."""
     off: Arm = OFF
-    """What the verdict compares with."""
+    """Arm that the verdict compares with."""
     in_place: tuple[Pair, ...] = ()
     """The leader's runs against the target alone as it lies beside the leader's draft; empty where
     that is no other place than off's."""
     finalists: tuple[Standing, ...] = ()
-    """How the race ended, the leader first."""
+    """Standings of the race, the leader first."""
     speedup: Speedup | None
-    """Of the leader over off."""
+    """Speedup of the leader over off."""
     verdict: Verdict
     lossless: LosslessCheck | None
-    """Of the race; None with temperature, or if it did not take place."""
+    """Check of the race's output; None with temperature, or without a race."""
     interrupted: bool
     error: SpectuiError | None
-    """What ended the search early, besides an interrupt."""
+    """Error that ended the search early, besides an interrupt."""
     forecasts: tuple[Forecast, ...] = ()
-    """What was replayed, best first; empty if nothing was recorded."""
+    """Replayed settings, best first; empty if nothing was recorded."""
     costs: Mapping[str, Costs] = field(default_factory=dict)
-    """What the recording found rounds to cost, by drafter."""
+    """Costs of rounds by drafter, from the recording."""
     expected_improvement: float | None = None
     """Why the search ended before ``--trials``: all that one more was expected to add to the
     speedup. None if it did not."""

@@ -50,11 +50,11 @@ class Search:
         Args:
             engine: has loaded the target.
             study: keeps the trials.
-            workload: what is decoded.
+            workload: prompts to decode.
             measurer: decodes it.
-            loader: of the drafts that the study's arms name.
+            loader: loader of the drafts that the study's arms name.
             limits: when to stop.
-            min_gain: what speculation must gain to be worth it; 0.02 is 2 %.
+            min_gain: least gain with which speculation is worth it; 0.02 is 2 %.
             on_event: told what happens, on the caller's thread.
             forecaster: says which settings are worth a trial; None for the sampler alone.
             clock: seconds; what the engine gave to others meanwhile is taken off.

@@ -9,7 +9,7 @@ the looks spend is added up (Bonferroni), whatever they have in common: that nee
 """
 
 ERROR = 0.05
-"""Of all looks together, both sides: intervals are 95 %."""
+"""Error of all looks together, both sides: intervals are 95 %."""
 _POWER = 2
 
 

@@ -1,4 +1,4 @@
-"""What a search is given: a study, prompts, who decodes them, and when to stop."""
+"""Inputs of a search: a study, prompts, the engine that decodes them, and limits."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,35 +12,35 @@ from spectui.tune.workload import WorkItem, Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """When to stop searching."""
+    """Limits of a search."""
 
     n_trials: int
-    """At most: the search ends when the forecasts say that more would gain nothing."""
+    """Upper bound: the search ends when the forecasts say that more would gain nothing."""
     time_budget_s: float | None = None
-    """Of the search's own work: pauses and turns of the chat do not count."""
+    """Seconds of the search's own work: pauses and turns of the chat do not count."""
     n_trial_prompts: int = 8
     """Prompts per trial; the race uses all that there is time for."""
     n_confirmations: int = 1
-    """How often the race may measure each prompt."""
+    """Limit of measurements of each prompt in the race."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSetup:
-    """What all phases of a search share."""
+    """Inputs that all phases of a search share."""
 
     engine: Decoding
     """Has loaded the target."""
     study: TuningStudy
     """Keeps the trials."""
     workload: Workload
-    """What is decoded."""
+    """Prompts to decode, and sampling."""
     measurer: Measurer
     """Decodes it."""
     loader: Loading
-    """Of the drafts that the study's arms name."""
+    """Loads the drafts that the study's arms name."""
     limits: Limits
     min_gain: float
-    """What speculation must gain to be worth it; 0.02 is 2 %."""
+    """Least gain with which speculation is worth it; 0.02 is 2 %."""
     on_event: Callable[[TuneEvent], None]
     """Told what happens, on the caller's thread."""
 

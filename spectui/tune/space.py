@@ -34,9 +34,9 @@ P_MIN_STEP = 0.05
 MAX_P_MIN = 0.95
 
 SERVER_DEFAULTS = DraftSimple()
-"""Of current llama-server."""
+"""Defaults of current llama-server."""
 OLD_DEFAULTS = old_defaults(DraftSimple)
-"""Of llama-server until spring 2026."""
+"""Defaults of llama-server until spring 2026."""
 
 FIRST_NGRAM = NgramSimple(size_n=4, size_m=8)
 """Llama-server's own 12 and 48 draft nothing before 62 tokens, nor ever less than 12 at once:
@@ -54,7 +54,7 @@ propose only what is likely. Of these at most one; more seldom differ."""
 
 
 class Parameter(StrEnum):
-    """What ``--tune`` may name."""
+    """Parameters that ``--tune`` may name."""
 
     DRAFT_MAX = "draft_max"
     DRAFT_MIN = "draft_min"
@@ -81,15 +81,15 @@ class SearchSpace:
     max_draft: int = MAX_DRAFT
     """Longest draft that batch and context have room for, at most ``MAX_DRAFT``."""
     mtp_layers: int = 0
-    """Of the target's own, where they may draft."""
+    """MTP layers of the target, where they may draft."""
     with_ngrams: bool = True
     """Whether n-gram drafters may be tried; needed where there is no draft model."""
     readers: tuple[tuple[str, str], ...] = ()
     """Drafts that read the target's hidden states, each with its kind of ``HIDDEN_STATE_KINDS``."""
     placements: Placements | None = None
-    """Where the experts lie with each draft; None where that is not searched."""
+    """Placements of the experts with each draft; None where that is not searched."""
     present: Arm | None = None
-    """What the user runs today, which is tried first; it may lie outside of what is searched."""
+    """The user's present arm, which is tried first; it may lie outside the search space."""
 
     def placed(self, arm: Arm) -> Arm:
         """The arm with the placement that goes with its draft."""

@@ -1,4 +1,4 @@
-"""What makes two trials comparable, and the name of the study that follows from it."""
+"""Conditions under which two trials are comparable, and the study name that follows from them."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ def study_spec(
     workload: Workload,
     searches_experts: bool = False,
 ) -> dict[str, Any]:
-    """What must be equal for two trials to be comparable.
+    """Conditions that must be equal for two trials to be comparable.
 
     Where the study searches how many layers have their experts in RAM, that is not of it.
     """
@@ -79,16 +79,16 @@ def served_spec(
     workload: Workload,
     extra: Sequence[str],
 ) -> dict[str, Any]:
-    """The same where a llama-server measures, so that no study mixes one with another backend.
+    """The study's conditions where a llama-server measures: no study mixes backends.
 
     Args:
-        machine: that it runs on.
+        machine: machine that the server runs on.
         server: which binary, of which version.
-        target: as it is placed.
+        target: target with its placement.
         drafts: by name.
-        sizes_bytes: of all these models, by path.
-        context: of all servers.
-        workload: that is decoded.
+        sizes_bytes: sizes of all these models, by path.
+        context: context of all servers.
+        workload: prompts to decode.
         extra: the user's own arguments.
     """
     spec = {

@@ -1,4 +1,4 @@
-"""How much faster speculation is than the baseline, with an interval, paired by prompt.
+"""Speedup of speculation over the baseline, with an interval, paired by prompt.
 
 What a user gains is throughput over the whole workload, so the estimate is a ratio of totals:
 tokens per second with speculation over tokens per second without. A mean of per-prompt speedups
@@ -30,7 +30,7 @@ MIN_PROMPTS = 6
 """Fewer prompts give no interval: resamples of one and the same prompt become too frequent."""
 
 _DIGITS = 9
-"""Of a ceiling: sums in another order may not make noise of what is equal."""
+"""Digits of a ceiling: sums in another order may not make noise of what is equal."""
 
 _Array = npt.NDArray[np.float64]
 
@@ -65,7 +65,7 @@ class PairedMeasurement:
 
     @property
     def fastest(self) -> "PairedMeasurement | None":
-        """As ``least_seconds`` has it; None where it is not known what was accepted."""
+        """The pair at ``least_seconds``; None where it is unknown what was accepted."""
         if self.n_accepted is None:
             return None
         least_s = least_seconds(
@@ -149,7 +149,7 @@ def paired_ratio(
     n_resamples: int = 10_000,
     seed: int = 0,
 ) -> Speedup:
-    """How many times the speedup of ``theirs`` that of ``ours`` is, on the prompts of both.
+    """Ratio of the speedup of ``ours`` to that of ``theirs``, on the prompts of both.
 
     1 for two that agree. What makes one prompt gain more than another is common to both, and so
     does not widen the interval.
@@ -166,7 +166,7 @@ def paired_ratio(
 
 
 def drift(anchor_tokens_per_s: Sequence[float]) -> float:
-    """How far the machine's own speed moved between anchor runs: fastest over slowest, minus 1.
+    """Relative drift of the machine between anchor runs: fastest over slowest, minus 1.
 
     Raises:
         ValueError: fewer than two anchors, or one without throughput: drift is unknown then, not 0.
@@ -200,7 +200,7 @@ def _estimate(
 
 
 def _ceiling(measurements: Sequence[PairedMeasurement]) -> float | None:
-    """The same estimate with every prompt as fast as it can be; 1 if that is no gain."""
+    """Speedup with every prompt as fast as it can be; 1 if that is no gain."""
     fastest = [found for one in measurements if (found := one.fastest) is not None]
     if len(fastest) < len(measurements):
         return None

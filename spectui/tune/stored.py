@@ -13,12 +13,12 @@ T = TypeVar("T")
 
 
 def to_plain(record: object) -> dict[str, Any]:
-    """A dataclass as a storage keeps it."""
+    """Plain form of a dataclass, as a storage keeps it."""
     return dict(msgspec.to_builtins(record, enc_hook=str))
 
 
 def from_plain(kept: object, kind: type[T]) -> T | None:
-    """What a storage has kept; None for what another version of spectui wrote."""
+    """Decode a stored value; None for one that another version of spectui wrote."""
     try:
         return msgspec.convert(current(kept), kind, dec_hook=_path)
     except msgspec.ValidationError:
@@ -26,7 +26,7 @@ def from_plain(kept: object, kind: type[T]) -> T | None:
 
 
 def absolute(options: ModelOptions) -> ModelOptions:
-    """The same for a reader who stands in another folder."""
+    """A copy with an absolute path, valid from any folder."""
     return replace(options, path=options.path.absolute())
 
 

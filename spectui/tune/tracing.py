@@ -28,12 +28,12 @@ from spectui.tune.workload import WorkItem, Workload
 _COST_PROMPTS = 8
 """Prompts that costs are measured on: lengths are compared within each."""
 FEWEST_COST_PROMPTS = 4
-"""The same, where there is no time for more."""
+"""Fewest prompts with costs, where there is no time for more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputRecorded:
-    """The target has continued a prompt."""
+    """The target continued a prompt."""
 
     prompt_id: str
     result: GenerationResult
@@ -41,7 +41,7 @@ class OutputRecorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftRecorded:
-    """A draft has gone along an output."""
+    """A draft was recorded along an output."""
 
     prompt_id: str
     draft: str
@@ -51,7 +51,7 @@ class DraftRecorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptProbed:
-    """What rounds cost was measured on one prompt."""
+    """Costs of rounds were measured on one prompt."""
 
     prompt_id: str
     drafter: str
@@ -60,7 +60,7 @@ class PromptProbed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostsMeasured:
-    """What rounds with a draft cost."""
+    """Costs of rounds with a draft."""
 
     draft: str
     """Its name, or ``NGRAM_COSTS`` for rounds without a draft model."""
@@ -72,16 +72,16 @@ TracingEvent = OutputRecorded | DraftRecorded | PromptProbed | CostsMeasured
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracing:
-    """What was recorded, and what that cost."""
+    """Recordings, and the time that they took."""
 
     recordings: tuple[Recording, ...]
     """All with the chains of the same drafts: of every one, unless it was interrupted."""
     baseline_s: float
-    """Of the target's decoding, prompts left out."""
+    """Seconds of the target's decoding, without prompts."""
     draft_s: float
-    """Of all drafts' recordings, prompts left out."""
+    """Seconds of all drafts' recordings, without prompts."""
     costs: dict[str, Costs]
-    """By draft; without one, under ``NGRAM_COSTS``."""
+    """Costs of rounds by draft; without one, under ``NGRAM_COSTS``."""
     interrupted: bool
 
 
@@ -106,11 +106,11 @@ class Tracer:
 
         Args:
             engine: has loaded the target.
-            workload: what to record.
-            loader: of the drafts; without any it is a trace for n-gram drafters alone.
+            workload: prompts to record.
+            loader: loader of the drafts; without any it is a trace for n-gram drafters alone.
             depth: longest draft that the trace shall answer for.
-            n_ctx: of the target.
-            rollback: how the target forgets.
+            n_ctx: context size of the target.
+            rollback: the target's way to forget.
             schedule: the work per round whose costs are measured as well; None for counts only.
             on_event: told what happens, on the caller's thread.
             has_time: asked whether costs may be measured on one prompt more.
@@ -224,7 +224,7 @@ class Tracer:
             self._on_event(CostsMeasured(draft=name, costs=costs))
 
     def _beside(self, name: str) -> list[tuple[str, Probed]]:
-        """What was measured with the target where it lies for ``name``."""
+        """Probes measured with the target in the same place as for ``name``."""
         return [
             (key, probed)
             for key, probed in self._probed.items()
@@ -248,7 +248,7 @@ class Tracer:
             self._probed[name] = probed
 
     def _in_time(self, items: Sequence[WorkItem]) -> Iterator[WorkItem]:
-        """As many as there is time for, spread out wherever that ends."""
+        """Yield as many items as there is time for, spread out wherever that ends."""
         for n, item in enumerate((*items[::2], *items[1::2])):
             if n >= FEWEST_COST_PROMPTS and not self._has_time():
                 return
@@ -291,7 +291,7 @@ def _n_probed(n_before: int) -> int:
 
 
 def complete(recordings: Sequence[Recording]) -> tuple[Recording, ...]:
-    """What an interrupt left, made even: the drafts that have gone along every output.
+    """Even out recordings after an interrupt: keep the drafts that were recorded on every output.
 
     Before the first draft is through, the prompts that it has gone along; before it began, the
     outputs alone, which answer for n-gram drafters.
@@ -307,14 +307,14 @@ def complete(recordings: Sequence[Recording]) -> tuple[Recording, ...]:
 
 
 def spread_out(items: Sequence[WorkItem], n: int) -> tuple[WorkItem, ...]:
-    """``n`` items, as far apart as they are: neighbours are of one category."""
+    """Choose ``n`` items spread as far apart as possible: neighbours are of one category."""
     if len(items) <= n:
         return tuple(items)
     return tuple(items[index * len(items) // n] for index in range(n))
 
 
 def identity(loaded: ModelLoaded) -> ModelIdentity:
-    """A loaded model by its content's outline."""
+    """Identity of a loaded model: an outline of its content."""
     info = loaded.info
     return ModelIdentity(
         file=text_of(info.path.name),
@@ -334,7 +334,7 @@ def trace_of(
     workload: Workload,
     schedule: Schedule,
 ) -> Trace:
-    """What was recorded, as it is stored; with text."""
+    """The recordings as they are stored, with text."""
     recorded = {name for recording in tracing.recordings for name in recording.chains}
     return Trace(
         spectui=__version__,

@@ -24,9 +24,9 @@ _HOPELESS = 3
 class _Anchor:
     tokens_per_s: float
     n_interruptions: int
-    """Of the engine, before it was measured: it is stale as soon as there are more."""
+    """Interruptions of the engine before it was measured: more of them make it stale."""
     n_cpu_moe: int | None
-    """As the target was placed."""
+    """Layers with experts in RAM when the target was placed."""
 
 
 class TrialRunner:
@@ -66,7 +66,7 @@ class TrialRunner:
         self._on_decoded = on_decoded
         self._attempts = 2 if repeats else 1
         self.outputs: dict[str, GenerationResult] = {}
-        """What the target alone has written here, by prompt."""
+        """Outputs of the target alone, by prompt."""
         self._by_number = {record.number: record for record in study.records()}
         """Kept here too: a storage that fails must not take the result with it."""
         self._anchor: _Anchor | None = None
@@ -122,7 +122,7 @@ class TrialRunner:
             raise self._server_error
 
     def _is_hopeless(self, error: SpectuiError) -> bool:
-        """Whether more trials say the same.
+        """Whether further trials would fail in the same way.
 
         A server does not run as it was started, or never has with speculation.
         """

@@ -1,4 +1,4 @@
-"""What a trial tried and what came of it. Plain data, stored with the study."""
+"""Trials: the arm that ran, and its results. Plain data, stored with the study."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from spectui.tune.workload import WorkItem
 
 
 class TrialState(StrEnum):
-    """How far a trial came."""
+    """State of a trial."""
 
     RUNNING = "running"
     COMPLETE = "complete"
@@ -23,7 +23,7 @@ class TrialState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """What a trial runs: a drafter with its settings, or nothing (the off arm)."""
+    """Settings of a trial: a drafter with its options, or none (the off arm)."""
 
     draft: str | None
     """Name of the candidate; None for off and for an n-gram drafter, which need no draft model."""
@@ -38,7 +38,7 @@ class Arm:
 
     @property
     def drafter(self) -> str:
-        """Who drafts: the candidate, kinds of n-gram drafters, or off."""
+        """Name of the drafter: the candidate, kinds of n-gram drafters, or off."""
         if self.speculation is None:
             return "off"
         return " + ".join(
@@ -48,7 +48,7 @@ class Arm:
 
     @property
     def label(self) -> str:
-        """For tables and sentences."""
+        """Name of the settings in tables and sentences."""
         chain = () if self.speculation is None else self.speculation.chain
         settings = [one.summary for one in chain]
         if self.n_cpu_moe is not None:
@@ -62,7 +62,7 @@ OFF = Arm(draft=None, speculation=None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptScore:
-    """What one prompt took in a trial."""
+    """Score of one prompt in a trial."""
 
     prompt_id: str
     category: str
@@ -122,7 +122,7 @@ class TrialRecord:
 
 
 def n_measured(records: Sequence[TrialRecord]) -> int:
-    """How many were measured, and not given up or interrupted."""
+    """Number of completed trials, without those given up or interrupted."""
     return sum(record.state is TrialState.COMPLETE for record in records)
 
 
@@ -133,7 +133,7 @@ def off_level(records: Sequence[TrialRecord]) -> float | None:
 
 
 def levelled(records: Sequence[TrialRecord]) -> tuple[TrialRecord, ...]:
-    """The same, with anchors as if all had been run where the target lies without a draft.
+    """Trials with anchors as if all had been run where the target lies without a draft.
 
     Anchors tell how fast the machine is at the time. With more experts in RAM the target alone is
     slower at any time, which must not pass for the machine's doing.

@@ -70,8 +70,8 @@ def doubt(speedup: Speedup, cause: str = NOISE) -> str | None:
     """Why a speedup cannot be what speculation gave, in a clause; None where it can be.
 
     Args:
-        speedup: that was measured.
-        cause: what else makes it.
+        speedup: measured speedup.
+        cause: the other cause of the speedup.
     """
     if speedup.ceiling is None or not speedup.is_above_ceiling:
         return None
@@ -118,7 +118,7 @@ def _gain(speedup: float) -> float:
 
 
 def _decimals(values: Sequence[float], limits: Sequence[float]) -> int:
-    """As few as keep every value on its side of every limit when printed."""
+    """Fewest decimals that keep every value on its side of every limit when printed."""
     for decimals in range(_MAX_DECIMALS):
         if all(
             value == limit or round(value, decimals) != round(limit, decimals)

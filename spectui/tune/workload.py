@@ -1,4 +1,4 @@
-"""What is measured: prompts as tokens, how far to continue them, how to sample."""
+"""Workload of a measurement: prompts as tokens, how far to continue them, how to sample."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ class Workload:
     """Tokens that every prompt was given; None where each has its own."""
 
     def first(self, n: int) -> "Workload":
-        """The same with the first ``n`` prompts only."""
+        """This workload with the first ``n`` prompts only."""
         return replace(self, items=self.items[:n])
 
 
@@ -63,7 +63,7 @@ def tokenize(
 
 
 def with_length(workload: Workload, n_tokens: int) -> Workload:
-    """The same prompts, each ``n_tokens`` long: what decoding costs at that depth.
+    """A workload with prompts of ``n_tokens`` tokens: to measure what decoding costs at that depth.
 
     Before each stand the others, over and over where they are too few, cut off in front; its own
     end stays, so that what is generated is still an answer to it. The first token stays too, which

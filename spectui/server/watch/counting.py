@@ -26,7 +26,7 @@ class Progress:
 
 
 def progress(before: Counters, after: Counters) -> Progress:
-    """Return what happened between two looks; since its start, if the server was started again."""
+    """Return the work between two looks; since its start, if the server was started again."""
     is_restart = was_restarted(before, after)
     then = Progress() if is_restart else before
     return Progress(

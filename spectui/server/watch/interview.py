@@ -1,4 +1,4 @@
-"""One round of questions after the other: what is asked when, and what answers mean together."""
+"""Rounds of questions to a server: which are asked when, and what the answers mean together."""
 
 import asyncio
 import time
@@ -43,16 +43,16 @@ U = TypeVar("U")
 
 _OFF = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.NOT_IMPLEMENTED})
 _RENEWED_S = 5.0
-"""How long the server's facts are believed, and an endpoint that is off is left alone."""
+"""Seconds for which the server's facts are believed, and an endpoint that is off is left alone."""
 _COUNTED_S = 0.5
 _OPENAI = "/v1"
-"""Where programs of OpenAI's interface ask; it has a ``/health`` and nothing else of ours."""
+"""Prefix of OpenAI's interface; it has a ``/health`` and nothing else that is asked for here."""
 _STARTED = "Process-Start-Time-Unix"
 _ASLEEP = "the server sleeps: it has unloaded its model until the next request"
 
 
 class SilentError(Exception):
-    """The server tells nothing at all, for now."""
+    """The server does not answer at all, for now."""
 
     def __init__(self, trouble: Trouble, reason: str) -> None:
         super().__init__(reason)
@@ -82,7 +82,7 @@ class Questions:
         """Ask for a page.
 
         Args:
-            path: of the page.
+            path: path of the page.
             is_last: whether all the time that is left may go; else half of it, so that an answer
                 that never comes leaves time for the others.
 
@@ -109,7 +109,7 @@ class Questions:
     async def answered(
         self, ask: Callable[[], Awaitable[T]], *, off: str | None = None
     ) -> Known[T]:
-        """Return what is told, or why it is not.
+        """Return the value of an answer, or the reason why there is none.
 
         Args:
             ask: for one thing.
@@ -129,7 +129,7 @@ class Questions:
 
 
 class Interview:
-    """Asks a server for all that it tells.
+    """Interview of a server: asks for everything that it provides.
 
     ``/slots`` counts as work for llama-server's idle timer, and wakes a server that sleeps. So it
     is not asked while ``/metrics`` says that nothing has happened since the last time. Of a server

@@ -47,7 +47,7 @@ class Locator:
         """Look for who listens at another port of the machine: a router's server. None for its own.
 
         Args:
-            port: that the server itself has.
+            port: the server's own port.
         """
         wanted = port or self._address.port
         if wanted != self._port:

@@ -1,4 +1,4 @@
-"""Rates, from what slots show, from what the server counts and from what its process takes."""
+"""Rates from slots, from the server's counters and from its process."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ N_COLUMNS = 200
 
 @dataclass(slots=True)
 class Window:
-    """A count that grows, and how fast it did lately."""
+    """A growing count and its recent rate."""
 
     _points: deque[tuple[float, int]] = field(default_factory=deque)
     _total: int = 0
@@ -49,7 +49,7 @@ class Window:
 
 @dataclass(slots=True)
 class SlotMeter:
-    """Generation as the slots show it: while it happens."""
+    """Generation by the slots, while it happens."""
 
     _last: dict[int, SlotReply] = field(default_factory=dict)
     _all: Window = field(default_factory=Window)
@@ -91,7 +91,7 @@ class Timed:
     """Tokens and the time that the server itself measured for them."""
 
     last_tokens_per_s: float | None = None
-    """Of what ended last."""
+    """Rate of the work that ended last."""
     _n_tokens: int = 0
     _seconds: float = 0.0
 
@@ -121,7 +121,7 @@ class Columns:
     _last: float | None = None
 
     def add(self, time_s: float, value: float | None) -> None:
-        """Take what holds at ``time_s``, and has held since the last time unless that was None."""
+        """Add the value at ``time_s``, which has held since the last time unless that was None."""
         next_s = time_s if self._next_s is None else self._next_s
         if time_s < next_s:
             return
@@ -139,14 +139,14 @@ class Columns:
 
 @dataclass(slots=True)
 class CountedMeter:
-    """Prompts and generation as the server counts them: when they end."""
+    """Prompts and generation by the server's counters, at their end."""
 
     prompts: Timed = field(default_factory=Timed)
     answers: Timed = field(default_factory=Timed)
     n_predicted: int = 0
 
     def add(self, done: Progress, now: Counters) -> None:
-        """Take what happened since the last look."""
+        """Add the work since the last look."""
         self.n_predicted += done.n_predicted
         self.prompts.add((done.n_prompt, done.prompt_s), (now.n_prompt, now.prompt_s))
         self.answers.add((done.n_predicted, done.predicted_s), (now.n_predicted, now.predicted_s))
@@ -154,7 +154,7 @@ class CountedMeter:
 
 @dataclass(slots=True)
 class DraftMeter:
-    """Adds them up, and keeps the acceptance of each."""
+    """Adds drafts up, and keeps the acceptance of each."""
 
     watched: DraftCounts = NO_DRAFTS
     last: DraftCounts | None = None
@@ -164,7 +164,7 @@ class DraftMeter:
     """Counts that are too small yet against totals that the server rounds."""
 
     def add(self, done: DraftCounts, total: DraftCounts) -> None:
-        """Take what has ended since the last look, if anything did."""
+        """Add the drafts of requests that ended since the last look, if any."""
         self.watched += done
         self.pending += done
         is_known = is_exact_enough(self.pending.n_drafts, total.n_drafts)
@@ -174,7 +174,7 @@ class DraftMeter:
 
 
 class ProcessMeter:
-    """Makes rates of readings that are a second old at most."""
+    """Turns readings that are at most a second old into rates."""
 
     def __init__(self) -> None:
         """Start without a reading."""
@@ -182,7 +182,7 @@ class ProcessMeter:
         self._state = HostState()
 
     def lose(self, reason: str) -> HostState:
-        """Return what is known while nothing is told: where the server was."""
+        """Return the state without an answer: only the server's place is kept."""
         self._last = None
         self._state = HostState(
             is_here=self._state.is_here,
@@ -192,7 +192,7 @@ class ProcessMeter:
         return self._state
 
     def add(self, time_s: float, where: Whereabouts) -> HostState:
-        """Take what was told at ``time_s``."""
+        """Add counts at ``time_s``."""
         now, before = where.process.value, self._last
         if now is None:
             self._last = None

@@ -1,4 +1,4 @@
-"""The one thread that asks a server again and again."""
+"""The thread that asks a server again and again."""
 
 import asyncio
 import threading
@@ -31,7 +31,7 @@ class Attachment:
     address: Address
     api_key: str | None = None
     model: str | None = None
-    """Of a router, which of its models."""
+    """Name of the model at a router."""
     timeout_s: float = TIMEOUT_S
     """The longest that a round of questions may take, whichever of them stall."""
 
@@ -39,7 +39,7 @@ class Attachment:
     async def interview(
         self, clock: Callable[[], float] = time.monotonic
     ) -> AsyncIterator[Interview]:
-        """Return who asks, over a connection that is closed in the end; ``clock`` is in seconds."""
+        """Return an interview over a connection that is closed at last; ``clock`` is in seconds."""
         connection = Connection(
             self.address.url, api_key=self.api_key, model=self.model, timeout_s=self.timeout_s
         )
@@ -66,7 +66,7 @@ async def ask_twice(wanted: Attachment, interval_s: float) -> tuple[Sample, Samp
 
 
 class Backoff:
-    """Twice as long after each failure, up to ten seconds."""
+    """Backoff after failures: twice as long each time, up to ten seconds."""
 
     def __init__(self) -> None:
         """Begin with no failure."""
@@ -101,7 +101,7 @@ class Poller(Closing):
         interval_s: float,
         on_failure: Callable[[BaseException], None] = lambda _error: None,
     ) -> None:
-        """Prepare; ``start`` begins.
+        """Prepare the poller; ``start`` begins.
 
         Args:
             wanted: the server.

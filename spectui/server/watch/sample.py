@@ -36,7 +36,7 @@ class Trouble(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A server that tells nothing at all, for now."""
+    """Failure of a server to answer at all, for now."""
 
     trouble: Trouble
     reason: str
@@ -71,7 +71,7 @@ class ServerFacts:
     is_router: bool
     """Whether it runs no model itself, but passes requests on to servers of its own."""
     running: tuple[str, ...] = ()
-    """Of a router: those of its models that it has loaded."""
+    """Models that a router has loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class ProcessSample:
     started_s: float
     """Seconds since the epoch."""
     read_bytes: Known[int]
-    """From disk, since it was started."""
+    """Bytes read from disk since it was started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class ServerSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingSample:
-    """A round of questions that takes long: what was told before is not how it is now."""
+    """A round of questions that takes long: the former answers may be outdated."""
 
     time_s: float
     waited_s: float
@@ -139,9 +139,9 @@ def facts_of(props: PropsReply, models: Known[ModelsReply], model: str | None) -
     """Put together what ``/props`` and ``/v1/models`` say.
 
     Args:
-        props: of the server.
-        models: that it lists; a router lists every one that it could run.
-        model: that was asked for.
+        props: props of the server.
+        models: models in the server's list; a router lists every one that it could run.
+        model: the requested model.
     """
     listed = [] if models.value is None else models.value.data
     wanted = None if models.value is None or model is None else models.value.named(model)

@@ -49,13 +49,13 @@ class LinkState:
     n_failures: int = 0
     """In a row."""
     waits_s: float | None = None
-    """How long the round of questions under way takes, where that is long."""
+    """Seconds since the current round of questions began, where that is long."""
     is_late: bool = False
     """Whether the server left a question unanswered for too long."""
     took_s: float | None = None
     """Duration of the last round of questions."""
     n_restarts: int = 0
-    """Of the server, since it is watched."""
+    """Restarts of the server since it is watched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class ServedState:
     mean_tokens_per_s: Known[float] = _UNASKED
     """Generation since the server was started."""
     prompt_tokens_per_s: Known[float] = _UNASKED
-    """Of the prompts that were evaluated last, as the server measured them."""
+    """Rate of the prompts that were evaluated last, as the server measured them."""
     mean_prompt_tokens_per_s: Known[float] = _UNASKED
     counters: Known[Counters] = _UNTOLD
     n_watched_predicted: int = 0
@@ -90,7 +90,7 @@ class DraftState:
     watched: DraftCounts | None = None
     """Since it is watched."""
     last: DraftCounts | None = None
-    """Of the requests that ended last."""
+    """Counts of the requests that ended last."""
     history: tuple[float | None, ...] = ()
     """Acceptance rates of the requests that ended, one after the other."""
     drafters: tuple[str, ...] = ()

@@ -72,7 +72,7 @@ class Tracker:
         self._host = HostState()
         self._n_restarts = 0
         self._speculates: bool | None = None
-        """As the slots said when they were last seen."""
+        """Whether the server speculates, as the slots said when they were last seen."""
 
     def add(self, sample: Event) -> None:
         """Take the next sample."""
@@ -146,7 +146,7 @@ class Tracker:
         return _reading(value, "the server has been asked only once")
 
     def state(self) -> AttachState:
-        """Return what is shown now."""
+        """Return the state to show now."""
         return AttachState(
             link=self._link,
             facts=self._facts,
@@ -240,7 +240,7 @@ class Tracker:
 
 
 def phase_of(slot: SlotReply) -> SlotPhase:
-    """Return what a slot does."""
+    """Return the activity of a slot."""
     if not slot.is_processing:
         return SlotPhase.IDLE
     return SlotPhase.GENERATING if slot.n_decoded else SlotPhase.PROMPT

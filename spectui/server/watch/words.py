@@ -78,13 +78,13 @@ def named(trouble: Trouble) -> str:
 
 
 def sentence_of(failure: Failure) -> str:
-    """Return what is wrong and what to do."""
+    """Return the failure and its remedy."""
     remedy = _REMEDIES.get(failure.trouble)
     return failure.reason if remedy is None else f"{failure.reason}; {remedy}"
 
 
 def waiting_for(failure: Failure) -> str:
-    """Return what is wrong, for a screen that tries again by itself, always with the same key."""
+    """Return the failure, for a screen that tries again by itself, always with the same key."""
     if failure.trouble is Trouble.LOCKED:
         return f"{failure.reason}; quit and attach again to be asked for one"
     return failure.reason
@@ -116,8 +116,8 @@ def unroutable(url: str, model: str, listed: ModelsReply) -> Failure | None:
     """Say why a server cannot be asked for a model; None where it can.
 
     Args:
-        url: of the server.
-        model: that was asked for.
+        url: address of the server.
+        model: the requested model.
         listed: by the server.
     """
     if not listed.is_routers:

@@ -36,7 +36,7 @@ class AttachLaunch:
 
     attachment: Attachment
     interval_s: float
-    """From one look at the server to the next."""
+    """Seconds between two looks at the server."""
     settings: Settings
     theme: str | None = None
     ascii: bool = False
@@ -71,7 +71,7 @@ class AttachApp(BaseApp):
         """Prepare; the questions begin when the screen is on the terminal.
 
         Args:
-            launch: what the command line asks for.
+            launch: options of the command line.
             make_poller: makes what asks the server, on a thread of its own.
             make_monitor: makes what reads this machine, if the server runs on it.
         """

@@ -75,7 +75,7 @@ def _headline(state: ServedState, width: int, glyphs: Glyphs) -> Lines:
 
 
 def _missing(state: ServedState, width: int, glyphs: Glyphs) -> Block:
-    """Say what the server does not tell, once where it is the same for all."""
+    """List the values that the server does not tell, once where the reason is the same for all."""
     now, counters = state.now_tokens_per_s, state.counters
     reasons = [counters.reason] if counters.value is None else []
     if now.value is None and now.reason not in reasons and state.work is not Work.IDLE:
@@ -259,7 +259,7 @@ def _context(slot: SlotState, glyphs: Glyphs) -> str:
 
 
 def _details(slot: SlotState, glyphs: Glyphs) -> Lines:
-    """Say what became of the slot's request, the last one if it rests."""
+    """Describe the slot's request, the last one if it rests."""
     sample = slot.sample
     said = [
         _prompt(slot),

@@ -26,7 +26,7 @@ from spectui.tui.widgets import KeyBar, StatusBar
 
 _TWO_COLUMNS, _THREE_COLUMNS = 72, 150
 _PANEL_LINES = 4
-"""From which on a panel can have a frame."""
+"""Height from which on a panel can have a frame."""
 _N_PANELS, _N_OF_SERVER = 6, 4
 
 
@@ -51,7 +51,7 @@ def connection(link: LinkState, *, is_paused: bool) -> str:
 
 
 def trouble(link: LinkState) -> str:
-    """Return what is wrong and what happens next; empty if nothing is wrong."""
+    """Return the failure and the next step; empty if nothing is wrong."""
     if link.failure is None:
         return ""
     again = "" if link.retry_s is None else f"; asked again after {link.retry_s:g} s"
@@ -132,7 +132,7 @@ class AttachPanels(VerticalScroll, can_focus=False):
 
 
 class AttachScreen(Screen[None]):
-    """Shows what it is told. Knows no server."""
+    """Shows the states that it is given; never asks the server."""
 
     DEFAULT_CSS = """
     AttachScreen {

@@ -59,7 +59,7 @@ class ConversationController:
         """Tokens whose round has not been told yet."""
         self._prompt: PromptEvaluated | None = None
         self._settings: SettingsChange | None = None
-        """What was stored last."""
+        """Settings that were stored last."""
 
     def begin(self) -> None:
         """Begin another conversation; the old one stays stored."""
@@ -97,7 +97,7 @@ class ConversationController:
         self.chat.restore(session.entries)
 
     def take(self, event: AnswerEvent) -> None:
-        """Take what the engine tells of the answer."""
+        """Process the engine's events of the answer."""
         if not self.is_answering:
             return
         match event:

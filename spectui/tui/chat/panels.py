@@ -241,7 +241,7 @@ class Panels(VerticalScroll, can_focus=False):
     """
 
     def compose(self) -> ComposeResult:
-        """In the order of the questions: does it pay, why, and what of."""
+        """Yield the panels in the order of the questions: does it pay, why, and what of."""
         yield ThroughputPanel()
         yield AcceptancePanel()
         yield RoundPanel()

@@ -90,7 +90,7 @@ class PromptBox(TextArea):
         # A blinking cursor repaints twice a second for as long as the app idles.
         self.cursor_blink = False
         self.prompts: list[str] = []
-        """What was sent, the oldest first."""
+        """Sent prompts, the oldest first."""
         self._walk = [""]
         self._position = 0
         self._folded: dict[str, str] = {}

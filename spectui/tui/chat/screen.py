@@ -49,7 +49,7 @@ class Loading(Widget):
         self.add_class("-busy")
 
     def finish(self) -> None:
-        """Nothing to wait for any more."""
+        """Hide the progress."""
         self.parts = ()
         self.remove_class("-busy")
 
@@ -136,7 +136,7 @@ class LiveScreen(Screen[None]):
     recorded: reactive[bool] = reactive(default=False, init=False)
     """Whether the readings of the machine come from a recording."""
     tuning: reactive[str] = reactive("", init=False)
-    """What the search beside the chat is doing, in a word; empty for nothing."""
+    """Activity of the search beside the chat, in a word; empty for none."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class LiveScreen(Screen[None]):
         """Create it with nothing said.
 
         Args:
-            launch: what the command line asked for.
+            launch: options of the command line.
             threads: start the engine.
             choose_models: opens the picker, with a reason if something failed.
             warn: shows a sentence.

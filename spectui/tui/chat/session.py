@@ -55,11 +55,11 @@ class PairLoader:
         threads: Threads,
         choose_models: Callable[[str | None], None],
     ) -> None:
-        """Nothing is loaded yet.
+        """Start without a model.
 
         Args:
             session: takes over when a pair is loaded.
-            launch: what the command line asked for.
+            launch: options of the command line.
             threads: build demo models.
             choose_models: opens the picker, with a reason if something failed.
         """
@@ -96,7 +96,7 @@ class PairLoader:
         self._threads.build_demo(demo)
 
     def _end_build(self) -> None:
-        """Whatever is still told of a build is void."""
+        """End the build: its remaining messages are ignored."""
         if self._building is not None:
             self._building = None
             self._threads.stop_demo()
@@ -153,7 +153,7 @@ class PairLoader:
         return setup if resumed.drafting is None else resumed
 
     def take(self, event: LoadEvent) -> None:
-        """Take what the engine and the other threads tell of models."""
+        """Process events of the engine and other threads about models."""
         match event:
             case StartFailed():
                 if self._session.engine is None:
@@ -230,10 +230,10 @@ class SessionController:
         choose_models: Callable[[str | None], None],
         warn: Callable[[str], None],
     ) -> None:
-        """Nothing runs yet.
+        """Start without a session.
 
         Args:
-            launch: what the command line asked for.
+            launch: options of the command line.
             screen: shows the session.
             threads: start the engine.
             choose_models: opens the picker, with a reason if something failed.
@@ -269,7 +269,7 @@ class SessionController:
             self.engine.measure_baseline()
 
     def ready(self) -> None:
-        """Nothing is under way: send what waits for that."""
+        """Enter the idle state, and send the prompt that waits for it."""
         self.screen.activity = Activity.READY
         if self._queued is not None:
             text, self._queued = self._queued, None

@@ -44,9 +44,9 @@ class Field:
     low: float
     high: float
     drafter: str = ""
-    """Whose it is, where several drafters may have one of that name."""
+    """Drafter of the field, where several drafters may have one of that name."""
     why: str = ""
-    """What sets the limit, as it goes on after "must be 1 to 16"."""
+    """Reason for the limit, as it goes on after "must be 1 to 16"."""
 
     @property
     def text(self) -> str:
@@ -91,10 +91,10 @@ class DrafterFields:
 
 
 def drafter_fields(speculation: Speculation, max_draft: int) -> tuple[DrafterFields, ...]:
-    """Return what can be set of each drafter, in the order in which they are asked.
+    """Return the fields of each drafter, in the order in which they are asked.
 
     Args:
-        speculation: who drafts.
+        speculation: the drafters.
         max_draft: longest draft that the pair was loaded for.
     """
     return tuple(
@@ -130,7 +130,7 @@ def _number_field(number: Number, drafter: DrafterSetting, max_draft: int) -> Fi
 
 
 def answer_fields(setup: LiveSetup) -> tuple[Field, ...]:
-    """Return what concerns every answer, whoever drafts."""
+    """Return the fields of every answer, independent of the drafter."""
     samplers = (catalogue.TEMPERATURE, *(one for one in catalogue.SAMPLING if not one.is_switch))
     return (
         Field(

@@ -15,7 +15,7 @@ from spectui.tui.text.layout import MIN_WIDTH, Layout
 from spectui.tui.text.tape import Tape
 
 SLICE_S = 0.012
-"""Of laying out a long text anew, before other events get their turn."""
+"""Time for laying out a long text anew, before other events get their turn."""
 
 _PAUSE_S = 0.001
 _WIDTH_BEFORE_LAYOUT = 80

@@ -75,7 +75,7 @@ def _without_trailing_spaces(pieces: list[tuple[str, Kind]]) -> list[tuple[str, 
 
 
 class Transcript(TapeView):
-    """The conversation, each token in the style of who wrote it."""
+    """The conversation, each token in the style of its author."""
 
     DEFAULT_CSS = """
     Transcript {
@@ -100,7 +100,7 @@ class Transcript(TapeView):
     """Whether draft tokens that the target refused are shown, where it refused them."""
 
     placeholder: reactive[str] = reactive("")
-    """What stands in an empty transcript."""
+    """Text in an empty transcript."""
 
     gutter_cells = GUTTER_CELLS
 

@@ -20,7 +20,7 @@ from spectui.tui.panels.blocks import Block, Line, crop, fit
 State = TypeVar("State")
 
 _FRAME = 3
-"""Of the width, what stays of the frame around the heading."""
+"""Columns of the frame that stay visible around the heading."""
 
 
 class Panel(Widget, Generic[State]):
@@ -61,7 +61,7 @@ class Panel(Widget, Generic[State]):
         self._entitle()
 
     def alert(self) -> str | None:
-        """Return what must be said though there is no line for it: it takes the heading's place."""
+        """Return a message that must be shown even without a line, in place of the heading."""
         return None
 
     def _entitle(self) -> None:
@@ -103,7 +103,7 @@ class Panel(Widget, Generic[State]):
         self._styles_by_look.clear()
 
     def lines(self) -> list[Line]:
-        """Return what is shown, in the details that fit."""
+        """Return the lines to show, in the details that fit."""
         if self._lines is None:
             width, height = self.size
             glyphs = glyphs_of(self)

@@ -11,7 +11,7 @@ Lines = tuple[Line, ...]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One way to say something."""
+    """One variant of a text."""
 
     rank: int
     """0 is what must be there first."""

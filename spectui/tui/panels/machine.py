@@ -201,7 +201,7 @@ def _dram(state: TrafficState, width: int, glyphs: Glyphs) -> Block:
 
 
 def disk_block(state: TrafficState, width: int, glyphs: Glyphs) -> Block:
-    """Return what is read from disk, or why that is not known."""
+    """Return the block of reads from disk, or the reason why they are unknown."""
     reading, faults = state.disk_bytes_per_s, state.major_faults_per_s.value
     if reading.value is None:
         return _missing(10, "disk", reading, width, glyphs)

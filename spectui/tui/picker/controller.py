@@ -38,14 +38,14 @@ class RecentPair:
 
 
 Choice = Pair | RecentPair | Preset | DemoModel
-"""What can be started: two files, an earlier pair with its chat, a preset, a demo target."""
+"""Possible choices: two files, an earlier pair with its chat, a preset, a demo target."""
 
 
 class PickerController:
     """Opens the picker on demand; feeds it with what the scan and the engine find."""
 
     def __init__(self, app: "SpectuiApp") -> None:
-        """Nothing is open yet."""
+        """Start without a screen."""
         self._app = app
         self._screen: PickerScreen | None = None
         self._recent: dict[RecentPair, Session] = {}
@@ -79,14 +79,14 @@ class PickerController:
         self._app.threads.read_sessions()
 
     def offer(self, sessions: Sequence[Session]) -> None:
-        """Take what is stored, the newest first."""
+        """Take the stored sessions, the newest first."""
         recent = _without_earlier_parts(sessions)[:_N_RECENT]
         self._recent = {_recent_pair(session): session for session in recent}
         if self._screen is not None:
             self._screen.targets.show_recent(tuple(self._recent))
 
     def _presets(self) -> tuple[Preset, ...]:
-        """Those that can be started: models of others would have to be fetched first."""
+        """Presets that can be started: models of others would have to be fetched first."""
         return tuple(preset for preset in list_presets(self._app.warn) if preset.is_ready)
 
     def _closed(self, _result: None) -> None:
@@ -98,7 +98,7 @@ class PickerController:
         self._app.threads.scan((folder,))
 
     def forget_comparisons(self) -> None:
-        """Another target is looked at."""
+        """Forget all comparisons, since another target is looked at."""
         if (engine := self._app.session.engine) is not None:
             engine.inspector.forget()
 
@@ -133,7 +133,7 @@ class PickerController:
             self.open(str(error))
 
     def take(self, event: FoundModel | ScanFinished | ModelInspected) -> None:
-        """Take what the scan or the engine found. Nobody looks at it once the picker is closed."""
+        """Process a result of the scan or the engine; ignored once the picker is closed."""
         screen = self._screen
         if screen is None:
             return

@@ -31,7 +31,7 @@ class DraftList(PickerList):
         self.target: FoundModel | None = None
         self.ranked: tuple[DraftOption, ...] = ()
         self._inspected: dict[Path, dict[Path, ModelInspected]] = {}
-        """What is known, by the target's path and by the model's."""
+        """Known facts, by the target's path and by the model's."""
         self._asked: set[Path] = set()
 
     def learn(self, inspected: ModelInspected) -> bool:

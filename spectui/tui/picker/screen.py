@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _BESIDE_CELLS = 150
-"""From this width on both lists show all their columns beside each other."""
+"""Width from which on both lists show all their columns beside each other."""
 
 
 class PickerScreen(Screen[None]):

@@ -26,7 +26,7 @@ from spectui.tui.picker.list import (
 _SIZE_CELLS, _LABEL_CELLS, _FOLDER_CELLS = 8, 18, 16
 _PROSE_CELLS, _SAID_CELLS = 48, 20
 _DAY = "%m-%d %H:%M"
-"""As wide as what it writes."""
+"""Format that is as wide as its output."""
 OPEN_FOLDER = "open a folder"
 """Value of the row that asks for one."""
 

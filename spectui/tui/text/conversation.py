@@ -10,7 +10,7 @@ from spectui.tui.text.display import Display, shown
 from spectui.tui.text.tape import Kind, Tape, TextStore
 
 Role = Literal["user", "assistant", "notice"]
-"""Who speaks; a notice is a message of spectui itself."""
+"""The speaker; a notice is a message of spectui itself."""
 
 _KINDS: dict[Role, Kind] = {"user": Kind.USER, "assistant": Kind.TARGET, "notice": Kind.NOTICE}
 _utf8_decoder = codecs.getincrementaldecoder("utf-8")
@@ -21,7 +21,7 @@ class TranscriptToken:
     """One token of an answer."""
 
     piece: bytes
-    """What it stands for; not always whole UTF-8 characters."""
+    """Bytes that it stands for; not always whole UTF-8 characters."""
     from_draft: bool
     """Whether the draft proposed it and the target accepted it."""
 

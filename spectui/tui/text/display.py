@@ -26,7 +26,7 @@ def code_point(character: str) -> str:
 
 @lru_cache(maxsize=4096)
 def shown(character: str, *, ascii_only: bool) -> str:
-    """Return what stands for a character: itself, or the visible form of a control.
+    """Return the displayed form of a character: itself, or the visible form of a control.
 
     Args:
         character: One character that is neither a tab nor a newline.
@@ -68,11 +68,11 @@ class Display:
         self._joining = False
 
     def feed(self, text: str) -> str:
-        """Return what is shown for the next text; a return or joiner at its end waits for more."""
+        """Return the displayed form of the next text; a return or joiner at its end waits."""
         return "".join(map(self._feed_part, _split_lines(text)))
 
     def flush(self) -> str:
-        """Return what is shown for what still waits, at the end of the stream."""
+        """Return the displayed form of the waiting rest, at the end of the stream."""
         return self._release("")
 
     def _feed_part(self, part: str) -> str:

@@ -201,13 +201,13 @@ class Layout:
         return bisect_right(self._starts, offset) - 1
 
     def lines_from(self, start: int, count: int) -> list[tuple[int, int]]:
-        """At most so many lines at the new width, the first one from ``start``."""
+        """At most ``count`` lines at the new width, the first one from ``start``."""
         starts = [start, *islice(self._wrap(start), count)]
         ends = [*starts[1:], len(self.tape)]
         return list(zip(starts, ends, strict=True))[:count]
 
     def last_lines(self, count: int) -> list[tuple[int, int]]:
-        """At most so many lines at the new width, up to the end."""
+        """At most ``count`` lines at the new width, up to the end."""
         back = count * self.width
         while True:
             start, _ = self.line(self.line_at(max(0, len(self.tape) - back)))

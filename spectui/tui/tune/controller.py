@@ -30,14 +30,14 @@ class TuneController:
     """Knows how the search stands, whether its screen is open or not."""
 
     def __init__(self, app: "SpectuiApp") -> None:
-        """Nothing is open yet."""
+        """Start without a screen."""
         self._app = app
         self._screen: TuneScreen | None = None
         self.state: TuningState | None = None
         self._is_stopping = False
         """Whether the search was asked to end and has not told yet that it did."""
         self._filled: Filled | None = None
-        """What the form held when it was left."""
+        """Contents of the form when it was left."""
         self._prompts: str | None = None
         """Which prompts the search uses, in words."""
 
@@ -107,8 +107,8 @@ class TuneController:
         """Begin a search on the prompts that the user chose, or go on with the study of the same.
 
         Args:
-            source: where the prompts come from.
-            path: of the prompts, where they are files.
+            source: source of the prompts.
+            path: path of the prompts, where they are files.
             n_trials: trials in all, earlier ones of the same study included.
         """
         try:

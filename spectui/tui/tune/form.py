@@ -168,7 +168,7 @@ class TuneSetup(Vertical):
         )
 
     def read(self) -> tuple[PromptSource, Path | None, int] | None:
-        """Return what a search starts with; None if it cannot be used, and then say why."""
+        """Return the search's inputs; None if they cannot be used, and then say why."""
         filled = self.filled
         source, trials = filled.source, filled.n_trials
         # Not Path.expanduser and Path.exists: those raise for some paths that cannot be.

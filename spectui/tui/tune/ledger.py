@@ -1,4 +1,4 @@
-"""The trials of a study, and what follows from them: the best one, and what can be done now."""
+"""The trials of a study, the best one, and the actions that are possible now."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,14 +34,14 @@ class Ledger:
 
     rows: tuple[Row, ...] = ()
     off_level: float | None = None
-    """As ``spectui.tune.trials.off_level``."""
+    """Level of off, by ``spectui.tune.trials.off_level``."""
     best: Row | None = None
     """The last trial of the setting that was confirmed; else ``spectui.tune.trials.best_trial``."""
     n_tried: int = 0
     """Trials that were measured or cannot be."""
 
     def speedup(self, row: Row) -> float | None:
-        """As ``spectui.tune.trials.speedup_estimate``: for ranking, without interval."""
+        """The row's ``spectui.tune.trials.speedup_estimate``: for ranking, without interval."""
         return row.relative / self.off_level if row.relative and self.off_level else None
 
 
@@ -88,11 +88,11 @@ class Choice:
 
     arm: Arm
     reason: str
-    """What the user is told: what was applied, and why that."""
+    """Sentence for the user: the applied setting, and why it was chosen."""
 
 
 def best_choice(state: TuningState, ledger: Ledger) -> Choice | None:
-    """Return what a confirmed verdict says, else the fastest trial; None if there is neither.
+    """Return the choice of a confirmed verdict, else the fastest trial; None if there is neither.
 
     Off is an arm like the others: it is the choice when the verdict is against speculation, and
     as long as no setting is faster than it.
@@ -115,7 +115,7 @@ def best_choice(state: TuningState, ledger: Ledger) -> Choice | None:
 
 
 def selected_choice(row: Row | None) -> Choice | None:
-    """Return what a trial ran; None if it is not known to work."""
+    """Return the choice of a trial's arm; None if it is not known to work."""
     if row is None or row.record.state is not TrialState.COMPLETE:
         return None
     arm = row.record.arm

@@ -24,7 +24,7 @@ _LABELS = len("0.00 ")
 _FRAME = 4
 """Lines around the grid: its title, two for the axis, the legend."""
 _WEAKEST, _STRONGEST = 0.2, 0.7
-"""How much of its colour a cell shows."""
+"""Range of the strength of a cell's colour."""
 _CONTRAST = 0.9
 
 
@@ -114,7 +114,7 @@ class Heatmap(Widget):
         super().__init__(id=id)
         self._ledger = Ledger()
         self._lines: list[Strip] | None = None
-        """What is drawn at the present size, worked out when it is needed."""
+        """Lines drawn at the present size, worked out when they are needed."""
 
     def show(self, ledger: Ledger) -> None:
         """Show the trials of ``ledger``."""
@@ -202,7 +202,7 @@ class Heatmap(Widget):
 
 
 def _content(mean: float, width: int, land: Landscape, glyphs: Glyphs, *, is_best: bool) -> str:
-    """Return what a cell says in ``width`` characters; the best one's shade gives way to a mark."""
+    """Return a cell's text in ``width`` characters; the best one's shade gives way to a mark."""
     ramp = _ramp(glyphs)
     span = land.high - land.low
     shade = ramp[round((mean - land.low) / span * (len(ramp) - 1)) if span else -1]

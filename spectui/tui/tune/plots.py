@@ -21,7 +21,7 @@ from spectui.tui.tune.ledger import Ledger, Row
 Points = tuple[tuple[int, float], ...]
 """(trial number, speedup) pairs."""
 _MAX_POINTS = 400
-"""More cannot be told apart, and each one costs time."""
+"""Limit of points: more cannot be told apart, and each one costs time."""
 _NOTHING_YET = "No speedup yet: it takes a trial of off and one of a setting."
 _SPARK_LINES = 3
 _SIDE = 0.5

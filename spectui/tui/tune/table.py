@@ -109,7 +109,7 @@ def layout(rows: Sequence[Row], width: int, glyphs: Glyphs) -> tuple[Slot, ...]:
 
 
 def text(row: Row, column: Column, ledger: Ledger, glyphs: Glyphs) -> str:
-    """Return what stands in a cell."""
+    """Return the content of a cell."""
     if column is Column.DRAFT:
         return one_line(row.record.arm.drafter, glyphs)
     if column is Column.STATE:
@@ -161,7 +161,7 @@ _VALUES: dict[Column, Callable[[Row], float | str | None]] = {
     Column.ACCEPTANCE: lambda row: row.acceptance_rate,
     Column.STATE: lambda row: row.record.state.value + " noisy" * row.record.noisy,
 }
-"""What the rows are sorted by."""
+"""Values that the rows are sorted by."""
 _FORMS = {
     Column.DRAFT_P_MIN: "{:.2f}",
     Column.TOKENS_PER_S: "{:.1f}",

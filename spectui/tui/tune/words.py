@@ -28,7 +28,7 @@ _MINUTE_S, _HOUR_S = 60, 3600
 
 
 def introduction(start_key: str) -> str:
-    """Return what tuning is, before there was any."""
+    """Return an explanation of tuning, before there was any."""
     return f"{_INTRODUCTION}\n\nPress {start_key} to start."
 
 
@@ -38,7 +38,7 @@ def measure(value: float | str | None, form: str, glyphs: Glyphs) -> str:
 
 
 def phase(state: TuningState, *, chat_is_busy: bool) -> str:
-    """Return what the search is doing."""
+    """Return the activity of the search."""
     if state.is_running and state.phase is not Phase.STOPPING:
         if state.paused:
             return f"paused while {state.phase}"

@@ -1,4 +1,4 @@
-"""Leads the what-if screen: the recorded answers go to it, its wishes to the session."""
+"""Leads the what-if screen: gives it recorded answers, takes its requests to the session."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -37,17 +37,17 @@ _OFF = (
 
 
 class WhatIfController:
-    """Knows what is recorded of the chat, whether the screen is open or not."""
+    """Holds what is recorded of the chat, whether the screen is open or not."""
 
     def __init__(self, app: "SpectuiApp") -> None:
-        """Nothing is open and nothing recorded yet."""
+        """Start without a screen and without recordings."""
         self._app = app
         self._screen: WhatIfScreen | None = None
         self._recording: ChatRecording | None = None
         self._trials: Sequence[TrialRecord] = ()
         self._costs: Mapping[str, Costs] = {}
         self._seen: tuple[Activity, bool] | None = None
-        """What the session was doing when the screen was last told."""
+        """State of the session when the screen was last told."""
 
     @property
     def is_open(self) -> bool:
@@ -75,7 +75,7 @@ class WhatIfController:
         self._screen = None
 
     def take(self, recording: "ChatRecording | None") -> None:
-        """Take what is recorded now; None for another pair."""
+        """Take the present recording; None for another pair."""
         self._recording = recording
         self.refresh()
 
@@ -100,7 +100,7 @@ class WhatIfController:
             self._screen.show_made(self._maker())
 
     def _maker(self) -> "Callable[[], WhatIfState]":
-        """Return what makes the state that holds now, on any thread."""
+        """Return a function that makes the present state, on any thread."""
         from spectui.live.whatif import WhatIfState, whatif_state  # noqa: PLC0415 - as above
         from spectui.tui.whatif.words import nothing_recorded  # noqa: PLC0415
 

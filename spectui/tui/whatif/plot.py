@@ -24,7 +24,7 @@ _MOST_TICKS = 8
 _FAR = 4
 """Rows between ticks that are no reason for coarser rows; it takes more where there are many."""
 _LEAST_SPAN = 0.01
-"""Of the largest value: what differs by less is drawn as flat as it is."""
+"""Share of the largest value: smaller differences are drawn as flat as they are."""
 _ASCII_CURVE = "*"
 _LABELS = len("000.0 |")
 _MEASURED_ON = ": answers that ran so"
@@ -122,7 +122,7 @@ class Mark(Enum):
     OTHER = "other line"
     """Measured with another ``draft_min`` or ``draft_p_min``."""
     TRIAL = "trial"
-    """Of tuning, on its own prompts."""
+    """Trial of a search, on its own prompts."""
     CHAT = "measured"
     """In this chat."""
     SHOWN = "shown"
@@ -138,9 +138,9 @@ class Curve:
     """One line of settings."""
 
     name: str
-    """What its values are, with their unit."""
+    """Name of its values, with their unit."""
     values: tuple[float, ...]
-    """By ``draft_max``, from 1 on."""
+    """Values by ``draft_max``, from 1 on."""
     shown: int
     """The ``draft_max`` that is looked at."""
     off: float | None
@@ -198,7 +198,7 @@ def mark(kind: Mark, glyphs: Glyphs) -> str:
 
 
 def legend(drawn: Curve, glyphs: Glyphs, width: int) -> str:
-    """Return what the marks mean that are there, in as many words as ``width`` has room for."""
+    """Return the legend of the present marks, in as many words as ``width`` has room for."""
     plain = _legend(drawn, glyphs)
     if Mark.CHAT not in (kind for kind, _, _ in drawn.points):
         return plain
@@ -278,7 +278,7 @@ class WhatIfPlot(Vertical):
     """
 
     def __init__(self) -> None:
-        """Nothing is drawn yet."""
+        """Start with an empty plot."""
         super().__init__()
         self._curve: Curve | None = None
 
@@ -357,7 +357,7 @@ class _Lengths(NumericAxisFormatter):
 
 
 class _Ticks(AxisFormatter):
-    """Those of a scale."""
+    """Formatter for the ticks of a scale."""
 
     def __init__(self, scale: Axis) -> None:
         self._labels = dict(scale.ticks)

@@ -68,7 +68,7 @@ WhatIfScreen {
 
 
 _NAMES = ("tokens/s", "of off", "acceptance", "tokens/round")
-"""What stands under each."""
+"""Labels below the numbers."""
 _WIDTHS: list[tuple[int, str]] | None = [(0, "-tiny"), (64, "-narrow"), (110, "-wide")]
 _HEIGHTS: list[tuple[int, str]] | None = [(0, "-short"), (22, "-tall")]
 
@@ -90,7 +90,7 @@ class BigNumber(Vertical):
     """
 
     def __init__(self, name: str) -> None:
-        """Nothing is known yet."""
+        """Start without a number; ``name`` stands below it."""
         super().__init__()
         self._label = name
 
@@ -173,7 +173,7 @@ class WhatIfScreen(Screen[None]):
         self._controller = controller
         self._state = state
         self._whatif: WhatIf | None = None
-        """What is shown; it has replayed the whole space."""
+        """The results shown; the whole space has been replayed."""
         self._keep_text = False
         """Whether a saved trace holds the text."""
 
@@ -326,7 +326,7 @@ class WhatIfScreen(Screen[None]):
 
 
 def _whatif_of(state: WhatIfState) -> WhatIf | None:
-    """Return what would answer for ``state``; None if there is nothing to replay."""
+    """Return the replay that would answer for ``state``; None if there is nothing to replay."""
     recording = state.recording
     if recording is None or not recording.recordings:
         return None

@@ -49,7 +49,7 @@ class Stepper(Widget, can_focus=True):
     value: reactive[float] = reactive(0.0)
     high: reactive[float] = reactive(1.0)
     typed: reactive[str] = reactive("")
-    """What is being typed; Enter takes it, and so do leaving and whatever uses the setting."""
+    """Typed text; Enter takes it, and so do leaving and whatever uses the setting."""
 
     @dataclass
     class Changed(Message):
@@ -65,7 +65,7 @@ class Stepper(Widget, can_focus=True):
         self._low = low
         self._step = step
         self._chosen = low
-        """What was asked for; ``value`` is as much of it as ``high`` allows."""
+        """Requested number; ``value`` is as much of it as ``high`` allows."""
         self.set_reactive(Stepper.value, low)
         self.set_reactive(Stepper.high, high)
 
@@ -146,7 +146,7 @@ class Stepper(Widget, can_focus=True):
         event.prevent_default()
 
     def on_blur(self, _event: Blur) -> None:
-        """Take what was typed."""
+        """Apply the typed number."""
         self.take_typed()
 
     def take_typed(self) -> None:
@@ -156,7 +156,7 @@ class Stepper(Widget, can_focus=True):
             self._want(value)
 
     def _parsed(self) -> float | None:
-        """Return what was typed as a number; None if it is none."""
+        """Return the typed number; None if it is none."""
         try:
             return float(self.typed)
         except ValueError:
@@ -203,7 +203,7 @@ class Steppers(Vertical):
         self._show(setting)
 
     def compose(self) -> ComposeResult:
-        """In the order in which they are written."""
+        """Yield the steppers in the order in which they are written."""
         yield from self._steppers.values()
 
     @property
@@ -218,7 +218,7 @@ class Steppers(Vertical):
 
     @property
     def setting(self) -> DraftSimple:
-        """What they say."""
+        """The drafter's options that the steppers show."""
         typed: dict[str, Any] = {
             number.name: number.type(self._steppers[number.name].value)
             for number in numbers_of(DraftSimple)

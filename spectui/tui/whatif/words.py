@@ -62,7 +62,7 @@ def _failure(recording: ChatRecording) -> str | None:
 
 
 def heading(state: WhatIfState, whatif: WhatIf) -> str:
-    """Return what is replayed, for a line that has room for nothing else."""
+    """Return the question that the replay answers, for a line that has room for nothing else."""
     if whatif.is_mtp:
         return _asked(f"What if {MTP_KIND} drafts", whatif)
     # Who is only worth the room where it is another one than in the chat.
@@ -75,7 +75,7 @@ def _asked(question: str, whatif: WhatIf) -> str:
 
 
 def basis(state: WhatIfState, whatif: WhatIf, glyphs: Glyphs) -> str:
-    """Return who is replayed, on how much text, and where the speed comes from."""
+    """Return the replayed drafter, the amount of text, and where the speed comes from."""
     recording, source = state.recording, state.known.source
     name = visible(whatif.draft, ascii_only=glyphs is ASCII)
     name = fit(name, _NAME_CELLS, glyphs.ellipsis)
@@ -151,10 +151,10 @@ def no_best(state: WhatIfState) -> str:
 
 
 def applied(model: DrafterOptions) -> str:
-    """Return what the user is told when a setting was applied."""
+    """Return the message to the user after a setting was applied."""
     return f"From the next answer on: {setting(model)}."
 
 
 def saving(*, keep_text: bool) -> str:
-    """Return what a saved trace will hold."""
+    """Return a sentence on the contents of a saved trace."""
     return f"A saved trace will be {'with the text' if keep_text else 'without text'}."

@@ -1,4 +1,4 @@
-"""Which parameters the speedup depends on."""
+"""Importance of the parameters for the speedup."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The studies of a storage, and what each has come to."""
+"""The studies of a storage, with their results."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

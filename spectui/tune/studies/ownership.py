@@ -1,4 +1,4 @@
-"""Which process is at a trial: one study is one process's at a time, and processes die."""
+"""Ownership of trials: one study is one process's at a time, and processes die."""
 
 import os
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ from spectui.errors import UsageError
 
 _OWNER = "owner"
 _UNSIGNED = timedelta(minutes=1)
-"""How long a trial may be without an owner, which is noted right after it is asked for."""
+"""Time for which a trial may have no owner, who is noted right after it is asked for."""
 
 
 def sign(trial: optuna.Trial) -> None:

@@ -39,7 +39,7 @@ def tell(study: optuna.Study, of_optuna: int, record: TrialRecord) -> None:
 
 
 def close_trial(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
-    """End a trial that nobody measures any more."""
+    """Close a trial that is no longer measured."""
     if _RECORD in trial.user_attrs:
         # It may have ended between being measured and being told.
         tell(study, trial.number, _decode(trial))

@@ -1,4 +1,4 @@
-"""What chooses arms that nobody has queued."""
+"""Samplers that choose the arms that were not queued."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ import optuna
 
 _STARTUP_TRIALS = 5
 _N_SEEDS = 2**32
-"""That numpy's generators take."""
+"""Number of seeds that numpy's generators take."""
 
 
 class Sampler(StrEnum):

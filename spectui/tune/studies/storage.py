@@ -1,4 +1,4 @@
-"""Where studies are kept: an Optuna storage, and its errors as sentences."""
+"""Storage of studies: an Optuna storage, and its errors as sentences."""
 
 import logging
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def own_storage_file() -> Path:
 
 
 def own_storage() -> str:
-    """URL of the same; its folder is made if need be."""
+    """URL of the default storage; its folder is created if needed."""
     ensure_dir(data_dir())
     return f"sqlite:///{own_storage_file()}"
 
@@ -45,10 +45,10 @@ def close_storage(storage: optuna.storages.RDBStorage) -> None:
 
 @contextmanager
 def storage_errors(url: str) -> Iterator[None]:
-    """Say in a sentence what goes wrong with a storage meanwhile.
+    """Turn a storage's errors inside the block into a ``BadInputError``.
 
     Raises:
-        BadInputError: something did.
+        BadInputError: the storage failed.
     """
     try:
         yield

@@ -52,14 +52,14 @@ class TuningStudy(Closing):
         """Open the study, or create it.
 
         Args:
-            name: of the study.
+            name: name of the study.
             storage: URL as Optuna takes it.
             spec: what makes trials comparable: machine, models, prompts, settings. A study made
                 with another one is refused.
             space: candidates and parameters. Its placements give way to those that the study began
                 with: other memory may be free by now.
             sampler: strategy.
-            seed: of the strategy.
+            seed: seed of the strategy.
             must_exist: refuse to create it.
 
         Raises:
@@ -188,7 +188,7 @@ class TuningStudy(Closing):
         trial.
 
         Args:
-            arms: what is worth a trial, the most urgent first.
+            arms: arms worth a trial, the most urgent first.
             chains: whether the sampler may put n-gram drafters ahead of a draft model. Where no
                 forecast says that this gains, it would only find the same settings once more.
         """
@@ -200,7 +200,7 @@ class TuningStudy(Closing):
 
     @property
     def defaults(self) -> tuple[Arm, ...]:
-        """What the user has or gets without tuning, besides off."""
+        """Arms that the user has or gets without tuning, besides off."""
         return self.space.first_arms()[1:]
 
     def allows(self, arm: Arm) -> bool:
