@@ -1,4 +1,4 @@
-"""What an existing command sets around its program, for what is measured in its place."""
+"""Applies the environment of an existing command to what is measured in its place."""
 
 import os
 import shlex
@@ -13,7 +13,7 @@ _SECRETS = frozenset({"LLAMA_API_KEY", "HF_TOKEN"})
 
 
 def adopt(start: Start) -> tuple[str, ...]:
-    """Set a command's variables, and say what else starts it, which nothing measured has.
+    """Set a command's variables, and report parts of its start that no measurement reproduces.
 
     Returns the names of the variables.
     """

@@ -1,4 +1,4 @@
-"""What ``bench`` does whoever decodes: vary the prompts, measure, report."""
+"""Steps of ``bench`` that all backends share: vary the prompts, measure, report."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ REMEMBERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kinds:
-    """What is measured one after the other."""
+    """Temperatures, prompt lengths and repeats to measure."""
 
     temps: Sequence[float]
     lengths: Sequence[int]
@@ -35,7 +35,7 @@ class Kinds:
 
     @property
     def n(self) -> int:
-        """Combinations."""
+        """Number of combinations of temperature and length."""
         return len(self.temps) * max(1, len(self.lengths))
 
     def of(self, workload: Workload, n_ctx: int, *, remedy: str = "raise -c") -> list[Workload]:
@@ -57,7 +57,7 @@ class Kinds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchRun:
-    """What was measured, and of what."""
+    """Results of a benchmark and the configuration that they belong to."""
 
     speculation: Speculation
     schedule: Schedule
@@ -99,7 +99,7 @@ def measure(
     *,
     repeats: int,
 ) -> tuple[list[Benched], BaseException | None]:
-    """What was measured, and what ended it early, which must not cost what there is by then."""
+    """Return the measurements, and the error that ended them early if there are any by then."""
     found: list[Benched] = []
     for workload in workloads:
         try:
@@ -122,7 +122,7 @@ def measure(
 
 
 def report(run: BenchRun, json_path: str | None) -> None:
-    """Print and write what was measured."""
+    """Print the results and write the document."""
     machine = this_machine()
     documents = [_document(run, one, machine) for one in run.found]
     if run.is_sweep:
@@ -151,7 +151,7 @@ def _document(run: BenchRun, one: Benched, machine: Machine) -> Json:
 
 
 def raise_ended(found: Sequence[Benched], ended: BaseException | None) -> None:
-    """Say how it ended, once what was measured is printed.
+    """Raise the error that ended the measurement, once the results are printed.
 
     Raises:
         CancelledError: it was interrupted.

@@ -1,4 +1,4 @@
-"""The cost model for people: tables with curves, and what they predict."""
+"""The cost model as text: tables with curves, and the predictions from them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -26,7 +26,7 @@ _STEP = 8
 def costs_view(
     costs: Mapping[str, Costs], recordings: Sequence[Recording]
 ) -> Iterator[RenderableType]:
-    """Yield what rounds with each draft cost, and the throughput that follows."""
+    """Yield tables of the cost of rounds for each draft, and the throughput that follows."""
     for draft, measured in costs.items():
         yield Text(_headline(draft, measured), style="bold")
         yield _curves(measured)
@@ -126,7 +126,7 @@ def _predictions(draft: str, costs: Costs, recordings: Sequence[Recording]) -> T
 
 
 def _beyond(draft: str, costs: Costs, recordings: Sequence[Recording]) -> Iterator[Text]:
-    """Tell where the predictions leave what was measured."""
+    """Note where the predictions leave the measured range."""
     longest = min(recording.chains[draft].longest for recording in recordings)
     if longest > costs.lengths[-1]:
         yield Text(

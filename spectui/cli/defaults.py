@@ -18,7 +18,7 @@ _BESIDE = "spectui.brings-models"
 
 
 class FromUserOnly(click.Option):
-    """An option that a preset means otherwise: its n-predict is the length of a measurement."""
+    """An option that a preset uses differently: its n-predict is the length of a measurement."""
 
 
 def _apply_preset(ctx: click.Context, preset: Preset) -> None:
@@ -34,7 +34,7 @@ def _apply_preset(ctx: click.Context, preset: Preset) -> None:
 
 
 def _defaults(ctx: click.Context, preset: Preset, options: Options) -> dict[str, Any]:
-    """Values of those ``options`` that the command has, by click's parameter names."""
+    """Return values for those ``options`` that the command has, by click's parameter names."""
     from spectui.cli import preset_options
 
     by_name = {
@@ -151,7 +151,7 @@ def _takes(ctx: click.Context, param: click.Parameter | None, value: str) -> boo
 
 
 def _check_alone(ctx: click.Context, option: str) -> None:
-    """Make sure that an existing command is alone in saying what is run.
+    """Refuse ``--from`` beside ``--preset`` or ``--demo``.
 
     Raises:
         UsageError: a preset or the demo says it as well.
@@ -162,12 +162,12 @@ def _check_alone(ctx: click.Context, option: str) -> None:
 
 
 def taken_command() -> "Takeover | None":
-    """What ``--from`` has read; None where it was not given."""
+    """Return the command that ``--from`` has read; None without ``--from``."""
     context = click.get_current_context(silent=True)
     return None if context is None else context.meta.get(TAKEN)
 
 
 def given_extra() -> tuple[str, ...]:
-    """Arguments of ``--from`` that an export does not write by itself, as they stand."""
+    """Return the arguments of ``--from`` that an export does not write itself, unchanged."""
     taken = taken_command()
     return () if taken is None else taken.extra

@@ -1,4 +1,4 @@
-"""How a command fails: one sentence on stderr and an exit code."""
+"""Failure of a command: one sentence on stderr and an exit code."""
 
 import traceback
 from contextlib import suppress
@@ -52,7 +52,7 @@ def _report_defect(error: BaseException) -> int:
 
 
 def _is_logged(text: str, path: Path) -> bool:
-    """Add ``text`` to the log; False where the whole of it has no room."""
+    """Add ``text`` to the log; False if the whole of it does not fit."""
     now = datetime.now(UTC).astimezone().isoformat(sep=" ", timespec="milliseconds")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

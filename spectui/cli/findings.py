@@ -1,4 +1,4 @@
-"""What ``spectui models scan`` finds: models, or drafts for a target, with what is to be said."""
+"""Results of ``spectui models scan``: models, or drafts for a target, with remarks."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from spectui.models.ranking import DraftOption, needed_memory, unloadable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """All that a scan found until it ended or was interrupted."""
+    """Results of a scan until it ended or was interrupted."""
 
     folders: tuple[Path, ...]
     n_ctx: int
@@ -30,7 +30,7 @@ class Findings:
 
     @property
     def fitting(self) -> tuple[DraftOption, ...]:
-        """Those that nothing speaks against."""
+        """Drafts that no reason rules out."""
         return tuple(option for option in self.models if option.reason is None)
 
     @property
@@ -48,7 +48,7 @@ class Findings:
 
 
 def look_at(model: FoundModel, n_ctx: int) -> DraftOption:
-    """Say what a model's header tells, with no target in mind."""
+    """Describe a model by its header, without a target."""
     reason, facts = unloadable(model), None
     if reason is None:
         told = inspect_header(model.path)

@@ -29,18 +29,18 @@ what follows from the other columns before what was set and counted."""
 
 
 def _label(total: Total) -> str:
-    """Who drafts; of n-gram drafters what has no column of its own."""
+    """The drafter's name; for n-gram drafters also the numbers that have no column."""
     ngrams = [f"{one.kind}, {one.summary}".removesuffix(", ") for one in total.speculation.ngrams]
     return " + ".join([*ngrams, *filter(None, [total.draft])])
 
 
 def _setting(total: Total, name: str) -> str:
-    """A number of the draft's setting; what n-gram drafters have in its place does not bound."""
+    """A number of the draft's setting; n-gram drafters have none."""
     return f"{total.speculation.own.numbers.get(name, 0):g}"
 
 
 def replay_table(totals: Sequence[Total], best: Total) -> RenderableType:
-    """As many rows and columns as there is room for, and lines on what was left out."""
+    """As many rows and columns as fit, and lines on the omitted ones."""
     shown = _fastest(totals)
     longest = max(cell_len(name) for name in (_NAME, *map(_label, shown)))
     hidden: list[str] = []
@@ -59,7 +59,7 @@ def replay_table(totals: Sequence[Total], best: Total) -> RenderableType:
 
 
 def _fastest(totals: Sequence[Total]) -> Sequence[Total]:
-    """What a table has room for, in their order; the first ones where speeds are not known."""
+    """The fastest settings that a table can hold, in their order; the first ones without speeds."""
     if len(totals) <= _MOST:
         return totals
     order = sorted(range(len(totals)), key=lambda index: -(totals[index].speedup or 0.0))
@@ -102,7 +102,8 @@ def replay_summary(
     explanation: Explanation,
     costs: Costs | None,
 ) -> str:
-    """What was replayed, the best of it, why, and how far to trust it."""
+    """Summary: the number of replays, the best setting with its explanation, and its
+    reliability."""
     n_settings, n_recorded = counted(len(totals), "setting"), counted(n_prompts, "prompt")
     lines = [f"{n_settings} replayed on {n_recorded}. Counts are exact."]
     if best.speedup:

@@ -70,11 +70,11 @@ class SharedOptions:
 
     @property
     def readers(self) -> tuple[str, ...]:
-        """Kinds of drafts that were asked for and that only llama-server runs."""
+        """Kinds of hidden-state drafts that were asked for, which only llama-server runs."""
         return tuple(kind for kind in HIDDEN_STATE_KINDS if kind in self.spec_type)
 
     def check_drafts(self) -> None:
-        """Refuse draft models that nobody may draft with.
+        """Refuse draft models that no requested drafter uses.
 
         Raises:
             UsageError: drafts were given that ``--spec-type`` leaves out.
@@ -87,7 +87,7 @@ class SharedOptions:
 
     @property
     def names_mtp(self) -> bool:
-        """Whether the target's MTP layers are asked for, and not only taken where there are any."""
+        """Whether the target's MTP layers were named explicitly."""
         return MTP_KIND in self.spec_type
 
     @property
@@ -126,7 +126,7 @@ class SharedOptions:
         )
 
     def context_options(self) -> ContextOptions:
-        """What both contexts share."""
+        """Context options that target and draft share."""
         return ContextOptions(
             ctx_size=self.ctx_size,
             batch_size=self.batch_size,

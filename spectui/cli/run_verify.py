@@ -1,4 +1,4 @@
-"""What ``spectui verify`` does once its options are parsed."""
+"""Runs ``spectui verify`` with parsed options."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,7 +35,7 @@ _MIN_GAIN = 0.02
 
 
 def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> None:
-    """Promise, serve, compare, print.
+    """Obtain the promise, serve the prompts, compare, and print.
 
     Raises:
         CancelledError: it was interrupted; what was measured has been printed.
@@ -96,7 +96,7 @@ def _verify_setting(serving: Serving, options: VerifyOptions, wanted: Wanted) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Made:
-    """What the engine has measured first."""
+    """The engine's own measurement, made before the server's."""
 
     promise: Promise
     results: Results
@@ -105,7 +105,7 @@ class _Made:
 
 
 def _measured(shared: SharedOptions, wanted: Wanted, progress: Progress, repeats: int) -> _Made:
-    """Measure in-process what a server is to deliver."""
+    """Measure in-process the speedup that a server should deliver."""
     case = wanted.case
     with open_engine(shared, progress) as engine:
         target = engine_side.load(engine, case)

@@ -26,7 +26,7 @@ _Cells = Mapping[str, Callable[[DraftOption], str]]
 
 
 def models_table(found: Findings) -> str:
-    """Draw all models that were found, with what their files say."""
+    """Draw all models that were found, with facts from their files."""
     return _table(found, found.models, _LISTED, _LEAST_LISTED)
 
 
@@ -38,7 +38,7 @@ def drafts_table(found: Findings, target: ModelFacts) -> str:
 def _table(
     found: Findings, options: Sequence[DraftOption], cells: _Cells, least: Sequence[str]
 ) -> str:
-    """As many columns as leave room to tell the names apart, the ``least`` ones left out first."""
+    """As many columns as leave room for distinct names; the ``least`` ones are dropped first."""
     every, ellipsis = names_of(found.models), "..." if is_ascii_only() else "…"
     names = {option.model.path: every[option.model.path] for option in options}
     wanted = min(_LEAST_NAME, max(map(cell_len, names.values())))
@@ -73,7 +73,7 @@ def _rows(options: Sequence[DraftOption], cells: _Cells, names: Mapping[Path, st
 
 
 def names_of(options: Sequence[DraftOption]) -> dict[Path, str]:
-    """Call models by their names; where several share one, by as much of the path as differs."""
+    """Distinct display names; models of one name get as much of the path as differs."""
     parts = {option.model.path: _parts(option.model) for option in options}
     names: dict[Path, str] = {}
     for depth in range(1, max(map(len, parts.values()), default=0) + 1):
@@ -90,7 +90,7 @@ def _parts(model: FoundModel) -> tuple[str, ...]:
 
 
 def shown(text: str) -> str:
-    """Return a name or sentence as stdout may show it."""
+    """A name or sentence in characters that stdout may show."""
     return visible(text, ascii_only=is_ascii_only())
 
 

@@ -1,4 +1,4 @@
-"""What ``bench`` and ``tune`` do before they measure through a llama-server."""
+"""Preparation of ``bench`` and ``tune`` for measurements through a llama-server."""
 
 from collections.abc import Callable, Sequence
 
@@ -33,7 +33,7 @@ def wanted_binary(server_bin: str | None) -> ServerBinary:
 
 
 def check_schedule(shared: SharedOptions) -> None:
-    """Refuse a schedule that no server has.
+    """Refuse a schedule that llama-server does not have.
 
     Raises:
         UsageError: it was asked for.
@@ -48,7 +48,7 @@ def check_schedule(shared: SharedOptions) -> None:
 def keeps_off(
     target: ModelOptions, drafts: Sequence[ModelOptions | None], *, wanted: bool | None
 ) -> bool:
-    """Whether the target alone stays alive beside a server with any of the drafts.
+    """Whether the target alone fits in memory beside a server with any of the drafts.
 
     ``wanted`` is what the user has said.
     """
@@ -66,7 +66,7 @@ def open_fleet(
     timeout_s: float,
     name: Callable[[Setup], str],
 ) -> Fleet:
-    """Servers that are warm when they are first asked; nothing is started yet.
+    """Open a fleet whose servers warm up on first use; nothing is started yet.
 
     Args:
         binary: of all of them.
@@ -104,7 +104,7 @@ def served_workload(
     n_ctx: int,
     remedy: str = "raise -c",
 ) -> Workload:
-    """The prompts as the server has them, each text once; ``remedy`` as ``as_tokens``.
+    """The prompts tokenized by the server, each text once; ``remedy`` as in ``as_tokens``.
 
     Raises:
         BadInputError: a prompt does not fit, or there is none.

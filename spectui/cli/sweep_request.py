@@ -1,4 +1,4 @@
-"""What ``spectui sweep`` is asked for: the grid, its defaults, and how to go about it."""
+"""Request of ``spectui sweep``: the grid, its defaults and the backend."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -42,7 +42,7 @@ _AXES = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRequest:
-    """A sweep, as it was asked for."""
+    """A sweep as requested."""
 
     grid: Grid
     """With the axes of the command line in place of its own."""
@@ -68,7 +68,7 @@ class SweepRequest:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Who drafts in any cell."""
+        """Drafter kinds of all cells."""
         return frozenset(
             kind for axes in self.grid.cells for kinds in axes.alternatives for kind in kinds
         )
@@ -102,7 +102,7 @@ class SweepRequest:
 def read_request(
     parsed: Mapping[str, Any], *, typed: Collection[str], set_by_preset: Collection[str]
 ) -> SweepRequest:
-    """Make sense of what click parsed.
+    """Convert parsed options into a request.
 
     Args:
         parsed: by click's names.
@@ -146,7 +146,7 @@ def read_request(
 
 
 def plain_defaults() -> Defaults:
-    """As for a command that says nothing."""
+    """Defaults of a command without options."""
     return Defaults(
         place=Place(threads=0, cache_type_k="f16", cache_type_v="f16"),
         task=Task(prompt_length=None, temp=0.0, n_predict=64),
@@ -169,7 +169,7 @@ def _shared(
 
 
 def _defaults(axes: Mapping[str, tuple[Any, ...]], shared: SharedOptions) -> Defaults:
-    """What cells have where a grid is silent: the first value that a preset says, if it does."""
+    """Values for cells where a grid is silent: a preset's first values, else the shared options."""
 
     def first(name: str, default: Any) -> Any:
         return (axes[name] or (default,))[0]

@@ -1,4 +1,4 @@
-"""How the command of ``--from`` drafts at present, beside what ``tune`` has found."""
+"""Compares the drafting of the ``--from`` command with the setting that ``tune`` has found."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ NO_COMMAND = "no command was given with --from"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """The setting of a command."""
+    """The drafting setting of a command."""
 
     speculation: Speculation | None
     """None where it does not draft."""
@@ -40,7 +40,7 @@ class Present:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresentArm:
-    """The same as a study knows it."""
+    """The present setting as an arm of a study."""
 
     arm: Arm | None
     """None where it cannot be measured, or the command does not draft."""
@@ -51,7 +51,7 @@ class PresentArm:
 
 
 def present_of() -> Present | None:
-    """How the command of ``--from`` drafts; None without one."""
+    """Drafting setting of the ``--from`` command; None without one."""
     found = taken()
     if found is None:
         return None
@@ -71,7 +71,7 @@ def present_of() -> Present | None:
 def arm_of(
     present: Present, candidates: Sequence[Candidate], shared: SharedOptions, space: SearchSpace
 ) -> PresentArm:
-    """The setting with one of the candidates.
+    """The setting as an arm with one of the candidates.
 
     Args:
         present: what the command asks for.
@@ -115,7 +115,7 @@ def _is_file(candidate: Candidate, draft: Path | None) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What was measured of the present setting."""
+    """Measurements of the present setting."""
 
     estimate: float | None
     """Of its speedup; None where it was not measured."""
@@ -135,7 +135,7 @@ def standing_of(present: Arm, result: TuneResult) -> Standing:
 
 
 def present_lines(present: PresentArm | None, result: TuneResult) -> tuple[str, ...]:
-    """How the found setting compares with the present one; nothing without a command."""
+    """Lines that compare the found setting with the present one; none without a command."""
     return () if present is None else (_line(present, result),)
 
 

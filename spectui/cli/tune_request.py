@@ -1,4 +1,4 @@
-"""What ``spectui tune`` is asked for, and the run that comes of it."""
+"""Request of ``spectui tune``, and the run that results from it."""
 
 from dataclasses import dataclass
 
@@ -54,7 +54,7 @@ class TuneOptions:
         return self.backend == BackendKind.SERVER
 
     def check(self) -> None:
-        """Refuse what no search can be made on.
+        """Refuse contradictory or unusable options.
 
         Raises:
             UsageError: it was asked for.
@@ -133,31 +133,31 @@ class TuneRun:
 
     @property
     def alteration(self) -> str | None:
-        """What the target's output is not that of, in a sentence."""
+        """How the target was altered, in a sentence; None if it was not."""
         target = self.target
         return target.alteration if isinstance(target, ServedModel) else target.info.alteration
 
     @property
     def space(self) -> SearchSpace:
-        """What is searched, with the placements that the study keeps."""
+        """The search space, with the placements that the study stores."""
         return self.study.space
 
     @property
     def movable(self) -> MovableTarget | None:
-        """The target, where it moves for a draft."""
+        """The target, if its placement may change for a draft."""
         placements = self.space.placements
         if placements is None:
             return None
         return MovableTarget(loaded=self.loaded, placements=placements)
 
     def target_beside(self, draft: str | None) -> ModelOptions:
-        """The target as it lies with a draft, None for none."""
+        """The target with its placement for a draft; None for no draft."""
         options, placements = self.loaded.options, self.space.placements
         return options if placements is None else with_n_cpu_moe(options, placements.of(draft))
 
     @property
     def exported_extra(self) -> tuple[str, ...]:
-        """The user's own arguments, to be exported as they stand."""
+        """The user's own arguments, exported unchanged."""
         return () if self.taken is None else self.taken.extra
 
     @property
@@ -169,11 +169,11 @@ class TuneRun:
 
     @property
     def start(self) -> Start:
-        """What stands before the arguments of the user's command."""
+        """Words before the arguments of the user's command."""
         return Start() if self.taken is None else self.taken.takeover.start
 
     def setup_of(self, arm: Arm) -> ExportSetup:
-        """What is exported of an arm."""
+        """Setup to export for an arm."""
         drafts = {candidate.name: candidate.options for candidate in self.candidates}
         return ExportSetup(
             target=self.target_beside(arm.draft),

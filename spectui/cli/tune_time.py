@@ -1,4 +1,4 @@
-"""How much of ``--time-budget`` the measurement on llama-server has, and what it does with that."""
+"""The share of ``--time-budget`` for the measurement on llama-server, and its use."""
 
 import math
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _MARGIN = 1.1
 
 
 def with_reserve(options: TuneOptions) -> TuneOptions:
-    """The search's own options: its time ends early enough for llama-server."""
+    """The search options with an earlier end, to reserve time for llama-server."""
     if options.time_budget is None or options.server_bin is None:
         return options
     return replace(options, time_budget=options.time_budget * (1 - _SHARE))
@@ -32,7 +32,7 @@ def with_reserve(options: TuneOptions) -> TuneOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What there is time for on llama-server."""
+    """Settings and prompts that fit in the time on llama-server."""
 
     n_settings: int
     """Of those that are open; 0 for none."""
@@ -43,7 +43,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a setting takes on llama-server."""
+    """Cost of a setting on llama-server."""
 
     prompt_s: float
     """With and without speculation."""
@@ -51,17 +51,17 @@ class Cost:
     """Of the servers."""
 
     def n_prompts(self, seconds: float, n_settings: int) -> int:
-        """Prompts that settings have room for."""
+        """Number of prompts that fit in the time for each setting."""
         left_s = seconds / n_settings / _MARGIN - self.starts_s
         return max(0, int(left_s / self.prompt_s)) if self.prompt_s > 0 else 0
 
     def seconds(self, n_prompts: int) -> float:
-        """That one setting takes."""
+        """Duration of one setting."""
         return _MARGIN * (self.starts_s + n_prompts * self.prompt_s)
 
 
 def cost_of(pairs: Sequence[Pair], *, n_starts: int, model_bytes: int) -> Cost:
-    """Estimate from what the engine took.
+    """Estimate the cost from the engine's measurements.
 
     Args:
         pairs: that confirmed the setting.
@@ -80,7 +80,7 @@ def _seconds(result: GenerationResult) -> float:
 
 
 def room_of(left_s: float | None, cost: Cost, *, n_settings: int, n_prompts: int) -> Room:
-    """How many settings and prompts fit: rather one setting well than two badly.
+    """Fit settings and prompts into the time: rather one setting well than two badly.
 
     Args:
         left_s: of the time budget; None without one.
@@ -120,7 +120,7 @@ def _fewer(n: int, found: int, n_settings: int, n_prompts: int) -> str | None:
 
 
 def spread(prompts: Sequence[Prompt], n: int) -> tuple[Prompt, ...]:
-    """``n`` of the prompts, from as many categories as there are."""
+    """Pick ``n`` of the prompts, from as many categories as possible."""
     if n >= len(prompts):
         return tuple(prompts)
     turns: dict[str, count[int]] = {}
@@ -129,7 +129,7 @@ def spread(prompts: Sequence[Prompt], n: int) -> tuple[Prompt, ...]:
 
 
 def with_time(result: TuneResult, budget_s: float | None, served_s: float) -> TuneResult:
-    """The result with the time of the whole: the search's and llama-server's."""
+    """The result with the time of both the search and llama-server."""
     spent = result.spent
     took_s = spent.took_s + served_s
     return replace(result, spent=replace(spent, budget_s=budget_s, took_s=took_s))

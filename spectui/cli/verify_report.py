@@ -1,4 +1,4 @@
-"""What ``spectui verify`` says in the end, to people and to scripts."""
+"""Final report of ``spectui verify``, as text and JSON."""
 
 from collections.abc import Iterator
 
@@ -29,7 +29,7 @@ def report(found: Verified, json_path: str | None, minded: tuple[str, ...] = ())
 
 
 def text_of(found: Verified) -> str:
-    """The sentence, the table, and what else is to be known."""
+    """The sentence, the table and the notes."""
     lines = [wrapped(_sentence(found))]
     if found.differing is not None:
         lines.append(wrapped(found.differing.sentence))

@@ -1,4 +1,4 @@
-"""What ``spectui verify`` is asked for: a study's promise, or a setting of its own."""
+"""Request of ``spectui verify``: a study's promise, or a setting of its own."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -51,7 +51,7 @@ class VerifyOptions:
 
 
 def split(parsed: Mapping[str, Any]) -> tuple[VerifyOptions, SharedOptions, Speculation]:
-    """Sort what click parsed.
+    """Split the options of click into those of ``verify`` and the shared ones.
 
     Raises:
         UsageError: the setting would never draft.
@@ -64,7 +64,7 @@ def split(parsed: Mapping[str, Any]) -> tuple[VerifyOptions, SharedOptions, Spec
 
 
 def is_direct(ctx: click.Context, study: str | None) -> bool:
-    """Whether models are named, and so no study.
+    """Whether models are named instead of a study.
 
     Raises:
         UsageError: both are, or options that do not go with what is.
@@ -90,7 +90,7 @@ def is_direct(ctx: click.Context, study: str | None) -> bool:
 
 
 def of_study(name: str | None, options: VerifyOptions, given: Path | None) -> Wanted:
-    """The promise of a study and its prompts; variables of the command that it took are set.
+    """The promise of a study and its prompts; sets the variables of its original command.
 
     Args:
         name: of the study; None for the latest.

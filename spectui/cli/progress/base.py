@@ -1,4 +1,4 @@
-"""What a command tells about its work, and the display that shows nothing of it."""
+"""Interface of progress displays, and the display that shows nothing."""
 
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """What a command tells about its work."""
+    """Receives a command's progress."""
 
     def on_demo(self, progress: "DemoProgress") -> None:
         """A demo model is being built."""
@@ -38,7 +38,7 @@ class Progress(Protocol):
         ...
 
     def announce(self, text: str) -> None:
-        """What is to stay in sight while steps come and go."""
+        """Show a line that stays in sight while steps come and go."""
         ...
 
     def close(self) -> None:
