@@ -131,8 +131,7 @@ def check_writable(
 
 
 def _is_model(path: Path) -> bool:
-    """Whether it is a GGUF file, such as one of a folder that was given: never to be
-    overwritten."""
+    """Whether the file is GGUF: a model, such as one of a given folder, is never overwritten."""
     # Opening a pipe would wait for its writer; what only may be written to is no model either.
     if not path.is_file() or not os.access(path, os.R_OK):
         return False

@@ -46,8 +46,7 @@ class Reader:
             raise click.exceptions.Exit(0) from None
 
     def exit_code(self, code: int) -> int:
-        """Exit code of a run that ended with ``code``: a success that nobody read is not a
-        success."""
+        """Exit code of a run that ended with ``code``: an unread success is a failure."""
         # What could not be told on stderr would be tried again at exit, and change the code.
         with suppress(OSError):
             _flush(sys.stderr)

@@ -102,8 +102,7 @@ def replay_summary(
     explanation: Explanation,
     costs: Costs | None,
 ) -> str:
-    """Summary: the number of replays, the best setting with its explanation, and its
-    reliability."""
+    """Summary: number of replays, the best setting, its explanation, and its reliability."""
     n_settings, n_recorded = counted(len(totals), "setting"), counted(n_prompts, "prompt")
     lines = [f"{n_settings} replayed on {n_recorded}. Counts are exact."]
     if best.speedup:

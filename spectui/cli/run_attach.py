@@ -65,7 +65,7 @@ def attach(wanted: Wanted) -> None:
 
 
 def look(attachment: Attachment, interval_s: float) -> "AttachState":
-    """Ask the server twice, or once without an interval; return the readings.
+    """Ask the server twice, or once without an interval; return its state.
 
     Raises:
         ServerError: the server tells nothing.
@@ -88,7 +88,7 @@ def look(attachment: Attachment, interval_s: float) -> "AttachState":
 
 
 def questioned(attachment: Attachment) -> tuple[Attachment, ServerSample]:
-    """Return the options with the key that the server requires, and the server's facts.
+    """Return the attachment with the key that the server requires, and the server's answer.
 
     Raises:
         ServerError: it tells nothing.
@@ -108,7 +108,7 @@ def read_machine() -> Snapshot:
 
 
 def unlocked(attachment: Attachment) -> Attachment:
-    """Return the options with the key that the server requires, asking for it on a terminal.
+    """Return the attachment with the required key, asking for it on a terminal.
 
     A server that does not answer within two seconds is left to the screen.
 

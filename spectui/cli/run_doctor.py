@@ -148,7 +148,7 @@ def _mtp(options: SharedOptions) -> bool | None:
 
 
 def _verdict(diagnosis: Diagnosis) -> SpectuiError | None:
-    """The first error, as the verdict behind the exit code."""
+    """The error that determines the exit code; None for success."""
     examination = diagnosis.examination
     if examination is None:
         return None

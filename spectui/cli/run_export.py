@@ -80,7 +80,7 @@ def from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dial
 
 
 def from_command(text: str, format_: str) -> TakenCommand:
-    """An existing command.
+    """Return the setup and dialect of an existing command.
 
     Args:
         text: the command, or where it is.

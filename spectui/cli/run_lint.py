@@ -84,7 +84,7 @@ def _reader(options: LintOptions) -> Reader:
 
 
 def examine(options: LintOptions, reader: Reader) -> Report:
-    """Look at the command, and at its models if they are here.
+    """Check the command, and its models if they are present.
 
     Args:
         options: as they were given.

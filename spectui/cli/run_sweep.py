@@ -178,7 +178,7 @@ def _write(request: SweepRequest, result: SweepResult, document: dict[str, Any])
 
 
 def _nothing_measured(result: SweepResult) -> SpectuiError:
-    """Short reason why nothing was measured; the report has the details."""
+    """The error of a sweep in which no cell could be measured."""
     failed = [one for one in result.records if one.error is not None]
     by_server = bool(failed) and all(one.of_server for one in failed)
     reason = first_clause(failed[0].error or "") if failed else "nothing was decoded"

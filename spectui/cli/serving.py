@@ -122,8 +122,7 @@ class Serving:
     def _compare(
         self, case: Case, delivered: Delivered, results: Results
     ) -> tuple[CountCheck | None, str | None, BaseException | None]:
-        """Compare counts; return the comparison or why there is none, and the error that ended it
-        early."""
+        """Return the comparison of counts or why there is none, and the error that ended it."""
         reason = incomparable(case.speculation, case.sampling)
         if self.counts is False:
             reason = "--no-counts"

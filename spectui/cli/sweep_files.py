@@ -80,8 +80,7 @@ def _plots(found: Sequence[Chart], *, png: bool) -> Iterator[tuple[str, bytes]]:
 
 
 def _drawing() -> Callable[[Chart, _Kind], bytes]:
-    """Import the drawing module: it takes half a second, and its font cache goes to our cache
-    folder."""
+    """Import the drawing module, which takes half a second; its font cache goes to our folder."""
     os.environ.setdefault("MPLCONFIGDIR", str(cache_dir() / "matplotlib"))
     # A backend that the user has chosen for a screen must not be looked for.
     os.environ.pop("MPLBACKEND", None)

@@ -39,8 +39,7 @@ class Taken:
 
     @property
     def extra(self) -> tuple[str, ...]:
-        """Arguments that are written back unchanged: unknown options, and sizes left to the
-        server."""
+        """Arguments written back unchanged: unknown options, and sizes left to the server."""
         left = ((n, v) for n, v in self.takeover.left.items() if n not in self.typed)
         return (*(w for name, values in left for w in (f"--{name}", *values)), *self.takeover.extra)
 
@@ -127,7 +126,7 @@ def mind_unmeasured(
 
 
 def _chosen(found: Taken, parsed: Mapping[str, Any]) -> Iterator[str]:
-    """Values for sizes that the command leaves to the server, silently or explicitly."""
+    """Yield sentences on sizes that the command leaves to the server, with the values used here."""
     takeover = found.takeover
     for name, (flag, own) in _SIZES.items():
         is_left = name in takeover.left or name not in takeover.options

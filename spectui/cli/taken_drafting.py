@@ -86,8 +86,7 @@ def drafting_of(command: Command, reader: Reader) -> Drafting:
 
 
 def _without_settings(command: Command, reader: Reader) -> Command:
-    """Drop settings where nothing drafts: in ik_llama.cpp's form they would make something
-    draft."""
+    """Drop settings where nothing drafts; in ik_llama.cpp's form they would enable a drafter."""
     if reader.dialect is not Dialect.IK:
         return command
     kept = (item for item in command.items if item.name not in _SETTINGS)

@@ -99,7 +99,7 @@ def _ground(shared: SharedOptions, options: TuneOptions, progress: Progress) -> 
 def _first_load(
     shared: SharedOptions, models: Models, experts: ExpertPlan | None, *, max_draft: int
 ) -> LoadTarget:
-    """Load command of the target that leaves room to examine every draft beside it."""
+    """Command that loads the target so that every draft can be examined beside it."""
     options = shared.target_options(models.target)
     if experts is not None:
         options = with_n_cpu_moe(options, experts.placements.most)

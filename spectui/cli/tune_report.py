@@ -215,8 +215,7 @@ def _in_trial(result: TuneResult) -> str:
 
 
 def _commands(result: TuneResult, command: str, best_command: str | None) -> Iterator[str]:
-    """Yield the commands to run. The last line is the one that the verdict advises, for ``tail -n
-    1``."""
+    """Yield the commands to run; the last line is the verdict's, for ``tail -n 1``."""
     if result.speedup is None and best_command is not None:
         yield "# the best so far, not confirmed:"
         yield f"# {best_command}"

@@ -84,8 +84,7 @@ def _between(numbers: click.IntRange | click.FloatRange) -> str:
 
 
 class DrafterKind(click.Choice[str]):
-    """A drafter's kind under llama-server's names; kinds that cannot run here fail with a
-    reason."""
+    """A drafter's kind by llama-server's name; kinds that cannot run here fail with a reason."""
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None

@@ -1,4 +1,4 @@
-"""What one llama-server takes, and arguments in its spelling. Pure: somebody else has asked it."""
+"""The options that one llama-server takes, and arguments in its spelling. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -47,17 +47,17 @@ class Accepted:
         return Dialect.LLAMA_CPP if _CURRENT in self.flags else Dialect.LEGACY
 
     def variable_of(self, option: Option) -> str | None:
-        """The variable that it reads an option from; None for none."""
+        """The variable that the server reads an option from; None if there is none."""
         names = (option.variable, option.legacy_variable)
         return next((name for name in names if name in self.variables), None)
 
     def long_flag_of(self, option: Option) -> str:
-        """The long spelling that it takes; an option's first where it takes none."""
+        """The long spelling that the server takes; an option's first if it takes none."""
         long = [flag for flag in option.flags if flag.startswith("--")]
         return next((flag for flag in long if flag in self.flags), long[0])
 
     def spelled(self, words: Sequence[str]) -> list[str]:
-        """The same arguments under names that it takes.
+        """The arguments under names that the server takes.
 
         Raises:
             BadInputError: it takes none for one of them.
@@ -88,7 +88,7 @@ class Accepted:
         )
 
     def _drafting(self, flag: str, value: str) -> Sequence[str]:
-        """Who drafts, or nothing where a draft model alone says so."""
+        """The drafter kinds; nothing where the draft model alone selects them."""
         drafter, _, settings = value.partition(":")
         if flag not in self.flags and settings and drafter == "draft":
             pairs = (setting.partition("=") for setting in settings.split(","))
@@ -119,6 +119,6 @@ class Accepted:
 
 
 def drafters_of(placeholder: str) -> frozenset[str]:
-    """What the help says of ``--spec-type``'s value; empty if that is no list."""
+    """The drafters listed in the help of ``--spec-type``; empty if its value is no list."""
     found = frozenset(re.findall(r"[a-z][\w-]*", placeholder))
     return found if "none" in found else frozenset()

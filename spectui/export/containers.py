@@ -132,7 +132,7 @@ def compose(launch: Launch) -> str:
 
 
 def _published(host: str, port: str) -> Iterator[str]:
-    """Where the host's own addresses lead to a container's port.
+    """Port mappings that publish a container's port on the host's own addresses.
 
     Raises:
         BadInputError: one is a Unix socket, which a container would keep to itself.
@@ -151,7 +151,8 @@ def _published(host: str, port: str) -> Iterator[str]:
 
 
 def _bracketed(address: str) -> str:
-    """An address as ``ports`` takes it; the loopback for a name, which it does not take."""
+    """An address in the syntax of ``ports``; the loopback for a host name, which it does not
+    accept."""
     try:
         found = ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The entry of a file that a command was taken from, for an export into a file of the same kind."""
+"""The file entry that a command was taken from, for exports into a file of the same kind."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ COMPOSE = "compose"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What a file says of one server besides its command."""
+    """A file's entry for one server, without its command."""
 
     format: str
     """Which kind of file it is: one of the three above."""

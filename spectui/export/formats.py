@@ -1,4 +1,4 @@
-"""Writes one setup in the formats that people start llama-server from."""
+"""Renders one setup as a shell command, a file, or a list of arguments."""
 
 import json
 from collections.abc import Callable
@@ -17,7 +17,7 @@ __all__ = ["ExportSetup", "Format", "file_name", "render"]
 
 
 class Format(StrEnum):
-    """Which file or line the flags are written to."""
+    """Format of the rendered flags."""
 
     LLAMA_SERVER = "llama-server"
     ARGS = "args"

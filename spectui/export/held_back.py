@@ -1,4 +1,4 @@
-"""What a server that spectui starts for itself does not get of the user's command."""
+"""Withholds options of the user's command from servers that spectui starts for itself."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -20,7 +20,7 @@ _STARTED = ("--mcp-servers-config", "--mcp-servers-json", "--tools", "--tools-ru
 
 
 def own_arguments(words: Sequence[str]) -> tuple[str, ...]:
-    """The words that such a server gets.
+    """The arguments that such a server gets.
 
     Raises:
         BadInputError: an option lacks its value.

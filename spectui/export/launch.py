@@ -1,4 +1,4 @@
-"""One start of llama-server, in the words of its dialect: what every format writes."""
+"""One start of llama-server in a dialect's words, as input of every format."""
 
 import shlex
 from collections.abc import Mapping
@@ -61,7 +61,8 @@ class Launch:
         return "".join(f"{name}={shlex.quote(value)} " for name, value in self.environment)
 
     def elsewhere(self, who: str) -> "Launch":
-        """The same without where it listens, which ``who`` chooses; a comment says what was."""
+        """The launch without its listening address, which ``who`` chooses; comments keep the old
+        one."""
         given = [one for one in divide(self.arguments) if canonical(one.flag) in _LISTENING]
         if not given:
             return self
@@ -72,11 +73,11 @@ class Launch:
 
     @property
     def known_as(self) -> str | None:
-        """What clients of the command's own file call it; None where it stood in none."""
+        """The name that clients know from the command's own file; None without one."""
         return next((entry.name for entry in self.entries if entry.name), None)
 
     def entry(self, format_: str) -> Entry | None:
-        """What the command's own file of that kind says of it; None where it stood in none."""
+        """The entry of the command's own file of that kind; None if it was in none."""
         return next((entry for entry in self.entries if entry.format == format_), None)
 
     def value(self, name: str) -> str | None:
@@ -90,11 +91,11 @@ class Launch:
 
 
 class Launchable(Protocol):
-    """What can be exported."""
+    """A setup that can be exported."""
 
     @property
     def name(self) -> str:
-        """What formats that hold several models call it."""
+        """Name for formats that hold several models."""
 
     def launch(self, dialect: Dialect) -> Launch:
         """How a llama-server of that dialect is started with it.

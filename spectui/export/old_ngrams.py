@@ -18,14 +18,14 @@ _SHORTEST = ("draft-min", "spec-ngram-mod-n-min")
 
 
 def own_option(kind: str, name: str) -> str | None:
-    """Name of the option of ``kind`` that took the place of ``name``; None where none did."""
+    """The option of ``kind`` that replaced the option ``name``; None if none did."""
     return _OWN.get(kind, {}).get(name)
 
 
 def own_options(
     kind: str, name: str, values: tuple[str, ...], given: Callable[[str], str | None]
 ) -> dict[str, tuple[str, ...]]:
-    """Options of ``kind`` that do what ``name`` did; none where none does.
+    """Options of ``kind`` with the effect of the former option ``name``; empty if none.
 
     Args:
         kind: who drafts.
@@ -45,14 +45,14 @@ def own_options(
 
 
 def told_of_length(longest: str, size_m: str) -> str | None:
-    """Why ``ngram-simple`` drafts more than was asked for; None if it does not."""
+    """Reason why ``ngram-simple`` drafts more than requested; None if it does not."""
     if longest == size_m:
         return None
     return f"ngram-simple drops drafts shorter than the {size_m} tokens that it looks up"
 
 
 def _as_long_as_looked_up(longest: str, given: Callable[[str], str | None]) -> str:
-    """A longest draft that is not shorter than what ``ngram-simple`` looks up.
+    """A longest draft of at least the length that ``ngram-simple`` looks up.
 
     It cut drafts off there, and today drops all that are shorter (``common_ngram_simple_draft``).
     """
@@ -69,7 +69,7 @@ def _whole(text: str) -> int | None:
 def told_apart(
     options: Mapping[str, tuple[str, ...]], kinds: Sequence[str], *, has_old_lengths: bool
 ) -> dict[str, tuple[str, ...]]:
-    """Options with every drafter's own in the place of the shared ones.
+    """Replace the shared options by each drafter's own.
 
     Args:
         options: by name.

@@ -1,4 +1,4 @@
-"""What an option's value may be, and what the server reads of it."""
+"""Valid values of llama-server's options, and how the server reads them."""
 
 import csv
 import json
@@ -57,11 +57,11 @@ class Values:
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether all dialects read them alike."""
+        """Whether all dialects read the values alike."""
         return self.number is not None
 
     def read(self, value: str) -> str | None:
-        """What the server reads of a value: all of it, what it begins with, or None if it stops."""
+        """The part of a value that the server reads; None if it refuses the value."""
         if self.form is not None:
             return value if _FORMS[self.form][1](value) else None
         if value in self.words:
@@ -88,14 +88,14 @@ class Values:
 
 
 def values_of(flag: str) -> Values | None:
-    """What may stand behind a flag; None where nobody knows, or anything may."""
+    """Valid values behind a flag; None if unknown or unrestricted."""
     option = server_option(flag)
     return None if option is None else _by_flag().get(option.long_flag)
 
 
 @cache
 def listed_flags() -> frozenset[str]:
-    """Every flag of the table, also of those that take any text."""
+    """Every flag of the table, including those that take any text."""
     return frozenset(flag for line in _lines() for flag in line[1])
 
 
@@ -152,7 +152,7 @@ def _limits(low: str, high: str, refused: str | None) -> str:
 
 
 def _value(number: str, text: str) -> float | None:
-    """A number that was found; None where it is too large for the server to hold."""
+    """A parsed number; None if it is too large for the server."""
     if number == "whole":
         return float(text) if _INT[0] <= Decimal(text) <= _INT[1] else None
     if number == "unsigned":
@@ -221,7 +221,7 @@ def _json(value: str) -> tuple[object] | None:
 
 
 def _finite(text: str) -> float:
-    """A number as the server's reader has it.
+    """A number as the server's reader parses it.
 
     Raises:
         ValueError: it has no such number.

@@ -1,4 +1,4 @@
-"""What llama-server itself takes, whatever spectui knows of it: flags, values, variables."""
+"""All options of llama-server, whether or not spectui has them: flags, values, variables."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -14,7 +14,7 @@ NEGATION = "LLAMA_ARG_NO_"
 
 
 class Arity(Enum):
-    """How many words an option takes after itself."""
+    """Number of words that an option takes as values."""
 
     NONE = 0
     ONE = 1
@@ -51,22 +51,22 @@ class ServerOption:
         return next((flag for flag in self.negations if flag.startswith("--")), None)
 
     def negation_of(self, flag: str) -> str | None:
-        """What switches it off, in the words of ``flag`` where there is such a spelling."""
+        """The spelling that switches the option off, similar to ``flag`` if possible."""
         alike = f"--no-{canonical(flag).lstrip('-')}"
         return alike if alike in self.negations else self.negation
 
     def arity_of(self, flag: str) -> Arity:
-        """How many words ``flag``, one of its spellings, takes."""
+        """Number of words that ``flag``, one of the option's spellings, takes."""
         return Arity.NONE if flag in self.negations else self.arity
 
 
 def canonical(flag: str) -> str:
-    """The spelling that the tables have: llama-server takes ``_`` for ``-`` in long options."""
+    """The spelling in the tables: llama-server takes ``_`` for ``-`` in long options."""
     return flag.replace("_", "-") if flag.startswith("--") else flag
 
 
 def server_option(flag: str) -> ServerOption | None:
-    """The option of that flag in any spelling; None for one that no table has."""
+    """The option of that flag in any spelling; None if no table has it."""
     return _by_flag().get(canonical(flag))
 
 

@@ -1,4 +1,4 @@
-"""Who drafts: the forms that ``--spec-type`` has in llama.cpp and in ik_llama.cpp."""
+"""Drafters in ``--spec-type``: the forms of llama.cpp and of ik_llama.cpp."""
 
 from spectui.errors import BadInputError
 from spectui.options.drafters import (
@@ -55,7 +55,7 @@ def drafting(value: str, *, through_server: bool = False) -> dict[str, tuple[str
 
 
 def joined(earlier: tuple[str, ...], later: tuple[str, ...]) -> tuple[str, ...]:
-    """Two values of ``--spec-type`` as one: the option adds to what was given before it."""
+    """Two values of ``--spec-type`` as one: the option adds to previous values."""
     return (",".join(dict.fromkeys(",".join((*earlier, *later)).split(","))),)
 
 

@@ -1,4 +1,4 @@
-"""What stands before the arguments of a command: variables, wrappers, the program."""
+"""The words before a command's arguments: variables, wrappers, the program."""
 
 from dataclasses import dataclass, replace
 
@@ -8,7 +8,7 @@ _UNIFIED = ("serve",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """How a program is started, whatever its arguments are."""
+    """The way a program is started, independent of its arguments."""
 
     environment: tuple[tuple[str, str], ...] = ()
     """Variables that the command sets, other than those that stand for options."""
@@ -17,9 +17,9 @@ class Start:
 
     @property
     def wrappers(self) -> tuple[str, ...]:
-        """What stands before the program, as ``numactl`` does."""
+        """Words before the program, such as ``numactl`` and its options."""
         return self.program[: -2 if self.program[-1:] == _UNIFIED else -1]
 
     def running(self, program: str | None) -> "Start":
-        """The same start of another program; None leaves it as it is."""
+        """This start with another program; None keeps the program."""
         return self if program is None else replace(self, program=(*self.wrappers, program))

@@ -1,4 +1,4 @@
-"""A start of llama-server as variables, which it reads as options."""
+"""Exports a start of llama-server as environment variables."""
 
 import shlex
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def variables_file(launch: Launch) -> str:
 
 
 def check_placing(launch: Launch, where: str, *, in_order: tuple[str, ...] = ()) -> None:
-    """Refuse placements whose order matters and would be lost.
+    """Refuse placements whose order matters but would be lost.
 
     Args:
         launch: what is exported.
@@ -70,7 +70,7 @@ def _name(given: Given) -> str:
 
 
 def _moves(given: Given) -> bool:
-    """Whether it sends weights anywhere but to RAM, where all the others send theirs."""
+    """Whether the placement sends weights anywhere but to RAM."""
     return any(not part.endswith(f"={_CPU}") for v in given.values for part in v.split(",")) and (
         _name(given) == "override-tensor"
     )

@@ -1,4 +1,4 @@
-"""Whose ranking counts where llama-server and the engine disagree: the server's. Pure."""
+"""Ranks settings by llama-server where it disagrees with the engine. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from spectui.verify.comparison import gain_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """What a server delivered of a setting."""
+    """The speedup of a setting on a server."""
 
     arm: Arm
     speedup: Speedup
@@ -19,7 +19,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preference:
-    """What to use, and why."""
+    """The setting to use, and the verdict."""
 
     arm: Arm
     verdict: Verdict
@@ -30,7 +30,7 @@ class Preference:
 def preferred(
     verdict: Verdict, best: Arm, deliveries: Sequence[Delivery], *, min_gain: float
 ) -> Preference:
-    """Rank off and the settings by what the server delivered.
+    """Rank off and the settings by the server's speedups.
 
     What cannot be is the machine's noise, and ranks nothing.
 

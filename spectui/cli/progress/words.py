@@ -90,8 +90,7 @@ def _unsteady(costs: Costs) -> str:
 
 
 def pulling(event: PullEvent) -> str:
-    """Describe the progress of a file. The varying part comes first: narrow terminals cut the
-    end."""
+    """Describe a file's progress, the varying part first: narrow terminals cut the end."""
     match event:
         case PullPaused(file=file, reason=reason, pause_s=pause_s):
             return f"waiting {duration(pause_s)} to go on ({reason}): {file}"

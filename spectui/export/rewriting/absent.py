@@ -1,4 +1,4 @@
-"""What llama-servers lack of the options that llama.cpp's has. Facts only."""
+"""Options of llama.cpp's llama-server that other llama-servers lack. Facts only."""
 
 _IK = """
 -cl --cache-list --completion-bash -C --cpu-mask -Cr --cpu-range --cpu-strict --prio --poll -Cb

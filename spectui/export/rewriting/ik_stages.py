@@ -47,13 +47,14 @@ class _Stage:
 
 
 def is_of_stage(item: Item) -> bool:
-    """Whether it says who drafts or how, which stands in one place there."""
+    """Whether the item selects or configures drafters, for which ik_llama.cpp has a single
+    option."""
     names = {"spec-type", BY_SWITCH, *_LENGTHS, *_SIZES, *_SUFFIX}
     return item.name in names or ngram_of(item.name) is not None
 
 
 def in_stages(command: Command) -> tuple[Edit, ...]:
-    """All of a command's drafting in that form, where its first drafter or number stands."""
+    """All of a command's drafting in ik_llama.cpp's form, at its first drafting option."""
     items = [(at, item) for at, item in enumerate(command.items) if is_of_stage(item)]
     if not items:
         return ()
@@ -95,7 +96,7 @@ def _named(item: Item) -> Iterator[_Stage]:
 
 
 def _numbers(item: Item, kind: str, *, has_model: bool) -> Mapping[str, str]:
-    """What an option of its own says of a stage."""
+    """Numbers that one of the separate options adds to a stage."""
     is_ngram = kind in NGRAM_KINDS
     own = ngram_of(item.name)
     if own is not None:

@@ -1,4 +1,4 @@
-"""A command as rules look at it: items, by position and by name."""
+"""A command as items, accessible by position and by name."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ class Item:
 
     @property
     def shown(self) -> str:
-        """What the command calls it."""
+        """The option's spelling in the command."""
         return self.given.flag if self.variable is None else self.variable
 
     @property
@@ -48,13 +48,13 @@ class Item:
 
     @property
     def value(self) -> str:
-        """Its last value; empty for a switch."""
+        """The last value; empty for a switch."""
         return self.given.values[-1] if self.given.values else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What stands before the arguments, and these."""
+    """The words before the arguments, and the arguments as items."""
 
     prelude: tuple[str, ...] = ("llama-server",)
     items: tuple[Item, ...] = ()
@@ -70,7 +70,7 @@ class Command:
 
     @classmethod
     def of(cls, source: Source) -> "Command":
-        """Divide a source.
+        """Divide a source into items.
 
         Raises:
             BadInputError: an option lacks its value, or a variable is unknown.
@@ -101,7 +101,7 @@ class Command:
         return " ".join([*map(_quoted, self.prelude), *map(shlex.quote, self.arguments)])
 
     def edited(self, edits: Sequence[Edit]) -> "Command":
-        """The same after ``edits``, of which no two are about one item."""
+        """The command after ``edits``, of which no two concern the same item."""
         by_place = {edit.at: edit.words for edit in edits if edit.at is not None}
         items: list[Item] = []
         for at, item in enumerate(self.items):
@@ -110,24 +110,24 @@ class Command:
         return replace(self, items=tuple(items))
 
     def all(self, *names: str) -> Iterator[tuple[int, Item]]:
-        """Yield what has one of these names, with its place."""
+        """Yield the items with one of these names, with their positions."""
         return ((at, item) for at, item in enumerate(self.items) if item.name in names)
 
     def last(self, *names: str) -> tuple[int, Item] | None:
-        """The one that counts of what has one of these names."""
+        """The effective item among those with one of these names."""
         return max(self.all(*names), default=None, key=lambda found: found[0])
 
     def has(self, *names: str) -> bool:
-        """Whether any of these is given."""
+        """Whether any of these options is given."""
         return self.last(*names) is not None
 
     def value(self, *names: str) -> str | None:
-        """The value that counts."""
+        """The effective value of an option."""
         found = self.last(*names)
         return None if found is None else found[1].value
 
     def number(self, *names: str) -> float | None:
-        """The same as a number; None for what is none."""
+        """The effective value as a number; None if it is not a number."""
         text = self.value(*names)
         try:
             return None if text is None else float(text)
@@ -141,7 +141,7 @@ class Command:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Everything that ``--spec-type`` names, however often it is given; without ``none``."""
+        """All kinds in ``--spec-type``, across repeats of the option; without ``none``."""
         named: list[str] = []
         for _at, item in self.all("spec-type", "spec-default", BY_SWITCH):
             if item.name == "spec-type":
@@ -162,12 +162,12 @@ class Command:
 
 
 def is_negation(item: Item) -> bool:
-    """Whether it switches something off."""
+    """Whether the option switches something off."""
     return item.given.flag.startswith(("-no-", "--no-"))
 
 
 def _is_old(items: Sequence[Item]) -> bool:
-    """Whether there are names that were taken away, and none that came later."""
+    """Whether the command has removed names, and no newer ones."""
     if any(_is_of_ik(item) for item in items):
         return True
     shown = {canonical(item.shown) for item in items}
@@ -177,7 +177,7 @@ def _is_old(items: Sequence[Item]) -> bool:
 
 
 def _is_of_ik(item: Item) -> bool:
-    """Whether it drafts in ik_llama.cpp's form, whose defaults never changed."""
+    """Whether the item drafts in ik_llama.cpp's form, whose defaults never changed."""
     if item.name == "spec-type":
         return ":" in item.value
     return item.name == BY_SWITCH and not is_negation(item)
@@ -188,6 +188,6 @@ def _items(words: Sequence[str]) -> list[Item]:
 
 
 def _quoted(word: str) -> str:
-    """A word before the arguments: of an assignment only the value may be quoted."""
+    """Quote a word before the arguments; of an assignment, only the value may be quoted."""
     match = ASSIGNMENT.fullmatch(word)
     return shlex.quote(word) if match is None else f"{match[1]}={shlex.quote(match[2])}"

@@ -1,11 +1,11 @@
-"""What somebody who may read files knows of a command's models."""
+"""Facts about a command's models, for rules that read no files themselves."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """Headers, as far as rules ask for them; None for what nobody has looked at."""
+    """Facts from headers, as far as rules need them; None if the file was not read."""
 
     target_tensors: frozenset[str] | None = None
     """Names of the target's tensors."""

@@ -1,4 +1,4 @@
-"""How long drafts are where a command leaves it to its server, whose defaults changed."""
+"""Draft lengths that a command leaves to its server, whose defaults changed."""
 
 from contextlib import suppress
 
@@ -15,7 +15,7 @@ NEW_LENGTHS = {one.option: one.argument(one.default) for one in _CHANGED}
 
 
 def assumed_lengths(command: Command, reader: Reader) -> dict[str, str]:
-    """What the command's author had, of what it does not say; by spectui's names.
+    """Default lengths that the command's author had, where it gives none; by spectui's names.
 
     Names tell which builds it was written for; where none does, it is for its reader.
     """
@@ -28,7 +28,7 @@ def assumed_lengths(command: Command, reader: Reader) -> dict[str, str]:
 
 
 def _behind_kinds(command: Command) -> frozenset[str]:
-    """What stands behind ``--spec-type``, in ik_llama.cpp's form."""
+    """Names of the numbers behind ``--spec-type`` in ik_llama.cpp's form."""
     found: set[str] = set()
     for _at, item in command.all("spec-type"):
         # What cannot be read says nothing of lengths.
@@ -38,7 +38,7 @@ def _behind_kinds(command: Command) -> frozenset[str]:
 
 
 def old_lengths(command: Command) -> dict[str, str]:
-    """The same for commands of builds before spring 2026 alone; others leave it to today's."""
+    """The default lengths of commands for builds before spring 2026; none for other commands."""
     lengths = assumed_lengths(command, Reader())
     return {name: value for name, value in lengths.items() if value == OLD_LENGTHS[name]}
 

@@ -1,4 +1,4 @@
-"""Which llama-server will read a command, and what it takes."""
+"""The llama-server that will read a command, and the options that it takes."""
 
 import re
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ _NAMES = {
 
 
 def is_new(flag: str) -> bool:
-    """Whether it came with the names of spring 2026."""
+    """Whether the flag came with the renaming of spring 2026."""
     return NEW.match(canonical(flag)) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """A llama-server, by its dialect or by what it says of itself."""
+    """A llama-server, described by its dialect or by its own help."""
 
     dialect: Dialect = Dialect.LLAMA_CPP
     accepted: frozenset[str] | None = None
@@ -41,7 +41,7 @@ class Reader:
 
     @property
     def name(self) -> str:
-        """What sentences call it."""
+        """Name for use in sentences."""
         return _NAMES[self.dialect] if self.accepted is None else "this llama-server"
 
     @property
@@ -50,7 +50,7 @@ class Reader:
         return self.dialect is Dialect.LLAMA_CPP
 
     def takes(self, flag: str) -> bool | None:
-        """Whether it takes a flag; None where nobody knows."""
+        """Whether the server takes a flag; None if unknown."""
         spelled = canonical(flag)
         if self.accepted is not None:
             return spelled in self.accepted

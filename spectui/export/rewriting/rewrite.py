@@ -1,4 +1,4 @@
-"""A whole command in its reader's words: what it takes stays as it stands, in its place."""
+"""Rewrites a whole command for its reader; what the reader takes stays unchanged, in its place."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ _MOST_ROUNDS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten:
-    """A command, and what could not come with it."""
+    """The rewritten command, and the items that it had to drop."""
 
     command: Command
     dropped: tuple[Item, ...] = ()
@@ -61,7 +61,7 @@ def rewritten(command: Command, reader: Reader, *, start: int = 0) -> Rewritten:
 
 
 def _detached(item: Item) -> tuple[Item, ...]:
-    """``--flag=value`` in words of their own, which is all that llama-server reads."""
+    """Split ``--flag=value`` into separate words, the only form that llama-server reads."""
     words = item.given.separate
     if words == item.given.words:
         return (item,)
@@ -93,7 +93,7 @@ def _instead(at: int, item: Item, command: Command, reader: Reader) -> tuple[Edi
 
 
 def _words(item: Item, reader: Reader) -> tuple[str, ...]:
-    """The option with a value that the reader has."""
+    """The option with a value that the reader takes."""
     flag, value = item.given.flag, item.value
     match item.name, reader.dialect:
         case "flash-attn", _ if not item.given.values or value in FLASH_ATTENTION:

@@ -1,4 +1,4 @@
-"""The command, environment and mounts of a container, and its settings that an export keeps.
+"""The command, environment and mounts of a container, and the settings that an export keeps.
 
 Containers are described by the keys of a Compose service, those of ``docker run`` too.
 """
@@ -48,7 +48,7 @@ class Container:
 
     @classmethod
     def of(cls, service: Tree, folder: Path, variables: Mapping[str, str]) -> "Container":
-        """The container of a service whose values hold no variables.
+        """The container of a service whose variables are already expanded.
 
         Args:
             service: by Compose's keys.
@@ -71,7 +71,7 @@ class Container:
         )
 
     def entry(self, program: tuple[str, ...]) -> Entry:
-        """The part of it that an export into a Compose file keeps.
+        """The entry that an export into a Compose file keeps.
 
         Args:
             program: what it runs, without the arguments.
@@ -140,7 +140,7 @@ class Container:
 
 
 def outside(source: Source, mounts: Mapping[PurePosixPath, Path]) -> Source:
-    """The same with the host's paths for files that a container sees in its folders.
+    """The source with the host's paths for files in the container's mounts.
 
     Raises:
         BadInputError: an option lacks its value.
@@ -158,7 +158,7 @@ def outside(source: Source, mounts: Mapping[PurePosixPath, Path]) -> Source:
 
 
 def plain_words(text: str) -> list[str]:
-    r"""Split as programs do that know a shell's quotes, blanks and ``\``, and nothing else of it.
+    r"""Split like programs that know quotes, blanks and ``\``, but no other shell syntax.
 
     Raises:
         BadInputError: quotes are not balanced.
@@ -171,7 +171,7 @@ def plain_words(text: str) -> list[str]:
 
 
 def _role(service: Tree) -> tuple[str, ...]:
-    """The word that makes the full image start the server; nothing for other images."""
+    """The argument with which the full image starts the server; none for other images."""
     command = _as_words(service.get("command"))
     is_full = _FULL_IMAGE.search(str(service.get("image", ""))) is not None
     return tuple(command[:1]) if is_full and command[:1] and command[0] in _ROLES else ()

@@ -80,7 +80,7 @@ def docker_run(words: Sequence[str], folder: Path) -> Container | None:
 
 
 def _keep(service: dict[str, Any], flag: str, value: str) -> bool:
-    """Put an option into the service by Compose's key; whether it has one."""
+    """Set the service's Compose key for an option; return whether there is one."""
     if flag in _MANY:
         kept = _mount(value) if flag == "--mount" else value
         service.setdefault(_MANY[flag], []).append(kept)
@@ -96,7 +96,7 @@ def _keep(service: dict[str, Any], flag: str, value: str) -> bool:
 
 
 def _mount(value: str) -> dict[str, Any]:
-    """``type=bind,source=A,target=B``, in any of their names."""
+    """A mount ``type=bind,source=A,target=B``, with any of the keys' names."""
     pairs = dict(part.partition("=")[::2] for part in value.split(","))
     source = pairs.get("source") or pairs.get("src", "")
     target = pairs.get("target") or pairs.get("dst") or pairs.get("destination", "")

@@ -1,4 +1,4 @@
-"""Reads files that hold commands: text of bounded size, YAML, assignments, one entry of several."""
+"""Reads files that hold commands: bounded text, YAML, assignments, one entry of several."""
 
 import os
 import re
@@ -76,14 +76,14 @@ def assignments(text: str) -> dict[str, str]:
 
 
 class Replacement:
-    """Bounds what is put in the place of variables, which may stand for each other."""
+    """Bounds the size of substituted variables, which may refer to each other."""
 
     def __init__(self, most: int = _MOST_REPLACED) -> None:
-        """Begin with nothing put in; ``most`` characters may be."""
+        """Start with nothing substituted; at most ``most`` characters may be."""
         self._left = most
 
     def of(self, text: str) -> str:
-        """The text, counted.
+        """Return the text, after counting it.
 
         Raises:
             BadInputError: it was too much in all.
@@ -97,7 +97,7 @@ class Replacement:
 def chosen(
     names: Iterable[str], wanted: str | None, path: Path, what: str, others: Collection[str] = ()
 ) -> str:
-    """The name of the entry that is wanted, as ``FILE:NAME`` says, or of the only one.
+    """The name of the requested entry, as in ``FILE:NAME``, or of the only one.
 
     Args:
         names: of entries that run llama-server.
@@ -137,7 +137,7 @@ def _listed(names: list[str]) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML of which only plain numbers, ``true``, ``false`` and ``null`` are no text.
+    """YAML loader that keeps all but plain numbers, ``true``, ``false`` and ``null`` as text.
 
     Compose and llama-swap take ``on``, ``yes``, dates and ``22:22`` for text as well.
     """
@@ -157,7 +157,7 @@ for _tag, _pattern, _first in (
 
 
 def yaml_tree(text: str, path: Path) -> Tree | None:
-    """Content of a Compose or llama-swap file; None for what does not look like one.
+    """Content of a Compose or llama-swap file; None if the text does not look like one.
 
     Its size is bounded before it is built: references count as often as they are used.
 
@@ -199,7 +199,7 @@ def _told(error: yaml.YAMLError) -> str:
 
 
 def _size(node: yaml.Node, known: dict[int, int | None], path: Path) -> int:
-    """How many values a node stands for, those that are referred to as often as they are.
+    """Number of values in a node; shared nodes count as often as they are referred to.
 
     Raises:
         BadInputError: a value holds itself, or has a tag of another kind.

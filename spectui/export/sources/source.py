@@ -73,12 +73,12 @@ class Source:
 
     @property
     def start(self) -> tuple[str, ...]:
-        """All that stands before the arguments, as a shell would have it."""
+        """All words before the arguments, in shell syntax."""
         return (*(f"{name}={value}" for name, value in self.environment), *self.prelude)
 
     @property
     def started(self) -> Start:
-        """Variables of the command, and its program behind what wraps it."""
+        """Variables of the command, and its program after any wrappers."""
         words = [word for word in self.start if word != "exec"]
         at = next((n for n, word in enumerate(words) if not ASSIGNMENT.fullmatch(word)), 0)
         if words[at : at + 1] == ["env"] and any(map(ASSIGNMENT.fullmatch, words[at + 1 : at + 2])):
@@ -109,7 +109,7 @@ class Source:
             yield Assigned(variable=variable, words=_as_arguments(variable, value))
 
     def below(self, folder: str) -> "Source":
-        """The same where relative paths start at ``folder``."""
+        """The source with its relative paths resolved from ``folder``."""
 
         def moved(path: str) -> str:
             return os.path.join(folder, path.removeprefix("./"))  # noqa: PTH118 - text stays as it is
@@ -121,7 +121,7 @@ class Source:
         )
 
     def with_paths(self, change: Change) -> "Source":
-        """The same with other paths among its arguments and their variables.
+        """The source with the paths in its arguments and variables replaced.
 
         Raises:
             BadInputError: an option lacks its value, or the paths get too long.
@@ -139,7 +139,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assigned:
-    """A variable as the arguments that say the same; none for a switch that is left off."""
+    """A variable as equivalent arguments; none for a switch that is left off."""
 
     variable: str
     words: tuple[str, ...]
@@ -195,7 +195,7 @@ def _file_name(word: str) -> str:
 
 
 def runs_other(image: str) -> bool:
-    """Whether a container's image is of a program that takes other options."""
+    """Whether a container's image contains a program with other options."""
     name = re.split(r"[:@-]", image.rpartition("/")[2], maxsplit=1)[0]
     return _OTHERS.fullmatch(name) is not None
 
@@ -240,7 +240,7 @@ def _as_arguments(variable: str, value: str) -> tuple[str, ...]:
 
 
 def _below(word: str, moved: Change) -> str:
-    """A word before the arguments: a variable, or a program that is no name to look up."""
+    """Resolve a word before the arguments: a variable, or a program given by path."""
     match = ASSIGNMENT.fullmatch(word)
     if match is not None:
         [(name, value)] = _changed_variables(((match[1], match[2]),), moved)
