@@ -151,8 +151,7 @@ def _published(host: str, port: str) -> Iterator[str]:
 
 
 def _bracketed(address: str) -> str:
-    """An address in the syntax of ``ports``; the loopback for a host name, which it does not
-    accept."""
+    """An address in the syntax of ``ports``; the loopback for a host name, which it refuses."""
     try:
         found = ip_address(address)
     except ValueError:

@@ -61,8 +61,7 @@ class Launch:
         return "".join(f"{name}={shlex.quote(value)} " for name, value in self.environment)
 
     def elsewhere(self, who: str) -> "Launch":
-        """The launch without its listening address, which ``who`` chooses; comments keep the old
-        one."""
+        """The launch without its listening address, which ``who`` chooses; a comment keeps it."""
         given = [one for one in divide(self.arguments) if canonical(one.flag) in _LISTENING]
         if not given:
             return self

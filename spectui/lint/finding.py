@@ -1,4 +1,4 @@
-"""What a finding is, and what would put it right."""
+"""A finding and its correction."""
 
 import shlex
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from spectui.severity import Severity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something that is wrong with a command, or that its author may not know."""
+    """A problem of a command, or a fact that its author may not know."""
 
     flag: str
     """Option or variable that it is about, as the command has it."""
@@ -27,24 +27,24 @@ class Finding:
 
 
 def replaced(at: int, *words: str) -> tuple[Edit, ...]:
-    """Put words where an item is."""
+    """Edit that replaces an item by words."""
     return (Edit(at=at, words=words),)
 
 
 def added(*words: str) -> tuple[Edit, ...]:
-    """Put words behind all items."""
+    """Edit that appends words."""
     return (Edit(at=None, words=words),)
 
 
 def quoted(*words: str) -> str:
-    """Words as a replacement tells them."""
+    """Words as text of a replacement."""
     return shlex.join(words)
 
 
 def left_out(
     at: int, item: Item, *, what: str, why: str, severity: Severity = Severity.WARNING
 ) -> Finding:
-    """An option that is best left out."""
+    """Finding on an option that is best left out."""
     return Finding(
         flag=item.shown,
         severity=severity,

@@ -1,4 +1,4 @@
-"""How long drafts are, and what ends them: changed defaults, values that defeat each other."""
+"""Rules for draft lengths and limits: changed defaults, values that defeat each other."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ _FLAGS = {"draft-max": "--spec-draft-n-max", "draft-p-min": "--spec-draft-p-min"
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:
-    """Yield what the lengths of a model's drafts give reason to say."""
+    """Yield findings on the draft lengths of models."""
     if not command.drafts_with_model:
         return
     if reader.dialect is not Dialect.IK:
@@ -71,7 +71,7 @@ def _shorter_than_shortest(command: Command, reader: Reader) -> Iterator[Finding
 
 
 def _never(command: Command) -> Iterator[Finding]:
-    """Lengths and probabilities with which nothing is ever drafted."""
+    """Find lengths and probabilities with which nothing is ever drafted."""
     longest, p_min = command.number("draft-max"), command.number("draft-p-min")
     is_empty = longest is not None and longest < 1
     for name, instead, is_wrong, why in (

@@ -1,4 +1,4 @@
-"""Options that are given more than once."""
+"""Rule for options that are given more than once."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ _LISTS = ("override-tensor", "lora")
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:
-    """Yield every one that a later one takes the place of."""
+    """Yield a finding for every option that a later one overrides."""
     if reader.is_current:
         yield from _lists(command)
     last: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Slots and sliding windows, beside speculation."""
+"""Rules for slots and sliding windows together with speculation."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ _BY_DEFAULT = 4
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:
-    """Yield what users beside each other, and windows, mean for drafts."""
+    """Yield findings on parallel slots and sliding windows beside drafts."""
     if not command.kinds and not command.drafts_with_model:
         return
     found, slots = command.last("parallel"), command.number("parallel")

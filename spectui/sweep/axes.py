@@ -73,11 +73,11 @@ class _Axes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def alternatives(self) -> tuple[tuple[str, ...], ...]:
-        """Who drafts in turn, for each alternative."""
+        """Drafters of each alternative, in the order in which they are asked."""
         return tuple(_split(text) for text in self.spec_type or (MODEL_KIND,))
 
     def with_typed(self, typed: Mapping[str, tuple[object, ...]]) -> "Axes":
-        """The same with axes of the command line in place of its own.
+        """The axes with those of the command line in place of their own.
 
         Those of drafters that do not draft then are left out, its own as well.
 
@@ -119,12 +119,12 @@ else:
 
 
 def axis_owners() -> dict[str, frozenset[str]]:
-    """Axes that only some drafters have, by the field's name, and which."""
+    """Axes that only some drafters have, by the field's name, with the kinds of these drafters."""
     return {**owners(), "draft": frozenset(MODEL_KINDS)}
 
 
 def placeholders() -> frozenset[str]:
-    """What may stand in the braces of a name: axes, as ``coordinates`` of a cell has them."""
+    """Names that a cell's name may hold in braces: axes, as in ``coordinates`` of a cell."""
     around = ("threads", "cache-type", "prompt-length", "temp", "n-predict", "rerun")
     return frozenset({"drafter", *around, *(one.axis for one in _NUMBERS)})
 
@@ -147,7 +147,7 @@ def _told(names: Sequence[str]) -> str:
 
 
 def names() -> tuple[str, ...]:
-    """Of all keys, as a file has them."""
+    """Names of all keys in a grid file."""
     return tuple(field.encode_name for field in msgspec.structs.fields(Axes))
 
 

@@ -1,4 +1,4 @@
-"""From which length of draft on more of it is not worth it. Pure."""
+"""Finds the draft length beyond which speedup flattens. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _FEWEST_LENGTHS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flattening:
-    """Where speedup by ``draft_max`` flattens, for one drafter on one category."""
+    """Point where speedup by ``draft_max`` flattens, for one drafter on one category."""
 
     drafter: str
     place: Place
@@ -36,7 +36,7 @@ class Flattening:
 
 
 def flattenings(summaries: Sequence[CellSummary]) -> tuple[Flattening, ...]:
-    """Per drafter, place and task that was measured at three lengths of draft.
+    """Flattenings per drafter, place and task with at least three measured draft lengths.
 
     Over all prompts and by category. Where several cells have the same length, the fastest counts.
     """

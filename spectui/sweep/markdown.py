@@ -12,7 +12,7 @@ def report(
     told: Iterable[str],
     images: Mapping[str, str],
 ) -> str:
-    """Write it.
+    """Render the report.
 
     Args:
         title: of the whole.
@@ -42,7 +42,7 @@ def _cell(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text as it stands: names of files hold what Markdown takes for marks."""
+    """Text with Markdown's special characters escaped, which names of files may hold."""
     for mark in "\\`*_<>[]":
         text = text.replace(mark, f"\\{mark}")
     return " ".join(text.split())

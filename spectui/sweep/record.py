@@ -1,4 +1,4 @@
-"""What was measured of a cell. Plain data without text, stored line by line."""
+"""Measurements of a cell. Plain data without text, stored line by line."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,13 +24,13 @@ class Decoded:
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Decode throughput; None where nothing was decoded."""
+        """Decode throughput; None if nothing was decoded."""
         return self.n_tokens / self.decode_s if self.n_tokens else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptRun:
-    """One prompt without and with speculation, one right after the other."""
+    """One prompt without and with speculation, one directly after the other."""
 
     prompt_id: str
     category: str
@@ -41,7 +41,7 @@ class PromptRun:
 
     @property
     def measurement(self) -> PairedMeasurement | None:
-        """Seconds and tokens; None where the text ended before anything was decoded."""
+        """Seconds and tokens; None if the text ended before anything was decoded."""
         if not (self.off.n_tokens and self.on.n_tokens):
             return None
         return PairedMeasurement(
@@ -56,7 +56,7 @@ class PromptRun:
 
 
 class VisitState(StrEnum):
-    """What became of a visit."""
+    """State of a visit."""
 
     STARTED = "started"
     """Written before it begins: one that ends the process leaves this."""

@@ -1,4 +1,4 @@
-"""Runs the visits of a sweep one after the other, and keeps what comes of each."""
+"""Runs the visits of a sweep one after the other, and stores their results."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ class VisitStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisitEnded:
-    """A cell was measured, or cannot be."""
+    """A cell was measured, or failed."""
 
     number: int
     n_visits: int
@@ -50,7 +50,7 @@ SweepEvent = VisitStarted | VisitEnded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepEnd:
-    """How a run ended."""
+    """The way a run ended."""
 
     interrupted: bool = False
     error: SpectuiError | None = None
@@ -58,7 +58,7 @@ class SweepEnd:
 
 
 class Runner:
-    """Measures what has not been measured yet."""
+    """Measures the visits that are left."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Runner:
         self.pending = pending(store, visits, retry_failed=retry_failed)
 
     def estimate_s(self) -> float | None:
-        """How long it will take: where nothing was measured yet, from the target's speed alone.
+        """Estimated seconds for the sweep; without measurements, from the target's speed alone.
 
         Raises:
             HopelessError: nothing can be measured.

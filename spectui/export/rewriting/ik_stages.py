@@ -47,8 +47,7 @@ class _Stage:
 
 
 def is_of_stage(item: Item) -> bool:
-    """Whether the item selects or configures drafters, for which ik_llama.cpp has a single
-    option."""
+    """Whether the item selects or configures drafters, one option in ik_llama.cpp."""
     names = {"spec-type", BY_SWITCH, *_LENGTHS, *_SIZES, *_SUFFIX}
     return item.name in names or ngram_of(item.name) is not None
 

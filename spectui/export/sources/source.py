@@ -73,7 +73,7 @@ class Source:
 
     @property
     def start(self) -> tuple[str, ...]:
-        """All words before the arguments, in shell syntax."""
+        """All words before the arguments, with variables as assignments."""
         return (*(f"{name}={value}" for name, value in self.environment), *self.prelude)
 
     @property

@@ -63,7 +63,7 @@ def _entry(tree: Tree, name: str, source: Source) -> Entry:
 
 
 def _on_its_port(entry: Entry) -> Entry:
-    """The container published on its inner port, since llama-swap chooses no port."""
+    """The entry with its container published on its inner port, as llama-swap chooses none."""
     listed = entry.settings.get("ports")
     if not isinstance(listed, list):
         return entry

@@ -1,4 +1,4 @@
-"""Which plots a sweep has the data for, and what is in them. Pure."""
+"""Selects the plots that a sweep has data for, and their contents. Pure."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ MOST_LINES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A value, with its interval where one is known."""
+    """A value, with its interval if one is known."""
 
     x: float
     y: float
@@ -31,7 +31,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """A line."""
+    """A labelled line of points."""
 
     label: str
     points: tuple[Point, ...]
@@ -39,7 +39,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """What shares a pair of axes."""
+    """Lines that share a pair of axes."""
 
     title: str
     series: tuple[Series, ...]
@@ -61,7 +61,7 @@ class Lines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A value by name."""
+    """A named value."""
 
     label: str
     value: Point
@@ -91,7 +91,7 @@ _NOT_AXES = ("drafter", "cache-type", "rerun")
 
 
 def charts(summaries: Sequence[CellSummary]) -> tuple[Chart, ...]:
-    """Every plot that there is data for."""
+    """All plots that there is data for."""
     cells = [one for one in ranked(summaries) if not one.cell.rerun]
     keys = dict.fromkeys(key for one in cells for key in coordinates(one.cell))
     found: list[Chart | None] = []
@@ -125,7 +125,7 @@ _Around = tuple[tuple[str, Value], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Spot:
-    """Where a point stands."""
+    """A point with the coordinates that select its panel and line."""
 
     drafter: str
     panel: _Around
@@ -136,7 +136,7 @@ class _Spot:
 
 
 def _lines(cells: Sequence[CellSummary], key: str, what: str, measure: _Measure) -> Lines | None:
-    """Lines of each drafter over one axis, where all others stand still."""
+    """Lines of each drafter over one axis, with all other axes fixed."""
     lined = {around: kept for around, kept in _panels(_spots(cells, key, measure)) if kept}
     if not lined:
         return None
@@ -179,7 +179,7 @@ def _spots(cells: Sequence[CellSummary], key: str, measure: _Measure) -> list[_S
 
 
 def _panels(spots: Sequence[_Spot]) -> Iterator[tuple[_Around, tuple[Series, ...]]]:
-    """The lines of each panel, those of at least two points."""
+    """Lines of each panel, with at least two points each."""
     variants: dict[str, dict[_Around, None]] = {}
     groups: dict[_Around, dict[str, list[Point]]] = {}
     for spot in spots:
@@ -198,7 +198,7 @@ def _n_points(series: Sequence[Series]) -> int:
 
 
 def _curves(series: dict[str, list[Point]]) -> tuple[Series, ...]:
-    """Those of at least two points."""
+    """Lines with at least two points."""
     return tuple(
         Series(label=label, points=tuple(sorted(points, key=lambda point: point.x)))
         for label, points in sorted(series.items())
