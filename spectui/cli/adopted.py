@@ -9,7 +9,7 @@ from spectui.export.sources.source import OF_LLAMA
 from spectui.export.starting import Start
 
 _SECRETS = frozenset({"LLAMA_API_KEY", "HF_TOKEN"})
-"""Of who may use the server or its models; nothing that is measured needs them."""
+"""Credentials for the server or its models, which no measurement needs."""
 
 
 def adopt(start: Start) -> tuple[str, ...]:

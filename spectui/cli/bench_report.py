@@ -32,9 +32,9 @@ class Telling:
     """Reasons why measured numbers are noise or incomplete."""
 
     cause: str = NOISE
-    """Of a speedup that speculation cannot have given."""
+    """Cause of a speedup that speculation cannot have given."""
     untold: str | None = None
-    """Why it is not known what was drafted; None where it is."""
+    """Reason why the number of drafted tokens is unknown; None if it is known."""
 
 
 _PLAIN = Telling()
@@ -49,7 +49,7 @@ class Benched:
 
 
 def table(found: Sequence[Benched], telling: Telling = _PLAIN) -> str:
-    """One row per temperature and length of prompt."""
+    """Table with one row per temperature and prompt length."""
     columns = Table(box=None, header_style="bold")
     for heading in (
         "temp",

@@ -30,7 +30,7 @@ class Kinds:
 
     temps: Sequence[float]
     lengths: Sequence[int]
-    """Of prompts; empty for as they are."""
+    """Lengths of prompts in tokens; empty for unchanged prompts."""
     repeats: int
 
     @property
@@ -65,14 +65,14 @@ class BenchRun:
     draft: Json
     backend: Json
     config: Json = field(default_factory=dict)
-    """What the document says otherwise of the setting."""
+    """Fields that replace those of the setting in the document."""
     alteration: str | None
-    """What the target's output is not that of, in a sentence."""
+    """How the target was altered, in a sentence; None if it was not."""
     found: Sequence[Benched]
     is_sweep: bool
     """Whether several temperatures or lengths were asked for."""
     notes: tuple[str, ...] = ()
-    """What else should be known."""
+    """Further remarks."""
     telling: Telling = field(default_factory=Telling)
 
 

@@ -43,7 +43,7 @@ from spectui.tune.workload import Workload
 
 _REMEDY = "start the server with a larger context, lower -n"
 _ANY_LENGTH = 1 << 31
-"""Where a server does not tell its context: it refuses what does not fit."""
+"""Context size for servers that do not report theirs: they refuse what does not fit."""
 
 
 def bench_running(

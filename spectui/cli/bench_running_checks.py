@@ -16,7 +16,7 @@ _TAKEN = frozenset(
         *("json_path", "quiet", "verbose"),
     }
 )
-"""Parameters that are about prompts, which is all that a running server is sent."""
+"""Parameters about prompts, the only ones that apply to a running server."""
 
 
 def check_typed(ctx: click.Context) -> None:

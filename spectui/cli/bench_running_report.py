@@ -24,7 +24,7 @@ class AloneRun:
     is_sweep: bool
     """Whether several temperatures or lengths were asked for."""
     untold: str | None
-    """Why it is not known what was drafted; None where it is."""
+    """Reason why the number of drafted tokens is unknown; None if it is known."""
 
     @property
     def ended(self) -> BaseException | None:

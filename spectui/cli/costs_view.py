@@ -14,13 +14,13 @@ from spectui.trace.record import Recording
 from spectui.trace.replay import Total, replay_trace
 
 _NOTHING_S = 5e-5
-"""Below this, what is decoded again per token is nothing."""
+"""Seconds per token below which decoding again counts as free."""
 _TOKENS = 1000
-"""Of context, over which growth is told."""
+"""Tokens of context over which growth is reported."""
 _ALL = 24
-"""Longest draft up to which every one is drawn."""
+"""Longest draft up to which every length is drawn."""
 _STEP = 8
-"""Beyond, so many apart."""
+"""Step between the lengths that are drawn beyond that."""
 
 
 def costs_view(

@@ -1,4 +1,4 @@
-"""Where the defaults of a command come from: a preset, the demo, an existing command."""
+"""Defaults of a command from a preset, the demo or an existing command."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 TAKEN = "spectui.taken"
 """Key under which click's context keeps what ``--from`` has read."""
 _BESIDE = "spectui.brings-models"
-"""Key under which it keeps which option says what is run."""
+"""Key under which it keeps the option that selects the models."""
 
 
 class FromUserOnly(click.Option):
-    """An option that a preset uses differently: its n-predict is the length of a measurement."""
+    """An option with another meaning in presets: their n-predict is the length of a measurement."""
 
 
 def _apply_preset(ctx: click.Context, preset: Preset) -> None:

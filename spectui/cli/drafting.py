@@ -47,7 +47,7 @@ _NUMBERS = (
 
 DRAFTING: tuple[Decorator, ...] = (_kinds(), *map(number_option, _NUMBERS))
 MEASURED: tuple[Decorator, ...] = (_kinds(*HIDDEN_STATE_KINDS), *map(number_option, _NUMBERS))
-"""The same where llama-server may be what measures."""
+"""Drafting options of commands that can measure through llama-server."""
 
 LISTED_NGRAMS: tuple[Decorator, ...] = tuple(
     listed(number) for drafter in NGRAMS for number in numbers_of(drafter)

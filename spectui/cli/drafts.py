@@ -26,15 +26,15 @@ class FolderDrafts:
     """The models of folders, seen as drafts of one target."""
 
     options: tuple[DraftOption, ...]
-    """The most promising first; those that cannot serve last, with the reason."""
+    """The most promising first; unusable ones last, with the reason."""
     reasons: tuple[str, ...]
-    """A sentence for everything that could not be looked at."""
+    """A sentence for every path that could not be examined."""
     doubt: str | None
-    """A sentence on a target that does not fit in memory even alone; None where it does."""
+    """A warning about a target that does not fit in memory even alone; None if it fits."""
 
 
 class DraftSearch:
-    """Looks at models as drafts of one target, one by one. Loads no weights."""
+    """Examines models as drafts of one target, one by one. Loads no weights."""
 
     def __init__(
         self, engine: Engine, target: Path, *, n_ctx: int, free_bytes: int | None = None
@@ -76,7 +76,7 @@ class DraftSearch:
 
 
 def or_why_not(look: Callable[[FoundModel], DraftOption], model: FoundModel) -> DraftOption:
-    """Look at a model; any failure becomes its reason and does not end the search."""
+    """Assess a model; any failure becomes its reason and does not end the search."""
     try:
         return look(model)
     except Exception as error:  # noqa: BLE001 - told in its row: one odd file must not cost all others
@@ -144,5 +144,5 @@ def check_folder(folder: Path, given: str) -> None:
 
 
 def is_same(model: FoundModel, path: Path) -> bool:
-    """Tell whether ``model`` is the file at ``path``, perhaps through links."""
+    """Whether ``model`` is the file at ``path``, perhaps through links."""
     return model.path.exists() and model.path.samefile(path)

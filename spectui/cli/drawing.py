@@ -11,7 +11,7 @@ from rich.measure import Measurement
 from rich.text import Text
 
 _WIDTH = 100
-"""Where stdout is no terminal, and COLUMNS does not say."""
+"""Width where stdout is no terminal and COLUMNS is not set."""
 _UNBOUNDED = 10_000
 _BAR_WIDTH = 32
 

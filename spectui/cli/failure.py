@@ -17,7 +17,7 @@ _INTERRUPTED = 130
 
 
 def report_failure(error: BaseException) -> int:
-    """Tell the user what went wrong; return the exit code."""
+    """Report an error to the user; return the exit code."""
     match error:
         case SystemExit():
             return error.code if isinstance(error.code, int) else _DEFECT

@@ -17,15 +17,15 @@ class Findings:
     folders: tuple[Path, ...]
     n_ctx: int
     target: ModelFacts | None
-    """None where models are listed rather than ranked."""
+    """The target; None if models are listed rather than ranked."""
     models: tuple[DraftOption, ...]
-    """The most promising draft first; without a target as they lie on disk."""
+    """The most promising draft first; without a target, in their order on disk."""
     doubt: str | None
-    """What there is to say of the target's own memory; None where it fits, and without a target."""
+    """A warning about the target's memory; None if it fits, and without a target."""
     links: tuple[tuple[Path, ...], ...]
     """Paths that lead to the same files; the first of each is that of a model."""
     passed_over: tuple[str, ...]
-    """A sentence for everything that could not be looked at."""
+    """A sentence for every path that could not be examined."""
     interrupted: bool
 
     @property

@@ -25,11 +25,11 @@ class Models:
 
     target: Path
     drafts: dict[str, Path]
-    """By name."""
+    """Draft models by name."""
     refused: "tuple[Candidate, ...]" = ()
-    """Of ``--draft-dir``, with the reason."""
+    """Models of ``--draft-dir`` that cannot draft, with the reason."""
     memory_bytes: dict[str, int] = field(default_factory=dict)
-    """Estimates for those of ``--draft-dir``, by name: weights and cache."""
+    """Estimates for models of ``--draft-dir``, by name: weights and cache."""
 
 
 def find_models(
@@ -121,7 +121,7 @@ def _refused(name: str, options: ModelOptions, reason: str) -> "Candidate":
 
 
 def named(paths: Sequence[Path]) -> dict[str, Path]:
-    """Give candidates short, distinct names: file stems, numbered where they collide."""
+    """Give candidates short, distinct names: file stems, numbered if they collide."""
     # The same file given twice is one candidate, under the first of its names.
     distinct: dict[Path, Path] = {}
     for path in paths:

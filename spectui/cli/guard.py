@@ -1,4 +1,4 @@
-"""Keeps the terminal usable whatever happens to the program that draws on it.
+"""Restores the terminal after the program that draws on it, however that ends.
 
 A failed assertion inside llama.cpp aborts the process, and no Python code runs any more. So the
 program runs in a child, and this process waits, does nothing else, and cleans up.
@@ -13,7 +13,7 @@ from typing import Any
 from spectui.paths import data_dir
 
 _Modes = list[Any]
-"""What termios knows of a terminal."""
+"""Terminal attributes as ``termios`` gives them."""
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 """Signals that ask a program to end."""
@@ -34,7 +34,7 @@ _RESET = (
     "\x1b[?7h"  # wrap long lines
     "\x1b[0m\r"
 )
-"""What a full-screen program switches on, switched off."""
+"""Escape sequences that switch off the modes of full-screen programs."""
 
 
 _GREETING = "\x1b[?1049h\x1b[2J\x1b[H spectui is starting ..."
@@ -46,7 +46,7 @@ def greet(stderr: int = 2) -> None:
 
 
 def take_back_greeting(stderr: int = 2) -> None:
-    """Leave the terminal as it was: there will be no screen."""
+    """Remove the greeting: no screen will follow."""
     os.write(stderr, _RESET.encode())
 
 

@@ -22,7 +22,7 @@ _CONTEXT = tuple(map(click_option, catalogue.CONTEXT))
 _CONTEXT_OF_GRID = tuple(
     click_option(option) for option in catalogue.CONTEXT if option is not catalogue.THREADS
 )
-"""For a command to which threads are an axis."""
+"""Context options of a command to which threads are an axis."""
 
 _PRESET: Decorator = click.option(
     "--preset",
@@ -130,7 +130,7 @@ OF_A_RUN: tuple[Decorator, ...] = (
     _LENGTH,
     _SCHEDULE,
 )
-"""What is measured, which a preset may say; the rest is how a command goes about it."""
+"""Options for the content of a run, which a preset may set; the others concern its output."""
 
 _RUN: tuple[Decorator, ...] = (
     _SCHEDULE,

@@ -1,4 +1,4 @@
-"""Where results go: stdout, or a JSON file."""
+"""Writes results to stdout or a JSON file."""
 
 import json
 import os

@@ -14,12 +14,12 @@ from spectui.trace.replay import Total
 from spectui.tune.explain import Explanation
 
 _UNSTEADY = 0.15
-"""Spread of the machine's speed from which on predictions are rough."""
+"""Spread of the machine's speed above which predictions are rough."""
 _MOST = 200
-"""Rows of a table that somebody may read."""
+"""Most rows of a table."""
 _NAME = "draft"
 _ROOM, _LITTLE_ROOM = 20, 12
-"""Cells for names, which are folded."""
+"""Least cells for the columns of names, which are folded."""
 _LEAST = {
     **dict.fromkeys(("per round", "rate", "tokens/s"), _ROOM),
     **dict.fromkeys(("speedup", "min", "p_min", "accepted", "drafted"), _LITTLE_ROOM),
@@ -40,7 +40,7 @@ def _setting(total: Total, name: str) -> str:
 
 
 def replay_table(totals: Sequence[Total], best: Total) -> RenderableType:
-    """As many rows and columns as fit, and lines on the omitted ones."""
+    """Table with as many rows and columns as fit, and lines on the omitted ones."""
     shown = _fastest(totals)
     longest = max(cell_len(name) for name in (_NAME, *map(_label, shown)))
     hidden: list[str] = []
@@ -92,7 +92,7 @@ _CELLS: dict[str, Callable[[Total], str]] = {
     "tokens/s": lambda total: _number(total.tokens_per_s, ".2f"),
     "speedup": lambda total: _number(total.speedup, ".2f"),
 }
-"""What stands under a heading."""
+"""Functions for the cells under each heading."""
 
 
 def replay_summary(

@@ -58,9 +58,9 @@ class SharedOptions:
     quiet: bool = True
     verbose: bool = False
     draft_dirs: tuple[Path, ...] = ()
-    """Of the commands that take several drafts."""
+    """Folders of drafts, for commands that take several drafts."""
     spec_type: tuple[str, ...] = ()
-    """Of the same: who may draft, by llama-server's names; empty for all that there are."""
+    """Drafters for the same commands, by llama-server's names; empty for all that are available."""
 
     @property
     def takes_models(self) -> bool:
@@ -170,7 +170,7 @@ def tensor_overrides(values: Sequence[str]) -> tuple[TensorOverride, ...]:
 
 
 _MOST_BYTES = 127
-"""Of a key and of a text, as ``llama_model_kv_override`` holds them."""
+"""Most bytes of a key and of a text, as in ``llama_model_kv_override``."""
 _BOOLEANS = {"true": True, "false": False}
 _TYPES: dict[str, Callable[[str], bool | int | float | str]] = {
     "int": int,

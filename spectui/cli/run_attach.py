@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spectui.server.watch.state import AttachState
 
 _TRIES = 3
-"""To type the key."""
+"""Attempts to type the key."""
 _PROBE_S = 2.0
 
 

@@ -33,7 +33,7 @@ from spectui.speculative.rollback import unserved
 
 
 def bench(ctx: click.Context, parsed: dict[str, Any], kinds: Kinds) -> None:
-    """Load, measure every temperature and length, print.
+    """Load the models, measure every temperature and length, and print.
 
     Raises:
         BadInputError: a file is missing or malformed, or there is nothing to measure; what was

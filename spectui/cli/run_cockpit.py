@@ -164,7 +164,7 @@ def _cores() -> int:
 
 
 def threads_beside_a_screen() -> int:
-    """One compute thread fewer than cores.
+    """The number of cores less one, for compute threads.
 
     With as many as cores, ggml's threads wait for the one that the screen has put off its core.
     """

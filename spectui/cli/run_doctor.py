@@ -31,10 +31,10 @@ class Diagnosis:
     machine: Machine
     around: Surroundings
     examination: Examination | None
-    """None where no target was given, or that of the preset is missing."""
+    """None if no target was given, or the preset's target is missing."""
     findings: tuple[Finding, ...]
     preset: Preset | None
-    """None where none was named."""
+    """The named preset; None without one."""
 
 
 def doctor(planner: Planner, shared: dict[str, Any], *, draft_max: int) -> None:

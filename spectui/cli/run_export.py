@@ -25,7 +25,7 @@ _READERS = {
     LLAMA_SWAP: "llama-swap",
     COMPOSE: "a container",
 }
-"""Of what a command's own file says of it."""
+"""The program that reads each kind of file."""
 
 Exported = ExportSetup | TakenCommand
 

@@ -35,9 +35,9 @@ class Report:
     reader: Reader
     findings: tuple[Finding, ...]
     unseen: str | None
-    """Why the models were not looked at; None if they were."""
+    """Reason why the models were not examined; None if they were."""
     asked: bool
-    """Whether they should be."""
+    """Whether the models should be examined."""
 
 
 def run(options: LintOptions) -> int:

@@ -34,14 +34,14 @@ class Wanted:
     """Settings to replay."""
 
     draft_max: tuple[int, ...] | None
-    """None for all that the trace knows."""
+    """Longest drafts to replay; None for all lengths of the trace."""
     draft_min: tuple[int, ...]
     draft_p_min: tuple[float, ...]
     drafts: tuple[str, ...]
-    """Empty for all of the trace."""
+    """Drafts to replay; empty for all of the trace."""
     ngrams: tuple[Speculation, ...]
     ahead: tuple[tuple[Ngram, ...], ...]
-    """Rows of n-gram drafters to put before every draft."""
+    """Sequences of n-gram drafters to ask before every draft."""
 
 
 def replay(path: Path, wanted: Wanted, *, costs: bool, json_path: str | None) -> None:

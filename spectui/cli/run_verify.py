@@ -31,7 +31,7 @@ from spectui.verify.result import Verified
 from spectui.verify.served import Delivered
 
 _MIN_GAIN = 0.02
-"""As ``tune`` has it by default."""
+"""The default of ``tune``."""
 
 
 def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> None:
@@ -100,7 +100,7 @@ class _Made:
 
     promise: Promise
     results: Results
-    """By the prompts' tokens, where they are of the server's schedule."""
+    """Results by the prompts' tokens, if measured on the server's schedule."""
     ended: BaseException | None
 
 

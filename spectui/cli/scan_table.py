@@ -17,10 +17,10 @@ from spectui.models.sizes import bytes_text, counted
 from spectui.tui.text.display import fit, visible
 
 _LEAST_NAME = 24
-"""Cells of a name below which a column is left out."""
+"""Cells of a name; columns are dropped rather than narrow it further."""
 _GAP = 2
 _NONE = "–"
-"""Where a number is not known. A column of nothing else is left out."""
+"""Sign for an unknown number. A column of nothing else is dropped."""
 
 _Cells = Mapping[str, Callable[[DraftOption], str]]
 
@@ -38,7 +38,7 @@ def drafts_table(found: Findings, target: ModelFacts) -> str:
 def _table(
     found: Findings, options: Sequence[DraftOption], cells: _Cells, least: Sequence[str]
 ) -> str:
-    """As many columns as leave room for distinct names; the ``least`` ones are dropped first."""
+    """Table of as many columns as leave room for distinct names; ``least`` are dropped first."""
     every, ellipsis = names_of(found.models), "..." if is_ascii_only() else "…"
     names = {option.model.path: every[option.model.path] for option in options}
     wanted = min(_LEAST_NAME, max(map(cell_len, names.values())))
@@ -112,9 +112,9 @@ def _arch(option: DraftOption) -> str:
 
 _READS, _MEMORY = "reads", "memory"
 _BY_NAME = "by its name"
-"""Parameters and quantisation, which a file's name may have wrong."""
+"""Heading of parameters and quantisation from a file's name, which may be wrong."""
 _WORDS = frozenset({_BY_NAME, "arch"})
-"""Headings of columns that are no numbers."""
+"""Headings of columns without numbers."""
 
 _LISTED: _Cells = {
     "size": lambda option: bytes_text(option.model.size_bytes),
@@ -125,7 +125,7 @@ _LISTED: _Cells = {
     "experts": _number(lambda facts: facts.n_experts),
     _MEMORY: _memory,
 }
-"""What stands under a heading."""
+"""Functions for the cells under each heading."""
 _LEAST_LISTED = (_BY_NAME, _MEMORY, "layers", "experts", "arch", "context")
 
 

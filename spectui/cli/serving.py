@@ -37,7 +37,7 @@ class Wanted:
     prompts: tuple[Prompt, ...]
     promise: Promise | None
     origin: Origin | None
-    """Of the promise; None for no study."""
+    """Origin of the promise; None without a study."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +49,9 @@ class Serving:
     progress: Progress
     repeats: int = 1
     counts: bool | None = None
-    """Whether counts are compared; None for where the models can be loaded here."""
+    """Whether counts are compared; None to compare if the models can be loaded here."""
     keeps_both: bool | None = None
-    """Whether both servers are alive at once; None for where they fit."""
+    """Whether both servers run at once; None to do so if they fit."""
     timeout_s: float = TIMEOUT_S
 
     def arguments(self, case: Case) -> Arguments:

@@ -26,8 +26,8 @@ from spectui.tune.candidates import Candidate
 from spectui.tune.workload import Workload, tokenize
 
 SUITE_PROMPTS = 8
-"""Of the built-in suite, where a command takes few: one per category. The user's own prompts are
-all taken."""
+"""Number of prompts from the built-in suite for commands that take few: one per category. The
+user's own prompts are all taken."""
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from spectui.sweep.axes import OFF_KIND, Axes, axis_owners
 from spectui.sweep.grid_file import Grid, find_grid
 
 _OWN = ""
-"""What a grid is called that was given by options alone."""
+"""Name of a grid that was given by options alone."""
 
 
 def given_grid(

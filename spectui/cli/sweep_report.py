@@ -35,12 +35,12 @@ class Plan:
     cells: tuple[NamedCell, ...]
     visits: tuple[Visit, ...]
     left: tuple[Visit, ...]
-    """Those that were not measured yet, in their order."""
+    """Visits that are left to be measured, in their order."""
     n_prompts: int
     left_s: float | None
-    """Estimate."""
+    """Estimated seconds for these."""
     left_out: tuple[str, ...]
-    """A sentence for every combination that cannot be."""
+    """A sentence for every impossible combination."""
 
     @property
     def n_decodes(self) -> int:
@@ -56,18 +56,18 @@ class SweepResult:
     grid: Grid
     machine: Machine
     backend: Mapping[str, Any]
-    """What decoded, as documents say it."""
+    """The backend that decoded, as in documents."""
     spec: Mapping[str, Any]
     weights_bytes: Mapping[str | None, int | None]
-    """Of the tensors of each draft by name, of the target under None; None where nobody knows."""
+    """Size of the tensors of each draft by name, of the target under None; None if unknown."""
     notes: tuple[str, ...]
-    """What of the command of ``--from`` is not measured."""
+    """Parts of the ``--from`` command that are not measured."""
     cells: tuple[NamedCell, ...]
     summaries: tuple[CellSummary, ...]
     records: tuple[VisitRecord, ...]
     n_prompts: int
     left_out: tuple[str, ...]
-    """As ``Plan``."""
+    """A sentence for every impossible combination."""
 
     @property
     def n_left(self) -> int:
@@ -78,7 +78,7 @@ class SweepResult:
 _INDENT = "  "
 _TWO_DRAFTS = ("first", "second")
 _LEAST_NAME = 12
-"""Cells of a column of names, where a table is as wide as the page."""
+"""Least cells of a column of names, in a table as wide as the page."""
 
 
 def grid_list(grids: Sequence[Grid]) -> str:

@@ -37,7 +37,7 @@ _AXES = tuple(
     for field in msgspec.structs.fields(Axes)
     if field.name not in {"name", "draft", "n_predict_factor", "rerun", *_PLACEMENT_AXES}
 )
-"""Those that are options."""
+"""Axes that are options of the command line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +45,12 @@ class SweepRequest:
     """A sweep as requested."""
 
     grid: Grid
-    """With the axes of the command line in place of its own."""
+    """The grid, with axes of the command line in place of its own."""
     shared: SharedOptions
     defaults: Defaults
     repeats: int
     n_prompts: int | None
-    """None for all."""
+    """Number of prompts; None for all."""
     name: str | None
     restart: bool
     retry_failed: bool
@@ -59,12 +59,12 @@ class SweepRequest:
     png: bool
     left_out: tuple[str, ...]
     is_server: bool
-    """Whether a llama-server decodes, and not the engine."""
+    """Whether a llama-server decodes instead of the engine."""
     server_bin: str | None
     keeps_both: bool | None
     timeout: float
     extra: tuple[str, ...] = ()
-    """Arguments of an existing command, which a server is given as they stand."""
+    """Arguments of an existing command, passed to a server unchanged."""
 
     @property
     def kinds(self) -> frozenset[str]:

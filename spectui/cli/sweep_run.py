@@ -34,7 +34,7 @@ class SweepRun:
     request: SweepRequest
     machine: Machine
     binary: ServerBinary | None
-    """That decodes, None for the engine."""
+    """The llama-server that decodes; None for the engine."""
     target: ModelOptions
     drafts: Mapping[str, ModelOptions]
     prompts: Sequence[Prompt]

@@ -21,7 +21,7 @@ from spectui.options.speculation import Speculation
 
 _NGRAM_OPTIONS = frozenset(one.option for drafter in NGRAMS for one in numbers_of(drafter))
 _SIZES = {"ctx-size": ("-c", "there it is what the model was trained for, if that fits")}
-"""The flag, and what llama-server takes by itself."""
+"""The flag, and llama-server's own choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Taken:
 
     takeover: Takeover
     typed: frozenset[str]
-    """Names of the options that were typed, which count more than the command's."""
+    """Names of the options that were typed, which override the command's."""
 
     @property
     def given(self) -> frozenset[str]:

@@ -18,7 +18,7 @@ from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 
 _NAMES = ("model", "hf-repo", "model-url", "docker-repo", "models-preset", "models-dir")
-"""Options that say what is served, the most telling first."""
+"""Options that name the served model, the most specific first."""
 _NO_FILE = "the command names no file"
 
 
@@ -29,9 +29,9 @@ class TakenCommand:
     source: Source
     command: Command
     accepted: Accepted | None = None
-    """What the program takes; None for all that its dialect has."""
+    """Options that the program takes; None for all of its dialect."""
     program: str | None = None
-    """What is started instead of the command's own program."""
+    """Program to start instead of the command's own."""
     has_gpu: bool = True
 
     @property
@@ -75,7 +75,7 @@ class TakenCommand:
         return rewritten(self.drafting(dialect).command, self._reader(dialect)).dropped
 
     def launch(self, dialect: Dialect) -> Launch:
-        """How a llama-server of that dialect is started with it.
+        """The launch of a llama-server of that dialect with this command.
 
         Raises:
             BadInputError: the dialect or the program has no words for it.

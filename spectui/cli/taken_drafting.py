@@ -32,11 +32,11 @@ _SETTINGS = frozenset(
         *(one.option for drafter in NGRAMS for one in numbers_of(drafter)),
     }
 )
-"""Options that say how to draft, but not with which model or where that goes."""
+"""Options that configure drafting, except the model and its placement."""
 _OURS = frozenset({"draft-simple", "draft", MTP_KIND, "mtp", *NGRAM_KINDS})
-"""Drafters that spectui can tell the settings of."""
+"""Drafters whose settings spectui knows."""
 _FOUND_OUT = ("mtp", "dflash", "dspark", "eagle")
-"""What names of drafts hold that llama-server recognises by their files."""
+"""Parts of the names of drafts that llama-server recognises by their files."""
 _NOTHING = "nothing drafts"
 _SIZE_M = number_of(NgramSimple, "size_m").option
 
@@ -48,9 +48,9 @@ class Drafting:
     command: Command
     speculation: Speculation | None = None
     reason: str = _NOTHING
-    """Why there is no ``speculation``."""
+    """Reason why there is no ``speculation``."""
     notes: tuple[str, ...] = ()
-    """Sentences about what was settled."""
+    """Sentences about changes to the drafting."""
 
 
 def drafting_of(command: Command, reader: Reader) -> Drafting:

@@ -46,13 +46,13 @@ class _Ground:
     options: TuneOptions
     models: Models
     experts: ExpertPlan | None
-    """None where their place is not searched."""
+    """None if the placement of experts is not searched."""
     longest: int
-    """Draft that may be tried."""
+    """Longest draft to try."""
     asked: Present | None
-    """What the command of ``--from`` asks for."""
+    """Drafting setting of the ``--from`` command."""
     command: LoadTarget
-    """Loads the target."""
+    """Command that loads the target."""
 
 
 def run_here(

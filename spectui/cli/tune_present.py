@@ -26,11 +26,11 @@ class Present:
     """The drafting setting of a command."""
 
     speculation: Speculation | None
-    """None where it does not draft."""
+    """None if the command does not draft."""
     draft: Path | None
-    """The draft model that it names; None where none drafts."""
+    """The command's draft model; None without one."""
     elsewhere: tuple[str, ...] = ()
-    """How it drafts where only llama-server can."""
+    """Drafting options that only llama-server supports."""
 
     @property
     def longest(self) -> int:
@@ -43,9 +43,9 @@ class PresentArm:
     """The present setting as an arm of a study."""
 
     arm: Arm | None
-    """None where it cannot be measured, or the command does not draft."""
+    """None if the setting cannot be measured, or the command does not draft."""
     reason: str | None
-    """Why there is none."""
+    """Reason why there is no arm."""
     drafts: bool
     """Whether the command drafts at all."""
 
@@ -118,13 +118,13 @@ class Standing:
     """Measurements of the present setting."""
 
     estimate: float | None
-    """Of its speedup; None where it was not measured."""
+    """Estimate of the speedup; None if it was not measured."""
     confirmed: Speedup | None
-    """Where the last race had it."""
+    """Speedup from the last race, if the setting took part."""
 
 
 def standing_of(present: Arm, result: TuneResult) -> Standing:
-    """Look for the setting in the last race, and in the trials."""
+    """Look up the setting in the last race, and in the trials."""
     arms = {one.arm: one.speedup for one in result.finalists}
     confirmed = arms.get(present)
     if confirmed is not None:

@@ -35,7 +35,7 @@ from spectui.tune.result import TuneResult
 from spectui.tune.trials import Arm, speedup_estimate
 
 _OVER = 1.1
-"""Of the time budget, from which on it is said that more was taken."""
+"""Factor of the time budget above which the excess is reported."""
 
 
 def report(

@@ -103,9 +103,9 @@ class ServedBackend:
 
     binary: ServerBinary
     keeps_off: bool
-    """Whether the target alone stays alive beside one that speculates."""
+    """Whether the server without speculation stays alive beside one that speculates."""
     n_starts: int = 0
-    """Of servers, in all."""
+    """Number of servers started in all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,15 +121,15 @@ class TuneRun:
     workload: Workload
     study: TuningStudy
     loaded: LoadTarget
-    """How the target was loaded."""
+    """Command that loaded the target."""
     served: ServedBackend | None = None
     """The llama-server that measures; None for the engine."""
     extra: tuple[str, ...] = ()
-    """The user's own arguments, for servers that measure: less sizes that are left to a server."""
+    """The user's own arguments for servers that measure, without sizes left to the server."""
     taken: Taken | None = None
-    """The command of ``--from``, which is to come back with another way to draft."""
+    """The command of ``--from``, to be exported with new drafting options."""
     present: PresentArm | None = None
-    """How that drafts at present."""
+    """The present drafting setting of that command."""
 
     @property
     def alteration(self) -> str | None:

@@ -27,7 +27,7 @@ from spectui.verify.result import Verified, warnings
 from spectui.verify.subject import Origin
 
 _SERVED = 2
-"""The winner, and who came second where trials left it open."""
+"""The winner, and the runner-up if the race was open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +37,9 @@ class Served:
     found: tuple[tuple[Arm, Verified], ...]
     preference: Preference
     ended: BaseException | None
-    """What ended it early."""
+    """The error that ended it early."""
     limited: str | None = None
-    """Why not all was measured there that was confirmed."""
+    """Reason why only a part of the confirmed settings was measured there."""
     took_s: float = 0.0
 
     def lines(self) -> Iterator[str]:

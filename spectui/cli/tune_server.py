@@ -73,7 +73,7 @@ class _Ground:
     target: ServedModel
     drafts: Mapping[str, ServedModel]
     base: Setup
-    """Of the target alone."""
+    """Setup of the target alone."""
     backend: ServedBackend
 
     @property

@@ -14,13 +14,13 @@ from spectui.tune.result import TuneResult
 from spectui.tune.statistics import MIN_PROMPTS
 
 _SHARE = 0.25
-"""Of the time budget that llama-server gets: the search uses all that it is given."""
+"""Share of the time budget reserved for llama-server: the search uses all that it is given."""
 _START_S = 2.0
-"""Of a server besides its models: libraries, warm-up, a first request."""
+"""Seconds to start a server without its models: libraries, warm-up, a first request."""
 _LOADED_BYTES_PER_S = 1e9
-"""That come from a file which was read before."""
+"""Bytes per second from a file that was read before."""
 _MARGIN = 1.1
-"""What is estimated takes longer now and then."""
+"""Safety factor of the estimates."""
 
 
 def with_reserve(options: TuneOptions) -> TuneOptions:
@@ -35,10 +35,10 @@ class Room:
     """Settings and prompts that fit in the time on llama-server."""
 
     n_settings: int
-    """Of those that are open; 0 for none."""
+    """Number of settings that fit; 0 for none."""
     n_prompts: int
     reason: str | None = None
-    """Why it is not measured there, or on fewer prompts than there are; None for all of them."""
+    """Reason for fewer measurements than requested; None if all fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +46,9 @@ class Cost:
     """Cost of a setting on llama-server."""
 
     prompt_s: float
-    """With and without speculation."""
+    """Seconds per prompt, with and without speculation."""
     starts_s: float
-    """Of the servers."""
+    """Seconds to start the servers."""
 
     def n_prompts(self, seconds: float, n_settings: int) -> int:
         """Number of prompts that fit in the time for each setting."""

@@ -27,14 +27,14 @@ from spectui.tune.studies.listing import StudyEntry, find_study, list_studies
 from spectui.verify.subject import Origin, advice_of
 
 _MODELS = ("model", "model_draft", "preset", "demo", "command_line")
-"""Parameters that say which models are run, so that no study does."""
+"""Parameters that select models and so exclude a study."""
 _OF_A_STUDY = frozenset(
     {
         *("study", "server_bin", "storage", "repeats", "counts", "keeps_both", "timeout"),
         *("prompts", "seed", "json_path", "quiet", "verbose"),
     }
 )
-"""Parameters that go with a study, which says everything else."""
+"""Parameters that go with a study, which determines everything else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

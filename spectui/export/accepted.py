@@ -14,14 +14,14 @@ from spectui.options.setup import FlashAttention
 _IK_ONLY = frozenset({"--run-time-repack", "--smart-expert-reduction", "--mla-use"})
 _CURRENT = "--spec-draft-n-max"
 _OLD_NAMES = {MTP_KIND: "mtp"}
-"""What builds called it before they had ``draft-`` in front."""
+"""Names of kinds before the prefix ``draft-`` was introduced."""
 _IK_FLAGS = {"n_max": "--draft-max", "n_min": "--draft-min", "p_min": "--draft-p-min"}
-"""What ik_llama.cpp had before it took settings in its ``--spec-type``."""
+"""Options of ik_llama.cpp before its ``--spec-type`` took settings."""
 _EQUAL: dict[tuple[str, ...], tuple[str, ...]] = {
     ("--load-mode", "none"): ("--no-mmap",),
     ("--no-mmap",): ("--load-mode", "none"),
 }
-"""One thing under names that differ in their number of words."""
+"""Equivalent options whose numbers of words differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,15 +29,15 @@ class Accepted:
     """The options of one llama-server binary."""
 
     program: str
-    """How messages call it."""
+    """Name of the program in messages."""
     flags: frozenset[str]
-    """Every spelling that it takes."""
+    """Every spelling that the server takes."""
     bare: frozenset[str] = frozenset()
-    """Those of them that take no value."""
+    """Flags that take no value."""
     variables: frozenset[str] = frozenset()
-    """What it reads from the environment."""
+    """Environment variables that the server reads."""
     drafters: frozenset[str] = frozenset()
-    """What its ``--spec-type`` may name; empty if it does not say."""
+    """Kinds that ``--spec-type`` may name; empty if the server does not list them."""
 
     @property
     def dialect(self) -> Dialect:

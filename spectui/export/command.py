@@ -174,7 +174,7 @@ def _override_value(overrides: list[TensorOverride]) -> str:
 
 
 def _metadata(options: ModelOptions, dialect: Dialect) -> list[str]:
-    """Overrides serve target and draft. Current builds deprecate a repeated option."""
+    """``--override-kv`` for target and draft together, since builds deprecate a repeated option."""
     texts = [override.text for override in options.override_kv]
     if dialect is Dialect.LLAMA_CPP and texts:
         return ["--override-kv", _csv_row(texts)]

@@ -18,12 +18,12 @@ from spectui.options.dialect import Dialect
 _IMAGE = "ghcr.io/ggml-org/llama.cpp:server"
 _PORT = "8080"
 _ANY = "0"
-"""A port that llama-server chooses."""
+"""Value that lets llama-server choose a port."""
 _LOOPBACK = "127.0.0.1"
 _SOCKET = ".sock"
 _IPV6 = 6
 _FOLDERS = ("/models", "/models-draft")
-"""Where a container finds the models: one folder, or the draft's in another."""
+"""Mount points of the models: one folder, or another one for the draft."""
 _MODELS = frozenset({"model", "model-draft"})
 _EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound to
 

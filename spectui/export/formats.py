@@ -46,12 +46,12 @@ def file_name(setup: Launchable, format: Format) -> str:  # noqa: A002 - the opt
 
 
 def _command(launch: Launch) -> str:
-    """One line for a POSIX shell, below the comments."""
+    """The command on one line for a POSIX shell, below the comments."""
     return f"{commented(launch.comments)}{launch.command}\n"
 
 
 def _args(launch: Launch) -> str:
-    """One argument per line and nothing else, as ``mapfile -t arguments < FILE`` reads them.
+    """One argument per line and nothing else, for ``mapfile -t arguments < FILE``.
 
     Raises:
         BadInputError: an argument holds a line end.

@@ -9,14 +9,14 @@ _REACHED = (
     *("--host", "--port", "--reuse-port", "--api-key", "--api-key-file", "--api-prefix"),
     *("--ssl-key-file", "--ssl-cert-file"),
 )
-"""Who may reach the server."""
+"""Options that determine who may reach the server."""
 _WRITTEN = (
     *("--log-file", "--log-prompts-dir", "--slot-save-path", "--lookup-cache-dynamic"),
     *("--sql-save-file", "--prompt-cache", "--logdir", "-ld"),
 )
-"""Files that it would write, over those of the server that the command is for."""
+"""Options for files that the server would overwrite beside the user's own server."""
 _STARTED = ("--mcp-servers-config", "--mcp-servers-json", "--tools", "--tools-runtime", "--agent")
-"""Programs that it would start, and files that its tools would change."""
+"""Options for programs that the server would start, and tools that change files."""
 
 
 def own_arguments(words: Sequence[str]) -> tuple[str, ...]:

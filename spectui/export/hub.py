@@ -11,7 +11,7 @@ _HUB_DRAFT = frozenset({"-hfd", "-hfrd", "--hf-repo-draft", "--spec-draft-hf"})
 _ROUTER = frozenset({"--models-dir", "--models-preset"})
 _SERVED = frozenset({"model", "model-url", "hf-repo", "docker-repo", "models-dir", "models-preset"})
 _BUNDLES = ("--fim-qwen-", "--gpt-oss-", "--vision-gemma-", "--embd-")
-"""Switches that stand for a model of the hub and its settings."""
+"""Prefixes of switches that stand for a model of the hub and its settings."""
 
 
 def check_serves(command: Sequence[Given]) -> None:

@@ -19,23 +19,23 @@ class Launch:
     """A program, its environment and its arguments."""
 
     name: str
-    """What formats that hold several models call this one."""
+    """Name for formats that hold several models."""
     arguments: tuple[str, ...]
     dialect: Dialect
     program: tuple[str, ...] = ("llama-server",)
-    """What is started: the program, behind what wraps it."""
+    """Words that start the program, including wrappers."""
     environment: tuple[tuple[str, str], ...] = ()
-    """Variables that the command sets, other than those that stand for options."""
+    """Variables that the command sets, without those that stand for options."""
     comments: tuple[str, ...] = ()
-    """What a reader of the export has to know, one line each."""
+    """Remarks for readers of the export, one line each."""
     accepted: Accepted | None = None
-    """What that program takes; None for all that its dialect has."""
+    """Options that the program takes; None for all of its dialect."""
     has_gpu: bool = True
-    """llama.cpp has a GPU to use on this machine."""
+    """Whether llama.cpp has a GPU on this machine."""
     entries: tuple[Entry, ...] = ()
-    """The parts of files that the command stood in."""
+    """The file entries that the command was taken from."""
     document: Mapping[str, object] = field(default_factory=dict)
-    """What the JSON says of it besides."""
+    """Further fields of the JSON format."""
 
     def check(self) -> None:
         """Make sure that files can hold it.
@@ -97,7 +97,7 @@ class Launchable(Protocol):
         """Name for formats that hold several models."""
 
     def launch(self, dialect: Dialect) -> Launch:
-        """How a llama-server of that dialect is started with it.
+        """The launch of a llama-server of that dialect with this setup.
 
         Raises:
             BadInputError: the dialect or the program has no words for it.

@@ -9,10 +9,10 @@ _OWN: dict[str, dict[str, str]] = {
     for drafter in NGRAMS
     if numbers_of(drafter)
 }
-"""What took a shared option's place, by kind."""
+"""Replacements of the shared options, by kind."""
 
 SHARED = ("spec-ngram-size-n", "spec-ngram-size-m", "spec-ngram-min-hits")
-"""Options of n-gram drafters alone. Lengths of drafts were those of models, too."""
+"""Former options of n-gram drafters alone; draft lengths applied to models, too."""
 LENGTHS = ("draft-max", "draft-min")
 _SHORTEST = ("draft-min", "spec-ngram-mod-n-min")
 

@@ -15,7 +15,7 @@ from spectui.export.value_tables import VALUES
 _INT = (-(2**31), 2**31 - 1)
 _LONG = 2**64 - 1
 _LARGEST, _SMALLEST = 3.4028235e38, 1.17549435e-38
-"""A float's, beyond which ``std::stof`` gives up."""
+"""Limits of a float, beyond which ``std::stof`` fails."""
 # ASCII: C knows no other blanks and digits.
 _WHOLE = re.compile(r"\s*[+-]?\d+", re.ASCII)
 _DIGITS = r"0x[\da-f]+(?:\.[\da-f]*)?(?:p[+-]?\d+)?|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
@@ -41,19 +41,19 @@ class Values:
     """The values of one option."""
 
     what: str
-    """They are, as a sentence has it."""
+    """Description of the values for sentences."""
     words: tuple[str, ...] = ()
-    """Those that are words."""
+    """Valid words."""
     number: str | None = None
-    """Which of the table's kinds of number the others are; None where words are all there is."""
+    """Kind of number in the table; None if only words are valid."""
     low: float = -math.inf
     high: float = math.inf
     refused: float | None = None
     is_list: bool = False
     most: float = math.inf
-    """Of a list's numbers."""
+    """Most numbers in a list."""
     form: str | None = None
-    """Its name, where they are neither words nor numbers."""
+    """Name of the form, if values are neither words nor numbers."""
 
     @property
     def is_everywhere(self) -> bool:

@@ -8,9 +8,9 @@ from spectui.export.option_tables import IK, LLAMA_CPP, OLDER
 from spectui.options.dialect import Dialect
 
 PREFIX = "LLAMA_ARG_"
-"""Of the variables that stand for options."""
+"""Prefix of the variables that stand for options."""
 NEGATION = "LLAMA_ARG_NO_"
-"""Of those whose presence alone switches an option off."""
+"""Prefix of those whose presence alone switches an option off."""
 
 
 class Arity(Enum):
@@ -32,13 +32,13 @@ class ServerOption:
 
     flags: tuple[str, ...]
     negations: tuple[str, ...]
-    """Flags that switch it off; they take nothing."""
+    """Flags that switch it off; they take no value."""
     arity: Arity
     is_file: bool
-    """Its value is a path."""
+    """Whether its value is a path."""
     variable: str | None
     dialects: frozenset[Dialect]
-    """Whose tables have it. Only that of ``Dialect.LLAMA_CPP`` is complete."""
+    """Dialects whose tables have it. Only the table of ``Dialect.LLAMA_CPP`` is complete."""
 
     @property
     def long_flag(self) -> str:

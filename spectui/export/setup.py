@@ -24,14 +24,14 @@ _ALWAYS = frozenset(
         *("cache-type-k-draft", "cache-type-v-draft"),
     }
 )
-"""What has to stand in a command whoever wrote it: defaults changed between versions."""
+"""Options that are always written, since their defaults changed between versions."""
 _STANDS_FOR = {"load-mode": "no-mmap", "override-tensor": "n-cpu-moe"}
-"""What a dialect may write for an option that it lacks."""
+"""Options that a dialect uses in place of one that it lacks."""
 _NGRAM_DEFAULTS = {
     one.option: one.argument(one.default) for drafter in NGRAMS for one in numbers_of(drafter)
 }
 _LAYERS = frozenset({"gpu-layers", "gpu-layers-draft"})
-"""Options of which the user's own arguments hold what spectui has no number for: ``auto``."""
+"""Options that remain in the user's own arguments for a value that is no number: ``auto``."""
 
 OFF = "speculation off: no speculative flag is written"
 
@@ -44,17 +44,18 @@ class ExportSetup(Setup):
     """
 
     name: str
-    """What formats that hold several models call this one."""
+    """Name for formats that hold several models."""
     has_gpu: bool = True
-    """llama.cpp has a GPU to use on this machine."""
+    """Whether llama.cpp has a GPU on this machine."""
     start: Start = field(default_factory=Start)
-    """What stands before the arguments."""
+    """The words before the arguments."""
     program: str | None = None
-    """What is started instead of the program of ``start``."""
+    """Program to start instead of that of ``start``."""
     accepted: Accepted | None = None
-    """What that program takes; None for all that its dialect has."""
+    """Options that the program takes; None for all of its dialect."""
     given: frozenset[str] | None = None
-    """Names of the options that a command gave, whose defaults stay unwritten; None writes all."""
+    """Names of the options that a command gave; other options are written only if they differ from
+    the default. None writes all."""
 
     def launch(self, dialect: Dialect) -> Launch:
         """The launch of a llama-server of that dialect with this setup.

@@ -17,7 +17,7 @@ from spectui.options.drafters import (
 
 _NONE = "none"
 _NAMES = {"draft": MODEL_KIND, "mtp": MTP_KIND}
-"""What builds before spring 2026, and ik_llama.cpp, call them."""
+"""Names of kinds in builds before spring 2026 and in ik_llama.cpp."""
 _OWN_ENGINE = (DraftSimple, DraftMtp, *NGRAMS)
 _KNOWN = frozenset({_NONE, *map(kind_of, _OWN_ENGINE)})
 
@@ -25,7 +25,7 @@ SPEC_DEFAULT: dict[str, tuple[str, ...]] = {
     "spec-type": (kind_of(NgramMod),),
     **{one.option: (one.argument(one.default),) for one in numbers_of(NgramMod)},
 }
-"""What ``--spec-default`` stands for."""
+"""Options that ``--spec-default`` stands for."""
 
 
 def drafting(value: str, *, through_server: bool = False) -> dict[str, tuple[str, ...]]:

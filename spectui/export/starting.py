@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 _UNIFIED = ("serve",)
-"""What follows the program that holds the server among others."""
+"""Words after a program that holds the server among others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,9 +11,9 @@ class Start:
     """The way a program is started, independent of its arguments."""
 
     environment: tuple[tuple[str, str], ...] = ()
-    """Variables that the command sets, other than those that stand for options."""
+    """Variables that the command sets, without those that stand for options."""
     program: tuple[str, ...] = ("llama-server",)
-    """What is started: the program, behind what wraps it."""
+    """Words that start the program, including wrappers."""
 
     @property
     def wrappers(self) -> tuple[str, ...]:

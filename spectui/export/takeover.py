@@ -19,19 +19,19 @@ from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND
 _REPEATABLE = frozenset({"override-tensor", "override-kv"})
 _EXPERTS = ("cpu-moe", "n-cpu-moe")
 _LAYERS = frozenset({"gpu-layers", "gpu-layers-draft"})
-"""Whose number -1 is llama-server's for ``auto``."""
+"""Options whose number -1 means ``auto`` in llama-server."""
 _LOADING = frozenset({"mmap", "load-mode"})
 _OLD_LENGTHS = frozenset({"--draft", "--draft-n", "--draft-max", "--draft-min", "--draft-n-min"})
-"""Names under which lengths of drafts were those of every drafter."""
+"""Former flags for the draft lengths of every drafter."""
 _LOAD_MODES: dict[str, dict[str, tuple[str, ...]]] = {
     "none": {"no-mmap": ()},
     "mlock": {"no-mmap": ()},
     "mmap": {},
     "auto": {},
 }
-"""What ``--load-mode`` is for spectui, which maps or does not."""
+"""Values of ``--load-mode`` in spectui's options, which only map or do not."""
 _LOCKED = "mlock"
-"""What modes hold that say more than that, and travel on."""
+"""Part of modes that spectui does not apply but passes on."""
 _SWITCHES: dict[str, dict[str, tuple[str, ...]]] = {
     "mmap": {},
     "no-flash-attn": {"flash-attn": ("off",)},
@@ -47,15 +47,15 @@ class Takeover:
     options: Mapping[str, tuple[str, ...]]
     """Values by the long name of spectui's option, without dashes; none for a switch."""
     extra: tuple[str, ...]
-    """What an export does not write by itself, as it stands and in its order.
+    """Arguments that an export does not write itself, unchanged and in their order.
 
     That is what spectui does not know, and sampling, which it knows and an export leaves out.
     """
     elsewhere: tuple[str, ...] = ()
-    """How the command drafts, as it stands, where only llama-server can draft so; it is in neither
-    of the others."""
+    """Drafting options that only llama-server supports, unchanged; they are in neither of the
+    others."""
     start: Start = field(default_factory=Start)
-    """What stands before its arguments."""
+    """The words before its arguments."""
 
     @property
     def left(self) -> Mapping[str, tuple[str, ...]]:

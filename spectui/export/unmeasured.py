@@ -42,9 +42,9 @@ _NEUTRAL: dict[str, float] = {
     "--dynatemp-range": 0,
     "--adaptive-target": -1,
 }
-"""Options that do nothing with this value, by their first long spelling."""
+"""Options without effect at this value, by their first long spelling."""
 _SWITCHED_OFF = frozenset({"--kv-offload", "--repack", "--op-offload"})
-"""Switches that bear on the speed where they are off."""
+"""Switches that affect the speed when they are off."""
 
 
 def unmeasured(words: Sequence[str]) -> tuple[str, ...]:

@@ -10,9 +10,9 @@ from spectui.export.words import Given, divide
 from spectui.options.dialect import Dialect
 
 _OTHERS = {"--api-key": "LLAMA_API_KEY", "-hft": "HF_TOKEN", "--hf-token": "HF_TOKEN"}
-"""Variables of options that are not called after them."""
+"""Variables with names unlike those of their options."""
 _PLACING = ("override-tensor", "cpu-moe", "n-cpu-moe", "n-cpu-ffn")
-"""Options of which the first that matches a tensor counts, in the order of llama-server's table,
+"""Options of which the first that matches a tensor applies, in the order of llama-server's table,
 in which it reads variables."""
 _CPU = "CPU"
 

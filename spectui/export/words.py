@@ -16,7 +16,7 @@ FLASH_ATTENTION = {
     **dict.fromkeys(("off", "0", "false", "disabled"), "off"),
     **dict.fromkeys(("auto", "-1"), "auto"),
 }
-"""What builds take after ``-fa``; before autumn 2025 they took nothing."""
+"""Values of ``-fa``; before autumn 2025 it took none."""
 
 _NUMBER = re.compile(r"-\.?\d")
 _SPECULATIVE = re.compile(
@@ -27,15 +27,15 @@ _SPECULATIVE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """One option as a command gives it."""
+    """One option of a command."""
 
     flag: str
-    """Without its value; a stray word that follows no option is a flag too."""
+    """The option without its value; a stray word that follows no option is a flag too."""
     option: Option | None
     """None if spectui's own command line has no such option."""
     values: tuple[str, ...]
     words: tuple[str, ...]
-    """All of it, as it stands."""
+    """All of its words, unchanged."""
 
     @property
     def server(self) -> ServerOption | None:

@@ -35,9 +35,9 @@ _RULES: tuple[Rule, ...] = (
     tensors.rule,
     serving.rule,
 )
-"""In the order in which things are put right: old names tell which defaults were meant."""
+"""Rules in the order of their corrections: old names reveal which defaults were meant."""
 _MOST_ROUNDS = 500
-"""Of putting things right one by one: more than any command has options."""
+"""Most rounds of corrections: more than any command has options."""
 
 
 def lint(command: Command, reader: Reader) -> tuple[Finding, ...]:

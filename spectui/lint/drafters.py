@@ -18,7 +18,7 @@ _MARKS = {
     "dflash": "draft-dflash",
     "dspark": "draft-dspark",
 }
-"""What names of files tell of their kind."""
+"""Kinds by parts of file names."""
 _MODELS = ("model", "model-url", "docker-repo", "hf-repo", "models-dir", "models-preset")
 _NEED_DRAFT = ("draft-simple", "draft-eagle3", "draft-dflash", "draft-dspark", "draft")
 _OF_THE_DRAFT = (
@@ -29,7 +29,7 @@ _OF_THE_DRAFT = (
     *("spec-draft-prio-batch", "spec-draft-poll-batch", "spec-draft-device", "ctx-size-draft"),
     "spec-replace",
 )
-"""Options that say where a draft model goes."""
+"""Options for the placement of a draft model."""
 _OF_DRAFTING = ("draft-max", "draft-min", "draft-p-min", "spec-draft-p-split")
 
 

@@ -13,17 +13,18 @@ class Finding:
     """A problem of a command, or a fact that its author may not know."""
 
     flag: str
-    """Option or variable that it is about, as the command has it."""
+    """The option or variable in question, in the command's spelling."""
     severity: Severity
     what: str
-    """A sentence without its end."""
+    """A sentence without a full stop."""
     why: str
     replacement: str | None = None
-    """Words that do what was meant; empty to leave it out; None where only its author knows."""
+    """Words with the intended meaning; empty to leave the option out; None if only its author
+    knows."""
     edits: tuple[Edit, ...] = ()
-    """How that is done; none where it would change more than is wrong."""
+    """Edits that make the correction; empty if they would change more than the problem."""
     at: int = -1
-    """Index of the item that it is about; -1 for none."""
+    """Index of the item in question; -1 for none."""
 
 
 def replaced(at: int, *words: str) -> tuple[Edit, ...]:

@@ -23,11 +23,11 @@ from spectui.options.drafters import (
 from spectui.severity import Severity
 
 KINDS = ("none", *map(kind_of, (*MODELS, *NGRAMS)))
-"""All that llama-server knows."""
+"""All kinds that llama-server knows."""
 _OLD_KINDS = {"draft": MODEL_KIND}
 _OF_MODELS = ("draft", MODEL_KIND)
 _SHARED_NAMES = {one.option: one.shared[0] for drafter in NGRAMS for one in numbers_of(drafter)}
-"""What n-gram drafters' own options were called before each kind had them."""
+"""Former names of n-gram drafters' own options, before each kind had them."""
 _MODEL_FLAGS = {one.option: one.flags[-1] for one in numbers_of(DraftSimple)}
 
 

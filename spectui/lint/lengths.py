@@ -10,13 +10,13 @@ from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 
 _OFFLOAD_BATCH = 32
-"""Tokens from which on llama.cpp copies weights in RAM to a GPU (``offload_op`` of ggml-cuda)."""
+"""Least tokens for which llama.cpp copies weights in RAM to a GPU (``offload_op`` of ggml-cuda)."""
 _LONG = 8
-"""Tokens from which on drafting to the end regardless of probability is said."""
+"""Least tokens for which a finding reports drafting regardless of probability."""
 
 
 _FLAGS = {"draft-max": "--spec-draft-n-max", "draft-p-min": "--spec-draft-p-min"}
-"""What the options whose defaults changed are called since then; before, after their names."""
+"""Present flags of the options whose defaults changed; their names are the former flags."""
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:

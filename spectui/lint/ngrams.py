@@ -11,7 +11,7 @@ from spectui.options.drafters import Ngram, NgramMod, NgramSimple, kind_of, ngra
 from spectui.severity import Severity
 
 _SHORTEST_MATCH = 16
-"""Tokens below which llama-server warns of ``ngram-mod``."""
+"""Tokens below which llama-server warns about ``ngram-mod``."""
 _UNREAD = {
     "spec-ngram-simple-min-hits": "ngram-simple looks up no counts",
     # common_ngram_map_draft

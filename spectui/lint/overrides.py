@@ -12,7 +12,7 @@ class Override:
     """One placement of an ``-ot`` option."""
 
     text: str
-    """As it is given."""
+    """The text as given."""
     pattern: str
     buffer: str
 

@@ -13,11 +13,11 @@ _ADDING = frozenset(
     | {"control-vector-scaled", "dry-sequence-breaker", "reverse-prompt", "api-key", "alias"}
     | {"tags", "rpc", "spec-replace", "chat-template-kwargs", "spec-stage"}
 )
-"""Options that add to what was given before."""
+"""Options that add to previous values."""
 
 
 _LISTS = ("override-tensor", "lora")
-"""Options that add, and of which current builds warn all the same."""
+"""Options that add, but whose repetition current builds deprecate."""
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from spectui.lint.finding import Finding, quoted
 from spectui.severity import Severity
 
 _BY_DEFAULT = 4
-"""Slots that llama-server has unless told, since winter 2025."""
+"""Default number of slots in llama-server since winter 2025."""
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:

@@ -21,9 +21,9 @@ _SINCE = {
 }
 """Options that are switches in some builds."""
 _IN_IK = {"flash-attn": "today it takes on, off or auto"}
-"""Those of them that are none in today's ik_llama.cpp either."""
+"""Options of these that have values in today's ik_llama.cpp, too."""
 _STOPPING = frozenset({"LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_DRAFT_MIN"})
-"""Variables that builds since spring 2026 know only to refuse them."""
+"""Variables that builds since spring 2026 recognise only to refuse them."""
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:

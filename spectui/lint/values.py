@@ -13,10 +13,10 @@ from spectui.severity import Severity
 
 _OFF = frozenset({"off", "disabled", "false", "0", "none"})
 _INSTEAD = {"split-mode": "layer", **dict.fromkeys(("cache-type-k", "cache-type-v"), "q8_0")}
-"""What comes nearest to values of ik_llama.cpp; a draft's caches have the same."""
+"""Nearest equivalents of values of ik_llama.cpp; a draft's caches have the same."""
 _MEANT = {"yes": "on", "y": "on", "no": "off", "n": "off"}
 _ALIKE = 0.8
-"""Of two words, from 0 to 1, so that one may be meant by the other."""
+"""Similarity of two words, from 0 to 1, above which one may be meant by the other."""
 _IN_TOKENS = (
     *("ctx-size", "ctx-size-draft", "batch-size", "ubatch-size", "predict", "keep", "fit-ctx"),
     *("cache-reuse", "yarn-orig-ctx", "kv-unified-per-slot"),
@@ -25,7 +25,7 @@ _FACTORS = {
     **{key: {"k": 1 << 10, "m": 1 << 20} for key in _IN_TOKENS},
     **{key: {"m": 1, "g": 1 << 10} for key in ("cache-ram", "fit-target")},
 }
-"""What letters behind a number stand for, by the option's unit: tokens, or MiB."""
+"""Multipliers of letters behind a number, by the option's unit: tokens, or MiB."""
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:

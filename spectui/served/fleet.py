@@ -17,7 +17,7 @@ from spectui.server.binary import ServerBinary
 _MOST_OF_NAME = 80
 _PREFIX = "LLAMA_ARG_"
 _DRAFTING = ("SPEC", "DRAFT")
-"""In the names of llama-server's variables that are about it."""
+"""Parts of the names of llama-server's variables for drafting."""
 
 
 class Fleet(Closing):

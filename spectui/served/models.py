@@ -15,7 +15,7 @@ from spectui.monitor.machine import Machine
 from spectui.options.setup import ModelOptions
 
 _SPARE = 1.2
-"""For caches and compute buffers, relative to the weights."""
+"""Factor on the weights that leaves room for caches and compute buffers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,14 +26,14 @@ class ServedModel:
     arch: str | None
     name: str | None
     size_bytes: int | None
-    """Of its tensors, as of a model that is loaded here."""
+    """Size of its tensors, as for loaded models."""
     file_bytes: int
-    """Of its files, headers included."""
+    """Size of its files, including headers."""
     reader: str | None
-    """Of ``HIDDEN_STATE_KINDS``, for a draft that reads the target's hidden states."""
+    """One of ``HIDDEN_STATE_KINDS``, for a draft that reads the target's hidden states."""
     mtp_layers: int
     redoes_rounds: bool
-    """Whether llama-server has to redo rounds that reject something; True where it is unknown."""
+    """Whether llama-server has to redo rounds that reject something; True if unknown."""
 
     @property
     def path(self) -> Path:

@@ -30,7 +30,7 @@ class Task:
     """The prompts of the sweep with a length, a temperature and a number of tokens."""
 
     prompt_length: int | None
-    """Tokens that every prompt is given; None where each has its own."""
+    """Tokens that every prompt is cut or filled to; None for unchanged prompts."""
     temp: float
     n_predict: int
 
@@ -46,15 +46,15 @@ class Cell:
     """One configuration. Equal cells are comparable runs of the same configuration."""
 
     arm: Arm
-    """Who drafts, and how; off for the target alone."""
+    """Drafter and setting; off for the target alone."""
     place: Place
     task: Task
     rerun: int = 0
-    """Of a cell that stands in its grid more than once, to see how far the same differs."""
+    """Number of a repeated cell in its grid, to show how far results vary."""
 
     @property
     def speculation(self) -> Speculation | None:
-        """How to draft; None for the target alone."""
+        """The drafting setting; None for the target alone."""
         return self.arm.speculation
 
     @property
@@ -72,7 +72,7 @@ class NamedCell:
 
 
 Value = str | int | float
-"""Of a cell along an axis."""
+"""Coordinate of a cell along an axis."""
 
 OFF_NAME = "off"
 

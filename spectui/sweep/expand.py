@@ -30,7 +30,7 @@ class Defaults:
     model: DraftSimple = field(default_factory=DraftSimple)
     """Numbers of drafts and MTP layers; those of n-gram drafters are llama-server's."""
     readers: Mapping[str, str | None] = field(default_factory=dict)
-    """Of drafts that read the target's hidden states, by name: the kind that their file is."""
+    """Kinds of the drafts that read the target's hidden states, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Expansion:
 
     cells: tuple[NamedCell, ...]
     left_out: tuple[str, ...]
-    """A sentence for every combination that cannot be."""
+    """A sentence for every impossible combination."""
 
 
 class _Unusable(Exception):  # noqa: N818 - told, not raised to anybody

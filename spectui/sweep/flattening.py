@@ -7,7 +7,7 @@ from spectui.sweep.cells import Place, Task
 from spectui.sweep.summary import CellSummary, ranked, speedup_of
 
 _ENOUGH = 0.98
-"""Of the best speedup: from where on a longer draft is not worth its name."""
+"""Share of the best speedup beyond which a longer draft is not worth it."""
 _FEWEST_LENGTHS = 3
 
 
@@ -19,7 +19,7 @@ class Flattening:
     place: Place
     task: Task
     category: str | None
-    """None for all prompts."""
+    """The category; None for all prompts."""
     by_length: Mapping[int, float]
     """Speedup by ``draft_max``."""
 

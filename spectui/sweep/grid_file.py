@@ -21,15 +21,15 @@ class GridFile(
     """Contents of a grid file."""
 
     description: _Sentence
-    """What it runs, in a sentence."""
+    """Description of the grid in a sentence."""
     source: str = ""
-    """The study that it comes from."""
+    """The study that the grid reproduces."""
     notes: tuple[_Sentence, ...] = ()
-    """What differs from that."""
+    """Differences from that study."""
     n_predict: Annotated[int, msgspec.Meta(ge=2)] | None = None
-    """Tokens per prompt, where neither the command line nor a preset says."""
+    """Tokens per prompt, if neither the command line nor a preset sets them."""
     n_prompts: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    """Of the built-in suite."""
+    """Number of prompts from the built-in suite."""
     repeats: Annotated[int, msgspec.Meta(ge=1)] | None = None
     cells: Annotated[tuple[Axes, ...], msgspec.Meta(min_length=1)]
 

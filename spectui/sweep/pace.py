@@ -7,7 +7,7 @@ from spectui.sweep.order import Visit
 from spectui.sweep.record import VisitRecord, VisitState
 
 RUNS_PER_PROMPT = 2
-"""Without and with speculation."""
+"""Runs without and with speculation."""
 
 
 class Pace:
@@ -17,7 +17,7 @@ class Pace:
         """Start without data."""
         self._n_prompts = n_prompts
         self._took: dict[Task, tuple[float, int]] = {}
-        """Seconds and tokens of the cells that were measured."""
+        """Seconds and tokens of the measured cells."""
         self._guess_s: float | None = None
 
     def assume(self, tokens_per_s: float) -> None:

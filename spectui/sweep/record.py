@@ -10,17 +10,17 @@ from spectui.tune.statistics import PairedMeasurement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """One prompt, decoded once."""
+    """One decoding of a prompt."""
 
     n_tokens: int
-    """That ``decode_s`` paid for: the first one came with the prompt."""
+    """Number of tokens decoded in ``decode_s``: the first one came with the prompt."""
     decode_s: float
     n_drafted: int
     n_accepted: int
     n_rounds: int | None
-    """None where a server does not tell."""
+    """None if a server does not report it."""
     output_sha256: str
-    """Of the token ids as decimal numbers, one per line."""
+    """SHA-256 of the token ids as decimal numbers, one per line."""
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -37,7 +37,7 @@ class PromptRun:
     n_prompt_tokens: int
     off: Decoded
     on: Decoded
-    """Of a cell of the target alone, once more without."""
+    """The run with speculation; in cells of the target alone, a second run without."""
 
     @property
     def measurement(self) -> PairedMeasurement | None:
@@ -59,12 +59,12 @@ class VisitState(StrEnum):
     """State of a visit."""
 
     STARTED = "started"
-    """Written before it begins: one that ends the process leaves this."""
+    """Written before a visit begins: it remains if the process is ended by it."""
     COMPLETE = "complete"
     FAILED = "failed"
-    """It could not be measured; the record says why."""
+    """The cell could not be measured; the record says why."""
     INTERRUPTED = "interrupted"
-    """It was stopped. Does not count as tried."""
+    """The visit was stopped, and does not count as an attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,13 +75,13 @@ class VisitRecord:
     state: VisitState
     runs: tuple[PromptRun, ...] = ()
     anchors_tokens_per_s: tuple[float, float] | None = None
-    """Of short runs of the target alone before and after."""
+    """Speeds of short runs of the target alone before and after."""
     noisy: bool = False
-    """Whether they disagree."""
+    """Whether the anchors disagree."""
     lossless: LosslessCheck | None = None
-    """None with temperature, and where nobody can look into the target."""
+    """None with temperature, and if the target cannot be examined."""
     wall_s: float = 0.0
-    """All that it took, loading included."""
+    """Seconds for the whole visit, including loading."""
     error: str | None = None
     of_server: bool = False
-    """Whether it was a llama-server that failed."""
+    """Whether a llama-server failed."""

@@ -28,11 +28,11 @@ class VisitStarted:
     """A cell is about to be measured."""
 
     number: int
-    """Of the visit, from 1, those of earlier runs included."""
+    """Number of the visit, from 1, including those of earlier runs."""
     n_visits: int
     visit: Visit
     left_s: float | None
-    """Estimate for all that is left; None before anything was measured."""
+    """Estimated seconds for all that is left; None before the first measurement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class SweepEnd:
 
     interrupted: bool = False
     error: SpectuiError | None = None
-    """A defect, or a store that takes no more: what was measured is there all the same."""
+    """A bug, or a store that cannot be written; the measurements are kept in either case."""
 
 
 class Runner:

@@ -19,7 +19,7 @@ from spectui.sweep.record import VisitRecord, VisitState
 from spectui.tune.differences import differences
 
 _MOST_ATTEMPTS = 2
-"""A visit in which the process has ended so often is not tried again."""
+"""Number of times that a visit may end the process before it is given up."""
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True, tag="sweep", tag_field="kind"):

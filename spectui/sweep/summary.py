@@ -17,7 +17,7 @@ class Against(StrEnum):
     SLOWER = "slower"
     NOT_TOLD_APART = "not told apart"
     NOISE = "noise"
-    """Faster than the accepted tokens can make it."""
+    """Faster than the accepted tokens can explain."""
     UNKNOWN = "no interval"
 
 
@@ -49,16 +49,16 @@ class CellSummary:
 
     named: NamedCell
     runs: tuple[PromptRun, ...]
-    """Of all repeats that are complete."""
+    """Runs of all complete repeats."""
     n_repeats: int
     n_noisy: int
-    """Repeats between anchors that disagree."""
+    """Number of repeats whose anchors disagree."""
     divergence: Divergence | None
     """The worst difference from the output of the target alone."""
     is_checked: bool
     """Whether outputs were compared."""
     error: str | None
-    """Why nothing was measured."""
+    """Reason why nothing was measured."""
 
     @property
     def cell(self) -> Cell:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from spectui.server.help_text import Version
 
 _FEWEST = 7
-"""Characters of a commit that tell it from others, as git abbreviates it."""
+"""Fewest characters that identify a commit, as git abbreviates it."""
 
 
 class Compared(StrEnum):
@@ -23,9 +23,9 @@ class Builds:
 
     engine: str
     engine_commit: str | None = None
-    """None where the engine's library was built outside of a clone."""
+    """None if the engine's library was not built in a clone."""
     server: Version | None
-    """None where the binary does not tell."""
+    """None if the binary does not report a version."""
 
     @property
     def is_same(self) -> bool | None:

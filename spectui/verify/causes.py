@@ -9,16 +9,16 @@ from spectui.verify.counts import CountCheck
 from spectui.verify.served import Delivered
 
 _FEW = 4
-"""Near ties are rare: as many prompts or more for each that differs."""
+"""Near ties are rare: one is likely only if at most one prompt in this many differs."""
 
 
 class Cause(StrEnum):
     """The likely cause of a difference."""
 
     BUILD = "build"
-    """The binary is another llama.cpp."""
+    """The binary is a different build of llama.cpp."""
     NEAR_TIE = "near tie"
-    """Two choices were closer than a batch of another size moves them."""
+    """Two choices were closer than the effect of a different batch size."""
     OTHER = "other"
 
 

@@ -66,13 +66,13 @@ class Agreement(StrEnum):
     """Whether the delivered speedup agrees with the promised one."""
 
     HOLDS = "holds"
-    """Both are the same to within 5 %, or no difference was seen where one of 10 % would."""
+    """Both agree to within 5 %, or no difference was detected where one of 10 % would be."""
     LESS = "less"
-    """Less by more than 5 %: all of the interval says so."""
+    """Delivered less by more than 5 %, over the whole interval."""
     MORE = "more"
-    """The opposite."""
+    """Delivered more by more than 5 %, over the whole interval."""
     OPEN = "open"
-    """One of them is not known, or is noise, or the interval of their ratio leaves it open."""
+    """One speedup is unknown or noise, or the interval of their ratio is inconclusive."""
 
 
 CLOSE = 1.05
@@ -80,7 +80,7 @@ CLOSE = 1.05
 _MISSED = 1.10
 """A ratio this far from 1 must not pass for 1 more often than not."""
 _WIDEST = _MISSED**2
-"""Upper over lower end of an interval that holds 1 and may still be called agreement.
+"""Largest ratio of the ends of an interval that holds 1 and still counts as agreement.
 
 An interval from ``m / w`` to ``m * w`` holds 1 where the estimate ``m`` is within ``w`` of it. If
 the true ratio is ``d``, estimates scatter around ``d``, so that the interval holds 1 in half of
@@ -174,7 +174,7 @@ def verdict(promised: Speedup | None, delivered: Speedup, ratio: Speedup | None 
 
 
 def gain_text(speedup: Speedup) -> str:
-    """A gain such as ``+27 %``."""
+    """A gain such as ``+27 % (+20 to +34)``; without an interval if there is none."""
     interval = interval_text(speedup)
     return f"{gain(speedup)} ({interval})" if interval else gain(speedup)
 
@@ -201,7 +201,7 @@ def _written(value: float, speedup: Speedup) -> str:
 
 
 _SMALL = 0.0995
-"""Below ten per cent, as it is printed, a decimal is worth its place."""
+"""Below ten per cent, as it is printed, a decimal is shown."""
 
 
 def _decimals(speedup: Speedup) -> int:

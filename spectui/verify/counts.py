@@ -28,7 +28,7 @@ class Difference:
     engine: Counts
     server: Counts
     parted_at: int | None
-    """The first token of the output that differs; None where all of it is the same."""
+    """Position of the first differing token of the output; None if all are equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

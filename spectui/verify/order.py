@@ -23,9 +23,9 @@ class Block:
 
     repeat: int
     indexes: tuple[int, ...]
-    """Of the prompts."""
+    """Indexes of the prompts."""
     sides: tuple[Side, Side]
-    """The order."""
+    """Order of the two sides."""
 
 
 def blocks(n_prompts: int, repeats: int, seed: int, *, keeps_both: bool) -> tuple[Block, ...]:

@@ -24,7 +24,7 @@ class Preference:
     arm: Arm
     verdict: Verdict
     is_other: bool
-    """Than the measurements in-process said."""
+    """Whether it differs from the advice of the in-process measurements."""
 
 
 def preferred(

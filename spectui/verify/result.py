@@ -19,7 +19,7 @@ from spectui.verify.servers import Arguments
 from spectui.verify.subject import Origin
 
 _NAMED = 3
-"""Prompts that a sentence names."""
+"""Most prompts that a sentence names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +32,11 @@ class Verified:
     arguments: Arguments
     promise: Promise | None
     origin: Origin | None
-    """Of the promise; None where it was measured just now, or there is none."""
+    """Origin of the promise; None if it was measured just now, or there is none."""
     delivered: Delivered
     counts: CountCheck | None
     counts_reason: str | None
-    """Why no counts were compared."""
+    """Reason why no counts were compared."""
     keeps_both: bool
     repeats: int
     seed: int

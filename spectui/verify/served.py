@@ -46,9 +46,9 @@ class Delivered:
     pairs: tuple[ServedPair, ...] = ()
     n_starts: int = 0
     repeated: tuple[str, ...] = ()
-    """Prompts that were left out, since others have the same tokens."""
+    """Prompts that were left out as duplicates of others in tokens."""
     ended: BaseException | None = field(default=None, compare=False)
-    """What ended it early."""
+    """The error that ended it early."""
 
     @property
     def observed(self) -> tuple[Observed, ...]:

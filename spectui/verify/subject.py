@@ -34,9 +34,9 @@ class Origin:
 
     study: str
     changed: datetime | None = None
-    """When it ended; None while it runs."""
+    """End of the study; None while it runs."""
     advice: Advice | None = None
-    """None where it has not advised anything."""
+    """None if it has not advised anything."""
 
 
 def advice_of(outcome: Outcome | None, case: Case) -> Advice | None:

@@ -76,7 +76,7 @@ def _length(workload: Workload) -> Json:
 
 
 def ending(ended: BaseException | None) -> Json:
-    """How a measurement ended."""
+    """Fields on how a measurement ended."""
     interrupted = isinstance(ended, KeyboardInterrupt | CancelledError)
     error = None if ended is None or interrupted else str(ended)
     return {"interrupted": interrupted, "error": error}

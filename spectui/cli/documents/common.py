@@ -25,7 +25,7 @@ from spectui.tune.workload import Workload
 
 NOTHING_DRAFTED = "nothing was drafted"
 NO_ROUNDS = "llama-server does not tell how many rounds it ran"
-"""Nor does it follow from the tokens: a text ended inside a draft, or the target redoes rounds."""
+"""The tokens do not tell either: a text ended inside a draft, or the target redoes rounds."""
 NO_DETAIL = "llama-server does not tell single rounds"
 
 
@@ -136,7 +136,7 @@ def lossless(check: LosslessCheck | None) -> Json:
 
 
 def prompt(pair: Pair) -> Json:
-    """One prompt, without and with speculation."""
+    """Result of one prompt, without and with speculation."""
     counters = pair.speculative.counters
     nothing = "the answer ended before anything was decoded"
     return {

@@ -34,7 +34,7 @@ from spectui.tune.trials import TrialRecord, speedup_estimate
 from spectui.tune.workload import Workload
 
 _FORECASTS = 50
-"""Of the replayed settings, those that a document lists: the best."""
+"""Number of replayed settings that a document lists: the best ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,25 +50,25 @@ class Silent:
     """Shows nothing (``--quiet``)."""
 
     def on_demo(self, progress: "DemoProgress") -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def on_pull(self, event: "PullEvent") -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def on_engine(self, event: "Event") -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def on_tune(self, event: "TuneEvent") -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def on_pair(self, pair: "Pair") -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def say(self, text: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def announce(self, text: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""

@@ -43,5 +43,4 @@ _IK = """
 """
 
 ABSENT_IN_IK = frozenset(_IK.split())
-"""Of llama.cpp's flags, old and current, those that ``common/common.cpp`` of ik_llama.cpp does not
-read."""
+"""Flags of llama.cpp, old and current, that ``common/common.cpp`` of ik_llama.cpp does not read."""

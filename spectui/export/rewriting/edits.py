@@ -10,4 +10,4 @@ class Edit:
     at: int | None
     """Index of the item; None for the end."""
     words: tuple[str, ...]
-    """None of them where the item is to go."""
+    """The new words; empty to remove the item."""

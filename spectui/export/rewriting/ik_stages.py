@@ -21,7 +21,7 @@ from spectui.options.drafters import (
 )
 
 IK_KINDS = {kind_of(one): one.ik_kind for one in MODELS if one.ik_kind is not None}
-"""What it calls kinds that llama.cpp calls otherwise."""
+"""ik_llama.cpp's names of kinds that llama.cpp names differently."""
 KNOWN_TO_IK = ("none", *IK_KINDS.values(), *NGRAM_KINDS, "suffix")
 _LENGTHS = {one.option: one.ik[-1] for one in numbers_of(DraftSimple)}
 _SIZES = {name: name.removeprefix("spec-").replace("-", "_") for name in SHARED}

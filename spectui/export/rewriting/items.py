@@ -17,7 +17,7 @@ from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 _DRAFTS = ("model-draft", "spec-draft-hf", "fim-qwen-7b-spec", "fim-qwen-14b-spec")
 _NO_KIND = "none"
 BY_LAYERS = frozenset({MTP_KIND, "mtp"})
-"""Kinds that draft with layers of the target's own."""
+"""Kinds that draft with the target's own layers."""
 BY_SWITCH = "multi-token-prediction"
 """Name of ik_llama.cpp's switch for them."""
 _OLD_NAMES = frozenset(
@@ -26,12 +26,12 @@ _OLD_NAMES = frozenset(
     | {"LLAMA_ARG_MODEL_DRAFT", "LLAMA_ARG_DRAFT_P_MIN"}
 )
 _NEW_KINDS = frozenset({MODEL_KIND, MTP_KIND, *HIDDEN_STATE_KINDS})
-"""What ``--spec-type`` names since then."""
+"""Kinds of ``--spec-type`` since spring 2026."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One option with its values, or a variable that stands for one."""
+    """One option with its values, or a variable that stands for it."""
 
     given: Given
     variable: str | None = None
@@ -59,14 +59,15 @@ class Command:
     prelude: tuple[str, ...] = ("llama-server",)
     items: tuple[Item, ...] = ()
     is_old: bool = False
-    """Its author had the defaults of builds before spring 2026, as its names told from the start:
-    those that were taken away, or ik_llama.cpp's."""
+    """Whether the defaults are those of builds before spring 2026, judged by the original names:
+    those that were removed, or ik_llama.cpp's."""
     is_contained: bool = False
-    """It was started in a container, and stands here without it."""
+    """Whether the command was taken out of a container."""
     is_section: bool = False
-    """It is of a models preset file, whose router may know the model by the section's name."""
+    """Whether it is of a models preset file, whose router may find the model by the section's
+    name."""
     known: Known = field(default_factory=Known)
-    """What its files say."""
+    """Facts from its files."""
 
     @classmethod
     def of(cls, source: Source) -> "Command":
@@ -97,7 +98,7 @@ class Command:
 
     @property
     def text(self) -> str:
-        """One line that a POSIX shell splits back into these words."""
+        """The command as one line that a POSIX shell splits back into these words."""
         return " ".join([*map(_quoted, self.prelude), *map(shlex.quote, self.arguments)])
 
     def edited(self, edits: Sequence[Edit]) -> "Command":

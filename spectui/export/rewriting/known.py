@@ -11,4 +11,4 @@ class Known:
     """Names of the target's tensors."""
     draft_tensors: frozenset[str] | None = None
     draft_kind: str | None = None
-    """What ``--spec-type`` calls the draft's file; None, too, for a model of its own."""
+    """Name of the draft's kind in ``--spec-type``; None also for an ordinary draft model."""

@@ -7,7 +7,7 @@ from spectui.export.words import Given
 
 _ATTACHED = re.compile(r"(-[A-Za-z]+)(-?\d.*)")
 DASHES = "\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}\N{HYPHEN}\N{NON-BREAKING HYPHEN}"
-"""What editors and web pages make of the dashes of an option."""
+"""Characters that editors and web pages substitute for the dashes of an option."""
 
 
 def meant_by(given: Given) -> tuple[str, ...] | None:

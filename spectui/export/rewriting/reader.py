@@ -11,12 +11,12 @@ NEW = re.compile(
     r"--(no-)?spec-(draft-|ngram-(mod|simple|map-k)|synth-|default)"
     r"|--(load-mode|lazy-mode|n-cpu-ffn)$|-(lm|lzm|ncffn)$|LLAMA_ARG_(SPEC_|LOAD_MODE)"
 )
-"""Flags and variables that came with the names of spring 2026."""
+"""Flags and variables introduced with the names of spring 2026."""
 _GONE_IN_IK = re.compile(
     r"--(draft(-n|-max|-min|-n-min|-p-min)?|spec-(ngram-.+|stage)|suffix-(pattern-len|max-depth|corpus)"
     r"|(no-)?multi-token-prediction)$|-(no-)?mtp$"
 )
-"""What ik_llama.cpp refuses, and says to write behind ``--spec-type``."""
+"""Flags that ik_llama.cpp refuses in favour of settings in ``--spec-type``."""
 _NAMES = {
     Dialect.LLAMA_CPP: "llama-server",
     Dialect.LEGACY: "llama-server before spring 2026",
@@ -35,9 +35,9 @@ class Reader:
 
     dialect: Dialect = Dialect.LLAMA_CPP
     accepted: frozenset[str] | None = None
-    """Every flag that the binary takes; None where only the dialect is known."""
+    """Every flag that the binary takes; None if only the dialect is known."""
     bare: frozenset[str] = frozenset()
-    """Those of them that it takes without a value, though others take one."""
+    """Flags that it takes without a value, though other builds require one."""
 
     @property
     def name(self) -> str:

@@ -16,9 +16,9 @@ _MODES = {
     "mmap+mlock": ("--mlock",),
     "dio": ("--direct-io",),
 }
-"""What ``--load-mode`` was in separate switches."""
+"""Equivalents of ``--load-mode`` as separate switches."""
 _LOADING = ("no-mmap", "mmap", "mlock")
-"""Switches that ``--load-mode`` took the place of together."""
+"""Switches that ``--load-mode`` replaced."""
 
 
 def instead_of(item: Item, command: Command, reader: Reader) -> tuple[str, ...] | None:

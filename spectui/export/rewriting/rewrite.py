@@ -16,14 +16,14 @@ _LAYERS = frozenset({"gpu-layers", "gpu-layers-draft"})
 _OFF = frozenset({"off", "disabled", "false", "0", "none"})
 _ON = frozenset({"on", "enabled", "true", "1", "auto", "llamacpp"})
 _WORDS = frozenset({"all", "auto"})
-"""For layers; older builds take numbers alone."""
+"""Values for layers that are words; older builds take numbers only."""
 _DEFAULTS = frozenset(
     {("load-mode", "mmap"), ("load-mode", "auto"), ("mmap", "")}
     | {("gpu-layers", "auto"), ("gpu-layers-draft", "auto")}
 )
-"""What may go without a word: it is what is done unless told otherwise."""
+"""Options that may be dropped silently, since they state the default."""
 _MOST_ROUNDS = 500
-"""Of rewriting: more than any command has options."""
+"""Most rounds of rewriting: more than any command has options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +32,11 @@ class Rewritten:
 
     command: Command
     dropped: tuple[Item, ...] = ()
-    """Options that the reader does not have, in any words."""
+    """Options that the reader does not have under any name."""
 
 
 def rewritten(command: Command, reader: Reader, *, start: int = 0) -> Rewritten:
-    """Put every option into words that the reader takes.
+    """Rewrite every option in words that the reader takes.
 
     Unknown options stay, since only their own reader knows better.
 

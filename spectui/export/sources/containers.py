@@ -20,11 +20,11 @@ from spectui.export.sources.source import Source, names_server
 
 _FULL_IMAGE = re.compile(r":full\b")
 _ROLES = frozenset({"--server", "-s"})
-"""First words of the full image's command that choose the server."""
+"""First words with which the full image starts the server."""
 _WRITTEN = frozenset({"entrypoint", "command", "environment", "env_file"})
-"""What an export writes from what it read there."""
+"""Keys that an export writes itself."""
 _OF_OTHERS = ("depends_on", "links", "volumes_from", "extends")
-"""What is about services that do not come with it."""
+"""Keys about other services, which are not exported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +37,14 @@ class Container:
     mounts: Mapping[PurePosixPath, Path]
     """Folders of the host by the container's, the deepest first."""
     service: Tree
-    """All of it, by Compose's keys."""
+    """The whole service, by Compose's keys."""
     folder: Path
-    """Where its relative paths start."""
+    """Folder where its relative paths start."""
     name: str | None = None
     around: Tree = field(default_factory=dict)
-    """Parts of a Compose file that it may refer to."""
+    """Parts of a Compose file that the service may refer to."""
     notes: tuple[str, ...] = ()
-    """What no service of Compose can say."""
+    """Notes on options that Compose cannot express."""
 
     @classmethod
     def of(cls, service: Tree, folder: Path, variables: Mapping[str, str]) -> "Container":
@@ -109,7 +109,7 @@ class Container:
         return kept
 
     def _kept_environment(self) -> dict[str, Any]:
-        """Its variables as it has them, less those that are written as arguments.
+        """The service's variables unchanged, without those that are written as arguments.
 
         Values that stand elsewhere stay there: they may be secrets.
         """

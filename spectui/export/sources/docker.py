@@ -30,7 +30,7 @@ _MANY = {
 }
 """Keys that hold a list."""
 _OF_THE_RUN = frozenset({"--rm", "--detach", "--interactive", "--tty", "--quiet", "--replace"})
-"""Switches that say how this one run was started; of short ones those of ``_LETTERS``."""
+"""Switches that concern a single run only; short ones are those of ``_LETTERS``."""
 _SWITCHES = _OF_THE_RUN | frozenset(
     {"--init", "--privileged", "--read-only", "--publish-all", "--no-healthcheck", "--sig-proxy"}
     | {"--oom-kill-disable", "--tls-verify", "--no-hosts", "--disable-content-trust"}

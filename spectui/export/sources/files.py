@@ -12,16 +12,16 @@ import yaml
 from spectui.errors import BadInputError
 
 MOST_BYTES = 1 << 20
-"""Of a file with a command: more is a model, or something else."""
+"""Most bytes of a file with a command: a larger one is a model, or something else."""
 ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 Tree = Mapping[str, Any]
 
 _MOST_YAML = 1 << 18
-"""Characters of a YAML file, which is slow to read."""
+"""Most characters of a YAML file, which is slow to read."""
 _MOST_VALUES = 100_000
 _MOST_REPLACED = 100_000
 _CHARACTERS = 64
-"""Of a text that count as another value."""
+"""Characters of a text that count as one more value."""
 _MOST_SHOWN = 8
 _YAML = re.compile(r"(?m)^(services|models)[ \t]*:")
 _KEYS = ("services", "models")

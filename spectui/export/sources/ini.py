@@ -22,7 +22,7 @@ _HEADER = re.compile(r"\[([^\]]+)\][ \t]*(?:[;#].*)?")
 _ENTRY = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=([^;#]*)(?:[;#].*)?")
 _REMARK = re.compile(r"[ \t]*(?:[;#].*)?")
 _GLOBAL = "*"
-"""Section whose options every model has."""
+"""Section whose options apply to every model."""
 _VERSION = "version"
 _OF_THE_ROUTER = frozenset({_VERSION, "load-on-startup", "stop-timeout", "dedup-cache-models"})
 _FALSE = frozenset({"off", "disabled", "false", "0"})

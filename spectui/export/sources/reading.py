@@ -18,11 +18,11 @@ from spectui.export.sources.systemd import is_unit, unit_source
 from spectui.export.words import divide
 
 _MOST_WORDS = 10_000
-"""Of a command."""
+"""Most words of a command."""
 _FILE = re.compile(
     r"\S+\.(sh|bash|bat|cmd|ps1|service|ya?ml|ini|conf|cfg|env|args|txt|json)(:\S+)?"
 )
-"""What is meant as a file even if there is none."""
+"""Text that is meant as a file even if there is none."""
 _SCRIPT = "#!"
 _QUOTED = re.compile(r"'.*'|\".*\"")
 

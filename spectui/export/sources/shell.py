@@ -32,7 +32,7 @@ _REFUSED = {
     **dict.fromkeys(("pushd", "popd"), "a change of folders other than 'cd'"),
     **dict.fromkeys(("exit", "logout"), "an end of the script"),
 }
-"""Commands that decide or change what is run, and what they are."""
+"""Commands that decide or change what is run, with their descriptions."""
 _SETTING = frozenset({"export", "readonly", "declare", "typeset"})
 _SUCCEEDING = frozenset(
     {":", "true", "echo", "printf", "mkdir", "sleep", "ulimit", "umask", "trap"}
@@ -42,7 +42,7 @@ _ASIDE = _SUCCEEDING | frozenset(
     | {"chmod", "chown", "rm", "mv", "cp", "ln", "install", "cat", "tee", "ls", "which", "type"}
     | {"kill", "pkill", "killall", "pgrep", "grep", "tail"}
 )
-"""Commands that scripts have beside the one that matters, or that speak of a program."""
+"""Commands beside the server's start in scripts, or that only mention a program."""
 _ASSUMING = frozenset({"sudo", "doas"})
 _HARMLESS = re.compile(r"[-+][euvxEm]*o?|errexit|nounset|pipefail|verbose|xtrace")
 """Options of ``set`` that only print, or end a script."""
@@ -58,9 +58,9 @@ class _Candidate:
 
     command: ShellCommand
     reaching: Mapping[str, str]
-    """Variables that it sees."""
+    """Variables that reach the command."""
     hidden: frozenset[str]
-    """Variables of llama-server that are set, and not exported."""
+    """Variables of llama-server that are set but not exported."""
     folder: str
 
 
@@ -70,7 +70,7 @@ class _Session:
     def __init__(self, variables: Mapping[str, str]) -> None:
         self.values: dict[str, Value] = dict(variables)
         self._folder = ""
-        """Where it has gone; empty where it stays."""
+        """Folder after ``cd``; empty if unchanged."""
         self._exported = set(variables)
         self._exports_all = False
         self._added = Replacement()
@@ -185,7 +185,7 @@ def _candidates(text: str, session: _Session, origin: str) -> Iterator[_Candidat
     changed: ShellCommand | None = None
     """A change of the session within the present chain (``a && b``)."""
     doubtful: ShellCommand | None = None
-    """One that is only made if a command before it went well."""
+    """A command that runs only if a previous one succeeded."""
     is_sure, has_server = True, False
     for n, command in enumerate(ShellText(text, session.values, origin).commands()):
         if n == _MOST_COMMANDS:

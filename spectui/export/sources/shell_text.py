@@ -18,7 +18,7 @@ from spectui.export.sources.source import names_server
 from spectui.options.catalogue import OVERRIDE_TENSOR, OVERRIDE_TENSOR_DRAFT
 
 Value = str | list[str]
-"""Of a variable: text, or the words of a list."""
+"""Value of a variable: text, or the words of a list."""
 
 INSTEAD = (
     "spectui does not interpret that; give the plain command, or pid:NUMBER of the running server"
@@ -39,13 +39,13 @@ _TOKEN = re.compile(
     rf"|(?P<variable>{_VARIABLE})",
     re.DOTALL,
 )
-"""A part of a word; where none is, the word ends, or something is refused."""
+"""A part of a word; without a match the word ends, or the text is refused."""
 _OPEN_QUOTE = re.compile(_OPEN_DOUBLE, re.DOTALL)
 _IN_QUOTES = re.compile(rf'\\(?:\n|(?P<escaped>["\\$`]))|(?P<variable>{_VARIABLE})')
 _HOME = re.compile(rf"({_NAME}=)?~(?=[/ \t\n;&|<>)]|\Z)")
 _SKIPPED = r"(?:[ \t]+|\r(?=\n)|#[^\n]*|\\(?:[ \t]+(?:#[^\n]*)?(?=\r?\n[ \t]*-))?\r?\n"
 _WITHIN_LINE = re.compile(rf"{_SKIPPED})*+")
-"""Blanks, remarks, and ends of lines behind a backslash."""
+"""Blanks, comments, and line ends behind a backslash."""
 _BETWEEN_LINES = re.compile(rf"{_SKIPPED}|\n)*+")
 _BLANKS = re.compile(r"[ \t\n]+")
 _ASSIGNED = re.compile(rf"({_NAME})(\+?)=(\(?)")
@@ -59,9 +59,9 @@ _OWN = re.compile(
     r"_|IFS|S?RANDOM|SECONDS|LINENO|BASH\w*|E?UID|PPID|SHLVL|EPOCH(REALTIME|SECONDS)|OPT(ARG|ERR|IND)"
     r"|OLDPWD|FUNCNAME|GROUPS"
 )
-"""Variables that a shell sets itself, or that change how it reads."""
+"""Variables that a shell sets itself, or that change its parsing."""
 _DECLARING = frozenset({"export", "readonly", "declare", "typeset"})
-"""Commands whose arguments are assignments, in which blanks of variables make no words."""
+"""Commands whose arguments are assignments, where variables are not split at blanks."""
 _PLACEHOLDER = re.compile(r"<(?:[A-Za-z][^<>\n;&|]*[^\s<>0-9&;|]|[A-Za-z][\w.-]*)>")
 _FOREIGN = tuple(
     (re.compile(pattern, re.IGNORECASE), meaning)
@@ -113,11 +113,11 @@ class ShellCommand:
     """A simple command, less its redirections."""
 
     place: str = ""
-    """Where it begins, for messages."""
+    """Position of its start, for messages."""
     assignments: list[Assignment] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
     joint: str = ""
-    """What ends it: ``&&``, ``&``, ``;`` or the end of its line; nothing at the end of the text."""
+    """Its terminator: ``&&``, ``&``, ``;`` or the end of its line; empty at the end of the text."""
 
 
 class _Fields:

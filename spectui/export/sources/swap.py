@@ -19,7 +19,7 @@ from spectui.export.words import without
 _MACRO = re.compile(r"\$\{(env\.)?([A-Za-z_][A-Za-z0-9_-]*)\}")
 _PORT = "${PORT}"
 _DEEPEST = 8
-"""Macros within macros."""
+"""Deepest nesting of macros."""
 
 
 def swap_source(tree: Tree, path: Path, wanted: str | None) -> Source:

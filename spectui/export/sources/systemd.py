@@ -22,12 +22,12 @@ from spectui.export.sources.source import Source, names_server
 
 _SECTION = re.compile(r"(?m)^[ \t]*\[Service\][ \t]*$")
 _FIRST = re.compile(r"(?:[ \t]*(?:[#;][^\n]*)?\n)*[ \t]*\[")
-"""What every unit begins with: a section, behind remarks. A script may write one."""
+"""Start of every unit: a section, after comments. A script may write one."""
 _FOLDERS = tuple(
     Path(folder, "systemd/system")
     for folder in ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib")
 )
-"""Where systemd looks for units, the first of which counts most."""
+"""Folders where systemd looks for units, the first of which takes precedence."""
 _PREFIXES = "@-:+!|"
 _ESCAPES = dict(zip("abfnrtv\\\"'s", "\a\b\f\n\r\t\v\\\"' ", strict=True))
 _TOKEN = re.compile(
@@ -37,7 +37,7 @@ _TOKEN = re.compile(
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _LONE_VARIABLE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 _END = "\0"
-"""Stands for a semicolon between commands, which is one only without quotes."""
+"""Marks an unquoted semicolon between commands."""
 _SPECIFIER = re.compile(r"%(.)")
 
 

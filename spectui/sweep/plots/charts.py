@@ -16,7 +16,7 @@ from spectui.tune.statistics import Speedup
 
 MOST_PANELS = 6
 MOST_LINES = 8
-"""In a panel: as many as there are colours."""
+"""Most lines in a panel: the number of colours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +53,10 @@ class Lines:
     title: str
     x_label: str
     is_share: bool
-    """Whether y is a share of tokens, and not a speedup."""
+    """Whether y is a share of tokens instead of a speedup."""
     panels: tuple[Panel, ...]
     n_left_out: int = 0
-    """Lines beyond those that have room."""
+    """Number of lines that did not fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,9 +129,9 @@ class _Spot:
 
     drafter: str
     panel: _Around
-    """What every drafter of the plot has."""
+    """Coordinates that every drafter of the plot has."""
     own: _Around
-    """What this one has and others have not, such as the sizes of its n-grams."""
+    """Coordinates of this drafter only, such as the sizes of its n-grams."""
     point: Point
 
 

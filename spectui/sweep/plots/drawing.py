@@ -38,14 +38,14 @@ _STYLE: dict[Any, Any] = {
 _PANEL_INCHES = (3.6, 3.3)
 _WIDE_INCHES = (7.2, 4.2)
 _LABEL_INCHES = 3.0
-"""Of the names of bars, which must leave the bars their room."""
+"""Most width for the names of bars, to leave the bars enough room."""
 _PER_INCH, _TITLE_PER_INCH = 12.0, 8.5
-"""Letters of plain text, and of a title, which is larger and bold."""
+"""Letters per inch of plain text, and of a title, which is larger and bold."""
 _COLUMNS = 3
 _FOUR, _FOUR_IN_A_ROW = 4, 2
 """Four panels look better in two rows of two."""
 _WIDE_RANGE = 10
-"""From this ratio of largest to smallest on, distances between values are ratios."""
+"""Ratio of largest to smallest value from which the axis is logarithmic."""
 _PNG_DPI = 160
 
 
@@ -193,7 +193,7 @@ def _columns(figure: Figure, labels: Iterable[str]) -> int:
 
 
 _LABEL_GAP = 0.058
-"""Of the height of a plot: what a line of text takes."""
+"""Height of a line of text, as a share of a plot's height."""
 
 
 def _labels(axes: Axes, series: Sequence[Series], styles: dict[str, tuple[str, str]]) -> None:
