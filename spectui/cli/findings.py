@@ -23,7 +23,7 @@ class Findings:
     doubt: str | None
     """A warning about the target's memory; None if it fits, and without a target."""
     links: tuple[tuple[Path, ...], ...]
-    """Paths that lead to the same files; the first of each is that of a model."""
+    """Paths to the same files; the first of each group is that of a listed model."""
     passed_over: tuple[str, ...]
     """A sentence for every path that could not be examined."""
     interrupted: bool

@@ -16,16 +16,16 @@ from spectui.tune.explain import Explanation
 _UNSTEADY = 0.15
 """Spread of the machine's speed above which predictions are rough."""
 _MOST = 200
-"""Most rows of a table."""
+"""Maximum number of rows of a table."""
 _NAME = "draft"
 _ROOM, _LITTLE_ROOM = 20, 12
-"""Least cells for the columns of names, which are folded."""
+"""Minimum width in cells of the columns of names, which are folded."""
 _LEAST = {
     **dict.fromkeys(("per round", "rate", "tokens/s"), _ROOM),
     **dict.fromkeys(("speedup", "min", "p_min", "accepted", "drafted"), _LITTLE_ROOM),
 }
-"""Left out of a narrow table, the first ones first, where names would have less room than this:
-what follows from the other columns before what was set and counted."""
+"""Columns to drop from a narrow table, in this order, with the width of names that they give way
+to: derived values go before settings and counts."""
 
 
 def _label(total: Total) -> str:

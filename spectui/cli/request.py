@@ -170,7 +170,7 @@ def tensor_overrides(values: Sequence[str]) -> tuple[TensorOverride, ...]:
 
 
 _MOST_BYTES = 127
-"""Most bytes of a key and of a text, as in ``llama_model_kv_override``."""
+"""Maximum number of bytes of a key and of a text, as in ``llama_model_kv_override``."""
 _BOOLEANS = {"true": True, "false": False}
 _TYPES: dict[str, Callable[[str], bool | int | float | str]] = {
     "int": int,

@@ -17,7 +17,7 @@ from spectui.models.sizes import bytes_text, counted
 from spectui.tui.text.display import fit, visible
 
 _LEAST_NAME = 24
-"""Cells of a name; columns are dropped rather than narrow it further."""
+"""Width of names in cells: columns are dropped rather than narrow them further."""
 _GAP = 2
 _NONE = "–"
 """Sign for an unknown number. A column of nothing else is dropped."""

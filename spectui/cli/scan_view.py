@@ -15,7 +15,7 @@ from spectui.models.ranking import GOOD_SHARE, DraftOption, read_share
 from spectui.models.sizes import counted
 
 _N_PASSED_OVER = 10
-"""Most sentences on files that are no models, of which a folder may hold thousands."""
+"""Maximum number of sentences on files that are no models, of which a folder may hold thousands."""
 
 
 def scan_view(found: Findings) -> str:

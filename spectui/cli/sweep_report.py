@@ -78,7 +78,7 @@ class SweepResult:
 _INDENT = "  "
 _TWO_DRAFTS = ("first", "second")
 _LEAST_NAME = 12
-"""Least cells of a column of names, in a table as wide as the page."""
+"""Minimum width in cells of a column of names, in a table as wide as the page."""
 
 
 def grid_list(grids: Sequence[Grid]) -> str:

@@ -34,7 +34,7 @@ class Present:
 
     @property
     def longest(self) -> int:
-        """Most tokens per draft."""
+        """Maximum number of tokens per draft."""
         return 0 if self.speculation is None else self.speculation.longest
 
 

@@ -34,7 +34,7 @@ _OF_A_STUDY = frozenset(
         *("prompts", "seed", "json_path", "quiet", "verbose"),
     }
 )
-"""Parameters that go with a study, which determines everything else."""
+"""Parameters that go with a study, which determines all other options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,7 @@ class Values:
     refused: float | None = None
     is_list: bool = False
     most: float = math.inf
-    """Most numbers in a list."""
+    """Maximum number of numbers in a list."""
     form: str | None = None
     """Name of the form, if values are neither words nor numbers."""
 

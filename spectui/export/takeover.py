@@ -29,7 +29,7 @@ _LOAD_MODES: dict[str, dict[str, tuple[str, ...]]] = {
     "mmap": {},
     "auto": {},
 }
-"""Values of ``--load-mode`` in spectui's options, which only map or do not."""
+"""Equivalents of ``--load-mode`` in spectui's options, which only turn mapping on or off."""
 _LOCKED = "mlock"
 """Part of modes that spectui does not apply but passes on."""
 _SWITCHES: dict[str, dict[str, tuple[str, ...]]] = {

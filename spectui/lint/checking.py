@@ -37,7 +37,7 @@ _RULES: tuple[Rule, ...] = (
 )
 """Rules in the order of their corrections: old names reveal which defaults were meant."""
 _MOST_ROUNDS = 500
-"""Most rounds of corrections: more than any command has options."""
+"""Maximum number of rounds of corrections: more than any command has options."""
 
 
 def lint(command: Command, reader: Reader) -> tuple[Finding, ...]:

@@ -10,9 +10,9 @@ from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 
 _OFFLOAD_BATCH = 32
-"""Least tokens for which llama.cpp copies weights in RAM to a GPU (``offload_op`` of ggml-cuda)."""
+"""Batch size from which llama.cpp copies weights in RAM to a GPU (``offload_op`` of ggml-cuda)."""
 _LONG = 8
-"""Least tokens for which a finding reports drafting regardless of probability."""
+"""Draft length from which a finding reports drafting regardless of probability."""
 
 
 _FLAGS = {"draft-max": "--spec-draft-n-max", "draft-p-min": "--spec-draft-p-min"}

@@ -30,7 +30,7 @@ class Task:
     """The prompts of the sweep with a length, a temperature and a number of tokens."""
 
     prompt_length: int | None
-    """Tokens that every prompt is cut or filled to; None for unchanged prompts."""
+    """Tokens per prompt; None if every prompt keeps its own length."""
     temp: float
     n_predict: int
 

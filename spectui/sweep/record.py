@@ -75,7 +75,7 @@ class VisitRecord:
     state: VisitState
     runs: tuple[PromptRun, ...] = ()
     anchors_tokens_per_s: tuple[float, float] | None = None
-    """Speeds of short runs of the target alone before and after."""
+    """Tokens/s of short runs of the target alone before and after."""
     noisy: bool = False
     """Whether the anchors disagree."""
     lossless: LosslessCheck | None = None

@@ -6,7 +6,7 @@ from enum import StrEnum
 from spectui.server.help_text import Version
 
 _FEWEST = 7
-"""Fewest characters that identify a commit, as git abbreviates it."""
+"""Minimum number of characters that identify a commit, as git abbreviates it."""
 
 
 class Compared(StrEnum):

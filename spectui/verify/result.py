@@ -19,7 +19,7 @@ from spectui.verify.servers import Arguments
 from spectui.verify.subject import Origin
 
 _NAMED = 3
-"""Most prompts that a sentence names."""
+"""Maximum number of prompts that a sentence names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

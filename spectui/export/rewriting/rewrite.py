@@ -23,7 +23,7 @@ _DEFAULTS = frozenset(
 )
 """Options that may be dropped silently, since they state the default."""
 _MOST_ROUNDS = 500
-"""Most rounds of rewriting: more than any command has options."""
+"""Maximum number of rounds of rewriting: more than any command has options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

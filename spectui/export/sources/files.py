@@ -12,12 +12,12 @@ import yaml
 from spectui.errors import BadInputError
 
 MOST_BYTES = 1 << 20
-"""Most bytes of a file with a command: a larger one is a model, or something else."""
+"""Maximum number of bytes of a file with a command: a larger one is a model, or something else."""
 ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 Tree = Mapping[str, Any]
 
 _MOST_YAML = 1 << 18
-"""Most characters of a YAML file, which is slow to read."""
+"""Maximum number of characters of a YAML file, which is slow to read."""
 _MOST_VALUES = 100_000
 _MOST_REPLACED = 100_000
 _CHARACTERS = 64

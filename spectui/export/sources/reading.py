@@ -18,7 +18,7 @@ from spectui.export.sources.systemd import is_unit, unit_source
 from spectui.export.words import divide
 
 _MOST_WORDS = 10_000
-"""Most words of a command."""
+"""Maximum number of words of a command."""
 _FILE = re.compile(
     r"\S+\.(sh|bash|bat|cmd|ps1|service|ya?ml|ini|conf|cfg|env|args|txt|json)(:\S+)?"
 )

@@ -16,7 +16,7 @@ from spectui.tune.statistics import Speedup
 
 MOST_PANELS = 6
 MOST_LINES = 8
-"""Most lines in a panel: the number of colours."""
+"""Maximum number of lines in a panel: the number of colours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

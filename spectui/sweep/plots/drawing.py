@@ -38,7 +38,7 @@ _STYLE: dict[Any, Any] = {
 _PANEL_INCHES = (3.6, 3.3)
 _WIDE_INCHES = (7.2, 4.2)
 _LABEL_INCHES = 3.0
-"""Most width for the names of bars, to leave the bars enough room."""
+"""Maximum width for the names of bars, to leave the bars enough room."""
 _PER_INCH, _TITLE_PER_INCH = 12.0, 8.5
 """Letters per inch of plain text, and of a title, which is larger and bold."""
 _COLUMNS = 3
