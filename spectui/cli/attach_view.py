@@ -14,7 +14,7 @@ from spectui.server.watch.words import model_name, model_text
 
 
 def told(state: AttachState) -> str:
-    """Render every section of the report."""
+    """Render all sections."""
     return drawn(*_parts(state))
 
 

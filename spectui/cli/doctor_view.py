@@ -27,7 +27,7 @@ _REBUILD = (
 
 
 def told(diagnosis: "Diagnosis") -> str:
-    """Render every section of the diagnosis."""
+    """Render all sections of a diagnosis."""
     return drawn(*_parts(diagnosis))
 
 

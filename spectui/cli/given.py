@@ -1,4 +1,4 @@
-"""The models that a command is given: by path, by folder, or as the demo."""
+"""The models that a command is given: by path, by folder, or the demo's."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ def find_models(
     needs_draft: bool = True,
     reads_headers: bool = True,
 ) -> Models:
-    """Target and drafts: the ones given, those of folders, or the demo's, built if need be.
+    """Find target and drafts: those given, those of folders, or the demo's, built if necessary.
 
     Args:
         options: as they were given.

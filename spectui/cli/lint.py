@@ -1,4 +1,4 @@
-"""``spectui lint``: what is wrong with a llama-server command, and what to write instead."""
+"""``spectui lint``: problems of a llama-server command, with replacements."""
 
 from itertools import pairwise
 from pathlib import PurePath

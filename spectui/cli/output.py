@@ -22,7 +22,7 @@ _PLAIN = str.maketrans(
 
 
 def write_result(document: dict[str, Any], text: str, json_path: str | None) -> None:
-    """Print ``text`` on stdout, and write ``document`` where ``--json`` says.
+    """Print ``text`` on stdout, and write ``document`` to the file of ``--json``.
 
     ``--json -`` prints the document and nothing else.
 

@@ -1,4 +1,4 @@
-"""The text of ``spectui replay``: a table of settings, and what follows from it."""
+"""Text output of ``spectui replay``: a table of settings, and a summary."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
@@ -59,7 +59,7 @@ def replay_table(totals: Sequence[Total], best: Total) -> RenderableType:
 
 
 def _fastest(totals: Sequence[Total]) -> Sequence[Total]:
-    """The fastest settings that a table can hold, in their order; the first ones without speeds."""
+    """The fastest settings that fit in a table, in their order; without speeds the first ones."""
     if len(totals) <= _MOST:
         return totals
     order = sorted(range(len(totals)), key=lambda index: -(totals[index].speedup or 0.0))

@@ -146,7 +146,7 @@ def _check_shown(text: str) -> None:
 
 
 def _tell(setup: Exported, dialect: Dialect, format_: Format) -> None:
-    """Print on stderr the remarks that the text does not hold."""
+    """Print on stderr the remarks that are not in the text."""
     if isinstance(setup, TakenCommand):
         for line in (*setup.told_of(dialect), *_left_behind(setup, format_)):
             complain(line)

@@ -47,7 +47,7 @@ class ServerOption:
 
     @property
     def negation(self) -> str | None:
-        """The long spelling that switches it off; None where there is none."""
+        """The long spelling that switches the option off; None if there is none."""
         return next((flag for flag in self.negations if flag.startswith("--")), None)
 
     def negation_of(self, flag: str) -> str | None:

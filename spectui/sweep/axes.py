@@ -56,7 +56,7 @@ class _Axes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     vary."""
 
     def __post_init__(self) -> None:
-        """Refuse drafters that nobody knows, and options of drafters that are not asked."""
+        """Refuse unknown drafters, and options of drafters that are not used."""
         for alternative in self.alternatives:
             _check_kinds(alternative)
         _check_name(self.name)

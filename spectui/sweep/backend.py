@@ -21,7 +21,7 @@ class Backend(Protocol):
         ...
 
     def runs(self, repeat: int) -> Iterator[PromptRun]:
-        """Decode every prompt without speculation and as the taken cell says.
+        """Decode every prompt without speculation and with the taken cell's setting.
 
         One right after the other, as far as that loads no models, in an order that turns round
         from prompt to prompt and with ``repeat``.

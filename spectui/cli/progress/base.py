@@ -14,27 +14,27 @@ class Progress(Protocol):
     """Receives a command's progress."""
 
     def on_demo(self, progress: "DemoProgress") -> None:
-        """A demo model is being built."""
+        """Report that a demo model is being built."""
         ...
 
     def on_pull(self, event: "PullEvent") -> None:
-        """A file of a preset is being fetched, or waited for."""
+        """Report that a file of a preset is being fetched, or waited for."""
         ...
 
     def on_engine(self, event: "Event") -> None:
-        """The engine did something."""
+        """Report an event of the engine."""
         ...
 
     def on_tune(self, event: "TuneEvent") -> None:
-        """The search did something."""
+        """Report an event of the search."""
         ...
 
     def on_pair(self, pair: "Pair") -> None:
-        """A prompt was measured with and without speculation."""
+        """Report that a prompt was measured with and without speculation."""
         ...
 
     def say(self, text: str) -> None:
-        """A step has begun."""
+        """Report that a step has begun."""
         ...
 
     def announce(self, text: str) -> None:
@@ -42,7 +42,7 @@ class Progress(Protocol):
         ...
 
     def close(self) -> None:
-        """Leave the terminal as it was found."""
+        """Restore the terminal."""
         ...
 
 

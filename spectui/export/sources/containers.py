@@ -96,7 +96,7 @@ class Container:
         )
 
     def _kept_settings(self) -> dict[str, Any]:
-        """The service less its command, environment, and what it says of other services."""
+        """The service without its command, environment, and references to other services."""
         left = _WRITTEN.union(_OF_OTHERS)
         kept = {k: v for k, v in self.service.items() if k not in left and v}
         if isinstance(kept.get("volumes"), list):
