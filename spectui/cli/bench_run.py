@@ -42,9 +42,9 @@ class Kinds:
         """The prompts with every temperature and length.
 
         Args:
-            workload: with the first of them.
+            workload: the prompts with the first of them.
             n_ctx: tokens that there is room for.
-            remedy: what to do where one does not fit.
+            remedy: advice for prompts that do not fit.
 
         Raises:
             UsageError: a length does not fit.
@@ -154,7 +154,7 @@ def raise_ended(found: Sequence[Benched], ended: BaseException | None) -> None:
     """Raise the error that ended the measurement, once the results are printed.
 
     Raises:
-        CancelledError: it was interrupted.
+        CancelledError: the measurement was interrupted.
     """
     if isinstance(ended, KeyboardInterrupt | CancelledError):
         n_pairs = sum(len(one.result.pairs) for one in found)

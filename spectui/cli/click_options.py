@@ -75,8 +75,8 @@ def listed(
     Args:
         described: an option that takes a number.
         default: values where the option is not given.
-        means: what that stands for; empty for llama-server's default.
-        help_text: in place of the option's own.
+        means: meaning of the default; empty for llama-server's default.
+        help_text: help in place of the option's own.
     """
     parse = click_type(described.values)
     assert parse is not None  # noqa: S101 - a switch is no list

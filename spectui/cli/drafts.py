@@ -43,7 +43,7 @@ class DraftSearch:
 
         Args:
             engine: reads the files.
-            target: what the drafts are for.
+            target: model for which drafts are sought.
             n_ctx: tokens that the context holds.
             free_bytes: memory that target and draft may take together; None for what is free now.
 
@@ -91,8 +91,8 @@ def look_into(
     """Rank the models in ``folders``, the target left out.
 
     Args:
-        folders: of ``--draft-dir``; sub-folders count.
-        target: what the drafts are for.
+        folders: folders of ``--draft-dir``; sub-folders count.
+        target: model for which drafts are sought.
         n_ctx: tokens that the context holds.
         free_bytes: memory that target and draft may take together; None for what is free now.
 

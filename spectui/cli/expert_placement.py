@@ -51,7 +51,7 @@ def plan_experts(
     """Plan where the experts are placed with each draft.
 
     Args:
-        options: as they were given; what they say of experts gives way.
+        options: as given; their placement of experts is replaced.
         models: nothing of them is loaded.
         progress: told what was found.
         max_draft: longest draft.

@@ -105,9 +105,9 @@ def check_writable(
     """Check that the result can be written, before hours of measuring.
 
     Args:
-        json_path: of ``--json``.
+        json_path: value of ``--json``.
         inputs: files of the user's that must not be overwritten.
-        option: that named the path.
+        option: option that named the path.
         must_be_file: whether a device or a pipe will not do.
 
     Raises:

@@ -23,7 +23,7 @@ class Room:
         Args:
             target: its header's facts.
             n_ctx: tokens that the context holds.
-            free_bytes: of all memories together.
+            free_bytes: free bytes of all memories together.
         """
         self._alone = Demand(
             memory=HOST,

@@ -91,7 +91,7 @@ def questioned(attachment: Attachment) -> tuple[Attachment, ServerSample]:
     """Return the attachment with the key that the server requires, and the server's answer.
 
     Raises:
-        ServerError: it tells nothing.
+        ServerError: the server reports nothing.
     """
     attachment, (sample,) = _asked(attachment, lambda one: (asyncio.run(ask_once(one)),))
     if isinstance(sample, FailedSample):

@@ -84,7 +84,7 @@ def from_command(text: str, format_: str) -> TakenCommand:
 
     Args:
         text: the command, or where it is.
-        format_: it will be written in.
+        format_: format of the export.
 
     Raises:
         BadInputError: spectui cannot read it, or it does not say what to serve.
@@ -107,9 +107,9 @@ def export(
     """Print the setup for its reader, or write it to ``out``.
 
     Args:
-        setup: what is exported.
+        setup: setup to export.
         usual: the dialect where the reader says nothing of it.
-        reader: who will read it.
+        reader: target reader of the export.
         out: a file, None for stdout.
         force: whether the file may exist.
 

@@ -69,11 +69,11 @@ def open_fleet(
     """Open a fleet whose servers warm up on first use; nothing is started yet.
 
     Args:
-        binary: of all of them.
+        binary: binary of all servers.
         progress: told of every start.
         keeps_off: as ``Fleet``.
         timeout_s: as ``Fleet``.
-        name: what one that speculates is called.
+        name: name of the server that speculates.
     """
 
     def started(setup: Setup) -> None:

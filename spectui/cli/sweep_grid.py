@@ -20,7 +20,7 @@ def given_grid(
     """The grid, and a sentence for the part that is left out here.
 
     Args:
-        name: of ``--grid``, None for options alone.
+        name: value of ``--grid``, None for options alone.
         typed: axes of the command line, by field names.
 
     Raises:

@@ -105,7 +105,7 @@ def read_request(
     """Convert parsed options into a request.
 
     Args:
-        parsed: by click's names.
+        parsed: values by click's names.
         typed: names that stood on the command line: they replace a grid's axes.
         set_by_preset: names that a preset says: they are what axes have that a grid leaves open.
 

@@ -74,10 +74,10 @@ def arm_of(
     """The setting as an arm with one of the candidates.
 
     Args:
-        present: what the command asks for.
-        candidates: who may draft here.
+        present: setting of the command.
+        candidates: usable drafts.
         shared: the options of this run.
-        space: what is searched.
+        space: search space.
     """
     speculation = present.speculation
     if present.elsewhere:

@@ -48,11 +48,11 @@ def report(
     """Print the result and how to use it.
 
     Args:
-        result: of the search.
-        run: what was searched.
-        met: how steady the machine was.
-        served: what llama-server made of it.
-        minded: what of the command of ``--from`` is not measured, as it was said already.
+        result: result of the search.
+        run: the searched run.
+        met: conditions on the machine.
+        served: results on llama-server.
+        minded: parts of the ``--from`` command that are not measured, as reported before.
     """
     flags, command = _command(run, advised(result))
     best_command = None if result.best is None else _command(run, result.best)[1]

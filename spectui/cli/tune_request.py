@@ -54,10 +54,10 @@ class TuneOptions:
         return self.backend == BackendKind.SERVER
 
     def check(self) -> None:
-        """Refuse contradictory or unusable options.
+        """Refuse options that no search supports.
 
         Raises:
-            UsageError: it was asked for.
+            UsageError: such an option was given.
         """
         if self.server_url is not None:
             raise UsageError(

@@ -105,11 +105,11 @@ def serve(
     A failure or an interrupt ends it with what there is.
 
     Args:
-        run: what was searched.
-        result: of the search.
+        run: the searched run.
+        result: result of the search.
         serving: the binary.
-        prompts: of the run.
-        budget_s: of all, the search included; None for as long as it takes.
+        prompts: prompts of the run.
+        budget_s: total time budget, including the search; None for no limit.
     """
     if result.best is None or result.speedup is None:
         return None

@@ -55,7 +55,7 @@ def space_of(
     """Build the search space.
 
     Raises:
-        UsageError: there is nothing.
+        UsageError: there is nothing to search.
     """
     usable = tuple(c.name for c in candidates if c.reason is None)
     with_ngrams = with_ngrams and Dialect(options.dialect) in NGRAM_DIALECTS

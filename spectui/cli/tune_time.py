@@ -64,9 +64,9 @@ def cost_of(pairs: Sequence[Pair], *, n_starts: int, model_bytes: int) -> Cost:
     """Estimate the cost from the engine's measurements.
 
     Args:
-        pairs: that confirmed the setting.
-        n_starts: of servers.
-        model_bytes: that a start loads.
+        pairs: measurements that confirmed the setting.
+        n_starts: number of server starts.
+        model_bytes: bytes that a start loads.
     """
     seconds = [_seconds(pair.baseline) + _seconds(pair.speculative) for pair in pairs]
     return Cost(
@@ -83,10 +83,10 @@ def room_of(left_s: float | None, cost: Cost, *, n_settings: int, n_prompts: int
     """Fit settings and prompts into the time: rather one setting well than two badly.
 
     Args:
-        left_s: of the time budget; None without one.
-        cost: of one setting.
-        n_settings: that are open.
-        n_prompts: that there are.
+        left_s: seconds left of the time budget; None without one.
+        cost: cost of one setting.
+        n_settings: number of open settings.
+        n_prompts: number of prompts.
     """
     fewest = min(MIN_PROMPTS, n_prompts)
     if left_s is None or not n_settings:

@@ -20,8 +20,8 @@ def report(found: Verified, json_path: str | None, minded: tuple[str, ...] = ())
 
     Args:
         found: both.
-        json_path: of ``--json``.
-        minded: what of the command of ``--from`` is not measured, as it was said already.
+        json_path: value of ``--json``.
+        minded: parts of the ``--from`` command that are not measured, as reported before.
     """
     document = verify_document(found, this_machine())
     document["notes"] = [*minded, *document["notes"]]

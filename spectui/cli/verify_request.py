@@ -93,8 +93,8 @@ def of_study(name: str | None, options: VerifyOptions, given: Path | None) -> Wa
     """The promise of a study and its prompts; sets the variables of its original command.
 
     Args:
-        name: of the study; None for the latest.
-        options: where it is.
+        name: name of the study; None for the latest.
+        options: options that locate the study.
         given: other prompts.
 
     Raises:

@@ -60,7 +60,7 @@ class Accepted:
         """The arguments under names that the server takes.
 
         Raises:
-            BadInputError: it takes none for one of them.
+            BadInputError: the server has no name for one of them.
         """
         return [word for given in divide(words) for word in self._spelled(given)]
 

@@ -28,9 +28,9 @@ def own_options(
     """Options of ``kind`` with the effect of the former option ``name``; empty if none.
 
     Args:
-        kind: who drafts.
-        name: of an option that drafters shared.
-        values: of that option.
+        kind: the drafter's kind.
+        name: name of a shared option.
+        values: values of that option.
         given: the value of any other option of the command; None where it is not given.
     """
     own = own_option(kind, name)
@@ -72,8 +72,8 @@ def told_apart(
     """Replace the shared options by each drafter's own.
 
     Args:
-        options: by name.
-        kinds: who drafts.
+        options: values by name.
+        kinds: the drafters' kinds.
         has_old_lengths: whether lengths of drafts stand under names that served all drafters.
     """
     ngrams = [kind for kind in kinds if kind in _OWN]

@@ -221,10 +221,10 @@ def _json(value: str) -> tuple[object] | None:
 
 
 def _finite(text: str) -> float:
-    """A number as the server's reader parses it.
+    """The finite number that a text holds.
 
     Raises:
-        ValueError: it has no such number.
+        ValueError: the text is no finite number.
     """
     if not math.isfinite(float(text)):
         raise ValueError(text)

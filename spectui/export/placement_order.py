@@ -16,7 +16,7 @@ def experts_first(options: Mapping[str, tuple[str, ...]], overrides: tuple[str, 
     elsewhere, they have to become a pattern before it.
 
     Args:
-        options: what was taken over so far.
+        options: options taken over so far.
         overrides: values of the ``-ot`` that comes now.
     """
     n_layers = _n_layers(options)

@@ -34,7 +34,7 @@ def drafting(value: str, *, through_server: bool = False) -> dict[str, tuple[str
     In ik_llama.cpp the kind's numbers stand behind it: ``draft:n_max=8,p_min=0.5``.
 
     Args:
-        value: as it stands.
+        value: the option's value, unchanged.
         through_server: whether drafters that only llama-server has can be run.
 
     Raises:

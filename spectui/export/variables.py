@@ -45,8 +45,8 @@ def check_placing(launch: Launch, where: str, *, in_order: tuple[str, ...] = ())
     """Refuse placements whose order matters but would be lost.
 
     Args:
-        launch: what is exported.
-        where: what would lose it.
+        launch: launch to export.
+        where: format that would lose the order.
         in_order: names of the options in the order in which they are read there; empty for none
             that can be relied on.
 

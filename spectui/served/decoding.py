@@ -35,7 +35,7 @@ class Servers(Protocol):
         """Refuse an answer that contradicts the server's setup.
 
         Raises:
-            HopelessError: it cannot.
+            HopelessError: it does.
         """
         ...
 
@@ -65,8 +65,8 @@ class ServerDecoding:
 
         Args:
             servers: decode.
-            base: what all of them have in common.
-            drafts: by the names that ``load`` is given.
+            base: the setup that all of them share.
+            drafts: drafts by the names for ``load``.
             keeps_off: whether the target alone stays alive beside one that speculates.
             redoes_rounds: as ``result_of``.
             clock: seconds.
@@ -132,8 +132,8 @@ def result_of(done: Completion, n_prompt_tokens: int, *, redoes_rounds: bool) ->
     """Convert a completion into a result of the engine, as far as the server reports it.
 
     Args:
-        done: by the server.
-        n_prompt_tokens: that it was sent.
+        done: the server's completion.
+        n_prompt_tokens: number of prompt tokens sent.
         redoes_rounds: whether the target may redo a round, which then emits a token more; True
             where that is not known.
     """

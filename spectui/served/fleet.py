@@ -40,7 +40,7 @@ class Fleet(Closing):
             logs: folder for what the servers print.
             keeps_off: whether the target alone stays alive beside one that speculates, for which
                 there must be room (``models.both_fit``).
-            timeout_s: how long loading the models may take, and an answer.
+            timeout_s: most seconds for loading the models, and for an answer.
             on_start: told before a server is started.
             on_ready: given each server before anything is measured on it.
         """

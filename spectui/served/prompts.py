@@ -25,7 +25,7 @@ def as_tokens(
 
     Args:
         server: does it.
-        prompts: of the user.
+        prompts: prompts of the user.
         n_predict: tokens that are to follow each.
         n_ctx: tokens that the server has room for.
         remedy: what to do where there is too little.

@@ -82,7 +82,7 @@ class _Axes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         Those of drafters that do not draft then are left out, its own as well.
 
         Raises:
-            ValueError: who drafts cannot be.
+            ValueError: the drafters are not valid.
         """
         replaced = {**msgspec.structs.asdict(self), **{k: v for k, v in typed.items() if v}}
         own = Axes(spec_type=replaced["spec_type"])

@@ -16,7 +16,7 @@ class Backend(Protocol):
 
         Raises:
             HopelessError: no other cell can run either.
-            SpectuiError: it cannot run, which is the cell's result.
+            SpectuiError: this cell cannot run, which becomes its result.
         """
         ...
 
@@ -27,7 +27,7 @@ class Backend(Protocol):
         from prompt to prompt and with ``repeat``.
 
         Raises:
-            SpectuiError: it failed.
+            SpectuiError: decoding failed.
         """
         ...
 

@@ -53,9 +53,9 @@ def expand(entries: Sequence[Axes], drafts: Sequence[str], defaults: Defaults) -
     several entries come to has the name that the first gives it.
 
     Args:
-        entries: of the grid.
+        entries: axes of the grid.
         drafts: names of the given drafts, in their order.
-        defaults: of the command.
+        defaults: defaults of the command.
     """
     left_out: dict[str, None] = {}
     found = [cell for axes in entries for cell in _cells(axes, drafts, defaults, left_out)]

@@ -37,11 +37,11 @@ class InProcess(Measuring):
         Args:
             engine: nothing is loaded.
             target: its file and placement; cells say the types of its cache.
-            drafts: by the names that cells have for them.
+            drafts: drafts by their names in cells.
             context: cells say the threads.
             sampling: cells say the temperature.
             schedule: work per round.
-            prompts: of every cell.
+            prompts: prompts of every cell.
             longest: draft of all cells.
             on_pair: told of every prompt.
         """

@@ -15,8 +15,8 @@ def report(
     """Render the report.
 
     Args:
-        title: of the whole.
-        facts: what was measured, an item each.
+        title: title of the report.
+        facts: facts on the measurement, an item each.
         found: the tables.
         told: remarks on them.
         images: names of files by what they show.

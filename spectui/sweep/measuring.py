@@ -39,7 +39,7 @@ class Measuring(ABC):
         """Load what ``cell`` needs.
 
         Raises:
-            SpectuiError: it cannot run.
+            SpectuiError: the cell cannot run.
         """
 
     def take(self, cell: Cell) -> None:

@@ -76,7 +76,7 @@ class Runner:
         Args:
             backend: decodes.
             store: has what earlier runs measured, and takes what this one does.
-            visits: in the order in which they are to be.
+            visits: visits in the order of measuring.
             pace: knows how long things take.
             on_event: told of every visit.
             retry_failed: whether what has failed before is tried again.

@@ -37,10 +37,10 @@ class Served(Measuring):
         Args:
             servers: decode.
             target: its file and placement; cells say the types of its cache.
-            drafts: by the names that cells have for them.
+            drafts: drafts by their names in cells.
             context: cells say the threads.
             sampling: cells say the temperature.
-            prompts: of every cell.
+            prompts: prompts of every cell.
             keeps_off: whether the target alone stays alive beside a server that speculates.
             redoes_rounds: whether the target may redo a round, or that is not known.
             extra: the user's own arguments.

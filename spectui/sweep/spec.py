@@ -35,13 +35,13 @@ def sweep_spec(
 
     Args:
         machine: this one.
-        backend: what decodes, and its versions.
+        backend: the backend and its versions.
         target: its file and placement.
-        drafts: the same by name.
-        context: of both.
-        sampling: of the target.
+        drafts: file and placement of each draft, by name.
+        context: context of target and draft.
+        sampling: sampling of the target.
         schedule: work per round.
-        prompts: all of them.
+        prompts: all prompts.
     """
     spec = {
         "machine": machine.fingerprint,

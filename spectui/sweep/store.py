@@ -51,8 +51,8 @@ class SweepStore(Closing):
         """Open the sweep ``name``, or create it.
 
         Args:
-            name: of its folder.
-            spec: what must be equal for its records to be comparable.
+            name: name of its folder.
+            spec: everything that must be equal for its records to be comparable.
             restart: begin anew; what there is stays under another name.
             say: told of what was passed over.
 

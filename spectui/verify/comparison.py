@@ -43,7 +43,7 @@ def summarise(observed: Sequence[Observed], speedup: Speedup | None = None) -> S
     """Sum up the observations.
 
     Args:
-        observed: of one engine or server.
+        observed: observations of one engine or server.
         speedup: where it was estimated before, with an interval that allows for looks; None to
             estimate it from ``observed``.
 
@@ -99,8 +99,8 @@ def agreement(promised: Speedup, delivered: Speedup, ratio: Speedup | None) -> A
     Swapping the two only swaps ``LESS`` and ``MORE``.
 
     Args:
-        promised: before.
-        delivered: by the server.
+        promised: speedup in-process.
+        delivered: speedup on the server.
         ratio: of the second to the first on the same prompts, which tells more than both do
             apart; None where the prompts are others.
     """

@@ -35,9 +35,9 @@ def blocks(n_prompts: int, repeats: int, seed: int, *, keeps_both: bool) -> tupl
     machine that grows slower or faster at an even pace favours neither side.
 
     Args:
-        n_prompts: as many there are.
-        repeats: of all of them.
-        seed: of the order.
+        n_prompts: number of prompts.
+        repeats: repeats of all prompts.
+        seed: seed of the order.
         keeps_both: whether both servers run at once. Then they take turns prompt by prompt; else
             half of the prompts make a block, since each change of sides loads a model.
     """

@@ -35,10 +35,10 @@ def preferred(
     What cannot be is the machine's noise, and ranks nothing.
 
     Args:
-        verdict: of the measurements in-process.
-        best: the setting that it is about.
-        deliveries: of that, and of others that were open.
-        min_gain: what speculation must gain to be worth it.
+        verdict: verdict of the in-process measurements.
+        best: the setting of that verdict.
+        deliveries: speedups of that setting, and of other open ones.
+        min_gain: least gain for which speculation is advised.
     """
     stays = Preference(
         arm=best if verdict.use_speculation else OFF, verdict=verdict, is_other=False

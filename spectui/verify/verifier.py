@@ -34,10 +34,10 @@ class Verifier:
         """Prepare; nothing is started yet.
 
         Args:
-            case: what is compared.
-            prompts: what is sent.
-            repeats: of every prompt.
-            seed: of the order.
+            case: case to verify.
+            prompts: prompts to send.
+            repeats: repeats of every prompt.
+            seed: seed of the order.
             keeps_both: whether both servers are alive at once.
             on_pair: told of every prompt that both have continued.
         """

@@ -39,13 +39,13 @@ def bench_document(
     """``spectui.bench/1``, without the fields of the backend.
 
     Args:
-        result: of the measurement.
-        machine: that it was made on.
-        target: as ``common.model`` or ``served.served_model`` gives it.
-        draft: as ``draft_document`` gives it.
-        workload: that was decoded.
+        result: result of the measurement.
+        machine: machine of the measurement.
+        target: from ``common.model`` or ``served.served_model``.
+        draft: from ``draft_document``.
+        workload: the decoded prompts.
         speculation: the setting.
-        schedule: that it was measured on.
+        schedule: schedule of the measurement.
     """
     return {
         **header("bench", machine),

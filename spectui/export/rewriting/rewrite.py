@@ -41,8 +41,8 @@ def rewritten(command: Command, reader: Reader, *, start: int = 0) -> Rewritten:
     Unknown options stay, since only their own reader knows better.
 
     Args:
-        command: what is rewritten.
-        reader: who will read it.
+        command: command to rewrite.
+        reader: llama-server that will read it.
         start: index of the first item that may change; those before it are in the reader's words.
     """
     command = replace(

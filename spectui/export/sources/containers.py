@@ -51,8 +51,8 @@ class Container:
         """The container of a service whose variables are already expanded.
 
         Args:
-            service: by Compose's keys.
-            folder: where its relative paths start.
+            service: settings by Compose's keys.
+            folder: folder of its relative paths.
             variables: asked for those of the environment that have no value there.
 
         Raises:
@@ -74,7 +74,7 @@ class Container:
         """The entry that an export into a Compose file keeps.
 
         Args:
-            program: what it runs, without the arguments.
+            program: its program without the arguments.
         """
         command = _as_words(self.service.get("command"))
         ahead = _role(self.service) or (program if names_server(command[:1]) else ())

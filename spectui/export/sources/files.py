@@ -35,8 +35,8 @@ def text_of_file(path: Path, what: str | None = None) -> str:
     r"""Text of a regular file of at most ``MOST_BYTES``, with lines that end in ``\n``.
 
     Args:
-        path: of the file.
-        what: it is called in messages; its path if None.
+        path: path of the file.
+        what: name in messages; the path if None.
 
     Raises:
         BadInputError: it cannot be read, is a device or a pipe, too large, or no text.
@@ -100,9 +100,9 @@ def chosen(
     """The name of the requested entry, as in ``FILE:NAME``, or of the only one.
 
     Args:
-        names: of entries that run llama-server.
-        wanted: what stood behind the file's name.
-        path: of the file.
+        names: names of entries that run llama-server.
+        wanted: the name behind the file's name.
+        path: path of the file.
         what: the entries are.
         others: names of all entries, of which one may run it without saying so.
 

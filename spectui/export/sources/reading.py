@@ -130,7 +130,7 @@ def _json_source(tree: dict[str, Any], path: Path) -> Source:
     """The source in a document of ``spectui export`` or ``spectui tune``.
 
     Raises:
-        BadInputError: it is another one.
+        BadInputError: it is another document.
     """
     arguments = tree.get("arguments", tree.get("flags"))
     program, environment = tree.get("program", ["llama-server"]), tree.get("environment", {})

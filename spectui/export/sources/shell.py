@@ -94,7 +94,7 @@ class _Session:
         """Apply a command of the shell itself; return whether it is one.
 
         Raises:
-            BadInputError: it is, in a way that is not known.
+            BadInputError: it is one, but used in an unknown way.
         """
         if not command.words:
             for one in command.assignments:
@@ -269,9 +269,9 @@ def unwrapped(words: Sequence[str], variables: Mapping[str, str], folder: str = 
     """The command that a shell or container started by these words would run.
 
     Args:
-        words: of the command.
-        variables: what reaches it from around it.
-        folder: where a container's relative folders start; empty for here.
+        words: words of the command.
+        variables: variables that reach it from outside.
+        folder: base of a container's relative folders; empty for the present one.
 
     Raises:
         BadInputError: as ``shell_source``.

@@ -157,7 +157,7 @@ class ShellText:
         """Start at the beginning of the text.
 
         Args:
-            text: of a script, or what is typed.
+            text: text of a script, or a typed command.
             values: variables, which may change between commands; the environment is asked for
                 others.
             origin: the file that it stands in, for messages; empty for what is typed.
@@ -296,7 +296,7 @@ class ShellText:
         """Expand the next word: to none or several words if it holds variables.
 
         Args:
-            value_at: where the value of an assignment begins; None for any other word.
+            value_at: start of an assignment's value; None for any other word.
             in_list: whether a parenthesis ends it.
         """
         start = self._at if value_at is None else value_at

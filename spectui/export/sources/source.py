@@ -149,8 +149,8 @@ def source_of(words: Sequence[str], variables: Mapping[str, str]) -> Source:
     """Find program and arguments among a command's words; variables before them are the command's.
 
     Args:
-        words: of one command, split.
-        variables: what reaches the program from around the command, by name.
+        words: words of one command, split.
+        variables: variables that reach the program from outside the command, by name.
 
     Raises:
         BadInputError: a container is started, or another program.

@@ -96,8 +96,8 @@ def unit_source(text: str, path: Path, wanted: str | None) -> Source:
     """Read the command of a unit, with the changes from its drop-in folder.
 
     Args:
-        text: of the unit.
-        path: of it.
+        text: text of the unit.
+        path: path of the unit.
         wanted: the number of one of several commands, from 1.
 
     Raises:
