@@ -153,7 +153,7 @@ def _measured(
 def with_reader(
     speculation: Speculation, draft: ServedModel | None, *, is_named: bool
 ) -> Speculation:
-    """Return the setting with the hidden-state kind of the draft's file.
+    """Return the setting with the kind of the draft's file.
 
     Raises:
         BadInputError: the file is of another kind than was named.

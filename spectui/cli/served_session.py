@@ -48,7 +48,7 @@ def check_schedule(shared: SharedOptions) -> None:
 def keeps_off(
     target: ModelOptions, drafts: Sequence[ModelOptions | None], *, wanted: bool | None
 ) -> bool:
-    """Whether the target alone fits in memory beside a server with any of the drafts.
+    """Whether the server of the target alone stays alive beside one with any draft.
 
     ``wanted`` is what the user has said.
     """

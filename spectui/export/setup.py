@@ -54,8 +54,7 @@ class ExportSetup(Setup):
     accepted: Accepted | None = None
     """Options that the program takes; None for all of its dialect."""
     given: frozenset[str] | None = None
-    """Names of the options that a command gave; other options are written only if they differ from
-    the default. None writes all."""
+    """Names of the options that a command gave; defaults of others stay unwritten. None writes all."""
 
     def launch(self, dialect: Dialect) -> Launch:
         """The launch of a llama-server of that dialect with this setup.

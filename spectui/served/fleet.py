@@ -21,7 +21,7 @@ _DRAFTING = ("SPEC", "DRAFT")
 
 
 class Fleet(Closing):
-    """Starts servers on demand, and ends those that would not fit beside a new one."""
+    """Starts servers on demand, and ends those that have to make room for a new one."""
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ from spectui.tune.workload import Workload, with_length
 
 
 class Served(Measuring):
-    """Starts a server per setting, and ends those that would not fit beside it."""
+    """Starts a server per setting, and ends those that have to make room for it."""
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ def _behind_kinds(command: Command) -> frozenset[str]:
 
 
 def old_lengths(command: Command) -> dict[str, str]:
-    """The default lengths of commands for builds before spring 2026; none for other commands."""
+    """The old default lengths that a command for builds before spring 2026 leaves out."""
     lengths = assumed_lengths(command, Reader())
     return {name: value for name, value in lengths.items() if value == OLD_LENGTHS[name]}
 
