@@ -54,7 +54,7 @@ class ExportSetup(Setup):
     accepted: Accepted | None = None
     """Options that the program takes; None for all of its dialect."""
     given: frozenset[str] | None = None
-    """Names of the options that a command gave; defaults of others stay unwritten. None writes all."""
+    """Options that a command gave, by name: others stay unwritten at their defaults. None: all."""
 
     def launch(self, dialect: Dialect) -> Launch:
         """The launch of a llama-server of that dialect with this setup.
