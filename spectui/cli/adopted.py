@@ -1,4 +1,4 @@
-"""What an existing command sets around its program, for what is measured in its place."""
+"""Applies the environment of an existing command to what is measured in its place."""
 
 import os
 import shlex
@@ -9,11 +9,11 @@ from spectui.export.sources.source import OF_LLAMA
 from spectui.export.starting import Start
 
 _SECRETS = frozenset({"LLAMA_API_KEY", "HF_TOKEN"})
-"""Of who may use the server or its models; nothing that is measured needs them."""
+"""Credentials for the server or its models, which no measurement needs."""
 
 
 def adopt(start: Start) -> tuple[str, ...]:
-    """Set a command's variables, and say what else starts it, which nothing measured has.
+    """Set a command's variables, and report parts of its start that no measurement reproduces.
 
     Returns the names of the variables.
     """

@@ -1,4 +1,4 @@
-"""The API key of a server: from the environment, or typed where nobody sees it."""
+"""The API key of a server: from the environment, or typed without echo."""
 
 import os
 import sys
@@ -23,12 +23,12 @@ def api_key_from_environment() -> str | None:
 
 
 def can_ask() -> bool:
-    """Whether somebody sits at a terminal."""
+    """Whether a user can be asked on a terminal."""
     return bool(sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty())
 
 
 def ask_for_api_key(reason: str) -> str:
-    """Let the user type it, unseen.
+    """Ask the user for the key, without echo.
 
     Raises:
         UsageError: what was typed is no key.

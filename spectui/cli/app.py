@@ -24,8 +24,7 @@ _COMMANDS = {
     "tune": "Find the fastest draft and settings, and whether they pay.",
     "verify": "Run your own llama-server with and without the flags.",
 }
-"""Each lives in the module of the same name, as ``command``, and is said here in a line: listing
-them must not import them all."""
+"""One-line help of each command in the module of its name: listing must not import them all."""
 
 
 _OF_THE_GROUP = ("-h", "--help", "--version")

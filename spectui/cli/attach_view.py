@@ -1,4 +1,4 @@
-"""What a running llama-server tells, for people."""
+"""Renders the facts of a running llama-server as text."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ from spectui.server.watch.words import model_name, model_text
 
 
 def told(state: AttachState) -> str:
-    """Everything, section by section."""
+    """Render all sections."""
     return drawn(*_parts(state))
 
 

@@ -1,4 +1,4 @@
-"""What ``spectui bench`` prints for people."""
+"""Text output of ``spectui bench``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,12 +28,12 @@ _LOSSLESS = {True: "yes", False: "NO", None: "–"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telling:
-    """What stands behind numbers that tell nothing, or too much."""
+    """Reasons why measured numbers are noise or incomplete."""
 
     cause: str = NOISE
-    """Of a speedup that speculation cannot have given."""
+    """Cause of a speedup that speculation cannot have given."""
     untold: str | None = None
-    """Why it is not known what was drafted; None where it is."""
+    """Reason why the number of drafted tokens is unknown; None if it is known."""
 
 
 _PLAIN = Telling()
@@ -41,14 +41,14 @@ _PLAIN = Telling()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benched:
-    """What was decoded, and what came of it."""
+    """A workload and its benchmark result."""
 
     workload: Workload
     result: BenchResult
 
 
 def table(found: Sequence[Benched], telling: Telling = _PLAIN) -> str:
-    """One row per temperature and length of prompt."""
+    """Table with one row per temperature and prompt length."""
     columns = Table(box=None, header_style="bold")
     for heading in (
         "temp",
@@ -105,7 +105,7 @@ def _bounds(speedup: Speedup) -> str:
 
 
 def summary(result: BenchResult, alteration: str | None, telling: Telling = _PLAIN) -> str:
-    """One setting on one workload; ``alteration`` says what its output is not that of."""
+    """Summary of one setting on one workload; ``alteration`` says how the target was altered."""
     speedup = result.speedup
     lines = [
         f"off         {result.baseline_tokens_per_s or 0:.2f} tokens/s",

@@ -1,4 +1,4 @@
-"""What ``spectui bench`` is asked to measure with."""
+"""Request of ``spectui bench``: what to measure, and with which backend."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from spectui.prompts import Prompt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is to be measured."""
+    """A measurement to perform."""
 
     shared: SharedOptions
     models: Models
@@ -29,7 +29,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchOptions:
-    """The options that say what decodes, by click's parameter names."""
+    """Options that select the backend, by click's parameter names."""
 
     backend: str
     server_bin: str | None

@@ -1,4 +1,4 @@
-"""What ``bench`` does whoever decodes: vary the prompts, measure, report."""
+"""Steps of ``bench`` that all backends share: vary the prompts, measure, report."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -26,25 +26,25 @@ REMEMBERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kinds:
-    """What is measured one after the other."""
+    """Temperatures, prompt lengths and repeats to measure."""
 
     temps: Sequence[float]
     lengths: Sequence[int]
-    """Of prompts; empty for as they are."""
+    """Lengths of prompts in tokens; empty for unchanged prompts."""
     repeats: int
 
     @property
     def n(self) -> int:
-        """Combinations."""
+        """Number of combinations of temperature and length."""
         return len(self.temps) * max(1, len(self.lengths))
 
     def of(self, workload: Workload, n_ctx: int, *, remedy: str = "raise -c") -> list[Workload]:
         """The prompts with every temperature and length.
 
         Args:
-            workload: with the first of them.
+            workload: the prompts with the first of them.
             n_ctx: tokens that there is room for.
-            remedy: what to do where one does not fit.
+            remedy: advice for prompts that do not fit.
 
         Raises:
             UsageError: a length does not fit.
@@ -57,7 +57,7 @@ class Kinds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchRun:
-    """What was measured, and of what."""
+    """Results of a benchmark and the configuration that they belong to."""
 
     speculation: Speculation
     schedule: Schedule
@@ -65,14 +65,14 @@ class BenchRun:
     draft: Json
     backend: Json
     config: Json = field(default_factory=dict)
-    """What the document says otherwise of the setting."""
+    """Fields that replace those of the setting in the document."""
     alteration: str | None
-    """What the target's output is not that of, in a sentence."""
+    """How the target was altered, in a sentence; None if it was not."""
     found: Sequence[Benched]
     is_sweep: bool
     """Whether several temperatures or lengths were asked for."""
     notes: tuple[str, ...] = ()
-    """What else should be known."""
+    """Further remarks."""
     telling: Telling = field(default_factory=Telling)
 
 
@@ -99,7 +99,7 @@ def measure(
     *,
     repeats: int,
 ) -> tuple[list[Benched], BaseException | None]:
-    """What was measured, and what ended it early, which must not cost what there is by then."""
+    """Return the measurements, and the error that ended them early if there are any by then."""
     found: list[Benched] = []
     for workload in workloads:
         try:
@@ -122,7 +122,7 @@ def measure(
 
 
 def report(run: BenchRun, json_path: str | None) -> None:
-    """Print and write what was measured."""
+    """Print the results and write the document."""
     machine = this_machine()
     documents = [_document(run, one, machine) for one in run.found]
     if run.is_sweep:
@@ -151,10 +151,10 @@ def _document(run: BenchRun, one: Benched, machine: Machine) -> Json:
 
 
 def raise_ended(found: Sequence[Benched], ended: BaseException | None) -> None:
-    """Say how it ended, once what was measured is printed.
+    """Raise the error that ended the measurement, once the results are printed.
 
     Raises:
-        CancelledError: it was interrupted.
+        CancelledError: the measurement was interrupted.
     """
     if isinstance(ended, KeyboardInterrupt | CancelledError):
         n_pairs = sum(len(one.result.pairs) for one in found)

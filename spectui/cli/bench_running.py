@@ -43,7 +43,7 @@ from spectui.tune.workload import Workload
 
 _REMEDY = "start the server with a larger context, lower -n"
 _ANY_LENGTH = 1 << 31
-"""Where a server does not tell its context: it refuses what does not fit."""
+"""Context size for servers that do not report theirs: they refuse what does not fit."""
 
 
 def bench_running(
@@ -116,7 +116,7 @@ class _Running:
     def compared(
         self, workloads: Sequence[Workload], backend: BenchOptions
     ) -> tuple[BenchRun, BaseException | None]:
-        """Both take turns."""
+        """Measure both servers in alternation."""
         setting = Speculation()
         found, ended = measure(
             self._decoding,
@@ -144,7 +144,7 @@ class _Running:
         return run, ended
 
     def alone(self, workloads: Sequence[Workload], backend: BenchOptions) -> AloneRun:
-        """Nothing is compared."""
+        """Measure one server, with nothing to compare it with."""
         found: list[tuple[Workload, AloneResult]] = []
         for workload in workloads:
             try:
@@ -182,7 +182,7 @@ class _Running:
 
 
 def _connected(address: str, timeout_s: float) -> tuple[LlamaClient, ServerFacts]:
-    """A client that the server has answered, and what it told.
+    """Return a client of a server that has answered, and the facts that the server reports.
 
     Raises:
         ServerError: it does not answer, or is a router.

@@ -1,4 +1,4 @@
-"""What ``spectui bench --server-url`` cannot measure."""
+"""Checks for measurements that ``spectui bench --server-url`` cannot make."""
 
 import click
 from click.core import ParameterSource
@@ -16,7 +16,7 @@ _TAKEN = frozenset(
         *("json_path", "quiet", "verbose"),
     }
 )
-"""Parameters that are about prompts, which is all that a running server is sent."""
+"""Parameters about prompts, the only ones that apply to a running server."""
 
 
 def check_typed(ctx: click.Context) -> None:
@@ -37,7 +37,7 @@ def check_typed(ctx: click.Context) -> None:
 
 
 def check_servers(ctx: click.Context, backend: BenchOptions) -> None:
-    """Refuse servers that say nothing beside one another.
+    """Refuse pairs of servers whose comparison would be meaningless.
 
     Raises:
         UsageError: they are one, or the engine was asked for.

@@ -1,4 +1,4 @@
-"""What ``spectui bench --server-url`` says where nothing was compared."""
+"""Report of ``spectui bench --server-url`` on a single server."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from spectui.tune.workload import Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AloneRun:
-    """What a server did."""
+    """Results of a single server."""
 
     facts: ServerFacts
     backend: Json
@@ -25,16 +25,16 @@ class AloneRun:
     is_sweep: bool
     """Whether several temperatures or lengths were asked for."""
     untold: str | None
-    """Why it is not known what was drafted; None where it is."""
+    """Reason why the number of drafted tokens is unknown; None if it is known."""
 
     @property
     def ended(self) -> BaseException | None:
-        """What ended it early."""
+        """The error that ended the measurement early; None if it completed."""
         return self.found[-1][1].ended
 
 
 def report_alone(run: AloneRun, json_path: str | None) -> None:
-    """Print and write it."""
+    """Print the results and write the document."""
     machine = this_machine()
     documents = [
         alone_document(result, workload, run.facts, run.backend, machine)

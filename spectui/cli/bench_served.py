@@ -31,7 +31,7 @@ from spectui.server.binary import ServerBinary
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ground:
-    """What a measurement through servers stands on."""
+    """Inputs of a measurement through servers."""
 
     binary: ServerBinary
     target: ServedModel
@@ -43,7 +43,7 @@ class _Ground:
 
     @property
     def n_ctx(self) -> int:
-        """Tokens that there is room for."""
+        """Size of the context in tokens."""
         return self.setup.context.ctx_size
 
 
@@ -86,7 +86,7 @@ def _run(
     kinds: Kinds,
     n_starts: int,
 ) -> BenchRun:
-    """What was measured, and of what."""
+    """Return the results with the configuration that they belong to."""
     draft = None if ground.draft is None else served_model(ground.draft, ground.n_ctx)
     return BenchRun(
         speculation=ground.speculation,
@@ -129,7 +129,7 @@ def _ground(wanted: Wanted, backend: BenchOptions) -> _Ground:
 def _measured(
     wanted: Wanted, ground: _Ground, fleet: Fleet, progress: Progress
 ) -> tuple[list[Benched], BaseException | None]:
-    """As ``measure``, through the servers of a fleet."""
+    """Measure like ``measure``, through the servers of a fleet."""
     workload = served_workload(
         fleet.of(ground.setup.off), wanted.prompts, wanted.shared, progress, n_ctx=ground.n_ctx
     )
@@ -153,7 +153,7 @@ def _measured(
 def with_reader(
     speculation: Speculation, draft: ServedModel | None, *, is_named: bool
 ) -> Speculation:
-    """The setting with the kind that the draft's file is.
+    """Return the setting with the kind of the draft's file.
 
     Raises:
         BadInputError: the file is of another kind than was named.
@@ -177,7 +177,7 @@ def _draft(wanted: Wanted) -> ServedModel | None:
 
 
 def _plan(n_prompts: int, kinds: Kinds, *, keeps_both: bool) -> str:
-    """How the servers take turns, and what that costs."""
+    """Describe how the servers take turns, and what that costs."""
     n_runs = kinds.n * kinds.repeats
     times = f"{counted(n_prompts, 'prompt')}{f' × {n_runs}' if n_runs > 1 else ''}"
     if keeps_both:

@@ -1,4 +1,4 @@
-"""Options of ``spectui.options`` as click has them."""
+"""Converts options of ``spectui.options`` into click options."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -15,7 +15,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def click_type(values: Values) -> click.ParamType[Any] | None:
-    """What click parses a value with; None for a switch."""
+    """The click type that parses a value; None for a switch."""
     match values:
         case Whole(low=low, high=high):
             return WholeNumber(low, high)
@@ -70,13 +70,13 @@ def listed(
     means: str = "",
     help_text: str = "",
 ) -> Decorator:
-    """The option as a list of values.
+    """The option with a list of values.
 
     Args:
         described: an option that takes a number.
         default: values where the option is not given.
-        means: what that stands for; empty for llama-server's default.
-        help_text: in place of the option's own.
+        means: meaning of the default; empty for llama-server's default.
+        help_text: help in place of the option's own.
     """
     parse = click_type(described.values)
     assert parse is not None  # noqa: S101 - a switch is no list

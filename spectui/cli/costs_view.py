@@ -1,4 +1,4 @@
-"""The cost model for people: tables with curves, and what they predict."""
+"""The cost model as text: tables with curves, and the predictions from them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -15,19 +15,19 @@ from spectui.trace.record import Recording
 from spectui.trace.replay import Total, replay_trace
 
 _NOTHING_S = 5e-5
-"""Below this, what is decoded again per token is nothing."""
+"""Seconds per token below which decoding again counts as free."""
 _TOKENS = 1000
-"""Of context, over which growth is told."""
+"""Tokens of context over which growth is reported."""
 _ALL = 24
-"""Longest draft up to which every one is drawn."""
+"""Longest draft up to which every length is drawn."""
 _STEP = 8
-"""Beyond, so many apart."""
+"""Step between the lengths that are drawn beyond that."""
 
 
 def costs_view(
     costs: Mapping[str, Costs], recordings: Sequence[Recording]
 ) -> Iterator[RenderableType]:
-    """Yield what rounds with each draft cost, and the throughput that follows."""
+    """Yield tables of the cost of rounds for each draft, and the throughput that follows."""
     for draft, measured in costs.items():
         yield Text(_headline(draft, measured), style="bold")
         yield _curves(measured)
@@ -127,7 +127,7 @@ def _predictions(draft: str, costs: Costs, recordings: Sequence[Recording]) -> T
 
 
 def _beyond(draft: str, costs: Costs, recordings: Sequence[Recording]) -> Iterator[Text]:
-    """Tell where the predictions leave what was measured."""
+    """Note where the predictions leave the measured range."""
     longest = min(recording.chains[draft].longest for recording in recordings)
     if longest > costs.lengths[-1]:
         yield Text(

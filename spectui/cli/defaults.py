@@ -1,4 +1,4 @@
-"""Where the defaults of a command come from: a preset, the demo, an existing command."""
+"""Defaults of a command from a preset, the demo or an existing command."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 TAKEN = "spectui.taken"
 """Key under which click's context keeps what ``--from`` has read."""
 _BESIDE = "spectui.brings-models"
-"""Key under which it keeps which option says what is run."""
+"""Key under which it keeps the option that selects the models."""
 
 
 class FromUserOnly(click.Option):
-    """An option that a preset means otherwise: its n-predict is the length of a measurement."""
+    """An option with another meaning in presets: their n-predict is the length of a measurement."""
 
 
 def _apply_preset(ctx: click.Context, preset: Preset) -> None:
@@ -34,7 +34,7 @@ def _apply_preset(ctx: click.Context, preset: Preset) -> None:
 
 
 def _defaults(ctx: click.Context, preset: Preset, options: Options) -> dict[str, Any]:
-    """Values of those ``options`` that the command has, by click's parameter names."""
+    """Return values for those ``options`` that the command has, by click's parameter names."""
     from spectui.cli import preset_options
 
     by_name = {
@@ -151,7 +151,7 @@ def _takes(ctx: click.Context, param: click.Parameter | None, value: str) -> boo
 
 
 def _check_alone(ctx: click.Context, option: str) -> None:
-    """Make sure that an existing command is alone in saying what is run.
+    """Refuse ``--from`` beside ``--preset`` or ``--demo``.
 
     Raises:
         UsageError: a preset or the demo says it as well.
@@ -162,12 +162,12 @@ def _check_alone(ctx: click.Context, option: str) -> None:
 
 
 def taken_command() -> "Takeover | None":
-    """What ``--from`` has read; None where it was not given."""
+    """Return the command that ``--from`` has read; None without ``--from``."""
     context = click.get_current_context(silent=True)
     return None if context is None else context.meta.get(TAKEN)
 
 
 def given_extra() -> tuple[str, ...]:
-    """Arguments of ``--from`` that an export does not write by itself, as they stand."""
+    """Return the arguments of ``--from`` that an export does not write itself, unchanged."""
     taken = taken_command()
     return () if taken is None else taken.extra

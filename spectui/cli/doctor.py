@@ -1,4 +1,4 @@
-"""``spectui doctor``: what works here, what fits, and what will hurt, before a weight is loaded."""
+"""``spectui doctor``: what works here, what fits and what is slow, without loading weights."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a diagnosis tells people of memory: who wants what of which, and what fits."""
+"""The memory section of a diagnosis: demand per memory, and what fits."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ _KINDS = {
 
 
 def heading(examination: Examination) -> str:
-    """Whose memory it is."""
+    """Heading of a memory table, with the name of the chosen draft."""
     if examination.chosen is not None:
         return f"Memory, with {examination.chosen.name}"
     return "Memory, without a draft" if examination.drafts else "Memory"
@@ -91,7 +91,7 @@ def _known(n_bytes: int | None) -> str:
 
 
 def what_fits(examination: Examination) -> Iterator[str]:
-    """Yield what there would be room for."""
+    """Yield the configurations that would fit."""
     if examination.largest_context is None:
         yield "No context fits."
     else:

@@ -1,4 +1,4 @@
-"""What a diagnosis tells people of its models, line by line."""
+"""The model sections of a diagnosis, line by line."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from spectui.models.pairs import PairReport, SpecialToken
 
 
 def target_lines(examination: Examination) -> Iterator[str]:
-    """Yield what the target is, and what reading its weights allows."""
+    """Yield facts about the target, and the speed that reading its weights allows."""
     yield _model(examination.plan.target)
     traffic, bound = examination.traffic, examination.bound
     if traffic.n_experts:
@@ -58,7 +58,7 @@ def _batches(bound: SpeedBound) -> str:
 
 
 def draft_lines(draft: ExaminedDraft, *, has_experts: bool) -> Iterator[str]:
-    """Yield what a draft is beside a target, which may have experts."""
+    """Yield facts about a draft relative to its target, which may have experts."""
     plan = draft.fit.plan
     if plan is not None and plan.draft is not None:
         yield _mtp(plan.target) if draft.is_mtp else _model(plan.draft)

@@ -1,4 +1,4 @@
-"""What a diagnosis tells people of a preset: what it is for, which files are there, its traps."""
+"""The preset section of a diagnosis: its purpose, the files that are present, its traps."""
 
 import shlex
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ _GIGA = 1e9
 
 
 def preset_lines(preset: Preset) -> Iterator[str]:
-    """Yield all that there is to say before its models are looked at."""
+    """Yield the preset's lines, before its models are examined."""
     if preset.description:
         yield preset.description
     yield from _what_is_missing(preset)

@@ -1,4 +1,4 @@
-"""A diagnosis for people."""
+"""Renders a diagnosis as text."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ _REBUILD = (
 
 
 def told(diagnosis: "Diagnosis") -> str:
-    """Everything, section by section."""
+    """Render all sections of a diagnosis."""
     return drawn(*_parts(diagnosis))
 
 

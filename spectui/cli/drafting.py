@@ -1,4 +1,4 @@
-"""How to draft: the options of commands that run settings, under llama-server's own names."""
+"""Drafting options of commands that run settings, under llama-server's own names."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain, product
@@ -47,7 +47,7 @@ _NUMBERS = (
 
 DRAFTING: tuple[Decorator, ...] = (_kinds(), *map(number_option, _NUMBERS))
 MEASURED: tuple[Decorator, ...] = (_kinds(*HIDDEN_STATE_KINDS), *map(number_option, _NUMBERS))
-"""The same where llama-server may be what measures."""
+"""Drafting options of commands that can measure through llama-server."""
 
 LISTED_NGRAMS: tuple[Decorator, ...] = tuple(
     listed(number) for drafter in NGRAMS for number in numbers_of(drafter)
@@ -80,7 +80,7 @@ def take_drafting(parsed: Mapping[str, Any]) -> tuple[Speculation, dict[str, Any
 
 
 def replayed_ngrams(parsed: Mapping[str, Any]) -> Iterator[Speculation]:
-    """Every combination of what was given of a kind; nothing of kinds that were not named.
+    """Every combination of the given options of a kind; nothing for kinds that were not named.
 
     Raises:
         UsageError: a setting would never draft.
@@ -90,7 +90,7 @@ def replayed_ngrams(parsed: Mapping[str, Any]) -> Iterator[Speculation]:
 
 
 def replayed_ahead(parsed: Mapping[str, Any]) -> Iterator[tuple[Ngram, ...]]:
-    """Every combination of the named n-gram drafters that is to be asked before the drafts.
+    """Every combination of the named n-gram drafters that are asked before the drafts.
 
     Raises:
         UsageError: a setting would never draft.

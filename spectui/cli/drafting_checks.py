@@ -1,4 +1,4 @@
-"""Refuses ways to draft that cannot be, before anything is loaded."""
+"""Refuses impossible drafting options before anything is loaded."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ from spectui.options.speculation import Speculation
 
 
 def check_drafting(options: SharedOptions, speculation: Speculation) -> None:
-    """Refuse options that the drafters cannot have.
+    """Refuse options that the selected drafters do not have.
 
     Raises:
         UsageError: a draft is longer than a decode, or a draft model's options were given where the
@@ -60,7 +60,7 @@ def _check_room(options: SharedOptions, one: DrafterSetting) -> None:
 
 
 def check_typed(parsed: Mapping[str, Any]) -> None:
-    """Refuse what was typed for a drafter that is not asked.
+    """Refuse options that were typed for a drafter that is not selected.
 
     A preset or a command that was taken over may hold more than is used.
 

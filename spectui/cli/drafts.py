@@ -1,4 +1,4 @@
-"""Drafts of ``--draft-dir``: which models of a folder may serve, told before weights are loaded."""
+"""Drafts of ``--draft-dir``: usable models of a folder, judged without loading their weights."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -26,24 +26,24 @@ class FolderDrafts:
     """The models of folders, seen as drafts of one target."""
 
     options: tuple[DraftOption, ...]
-    """The most promising first; those that cannot serve last, with the reason."""
+    """The most promising first; unusable ones last, with the reason."""
     reasons: tuple[str, ...]
-    """A sentence for everything that could not be looked at."""
+    """A sentence for every path that could not be examined."""
     doubt: str | None
-    """A sentence on a target that does not fit in memory even alone; None where it does."""
+    """A warning about a target that does not fit in memory even alone; None if it fits."""
 
 
 class DraftSearch:
-    """Looks at models as drafts of one target, one by one. Loads no weights."""
+    """Examines models as drafts of one target, one by one. Loads no weights."""
 
     def __init__(
         self, engine: Engine, target: Path, *, n_ctx: int, free_bytes: int | None = None
     ) -> None:
-        """Look at the target.
+        """Read the target's header.
 
         Args:
             engine: reads the files.
-            target: what the drafts are for.
+            target: model for which drafts are sought.
             n_ctx: tokens that the context holds.
             free_bytes: memory that target and draft may take together; None for what is free now.
 
@@ -62,11 +62,11 @@ class DraftSearch:
 
     @property
     def doubt(self) -> str | None:
-        """What there is to say of the target's own memory; None where it fits."""
+        """Warning about the target's own memory demand; None if it fits."""
         return self._room.doubt
 
     def look_at(self, model: FoundModel) -> DraftOption:
-        """Say what became known of ``model``; its file is read unless its size tells enough."""
+        """Assess ``model`` as a draft; read its file unless its size is enough to exclude it."""
         option = assess(self._seen, model, None, self._budget)
         if option.reason is None:
             target = self.target.path
@@ -76,7 +76,7 @@ class DraftSearch:
 
 
 def or_why_not(look: Callable[[FoundModel], DraftOption], model: FoundModel) -> DraftOption:
-    """Look at a model; whatever fails is its reason, and not the end of the search."""
+    """Assess a model; any failure becomes its reason and does not end the search."""
     try:
         return look(model)
     except Exception as error:  # noqa: BLE001 - told in its row: one odd file must not cost all others
@@ -91,8 +91,8 @@ def look_into(
     """Rank the models in ``folders``, the target left out.
 
     Args:
-        folders: of ``--draft-dir``; sub-folders count.
-        target: what the drafts are for.
+        folders: folders of ``--draft-dir``; sub-folders count.
+        target: model for which drafts are sought.
         n_ctx: tokens that the context holds.
         free_bytes: memory that target and draft may take together; None for what is free now.
 
@@ -125,7 +125,7 @@ def _models(scan: Scan, folders: Sequence[Path], target: Path) -> tuple[FoundMod
 
 
 def _left_out(scan: Scan, target: Path) -> Iterator[DraftOption]:
-    """Yield what bears a model's name and is none, each once however many links lead there."""
+    """Yield files named like models that are none; each once, however many links lead there."""
     distinct = {model.path.resolve(): (model, reason) for model, reason in reversed(scan.left_out)}
     for model, reason in distinct.values():
         if not is_same(model, target):
@@ -133,7 +133,7 @@ def _left_out(scan: Scan, target: Path) -> Iterator[DraftOption]:
 
 
 def check_folder(folder: Path, given: str) -> None:
-    """Refuse what models cannot be looked for in; ``given`` is what the user wrote.
+    """Refuse paths that cannot be searched for models; ``given`` is the user's spelling.
 
     Raises:
         BadInputError: there is no such folder.
@@ -144,5 +144,5 @@ def check_folder(folder: Path, given: str) -> None:
 
 
 def is_same(model: FoundModel, path: Path) -> bool:
-    """Tell whether ``model`` is the file at ``path``, perhaps through links."""
+    """Whether ``model`` is the file at ``path``, perhaps through links."""
     return model.path.exists() and model.path.samefile(path)

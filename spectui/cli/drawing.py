@@ -11,22 +11,22 @@ from rich.measure import Measurement
 from rich.text import Text
 
 _WIDTH = 100
-"""Where stdout is no terminal, and COLUMNS does not say."""
+"""Width where stdout is no terminal and COLUMNS is not set."""
 _UNBOUNDED = 10_000
 _BAR_WIDTH = 32
 
 
 class _Page(StringIO):
-    """What is drawn, in the characters that stdout has; nothing is written there yet."""
+    """Buffer for drawn text, with the encoding of stdout; writes nothing to stdout."""
 
     @property
     def encoding(self) -> str:  # type: ignore[override] # read-only above as well
-        """Of stdout."""
+        """Encoding of stdout."""
         return getattr(sys.stdout, "encoding", None) or "utf-8"
 
 
 def make_console() -> Console:
-    """Measures and styles for stdout, on a page of its own."""
+    """Make a console with the width and styles of stdout, which draws into a buffer."""
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     is_asked = os.environ.get("COLUMNS", "").isdigit()
     return Console(
@@ -50,24 +50,24 @@ def drawn(*parts: RenderableType) -> str:
 
 
 def width_of(part: RenderableType) -> int:
-    """Cells that it takes where nothing is wrapped or cut."""
+    """Width in cells without wrapping or cutting."""
     console = make_console()
     unbounded = console.options.update(width=_UNBOUNDED)
     return Measurement.get(console, unbounded, part).maximum
 
 
 def page_width() -> int:
-    """Cells that a line of stdout has."""
+    """Width of stdout in cells."""
     return make_console().width
 
 
 def is_ascii_only() -> bool:
-    """Whether stdout takes no other characters."""
+    """Whether stdout can encode ASCII only."""
     return make_console().options.ascii_only
 
 
 def fits(part: RenderableType) -> bool:
-    """Whether it has room on stdout without wrapping or cutting anything."""
+    """Whether the drawing fits on stdout without wrapping or cutting."""
     return width_of(part) <= page_width()
 
 

@@ -1,4 +1,4 @@
-"""Durations as people write them."""
+"""A click type for durations such as ``30m``."""
 
 import re
 
@@ -9,7 +9,7 @@ _UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
 class Duration(click.ParamType[float]):
-    """``90``, ``90s``, ``30m``, ``2h``, in seconds."""
+    """A duration in seconds, written as ``90``, ``90s``, ``30m`` or ``2h``."""
 
     name = "TIME"
 

@@ -1,4 +1,4 @@
-"""``--tune n_cpu_moe``: where the memory plan lets experts lie, before anything is loaded."""
+"""``--tune n_cpu_moe``: placements of experts that fit in memory, planned before loading."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from spectui.tune.placements import Placements, misfits, place_experts, why_idle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpertPlan:
-    """Placements, and what they were planned from."""
+    """Placements, and the inputs that they were planned from."""
 
     request: PlanRequest
     drafts: Mapping[str, ModelOptions]
@@ -48,10 +48,10 @@ class ExpertPlan:
 def plan_experts(
     options: SharedOptions, models: Models, progress: Progress, *, max_draft: int
 ) -> tuple[Models, ExpertPlan | None]:
-    """Plan where the experts lie with each draft.
+    """Plan where the experts are placed with each draft.
 
     Args:
-        options: as they were given; what they say of experts gives way.
+        options: as given; their placement of experts is replaced.
         models: nothing of them is loaded.
         progress: told what was found.
         max_draft: longest draft.
@@ -93,7 +93,7 @@ def plan_experts(
 
 
 def _instead(target: ModelOptions) -> str:
-    """What the options say of experts, which the search replaces."""
+    """The placement options for experts that the search replaces, as a clause."""
     said = [f"-ot {one.pattern}={one.buffer}" for one in expert_overrides(target)]
     said += ["--cpu-moe"] * target.cpu_moe
     said += [f"--n-cpu-moe {target.n_cpu_moe}"] * (target.n_cpu_moe > 0)

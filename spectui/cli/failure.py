@@ -1,4 +1,4 @@
-"""How a command fails: one sentence on stderr and an exit code."""
+"""Failure of a command: one sentence on stderr and an exit code."""
 
 import traceback
 from contextlib import suppress
@@ -17,7 +17,7 @@ _INTERRUPTED = 130
 
 
 def report_failure(error: BaseException) -> int:
-    """Tell the user what went wrong; return the exit code."""
+    """Report an error to the user; return the exit code."""
     match error:
         case SystemExit():
             return error.code if isinstance(error.code, int) else _DEFECT
@@ -52,7 +52,7 @@ def _report_defect(error: BaseException) -> int:
 
 
 def _is_logged(text: str, path: Path) -> bool:
-    """Add ``text`` to the log; False where the whole of it has no room."""
+    """Add ``text`` to the log; False if the whole of it does not fit."""
     now = datetime.now(UTC).astimezone().isoformat(sep=" ", timespec="milliseconds")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

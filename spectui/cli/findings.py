@@ -1,4 +1,4 @@
-"""What ``spectui models scan`` finds: models, or drafts for a target, with what is to be said."""
+"""Results of ``spectui models scan``: models, or drafts for a target, with remarks."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -12,25 +12,25 @@ from spectui.models.ranking import DraftOption, needed_memory, unloadable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """All that a scan found until it ended or was interrupted."""
+    """Results of a scan until it ended or was interrupted."""
 
     folders: tuple[Path, ...]
     n_ctx: int
     target: ModelFacts | None
-    """None where models are listed rather than ranked."""
+    """The target; None if models are listed rather than ranked."""
     models: tuple[DraftOption, ...]
-    """The most promising draft first; without a target as they lie on disk."""
+    """The most promising draft first; without a target, in their order on disk."""
     doubt: str | None
-    """What there is to say of the target's own memory; None where it fits, and without a target."""
+    """A warning about the target's memory; None if it fits, and without a target."""
     links: tuple[tuple[Path, ...], ...]
-    """Paths that lead to the same files; the first of each is that of a model."""
+    """Paths to the same files; the first of each group is that of a listed model."""
     passed_over: tuple[str, ...]
-    """A sentence for everything that could not be looked at."""
+    """A sentence for every path that could not be examined."""
     interrupted: bool
 
     @property
     def fitting(self) -> tuple[DraftOption, ...]:
-        """Those that nothing speaks against."""
+        """Drafts that no reason rules out."""
         return tuple(option for option in self.models if option.reason is None)
 
     @property
@@ -48,7 +48,7 @@ class Findings:
 
 
 def look_at(model: FoundModel, n_ctx: int) -> DraftOption:
-    """Say what a model's header tells, with no target in mind."""
+    """Describe a model by its header, without a target."""
     reason, facts = unloadable(model), None
     if reason is None:
         told = inspect_header(model.path)

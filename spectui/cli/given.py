@@ -1,4 +1,4 @@
-"""The models that a command is given: by path, by folder, or as the demo."""
+"""The models that a command is given: by path, by folder, or the demo's."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,11 +25,11 @@ class Models:
 
     target: Path
     drafts: dict[str, Path]
-    """By name."""
+    """Draft models by name."""
     refused: "tuple[Candidate, ...]" = ()
-    """Of ``--draft-dir``, with the reason."""
+    """Models of ``--draft-dir`` that cannot draft, with the reason."""
     memory_bytes: dict[str, int] = field(default_factory=dict)
-    """Estimates for those of ``--draft-dir``, by name: weights and cache."""
+    """Estimates for models of ``--draft-dir``, by name: weights and cache."""
 
 
 def find_models(
@@ -39,7 +39,7 @@ def find_models(
     needs_draft: bool = True,
     reads_headers: bool = True,
 ) -> Models:
-    """Target and drafts: the ones given, those of folders, or the demo's, built if need be.
+    """Find target and drafts: those given, those of folders, or the demo's, built if necessary.
 
     Args:
         options: as they were given.
@@ -121,7 +121,7 @@ def _refused(name: str, options: ModelOptions, reason: str) -> "Candidate":
 
 
 def named(paths: Sequence[Path]) -> dict[str, Path]:
-    """Give candidates short, distinct names: file stems, numbered where they collide."""
+    """Give candidates short, distinct names: file stems, numbered if they collide."""
     # The same file given twice is one candidate, under the first of its names.
     distinct: dict[Path, Path] = {}
     for path in paths:

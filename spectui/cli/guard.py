@@ -1,4 +1,4 @@
-"""Keeps the terminal usable whatever happens to the program that draws on it.
+"""Restores the terminal after the program that draws on it, however that ends.
 
 A failed assertion inside llama.cpp aborts the process, and no Python code runs any more. So the
 program runs in a child, and this process waits, does nothing else, and cleans up.
@@ -13,7 +13,7 @@ from typing import Any
 from spectui.paths import data_dir
 
 _Modes = list[Any]
-"""What termios knows of a terminal."""
+"""Terminal attributes as ``termios`` gives them."""
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 """Signals that ask a program to end."""
@@ -34,24 +34,24 @@ _RESET = (
     "\x1b[?7h"  # wrap long lines
     "\x1b[0m\r"
 )
-"""What a full-screen program switches on, switched off."""
+"""Escape sequences that switch off the modes of full-screen programs."""
 
 
 _GREETING = "\x1b[?1049h\x1b[2J\x1b[H spectui is starting ..."
 
 
 def greet(stderr: int = 2) -> None:
-    """Show at once that the program has started: the screen needs a moment to be imported."""
+    """Show at once that the program has started, since importing the screen takes a moment."""
     os.write(stderr, _GREETING.encode())
 
 
 def take_back_greeting(stderr: int = 2) -> None:
-    """Leave the terminal as it was: there will be no screen."""
+    """Remove the greeting: no screen will follow."""
     os.write(stderr, _RESET.encode())
 
 
 def in_child(stdin: int = 0, stderr: int = 2) -> bool:
-    """Fork; return True in the child, and False where there is no terminal to guard.
+    """Fork; return True in the child, and False without a terminal to guard.
 
     The parent never returns: it passes on what asks the program to end, exits as the child did, and
     puts the terminal right where the child could not.
@@ -75,20 +75,20 @@ def in_child(stdin: int = 0, stderr: int = 2) -> bool:
 
 
 def let_end() -> None:
-    """Ignore further signals in the child: what remains takes a moment and keeps nothing."""
+    """Ignore further signals in the child: its remaining work is short and needs no protection."""
     for number in _ENDING:
         signal.signal(number, signal.SIG_IGN)
 
 
 def _let_signals_end() -> None:
-    """Until the screen is there and handles them itself, there is nothing to keep."""
+    """Reset signals to their defaults until the screen handles them; nothing can be lost yet."""
     for number in _ENDING:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
 
 
 def _watch(child: int) -> tuple[int, int]:
-    """Wait for the child's end; pass on what asks it to end, stop and go on as it does (Ctrl-Z).
+    """Wait for the child's end; forward termination signals, and follow its stops and continues.
 
     Returns:
         The child's status, and the first signal that was passed on, 0 for none.

@@ -5,7 +5,7 @@ from types import FrameType
 
 _INTERRUPTED = 130
 _ENDED_BY: dict[int, int] = {signal.SIGTERM: 143, signal.SIGHUP: 129}
-"""Exit codes, as a shell gives them."""
+"""Exit codes for signals, as shells give them."""
 
 
 class Interrupts:
@@ -16,7 +16,7 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        """Not yet installed."""
+        """Start without signal handlers."""
         self._held = False
         self._code = _INTERRUPTED
 
@@ -36,7 +36,7 @@ class Interrupts:
         self._held = True
 
     def exit_code(self, code: int) -> int:
-        """The code of a run that ended with ``code``, seen from who ended it."""
+        """Exit code of a run that ended with ``code``; the signal's own if one ended it."""
         # Who takes the terminal away cannot be told more than that.
         was_ended = code != 0 and self._code != _INTERRUPTED
         return self._code if was_ended or code == _INTERRUPTED else code

@@ -1,4 +1,4 @@
-"""``spectui lint``: what is wrong with a llama-server command, and what to write instead."""
+"""``spectui lint``: problems of a llama-server command, with replacements."""
 
 from itertools import pairwise
 from pathlib import PurePath
@@ -9,7 +9,7 @@ from spectui.cli.options_output import QUIET, json_option
 
 
 class _Quoted(click.Command):
-    """Takes a word with blanks for the command to check, though it may start with a dash."""
+    """Accepts a word with blanks as the command to check, even if it starts with a dash."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         given = list(args)

@@ -1,4 +1,4 @@
-"""What a command's models give reason to say: whether they match, and fit in memory."""
+"""Findings on a command's models: whether they match, and fit in memory."""
 
 import shlex
 from pathlib import Path
@@ -25,7 +25,7 @@ _WHY = "found as spectui doctor does, by headers and a plan of memory; no weight
 
 
 def known_of(command: Command) -> Known:
-    """What the headers of its models say, of those that are here."""
+    """Facts from the headers of those of its models that are on this machine."""
     target = _header(command.value("model"))
     draft = _header(command.value("model-draft"))
     return Known(
@@ -47,7 +47,7 @@ def _header(name: str | None) -> GgufFile | None:
 
 
 def model_findings(command: Command, *, quiet: bool) -> tuple[tuple[Finding, ...], str | None]:
-    """Findings, or why there can be none.
+    """Findings on the models, or the reason why there can be none.
 
     Args:
         command: as it should be.
@@ -96,7 +96,7 @@ def _is_drafting(command: Command) -> bool:
 
 
 def _is_unplanned(command: Command) -> bool:
-    """Whether it drafts in a way of which only llama-server knows what it needs."""
+    """Whether it drafts in a way whose memory demand only llama-server knows."""
     return command.known.draft_kind is not None or not set(HIDDEN_STATE_KINDS).isdisjoint(
         command.kinds
     )
@@ -116,7 +116,7 @@ def _unplanned(command: Command) -> tuple[Finding, ...]:
 
 
 def _options(command: Command) -> tuple[SharedOptions, Speculation]:
-    """The command in spectui's options.
+    """The command as spectui's options.
 
     Raises:
         SpectuiError: spectui cannot run it.

@@ -1,4 +1,4 @@
-"""Findings about a command, for people."""
+"""Renders the findings on a command as text."""
 
 import textwrap
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _INDENT = "    "
 
 
 def told(report: "Report", *, with_fixed: bool = True) -> str:
-    """Every finding, and the corrected command where it is another one."""
+    """Render every finding, and the corrected command if it differs."""
     return drawn(*_parts(report, with_fixed=with_fixed))
 
 
@@ -81,5 +81,5 @@ def _filled(text: str, indent: str = "") -> str:
 
 
 def _plain(text: str) -> str:
-    """Text without what would move a terminal's cursor."""
+    """Text without characters that would move a terminal's cursor."""
     return "".join(char if char.isprintable() else "?" for char in text)

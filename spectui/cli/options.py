@@ -22,7 +22,7 @@ _CONTEXT = tuple(map(click_option, catalogue.CONTEXT))
 _CONTEXT_OF_GRID = tuple(
     click_option(option) for option in catalogue.CONTEXT if option is not catalogue.THREADS
 )
-"""For a command to which threads are an axis."""
+"""Context options of a command to which threads are an axis."""
 
 _PRESET: Decorator = click.option(
     "--preset",
@@ -130,7 +130,7 @@ OF_A_RUN: tuple[Decorator, ...] = (
     _LENGTH,
     _SCHEDULE,
 )
-"""What is measured, which a preset may say; the rest is how a command goes about it."""
+"""Options for the content of a run, which a preset may set; the others concern its output."""
 
 _RUN: tuple[Decorator, ...] = (
     _SCHEDULE,
@@ -177,7 +177,7 @@ def shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def sweep_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for a command that has temperatures of its own."""
+    """Add the shared options to a command that has temperatures of its own."""
     return _of_one_draft()(function)
 
 
@@ -192,7 +192,7 @@ def candidate_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def search_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same where llama-server may be what measures."""
+    """Add the shared options to a command that can measure through llama-server."""
     return _of_several_drafts(_drafters(*HIDDEN_STATE_KINDS))(function)
 
 
@@ -203,7 +203,7 @@ def _of_several_drafts(drafters: Decorator) -> Decorator:
 
 
 def grid_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for a command to which drafters, threads and temperatures are axes."""
+    """Add the shared options to a command whose axes are drafters, threads and temperatures."""
     models = (*_PAIR, _DRAFT_DIR, _PRESET, _FROM, *_DEMO)
     return add_options(*models, *_PLACEMENT, *_CONTEXT_OF_GRID, *_SAMPLING, _LENGTH, *_RUN)(
         function
@@ -211,5 +211,5 @@ def grid_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def add_options(*options: Decorator) -> Decorator:
-    """Add ``options`` in the order in which ``--help`` shall show them."""
+    """Add ``options`` in the order in which ``--help`` lists them."""
     return lambda function: reduce(lambda f, option: option(f), reversed(options), function)

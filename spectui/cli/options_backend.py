@@ -1,4 +1,4 @@
-"""What measures: the engine in this process, or llama-server."""
+"""Options for the backend that measures: the engine in this process, or llama-server."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""What a command writes, and how its screen looks."""
+"""Options for a command's output files and screen."""
 
 import click
 
@@ -6,7 +6,7 @@ from spectui.cli.click_options import Decorator
 
 
 def json_option(what: str = "Write the result as JSON; - for stdout.") -> Decorator:
-    """``--json``, which says what is written."""
+    """``--json``, with a description of the document."""
     return click.option(
         "--json", "json_path", type=click.Path(allow_dash=True), metavar="FILE", help=what
     )

@@ -1,4 +1,4 @@
-"""Where results go: stdout, or a JSON file."""
+"""Writes results to stdout or a JSON file."""
 
 import json
 import os
@@ -22,7 +22,7 @@ _PLAIN = str.maketrans(
 
 
 def write_result(document: dict[str, Any], text: str, json_path: str | None) -> None:
-    """Print ``text`` on stdout, and write ``document`` where ``--json`` says.
+    """Print ``text`` on stdout, and write ``document`` to the file of ``--json``.
 
     ``--json -`` prints the document and nothing else.
 
@@ -40,7 +40,7 @@ def write_result(document: dict[str, Any], text: str, json_path: str | None) -> 
 
 
 def write_all(writers: Sequence[Callable[[], None]]) -> None:
-    """Call every one of ``writers``, whatever comes of the others.
+    """Call every one of ``writers``, even if some fail.
 
     Raises:
         BadInputError: what they could not write, each in its words.
@@ -59,7 +59,7 @@ def write_all(writers: Sequence[Callable[[], None]]) -> None:
 
 
 def say(text: str) -> None:
-    """Print on stdout, in characters that it can write; a reader may leave before the end.
+    """Print on stdout, in characters that it can encode; tolerate a reader that leaves early.
 
     Raises:
         BadInputError: stdout was closed, or has no room.
@@ -80,7 +80,7 @@ def say(text: str) -> None:
 
 
 def complain(text: str) -> None:
-    """Print on stderr; the exit code says as much where nobody is left to read it."""
+    """Print on stderr; if nobody is left to read it, the exit code still reports the failure."""
     with suppress(OSError):
         click.echo(text, err=True)
 
@@ -102,12 +102,12 @@ def check_writable(
     option: str = "--json",
     must_be_file: bool = False,
 ) -> None:
-    """Find out before an hour of measuring whether its result can be written.
+    """Check that the result can be written, before hours of measuring.
 
     Args:
-        json_path: of ``--json``.
+        json_path: value of ``--json``.
         inputs: files of the user's that must not be overwritten.
-        option: that named the path.
+        option: option that named the path.
         must_be_file: whether a device or a pipe will not do.
 
     Raises:
@@ -131,7 +131,7 @@ def check_writable(
 
 
 def _is_model(path: Path) -> bool:
-    """Whether it is a GGUF, such as one of a folder that was given: nobody wants it replaced."""
+    """Whether the file is GGUF: a model, such as one of a given folder, is never overwritten."""
     # Opening a pipe would wait for its writer; what only may be written to is no model either.
     if not path.is_file() or not os.access(path, os.R_OK):
         return False
@@ -140,7 +140,7 @@ def _is_model(path: Path) -> bool:
 
 
 def _takes_files(folder: Path) -> bool:
-    """Try it: the rights of /proc, or of a full or read-only disk, tell too little."""
+    """Whether the folder takes a new file, by trying: access rights alone do not tell."""
     try:
         with TemporaryFile(dir=folder):
             return True
@@ -149,7 +149,7 @@ def _takes_files(folder: Path) -> bool:
 
 
 def _encodable(text: str) -> str:
-    """The same in characters that stdout can write."""
+    """The text in characters that stdout can encode."""
     encoding = sys.stdout.encoding or "utf-8"
     try:
         text.encode(encoding)

@@ -1,4 +1,4 @@
-"""Which options a preset may set: what a run is made of, not where it writes or what it prints."""
+"""Options that a preset may set: the content of a run, not its output."""
 
 from functools import cache
 

@@ -1,4 +1,4 @@
-"""``spectui presets``: what ``--preset`` can name."""
+"""``spectui presets``: lists and shows presets."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""``spectui probe``: looks into a model while it decodes."""
+"""``spectui probe``: examines a model while it decodes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Whoever reads stdout, and may go away before the end, as ``head`` does."""
+"""Exits quietly when the reader of stdout closes the pipe early, as ``head`` does."""
 
 import os
 import select
@@ -15,24 +15,24 @@ _UNREAD = 141
 
 
 class Reader:
-    """Notes that nobody reads stdout any more. What remains to be done is done all the same."""
+    """Records that stdout has lost its reader. The remaining work is done all the same."""
 
     def __init__(self) -> None:
-        """Somebody reads it."""
+        """Assume that stdout has a reader."""
         self._is_gone = False
 
     def begin(self) -> None:
-        """Somebody reads it, as far as is known."""
+        """Assume again that stdout has a reader, at the start of a command."""
         self._is_gone = False
 
     def leave(self) -> None:
-        """Nobody does; what is still written goes nowhere."""
+        """Record that stdout has no reader; discard further output."""
         self._is_gone = True
         discard(sys.stdout)
 
     @contextmanager
     def awaited(self) -> Iterator[None]:
-        """End quietly where click finds the reader gone, which writes help by itself.
+        """Exit quietly if click itself, printing help, finds the pipe closed.
 
         Raises:
             RuntimeError: another pipe broke, of which click would say nothing.
@@ -46,7 +46,7 @@ class Reader:
             raise click.exceptions.Exit(0) from None
 
     def exit_code(self, code: int) -> int:
-        """The code of a run that ended with ``code``: an unread success is none."""
+        """Exit code of a run that ended with ``code``: an unread success is a failure."""
         # What could not be told on stderr would be tried again at exit, and change the code.
         with suppress(OSError):
             _flush(sys.stderr)
@@ -54,7 +54,7 @@ class Reader:
 
 
 def discard(stream: TextIO) -> None:
-    """Let a stream that takes no more go nowhere: at exit it would be tried again, and complain."""
+    """Redirect a broken stream to nowhere, lest Python flush it again at exit and complain."""
     with Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())
 

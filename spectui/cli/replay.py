@@ -1,4 +1,4 @@
-"""``spectui replay``: what settings would have done on a recorded trace."""
+"""``spectui replay``: predicts settings from a recorded trace."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The text of ``spectui replay``: a table of settings, and what follows from it."""
+"""Text output of ``spectui replay``: a table of settings, and a summary."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
@@ -14,33 +14,33 @@ from spectui.trace.replay import Total
 from spectui.tune.explain import Explanation
 
 _UNSTEADY = 0.15
-"""Spread of the machine's speed from which on predictions are rough."""
+"""Spread of the machine's speed above which predictions are rough."""
 _MOST = 200
-"""Rows of a table that somebody may read."""
+"""Maximum number of rows of a table."""
 _NAME = "draft"
 _ROOM, _LITTLE_ROOM = 20, 12
-"""Cells for names, which are folded."""
+"""Minimum width in cells of the columns of names, which are folded."""
 _LEAST = {
     **dict.fromkeys(("per round", "rate", "tokens/s"), _ROOM),
     **dict.fromkeys(("speedup", "min", "p_min", "accepted", "drafted"), _LITTLE_ROOM),
 }
-"""Left out of a narrow table, the first ones first, where names would have less room than this:
-what follows from the other columns before what was set and counted."""
+"""Columns to drop from a narrow table, in this order, with the width of names that they give way
+to: derived values go before settings and counts."""
 
 
 def _label(total: Total) -> str:
-    """Who drafts; of n-gram drafters what has no column of its own."""
+    """The drafter's name; for n-gram drafters also the numbers that have no column."""
     ngrams = [f"{one.kind}, {one.summary}".removesuffix(", ") for one in total.speculation.ngrams]
     return " + ".join([*ngrams, *filter(None, [total.draft])])
 
 
 def _setting(total: Total, name: str) -> str:
-    """A number of the draft's setting; what n-gram drafters have in its place does not bound."""
+    """A number of the draft's setting; n-gram drafters have none."""
     return f"{total.speculation.own.numbers.get(name, 0):g}"
 
 
 def replay_table(totals: Sequence[Total], best: Total) -> RenderableType:
-    """As many rows and columns as there is room for, and lines on what was left out."""
+    """Table with as many rows and columns as fit, and lines on the omitted ones."""
     shown = _fastest(totals)
     longest = max(cell_len(name) for name in (_NAME, *map(_label, shown)))
     hidden: list[str] = []
@@ -59,7 +59,7 @@ def replay_table(totals: Sequence[Total], best: Total) -> RenderableType:
 
 
 def _fastest(totals: Sequence[Total]) -> Sequence[Total]:
-    """What a table has room for, in their order; the first ones where speeds are not known."""
+    """The fastest settings that fit in a table, in their order; without speeds the first ones."""
     if len(totals) <= _MOST:
         return totals
     order = sorted(range(len(totals)), key=lambda index: -(totals[index].speedup or 0.0))
@@ -92,7 +92,7 @@ _CELLS: dict[str, Callable[[Total], str]] = {
     "tokens/s": lambda total: _number(total.tokens_per_s, ".2f"),
     "speedup": lambda total: _number(total.speedup, ".2f"),
 }
-"""What stands under a heading."""
+"""Functions for the cells under each heading."""
 
 
 def replay_summary(
@@ -102,7 +102,7 @@ def replay_summary(
     explanation: Explanation,
     costs: Costs | None,
 ) -> str:
-    """What was replayed, the best of it, why, and how far to trust it."""
+    """Summary: number of replays, the best setting, its explanation, and its reliability."""
     n_settings, n_recorded = counted(len(totals), "setting"), counted(n_prompts, "prompt")
     lines = [f"{n_settings} replayed on {n_recorded}. Counts are exact."]
     if best.speedup:

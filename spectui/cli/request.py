@@ -58,9 +58,9 @@ class SharedOptions:
     quiet: bool = True
     verbose: bool = False
     draft_dirs: tuple[Path, ...] = ()
-    """Of the commands that take several drafts."""
+    """Folders of drafts, for commands that take several drafts."""
     spec_type: tuple[str, ...] = ()
-    """Of the same: who may draft, by llama-server's names; empty for all that there are."""
+    """Drafters for the same commands, by llama-server's names; empty for all that are available."""
 
     @property
     def takes_models(self) -> bool:
@@ -70,11 +70,11 @@ class SharedOptions:
 
     @property
     def readers(self) -> tuple[str, ...]:
-        """Kinds of drafts that were asked for and that only llama-server runs."""
+        """Kinds of hidden-state drafts that were asked for, which only llama-server runs."""
         return tuple(kind for kind in HIDDEN_STATE_KINDS if kind in self.spec_type)
 
     def check_drafts(self) -> None:
-        """Refuse draft models that nobody may draft with.
+        """Refuse draft models that no requested drafter uses.
 
         Raises:
             UsageError: drafts were given that ``--spec-type`` leaves out.
@@ -87,7 +87,7 @@ class SharedOptions:
 
     @property
     def names_mtp(self) -> bool:
-        """Whether the target's MTP layers are asked for, and not only taken where there are any."""
+        """Whether the target's MTP layers were named explicitly."""
         return MTP_KIND in self.spec_type
 
     @property
@@ -126,7 +126,7 @@ class SharedOptions:
         )
 
     def context_options(self) -> ContextOptions:
-        """What both contexts share."""
+        """Context options that target and draft share."""
         return ContextOptions(
             ctx_size=self.ctx_size,
             batch_size=self.batch_size,
@@ -170,7 +170,7 @@ def tensor_overrides(values: Sequence[str]) -> tuple[TensorOverride, ...]:
 
 
 _MOST_BYTES = 127
-"""Of a key and of a text, as ``llama_model_kv_override`` holds them."""
+"""Maximum number of bytes of a key and of a text, as in ``llama_model_kv_override``."""
 _BOOLEANS = {"true": True, "false": False}
 _TYPES: dict[str, Callable[[str], bool | int | float | str]] = {
     "int": int,

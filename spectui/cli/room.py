@@ -1,4 +1,4 @@
-"""Room in memory for a target and a draft beside it."""
+"""Memory budget of a target with a draft beside it."""
 
 from dataclasses import replace
 
@@ -11,19 +11,19 @@ from spectui.models.ranking import DraftOption
 
 
 class Room:
-    """What a target leaves of memory to a draft.
+    """Memory that a target leaves to a draft.
 
     Weights are mapped: those that have no room are read from disk. So a target that is larger than
     memory does not rule its drafts out: they share with its cache what is free.
     """
 
     def __init__(self, target: ModelFacts, *, n_ctx: int, free_bytes: int) -> None:
-        """Add up.
+        """Compute the target's demand.
 
         Args:
             target: its header's facts.
             n_ctx: tokens that the context holds.
-            free_bytes: of all memories together.
+            free_bytes: free bytes of all memories together.
         """
         self._alone = Demand(
             memory=HOST,
@@ -36,7 +36,7 @@ class Room:
 
     @property
     def doubt(self) -> str | None:
-        """What there is to say of the target alone; None where it fits."""
+        """Warning about the target's own memory demand; None if it fits."""
         alone = self._alone
         if alone.fits:
             return None
@@ -50,7 +50,7 @@ class Room:
         )
 
     def judge(self, option: DraftOption) -> DraftOption:
-        """Give an option that nothing speaks against so far a reason where it has no room."""
+        """Return the option, with a reason against it if it does not fit in memory."""
         needed_bytes = option.memory_bytes or option.model.size_bytes
         if option.reason is not None or needed_bytes <= self._left_bytes:
             return option
@@ -61,7 +61,7 @@ class Room:
 
 
 def free_bytes_of_all() -> int:
-    """Bytes of RAM and of the GPUs that llama.cpp uses, as far as nobody has taken them.
+    """Free bytes of RAM and of the GPUs that llama.cpp uses.
 
     What does not fit in both together fits nowhere.
     """

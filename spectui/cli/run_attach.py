@@ -1,4 +1,4 @@
-"""What ``spectui attach`` does once its options are parsed."""
+"""Runs ``spectui attach`` with parsed options."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from spectui.server.watch.state import AttachState
 
 _TRIES = 3
-"""To type the key."""
+"""Attempts to type the key."""
 _PROBE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The options."""
+    """Options of ``spectui attach``."""
 
     address: str
     model: str | None
@@ -40,7 +40,7 @@ class Wanted:
 
 
 def attach(wanted: Wanted) -> None:
-    """Watch a server, or print what it tells now.
+    """Watch a server, or print its present state.
 
     Raises:
         UsageError: the address is none, is that of a router of which no model was chosen, or there
@@ -65,7 +65,7 @@ def attach(wanted: Wanted) -> None:
 
 
 def look(attachment: Attachment, interval_s: float) -> "AttachState":
-    """Ask twice, or once if there is no time between; return what that comes to.
+    """Ask the server twice, or once without an interval; return its state.
 
     Raises:
         ServerError: the server tells nothing.
@@ -88,10 +88,10 @@ def look(attachment: Attachment, interval_s: float) -> "AttachState":
 
 
 def questioned(attachment: Attachment) -> tuple[Attachment, ServerSample]:
-    """The same with the key that the server wants, and what the server tells.
+    """Return the attachment with the key that the server requires, and the server's answer.
 
     Raises:
-        ServerError: it tells nothing.
+        ServerError: the server reports nothing.
     """
     attachment, (sample,) = _asked(attachment, lambda one: (asyncio.run(ask_once(one)),))
     if isinstance(sample, FailedSample):
@@ -100,7 +100,7 @@ def questioned(attachment: Attachment) -> tuple[Attachment, ServerSample]:
 
 
 def read_machine() -> Snapshot:
-    """Return the readings of this machine, now."""
+    """Read the state of this machine."""
     from spectui.monitor.sampler import LiveSource
 
     with closing(LiveSource()) as source:
@@ -108,7 +108,7 @@ def read_machine() -> Snapshot:
 
 
 def unlocked(attachment: Attachment) -> Attachment:
-    """Return the same with the key that the server wants, if somebody can be asked for it.
+    """Return the attachment with the required key, asking for it on a terminal.
 
     A server that does not answer within two seconds is left to the screen.
 
@@ -127,7 +127,7 @@ def unlocked(attachment: Attachment) -> Attachment:
 
 
 def _check_chosen(attachment: Attachment, sample: ServerSample) -> None:
-    """Refuse a router as such: it has nothing to show but names.
+    """Refuse a router as the server to watch: it lists models and serves none itself.
 
     Raises:
         UsageError: it is one.

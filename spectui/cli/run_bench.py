@@ -1,4 +1,4 @@
-"""What ``spectui bench`` does once its options are parsed."""
+"""Runs ``spectui bench`` with parsed options."""
 
 from dataclasses import fields, replace
 from typing import Any
@@ -33,7 +33,7 @@ from spectui.speculative.rollback import unserved
 
 
 def bench(ctx: click.Context, parsed: dict[str, Any], kinds: Kinds) -> None:
-    """Load, measure every temperature and length, print.
+    """Load the models, measure every temperature and length, and print.
 
     Raises:
         BadInputError: a file is missing or malformed, or there is nothing to measure; what was
@@ -78,7 +78,7 @@ def bench(ctx: click.Context, parsed: dict[str, Any], kinds: Kinds) -> None:
 
 
 def _backend(parsed: dict[str, Any]) -> tuple[BenchOptions, dict[str, Any]]:
-    """What measures, and all other options."""
+    """Split the options into those of the backend and all others."""
     own = {field.name for field in fields(BenchOptions)}
     backend = BenchOptions(**{name: value for name, value in parsed.items() if name in own})
     backend.check()
@@ -160,7 +160,7 @@ def _load(
 
 
 def _schedule(options: SharedOptions, target: ModelLoaded, progress: Progress) -> Schedule:
-    """What can be measured; where that is not what was asked for, it is said."""
+    """Return the schedule to measure; report where it is not the requested one."""
     wanted = options.schedule_kind()
     found = effective_schedule(wanted, target.mtp_layers)
     if found is not wanted:

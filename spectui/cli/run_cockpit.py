@@ -1,4 +1,4 @@
-"""What ``spectui`` does once its options are parsed."""
+"""Runs the interactive screen with parsed options."""
 
 import gc
 import os
@@ -69,7 +69,7 @@ def run(parsed: dict[str, Any]) -> None:
 
 
 def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str, ...]) -> Launch:
-    """From parsed options to what the screen starts with.
+    """Convert parsed options into the screen's launch parameters.
 
     Raises:
         BadInputError: a model file is missing or no GGUF, those of a preset included, or the
@@ -131,7 +131,7 @@ def _models(shared: SharedOptions) -> tuple[Pair | None, DemoModel | None]:
 
 
 def _check_recording(path: Path) -> None:
-    """Refuse a recording at once: a screen that replays nothing must not say that it does."""
+    """Refuse an unusable recording at once, before the screen opens."""
     from spectui.monitor.recording import load
 
     load(path)
@@ -164,7 +164,7 @@ def _cores() -> int:
 
 
 def threads_beside_a_screen() -> int:
-    """One compute thread fewer than cores.
+    """The number of cores less one, for compute threads.
 
     With as many as cores, ggml's threads wait for the one that the screen has put off its core.
     """

@@ -1,4 +1,4 @@
-"""What ``spectui doctor`` does once its options are parsed."""
+"""Runs ``spectui doctor`` with parsed options."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -26,19 +26,19 @@ from spectui.severity import Severity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """All that is told."""
+    """Results of a diagnosis."""
 
     machine: Machine
     around: Surroundings
     examination: Examination | None
-    """None where no target was given, or that of the preset is missing."""
+    """None if no target was given, or the preset's target is missing."""
     findings: tuple[Finding, ...]
     preset: Preset | None
-    """None where none was named."""
+    """The named preset; None without one."""
 
 
 def doctor(planner: Planner, shared: dict[str, Any], *, draft_max: int) -> None:
-    """Look, print.
+    """Examine the machine and the models, and print the diagnosis.
 
     Args:
         planner: still starting, perhaps.
@@ -72,7 +72,7 @@ def doctor(planner: Planner, shared: dict[str, Any], *, draft_max: int) -> None:
 
 
 def _with_models(given: SharedOptions) -> SharedOptions:
-    """Options with those of the preset's models that are there."""
+    """Return the options with those of the preset's models that are present."""
     try:
         return with_preset_models(given)
     except BadInputError:
@@ -107,7 +107,7 @@ def _diagnose(
 
 
 def surroundings(planner: Planner, machine: Machine) -> Surroundings:
-    """What models meet on this machine, once the planner has started."""
+    """Backend, free memory and bandwidth of this machine, once the planner has started."""
     planner.wait()
     backend = planner.backend()
     # After the planner has started: beside it neither would be measured alone.
@@ -148,7 +148,7 @@ def _mtp(options: SharedOptions) -> bool | None:
 
 
 def _verdict(diagnosis: Diagnosis) -> SpectuiError | None:
-    """The first error, as the exit code tells it."""
+    """The error that determines the exit code; None for success."""
     examination = diagnosis.examination
     if examination is None:
         return None

@@ -1,4 +1,4 @@
-"""What ``spectui export`` does once its options are parsed."""
+"""Runs ``spectui export`` with parsed options."""
 
 import shlex
 import sys
@@ -25,14 +25,14 @@ _READERS = {
     LLAMA_SWAP: "llama-swap",
     COMPOSE: "a container",
 }
-"""Of what a command's own file says of it."""
+"""The program that reads each kind of file."""
 
 Exported = ExportSetup | TakenCommand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """Who will read the export, as the options say it."""
+    """The target reader of the export, from the options."""
 
     dialect: str
     server_bin: str | None
@@ -40,7 +40,7 @@ class Reader:
 
 
 def from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dialect]:
-    """What a study advised, and in which dialect; what is to be known is told on stderr.
+    """Return a study's advised setup and its dialect; print remarks on stderr.
 
     Raises:
         BadInputError: the study keeps no advice, or the storage cannot be used.
@@ -80,11 +80,11 @@ def from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dial
 
 
 def from_command(text: str, format_: str) -> TakenCommand:
-    """An existing command.
+    """Return the setup and dialect of an existing command.
 
     Args:
         text: the command, or where it is.
-        format_: it will be written in.
+        format_: format of the export.
 
     Raises:
         BadInputError: spectui cannot read it, or it does not say what to serve.
@@ -107,9 +107,9 @@ def export(
     """Print the setup for its reader, or write it to ``out``.
 
     Args:
-        setup: what is exported.
+        setup: setup to export.
         usual: the dialect where the reader says nothing of it.
-        reader: who will read it.
+        reader: target reader of the export.
         out: a file, None for stdout.
         force: whether the file may exist.
 
@@ -134,7 +134,7 @@ def export(
 
 
 def _check_shown(text: str) -> None:
-    """Keep what a terminal would act on from it; a file or a pipe gets every byte.
+    """Refuse to print terminal control characters; files and pipes get every byte.
 
     Raises:
         BadInputError: stdout is a terminal, and a value holds such a character.
@@ -146,7 +146,7 @@ def _check_shown(text: str) -> None:
 
 
 def _tell(setup: Exported, dialect: Dialect, format_: Format) -> None:
-    """Say on stderr what the text does not hold."""
+    """Print on stderr the remarks that are not in the text."""
     if isinstance(setup, TakenCommand):
         for line in (*setup.told_of(dialect), *_left_behind(setup, format_)):
             complain(line)
@@ -160,7 +160,7 @@ def _tell(setup: Exported, dialect: Dialect, format_: Format) -> None:
 
 
 def _left_behind(setup: TakenCommand, format_: Format) -> Iterator[str]:
-    """What the command's own file says of it, and a file of this kind cannot."""
+    """Yield a note per file entry whose settings the chosen format cannot hold."""
     for entry in setup.source.entries:
         if entry.settings and entry.format != format_:
             settings = printable(", ".join(map(str, entry.settings)))
@@ -168,7 +168,7 @@ def _left_behind(setup: TakenCommand, format_: Format) -> Iterator[str]:
 
 
 def _read_by(setup: Exported, usual: Dialect, reader: Reader) -> tuple[Exported, Dialect]:
-    """The setup with what its reader takes, and the reader's dialect."""
+    """The setup adapted to its reader's options, and the reader's dialect."""
     if reader.format == Format.COMPOSE:
         # It loads llama.cpp.
         from spectui.llama.library import has_gpu

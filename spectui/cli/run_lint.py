@@ -1,4 +1,4 @@
-"""What ``spectui lint`` does once its options are parsed."""
+"""Runs ``spectui lint`` with parsed options."""
 
 from dataclasses import dataclass, replace
 
@@ -28,20 +28,20 @@ class LintOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All that is told."""
+    """Results of the checks."""
 
     command: Command
     fixed: Command
     reader: Reader
     findings: tuple[Finding, ...]
     unseen: str | None
-    """Why the models were not looked at; None if they were."""
+    """Reason why the models were not examined; None if they were."""
     asked: bool
-    """Whether they should be."""
+    """Whether the models should be examined."""
 
 
 def run(options: LintOptions) -> int:
-    """Look, print, and return the exit code.
+    """Check the command, print the report, and return the exit code.
 
     Raises:
         BadInputError: there is no single command, or the JSON file cannot be written.
@@ -64,7 +64,7 @@ def run(options: LintOptions) -> int:
 
 
 def _with_left(report: Report, left: tuple[Finding, ...]) -> Report:
-    """With the errors that show only once others are put right."""
+    """Add the errors that show only once others are corrected."""
     told = {(finding.flag, finding.what) for finding in report.findings}
     new = (one for one in left if (one.flag, one.what) not in told)
     errors = (one for one in new if one.severity is Severity.ERROR)
@@ -84,7 +84,7 @@ def _reader(options: LintOptions) -> Reader:
 
 
 def examine(options: LintOptions, reader: Reader) -> Report:
-    """Look at the command, and at its models if they are here.
+    """Check the command, and its models if they are present.
 
     Args:
         options: as they were given.

@@ -1,4 +1,4 @@
-"""What ``spectui probe`` does once its options are parsed."""
+"""Runs ``spectui probe`` with parsed options."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ from spectui.tune.workload import WorkItem, Workload
 
 
 def probe_experts(shared: dict[str, Any]) -> None:
-    """Load the target, let it answer, watch the answers, print.
+    """Load the target, watch its experts while it answers, and print the counts.
 
     Raises:
         BadInputError: the target is no mixture of experts, or a file is missing.

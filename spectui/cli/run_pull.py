@@ -1,4 +1,4 @@
-"""What ``spectui models pull`` does once its options are parsed."""
+"""Runs ``spectui models pull`` with parsed options."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def run_pull(
     json_path: str | None,
     quiet: bool,
 ) -> None:
-    """Ask the hub, tell what will be fetched, fetch it.
+    """Query the hub, print an overview, and fetch the files.
 
     Raises:
         CancelledError: it was interrupted; what was fetched is kept.

@@ -1,4 +1,4 @@
-"""What ``spectui replay`` does once its options are parsed."""
+"""Runs ``spectui replay`` with parsed options."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -31,21 +31,21 @@ from spectui.tune.space import SearchSpace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which settings to replay."""
+    """Settings to replay."""
 
     draft_max: tuple[int, ...] | None
-    """None for all that the trace knows."""
+    """Longest drafts to replay; None for all lengths of the trace."""
     draft_min: tuple[int, ...]
     draft_p_min: tuple[float, ...]
     drafts: tuple[str, ...]
-    """Empty for all of the trace."""
+    """Drafts to replay; empty for all of the trace."""
     ngrams: tuple[Speculation, ...]
     ahead: tuple[tuple[Ngram, ...], ...]
-    """Rows of n-gram drafters to put before every draft."""
+    """Sequences of n-gram drafters to ask before every draft."""
 
 
 def replay(path: Path, wanted: Wanted, *, costs: bool, json_path: str | None) -> None:
-    """Read, replay, print.
+    """Read the trace, replay it, and print the results.
 
     Raises:
         UsageError: the trace does not know a draft, not for drafts that long, or not the tokens
@@ -72,7 +72,7 @@ def replay(path: Path, wanted: Wanted, *, costs: bool, json_path: str | None) ->
 
 
 def _with_what_there_is(wanted: Wanted, trace: Trace) -> Wanted:
-    """All drafts, where none is named; without any, all n-gram drafters that can be replayed."""
+    """Fill in drafters where none is named: all drafts, or else all replayable n-gram drafters."""
     wanted = replace(wanted, drafts=tuple(_chosen(trace, wanted.drafts)))
     if trace.drafts or wanted.ngrams or wanted.draft_max:
         return wanted
@@ -114,7 +114,7 @@ def _with_drafts(wanted: Wanted, trace: Trace) -> Iterator[Total]:
 
 
 def _costs(wanted: Wanted, trace: Trace) -> Mapping[str, Costs]:
-    """What the trace knows of those that were replayed."""
+    """Costs from the trace for the replayed drafters."""
     drafters = (*wanted.drafts, NGRAM_COSTS) if wanted.ngrams else wanted.drafts
     return {name: trace.costs[name] for name in drafters if name in trace.costs}
 

@@ -1,4 +1,4 @@
-"""What ``spectui models scan`` does once its options are parsed."""
+"""Runs ``spectui models scan`` with parsed options."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -30,7 +30,7 @@ def scan(
     json_path: str | None,
     quiet: bool,
 ) -> None:
-    """Look, rank where there is a target, print.
+    """Search for models, rank them for a target if one is given, and print.
 
     Raises:
         BadInputError: a folder does not exist, or the target cannot be used.
@@ -107,7 +107,7 @@ def _links(disk: Scan, options: Sequence[DraftOption]) -> tuple[tuple[Path, ...]
 def _looked_at(
     models: Iterable[FoundModel], look: Callable[[FoundModel], DraftOption], progress: Progress
 ) -> tuple[list[DraftOption], bool]:
-    """Look at all models; say whether an interrupt left some out."""
+    """Examine all models; return whether an interrupt left some out."""
     options: list[DraftOption] = []
     try:
         for number, model in enumerate(models, start=1):

@@ -1,4 +1,4 @@
-"""What ``spectui sweep`` does once its options are parsed."""
+"""Runs ``spectui sweep`` with parsed options."""
 
 from collections.abc import Callable, Collection
 from typing import Any
@@ -48,7 +48,7 @@ def list_all(json_path: str | None) -> None:
 def sweep(
     parsed: dict[str, Any], *, typed: Collection[str], set_by_preset: Collection[str]
 ) -> None:
-    """Measure what has not been measured, and print what there is.
+    """Measure the cells that are left, and print all results.
 
     Raises:
         BadInputError: a file is missing or malformed, or no cell could be measured.
@@ -98,7 +98,7 @@ def _weights_bytes(run: SweepRun) -> dict[str | None, int | None]:
 
 
 def _show_plan(run: SweepRun) -> None:
-    """Print what would run."""
+    """Print the plan."""
     left, pace = run.visits, Pace(len(run.prompts))
     if run.is_stored and not run.request.restart:
         with SweepStore(run.name, run.spec) as store:
@@ -178,7 +178,7 @@ def _write(request: SweepRequest, result: SweepResult, document: dict[str, Any])
 
 
 def _nothing_measured(result: SweepResult) -> SpectuiError:
-    """Why, in short: the report has all of it."""
+    """The error of a sweep in which no cell could be measured."""
     failed = [one for one in result.records if one.error is not None]
     by_server = bool(failed) and all(one.of_server for one in failed)
     reason = first_clause(failed[0].error or "") if failed else "nothing was decoded"

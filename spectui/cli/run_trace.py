@@ -1,4 +1,4 @@
-"""What ``spectui trace`` does once its options are parsed."""
+"""Runs ``spectui trace`` with parsed options."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ from spectui.tune.tracing import Tracer, Tracing, trace_of
 def trace(
     shared: dict[str, Any], *, depth: int, out: Path | None, costs: bool, keep_text: bool
 ) -> None:
-    """Load, record, write.
+    """Load the models, record, and write the trace.
 
     Raises:
         CancelledError: it was interrupted; what was complete has been written.
@@ -78,7 +78,7 @@ def _recorded(
     depth: int,
     costs: bool,
 ) -> tuple[Tracing, Trace, ModelLoaded]:
-    """What was recorded, as it is and as it is kept, and the target that wrote it."""
+    """Record; return the tracing, the trace to store, and the target that wrote it."""
     models = find_candidates(options, progress)
     with open_engine(options, progress) as engine:
         command = LoadTarget(
@@ -112,7 +112,7 @@ def _recorded(
 
 
 def _check_depth(depth: int, options: SharedOptions) -> None:
-    """Refuse drafts for which batch or context have no room.
+    """Refuse drafts that are too long for the batch or the context.
 
     Raises:
         UsageError: says which one.
@@ -165,7 +165,7 @@ def _write(
 
 
 def _kept(recorded: Trace, path: Path, *, interrupted: bool) -> Path:
-    """Write it; what an interrupt left of it takes no other file's place."""
+    """Write the trace; an interrupted one never replaces another file."""
     if interrupted:
         return write_beside(recorded, path)
     write_trace(recorded, path)
@@ -184,7 +184,7 @@ def _interrupted(path: Path, kept: Path, written: str) -> str:
 
 
 def _without_costs(recorded: Trace) -> Iterator[str]:
-    """Yield why there are none of a drafter."""
+    """Yield the reason why a drafter has no costs."""
     for name in recorded.drafts or (NGRAM_COSTS,):
         if name not in recorded.costs:
             yield f"no costs of {name}: its rounds were too few, or it was interrupted before them"

@@ -1,4 +1,4 @@
-"""What ``spectui tune`` does once its options are parsed."""
+"""Runs ``spectui tune`` with parsed options."""
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -32,7 +32,7 @@ from spectui.tune.trials import n_measured
 
 
 def tune(parsed: dict[str, Any]) -> None:
-    """Load, search, confirm, print.
+    """Load the models, search, confirm, and print.
 
     Raises:
         CancelledError: it was interrupted; what was measured has been printed and kept.
@@ -79,7 +79,7 @@ def _options(parsed: dict[str, Any]) -> tuple[SharedOptions, TuneOptions]:
 
 
 def _mind_few(prompts: Sequence[Prompt], progress: Progress) -> None:
-    """Say so where there are too few for a verdict."""
+    """Warn about too few prompts for a verdict."""
     if len(prompts) < MIN_PROMPTS:
         progress.say(
             f"{counted(len(prompts), 'prompt')} will not do for a verdict, which needs "
@@ -96,7 +96,7 @@ def _served(
     *,
     budget_s: float | None,
 ) -> Served | None:
-    """What llama-server makes of the result."""
+    """Verify the result on llama-server."""
     # What was found is kept by now: this may be interrupted as well.
     interrupts.install()
     serving = Serving(
@@ -112,7 +112,7 @@ def _served(
 
 
 def _raise_ended(result: TuneResult, run: TuneRun, served: Served | None) -> None:
-    """Say how it ended, once what was found is printed.
+    """Raise the error that ended the search, once the findings are printed.
 
     Raises:
         CancelledError: it was interrupted.
@@ -132,7 +132,7 @@ def _raise_ended(result: TuneResult, run: TuneRun, served: Served | None) -> Non
 def _preferred(
     run: TuneRun, result: TuneResult, served: Served | None, progress: Progress
 ) -> TuneResult:
-    """The result as llama-server ranks it, kept with the study."""
+    """The result in llama-server's ranking, stored with the study."""
     found, study = final(result, served), run.study
     if found is result:
         return result

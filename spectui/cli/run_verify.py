@@ -1,4 +1,4 @@
-"""What ``spectui verify`` does once its options are parsed."""
+"""Runs ``spectui verify`` with parsed options."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,11 +31,11 @@ from spectui.verify.result import Verified
 from spectui.verify.served import Delivered
 
 _MIN_GAIN = 0.02
-"""As ``tune`` has it by default."""
+"""The default of ``tune``."""
 
 
 def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> None:
-    """Promise, serve, compare, print.
+    """Obtain the promise, serve the prompts, compare, and print.
 
     Raises:
         CancelledError: it was interrupted; what was measured has been printed.
@@ -96,16 +96,16 @@ def _verify_setting(serving: Serving, options: VerifyOptions, wanted: Wanted) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Made:
-    """What the engine has measured first."""
+    """The engine's own measurement, made before the server's."""
 
     promise: Promise
     results: Results
-    """By the prompts' tokens, where they are of the server's schedule."""
+    """Results by the prompts' tokens, if measured on the server's schedule."""
     ended: BaseException | None
 
 
 def _measured(shared: SharedOptions, wanted: Wanted, progress: Progress, repeats: int) -> _Made:
-    """Measure in-process what a server is to deliver."""
+    """Measure in-process the speedup that a server should deliver."""
     case = wanted.case
     with open_engine(shared, progress) as engine:
         target = engine_side.load(engine, case)

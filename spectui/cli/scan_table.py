@@ -17,16 +17,16 @@ from spectui.models.ranking import DraftOption, read_share
 from spectui.tui.text.display import fit, visible
 
 _LEAST_NAME = 24
-"""Cells of a name below which a column is left out."""
+"""Width of names in cells: columns are dropped rather than narrow them further."""
 _GAP = 2
 _NONE = "–"
-"""Where a number is not known. A column of nothing else is left out."""
+"""Sign for an unknown number. A column of nothing else is dropped."""
 
 _Cells = Mapping[str, Callable[[DraftOption], str]]
 
 
 def models_table(found: Findings) -> str:
-    """Draw all models that were found, with what their files say."""
+    """Draw all models that were found, with facts from their files."""
     return _table(found, found.models, _LISTED, _LEAST_LISTED)
 
 
@@ -38,7 +38,7 @@ def drafts_table(found: Findings, target: ModelFacts) -> str:
 def _table(
     found: Findings, options: Sequence[DraftOption], cells: _Cells, least: Sequence[str]
 ) -> str:
-    """As many columns as leave room to tell the names apart, the ``least`` ones left out first."""
+    """Table of as many columns as leave room for distinct names; ``least`` are dropped first."""
     every, ellipsis = names_of(found.models), "..." if is_ascii_only() else "…"
     names = {option.model.path: every[option.model.path] for option in options}
     wanted = min(_LEAST_NAME, max(map(cell_len, names.values())))
@@ -73,7 +73,7 @@ def _rows(options: Sequence[DraftOption], cells: _Cells, names: Mapping[Path, st
 
 
 def names_of(options: Sequence[DraftOption]) -> dict[Path, str]:
-    """Call models by their names; where several share one, by as much of the path as differs."""
+    """Distinct display names; models of one name get as much of the path as differs."""
     parts = {option.model.path: _parts(option.model) for option in options}
     names: dict[Path, str] = {}
     for depth in range(1, max(map(len, parts.values()), default=0) + 1):
@@ -90,7 +90,7 @@ def _parts(model: FoundModel) -> tuple[str, ...]:
 
 
 def shown(text: str) -> str:
-    """Return a name or sentence as stdout may show it."""
+    """A name or sentence in characters that stdout may show."""
     return visible(text, ascii_only=is_ascii_only())
 
 
@@ -112,9 +112,9 @@ def _arch(option: DraftOption) -> str:
 
 _READS, _MEMORY = "reads", "memory"
 _BY_NAME = "by its name"
-"""Parameters and quantisation, which a file's name may have wrong."""
+"""Heading of parameters and quantisation from a file's name, which may be wrong."""
 _WORDS = frozenset({_BY_NAME, "arch"})
-"""Headings of columns that are no numbers."""
+"""Headings of columns without numbers."""
 
 _LISTED: _Cells = {
     "size": lambda option: bytes_text(option.model.size_bytes),
@@ -125,7 +125,7 @@ _LISTED: _Cells = {
     "experts": _number(lambda facts: facts.n_experts),
     _MEMORY: _memory,
 }
-"""What stands under a heading."""
+"""Functions for the cells under each heading."""
 _LEAST_LISTED = (_BY_NAME, _MEMORY, "layers", "experts", "arch", "context")
 
 

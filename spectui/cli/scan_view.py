@@ -1,4 +1,4 @@
-"""What ``spectui models scan`` prints: a table, and sentences below it."""
+"""Text output of ``spectui models scan``: a table with notes."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,11 +15,11 @@ from spectui.models.facts import ModelFacts
 from spectui.models.ranking import GOOD_SHARE, DraftOption, read_share
 
 _N_PASSED_OVER = 10
-"""Sentences: a folder of something else may give thousands."""
+"""Maximum number of sentences on files that are no models, of which a folder may hold thousands."""
 
 
 def scan_view(found: Findings) -> str:
-    """Draw all that was found."""
+    """Draw all models that were found."""
     return "\n\n".join(filter(None, (*_models(found), *_repeats(found), _passed_over(found))))
 
 
@@ -60,7 +60,7 @@ def _advice(found: Findings) -> str:
 
 
 def _cost(target: ModelFacts, draft: DraftOption) -> str:
-    """Say what a token of the draft costs, as far as bytes tell, to go on after its name."""
+    """The cost of a token of the draft, as far as bytes tell, as a continuation of its name."""
     share = read_share(target, draft.facts)
     if share is None:
         return "."
@@ -104,7 +104,7 @@ def _passed_over(found: Findings) -> str:
 
 
 def _notes(title: str, sentences: Sequence[str]) -> str:
-    """Draw sentences below a title; nothing without any."""
+    """Draw notes below a title; nothing if there are none."""
     if not sentences:
         return ""
     # Folded by cells, and paths anywhere: nothing is wider than the page.

@@ -7,7 +7,7 @@ from spectui.cli.defaults import given_extra, taken_command
 
 _FLAGS = {"gpu_layers": "-ngl", "gpu_layers_draft": "-ngld"}
 _LEFT = frozenset({None, "auto", "-1"})
-"""What a command says for that; llama-server's number for ``auto`` is -1."""
+"""Values that leave a size to the server; llama-server's number for ``auto`` is -1."""
 
 
 def served_extra() -> tuple[str, ...]:

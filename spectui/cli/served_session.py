@@ -1,4 +1,4 @@
-"""What ``bench`` and ``tune`` do before they measure through a llama-server."""
+"""Preparation of ``bench`` and ``tune`` for measurements through a llama-server."""
 
 from collections.abc import Callable, Sequence
 
@@ -33,7 +33,7 @@ def wanted_binary(server_bin: str | None) -> ServerBinary:
 
 
 def check_schedule(shared: SharedOptions) -> None:
-    """Refuse a schedule that no server has.
+    """Refuse a schedule that llama-server does not have.
 
     Raises:
         UsageError: it was asked for.
@@ -48,7 +48,7 @@ def check_schedule(shared: SharedOptions) -> None:
 def keeps_off(
     target: ModelOptions, drafts: Sequence[ModelOptions | None], *, wanted: bool | None
 ) -> bool:
-    """Whether the target alone stays alive beside a server with any of the drafts.
+    """Whether the server of the target alone stays alive beside one with any draft.
 
     ``wanted`` is what the user has said.
     """
@@ -66,14 +66,14 @@ def open_fleet(
     timeout_s: float,
     name: Callable[[Setup], str],
 ) -> Fleet:
-    """Servers that are warm when they are first asked; nothing is started yet.
+    """Open a fleet whose servers warm up on first use; nothing is started yet.
 
     Args:
-        binary: of all of them.
+        binary: binary of all servers.
         progress: told of every start.
         keeps_off: as ``Fleet``.
         timeout_s: as ``Fleet``.
-        name: what one that speculates is called.
+        name: name of the server that speculates.
     """
 
     def started(setup: Setup) -> None:
@@ -104,7 +104,7 @@ def served_workload(
     n_ctx: int,
     remedy: str = "raise -c",
 ) -> Workload:
-    """The prompts as the server has them, each text once; ``remedy`` as ``as_tokens``.
+    """The prompts tokenized by the server, each text once; ``remedy`` as in ``as_tokens``.
 
     Raises:
         BadInputError: a prompt does not fit, or there is none.

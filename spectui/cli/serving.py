@@ -1,4 +1,4 @@
-"""Verifies on the user's own llama-server: what ``verify`` and ``tune --server-bin`` share."""
+"""Verification on the user's own llama-server, shared by ``verify`` and ``tune --server-bin``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,13 +31,13 @@ TIMEOUT_S = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is to be verified."""
+    """A case to verify, with its prompts and promise."""
 
     case: Case
     prompts: tuple[Prompt, ...]
     promise: Promise | None
     origin: Origin | None
-    """Of the promise; None for no study."""
+    """Origin of the promise; None without a study."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +49,13 @@ class Serving:
     progress: Progress
     repeats: int = 1
     counts: bool | None = None
-    """Whether counts are compared; None for where the models can be loaded here."""
+    """Whether counts are compared; None to compare if the models can be loaded here."""
     keeps_both: bool | None = None
-    """Whether both servers are alive at once; None for where they fit."""
+    """Whether both servers run at once; None to do so if they fit."""
     timeout_s: float = TIMEOUT_S
 
     def arguments(self, case: Case) -> Arguments:
-        """Of both sides.
+        """Command lines of both servers.
 
         Raises:
             BadInputError: the binary has no words for what is asked for.
@@ -96,7 +96,7 @@ class Serving:
         )
 
     def has_both(self, case: Case) -> bool:
-        """Whether both servers are alive at once."""
+        """Whether both servers run at once."""
         if self.keeps_both is not None:
             return self.keeps_both
         return both_fit(case.target, case.draft, this_machine())
@@ -122,7 +122,7 @@ class Serving:
     def _compare(
         self, case: Case, delivered: Delivered, results: Results
     ) -> tuple[CountCheck | None, str | None, BaseException | None]:
-        """Counts, else why there are none, and what ended it early."""
+        """Return the comparison of counts or why there is none, and the error that ended it."""
         reason = incomparable(case.speculation, case.sampling)
         if self.counts is False:
             reason = "--no-counts"

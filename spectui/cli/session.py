@@ -1,4 +1,4 @@
-"""What ``bench``, ``tune`` and ``trace`` do before they measure: prompts, engine, candidates."""
+"""Preparation of ``bench``, ``tune`` and ``trace``: prompts, engine, candidates."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,8 +26,8 @@ from spectui.tune.candidates import Candidate
 from spectui.tune.workload import Workload, tokenize
 
 SUITE_PROMPTS = 8
-"""Of the built-in suite, where a command takes few: one per category. The user's own prompts are
-all taken."""
+"""Number of prompts from the built-in suite for commands that take few: one per category. The
+user's own prompts are all taken."""
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def open_engine(options: SharedOptions, progress: Progress) -> Iterator[Engine]:
 
 
 def read_prompts(options: SharedOptions, *, of_suite: int | None = None) -> tuple[Prompt, ...]:
-    """The user's prompts, or the first of the built-in suite: all of it without ``of_suite``.
+    """The user's prompts, or the first of the built-in suite; all of it if ``of_suite`` is None.
 
     Raises:
         BadInputError: one is malformed, or the file cannot be read.
@@ -56,7 +56,7 @@ def read_prompts(options: SharedOptions, *, of_suite: int | None = None) -> tupl
 def tokenized(
     engine: Engine, prompts: Sequence[Prompt], options: SharedOptions, target: ModelLoaded
 ) -> Workload:
-    """The prompts as this run decodes them.
+    """The prompts as tokens for this run.
 
     Raises:
         BadInputError: one does not fit in the context.
@@ -82,7 +82,7 @@ def with_candidates(options: SharedOptions) -> SharedOptions:
 
 
 def find_candidates(options: SharedOptions, progress: Progress) -> Models:
-    """As ``find_models``, with the drafts that ``--spec-type`` wants."""
+    """Like ``find_models``, with the drafts that ``--spec-type`` requires."""
     needs_draft = bool(options.spec_type) and options.takes_models
     found = find_models(options, progress, needs_draft=needs_draft)
     return found if options.takes_models else replace(found, drafts={})
@@ -154,7 +154,7 @@ def _load_target(
 def _load_drafts(
     engine: Engine, shared: SharedOptions, models: Models, target: ModelLoaded, progress: Progress
 ) -> tuple[Candidate, ...]:
-    """Load every draft once: which fit the target, and why the others do not.
+    """Load every draft once; return those that fit the target, and the reasons against the others.
 
     Raises:
         SpectuiError: one was named with -md, and none does. A folder may hold none: n-gram

@@ -1,4 +1,4 @@
-"""Commands to be copied into a shell, whatever is in the names of files."""
+"""Shell commands to copy, with names of files quoted."""
 
 import os
 import shlex
@@ -8,7 +8,7 @@ from spectui.cli.findings import Findings
 
 
 def tune_command(found: Findings) -> str:
-    """Return the command that measures the draft to try first."""
+    """Return the command that measures the recommended draft."""
     if found.target is None or found.first is None:
         raise ValueError("there is no draft to try")
     target, draft = str(found.target.path), str(found.first.model.path)

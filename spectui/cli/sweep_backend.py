@@ -1,4 +1,4 @@
-"""What decodes the cells of a sweep: spectui's engine, or the user's llama-server."""
+"""Backends of a sweep: spectui's engine, or the user's llama-server."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ from spectui.sweep.served import Served
 
 @contextmanager
 def open_backend(run: SweepRun, progress: Progress) -> Iterator[Backend]:
-    """Yield what decodes; free the models, or end the servers, whatever happens."""
+    """Yield the backend; free its models or end its servers on exit."""
     if run.binary is not None:
         with _servers(run, run.binary, progress) as backend:
             yield backend
@@ -74,7 +74,7 @@ def _keeps_both(run: SweepRun) -> bool:
 
 
 def backend_document(run: SweepRun) -> Json:
-    """What decoded."""
+    """The backend that decoded."""
     if run.binary is None:
         return ENGINE
     return {

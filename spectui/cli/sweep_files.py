@@ -1,4 +1,4 @@
-"""What ``--out`` of ``spectui sweep`` holds."""
+"""Files in the ``--out`` folder of ``spectui sweep``."""
 
 import json
 import os
@@ -21,7 +21,7 @@ _Kind = Literal["svg", "png"]
 
 
 def check_folder(folder: Path | None) -> None:
-    """Find out before an hour of measuring whether its result can be written.
+    """Check that the results can be written, before hours of measuring.
 
     Raises:
         BadInputError: there is no such folder, none can be made, or it takes no file.
@@ -41,7 +41,7 @@ def check_folder(folder: Path | None) -> None:
 def write_folder(
     folder: Path, result: SweepResult, document: Mapping[str, Any], *, png: bool
 ) -> None:
-    """Write ``--out``: first what the plots are drawn from, then the plots.
+    """Write ``--out``: first the data of the plots, then the plots.
 
     Raises:
         BadInputError: files cannot be written; all others have been.
@@ -80,7 +80,7 @@ def _plots(found: Sequence[Chart], *, png: bool) -> Iterator[tuple[str, bytes]]:
 
 
 def _drawing() -> Callable[[Chart, _Kind], bytes]:
-    """Load what draws, which takes half a second, and keeps its list of fonts in our cache."""
+    """Import the drawing module, which takes half a second; its font cache goes to our folder."""
     os.environ.setdefault("MPLCONFIGDIR", str(cache_dir() / "matplotlib"))
     # A backend that the user has chosen for a screen must not be looked for.
     os.environ.pop("MPLBACKEND", None)

@@ -1,4 +1,4 @@
-"""The grid that ``spectui sweep`` is given: by name, by options, or by both."""
+"""The grid given to ``spectui sweep``: by name, by options, or by both."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -11,16 +11,16 @@ from spectui.sweep.axes import OFF_KIND, Axes, axis_owners
 from spectui.sweep.grid_file import Grid, find_grid
 
 _OWN = ""
-"""What a grid is called that was given by options alone."""
+"""Name of a grid that was given by options alone."""
 
 
 def given_grid(
     name: str | None, typed: Mapping[str, tuple[object, ...]]
 ) -> tuple[Grid, tuple[str, ...]]:
-    """The grid, and a sentence for what of it is left out here.
+    """The grid, and a sentence for the part that is left out here.
 
     Args:
-        name: of ``--grid``, None for options alone.
+        name: value of ``--grid``, None for options alone.
         typed: axes of the command line, by field names.
 
     Raises:
@@ -46,7 +46,7 @@ def given_grid(
 
 
 def _is_grid(typed: Mapping[str, tuple[object, ...]]) -> bool:
-    """Whether options say what to compare: a single temperature or number of threads does not."""
+    """Whether the options define a comparison; one temperature or number of threads does not."""
     around = {"threads", "temp", "prompt_length"}
     return any(name not in around or len(values) > 1 for name, values in typed.items())
 
@@ -73,7 +73,7 @@ def _check_used(entries: Sequence[Axes], typed: Mapping[str, tuple[object, ...]]
 
 
 def _on_this_machine(axes: Axes, left_out: list[str]) -> Axes:
-    """Leave out more threads than there are processors: nobody wants to wait for those."""
+    """Drop numbers of threads that exceed the processors of this machine."""
     most = os.cpu_count() or 1
     usable = tuple(n for n in axes.threads if n <= most)
     if usable == axes.threads:

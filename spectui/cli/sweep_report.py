@@ -1,4 +1,4 @@
-"""What ``spectui sweep`` prints and writes for people."""
+"""Text output of ``spectui sweep``."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from spectui.sweep.tables import Sheet, remarks, sheets
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What will be measured."""
+    """Measurements that a sweep will make."""
 
     grid: Grid
     name: str
@@ -34,16 +34,16 @@ class Plan:
     cells: tuple[NamedCell, ...]
     visits: tuple[Visit, ...]
     left: tuple[Visit, ...]
-    """Those that were not measured yet, in their order."""
+    """Visits that are left to be measured, in their order."""
     n_prompts: int
     left_s: float | None
-    """Estimate."""
+    """Estimated seconds for these."""
     left_out: tuple[str, ...]
-    """A sentence for every combination that cannot be."""
+    """A sentence for every impossible combination."""
 
     @property
     def n_decodes(self) -> int:
-        """That are left."""
+        """Number of decodes that are left."""
         return len(self.left) * self.n_prompts * RUNS_PER_PROMPT
 
 
@@ -55,18 +55,18 @@ class SweepResult:
     grid: Grid
     machine: Machine
     backend: Mapping[str, Any]
-    """What decoded, as documents say it."""
+    """The backend that decoded, as in documents."""
     spec: Mapping[str, Any]
     weights_bytes: Mapping[str | None, int | None]
-    """Of the tensors of each draft by name, of the target under None; None where nobody knows."""
+    """Size of the tensors of each draft by name, of the target under None; None if unknown."""
     notes: tuple[str, ...]
-    """What of the command of ``--from`` is not measured."""
+    """Parts of the ``--from`` command that are not measured."""
     cells: tuple[NamedCell, ...]
     summaries: tuple[CellSummary, ...]
     records: tuple[VisitRecord, ...]
     n_prompts: int
     left_out: tuple[str, ...]
-    """As ``Plan``."""
+    """A sentence for every impossible combination."""
 
     @property
     def n_left(self) -> int:
@@ -77,7 +77,7 @@ class SweepResult:
 _INDENT = "  "
 _TWO_DRAFTS = ("first", "second")
 _LEAST_NAME = 12
-"""Cells of a column of names, where a table is as wide as the page."""
+"""Minimum width in cells of a column of names, in a table as wide as the page."""
 
 
 def grid_list(grids: Sequence[Grid]) -> str:
@@ -111,7 +111,7 @@ def _indented(text: str) -> str:
 
 
 def plan_text(plan: Plan) -> str:
-    """Say how much will be measured, and how long that takes."""
+    """Text on the amount of measuring, and its estimated time."""
     n_visits, n_left = len(plan.visits), len(plan.left)
     times = n_visits // max(1, len(plan.cells))
     done = f"; {n_visits - n_left} of {n_visits} measurements are there already"
@@ -131,7 +131,7 @@ def _of_grid(grid: Grid) -> str:
 
 
 def whole_plan(plan: Plan) -> str:
-    """The same, with every cell in the order of measuring."""
+    """The plan with every cell, in the order of measuring."""
     names = {one.cell: one.name for one in plan.cells}
     notes = "\n".join(_indented(f"Mind: {note}") for note in plan.grid.notes)
     left_out = "\n".join(_indented(f"Left out: {one}") for one in plan.left_out)
@@ -171,7 +171,7 @@ def progress_line(event: SweepEvent, names: Mapping[Cell, str]) -> str:
 
 
 def first_clause(error: str) -> str:
-    """What went wrong, without the server's last words and what to do: the report has those."""
+    """The first clause of an error, without the server's last words and the remedy."""
     return error.partition("; ")[0]
 
 
@@ -184,7 +184,7 @@ def summary(result: SweepResult) -> str:
 
 
 def all_remarks(result: SweepResult) -> tuple[str, ...]:
-    """What is to be said of the tables, and of what decoded."""
+    """All remarks on the tables and on the backend."""
     left_out = (f"Left out: {'; '.join(result.left_out)}.",) if result.left_out else ()
     told = (*remarks(result.summaries), *left_out)
     speculations = [one.cell.speculation for one in result.summaries]
@@ -194,7 +194,7 @@ def all_remarks(result: SweepResult) -> tuple[str, ...]:
 
 
 def state_text(result: SweepResult) -> str:
-    """How far it came."""
+    """Progress of the sweep as text."""
     cells = counted(len(result.summaries), "cell")
     left = f", {result.n_left} not measured yet" if result.n_left else ""
     return f"{cells}{_of_grid(result.grid)} on {counted(result.n_prompts, 'prompt')}{left}"

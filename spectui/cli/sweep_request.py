@@ -1,4 +1,4 @@
-"""What ``spectui sweep`` is asked for: the grid, its defaults, and how to go about it."""
+"""Request of ``spectui sweep``: the grid, its defaults and the backend."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -37,20 +37,20 @@ _AXES = tuple(
     for field in msgspec.structs.fields(Axes)
     if field.name not in {"name", "draft", "n_predict_factor", "rerun", *_PLACEMENT_AXES}
 )
-"""Those that are options."""
+"""Axes that are options of the command line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRequest:
-    """A sweep, as it was asked for."""
+    """A sweep as requested."""
 
     grid: Grid
-    """With the axes of the command line in place of its own."""
+    """The grid, with axes of the command line in place of its own."""
     shared: SharedOptions
     defaults: Defaults
     repeats: int
     n_prompts: int | None
-    """None for all."""
+    """Number of prompts; None for all."""
     name: str | None
     restart: bool
     retry_failed: bool
@@ -59,16 +59,16 @@ class SweepRequest:
     png: bool
     left_out: tuple[str, ...]
     is_server: bool
-    """Whether a llama-server decodes, and not the engine."""
+    """Whether a llama-server decodes instead of the engine."""
     server_bin: str | None
     keeps_both: bool | None
     timeout: float
     extra: tuple[str, ...] = ()
-    """Arguments of an existing command, which a server is given as they stand."""
+    """Arguments of an existing command, passed to a server unchanged."""
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Who drafts in any cell."""
+        """Drafter kinds of all cells."""
         return frozenset(
             kind for axes in self.grid.cells for kinds in axes.alternatives for kind in kinds
         )
@@ -102,10 +102,10 @@ class SweepRequest:
 def read_request(
     parsed: Mapping[str, Any], *, typed: Collection[str], set_by_preset: Collection[str]
 ) -> SweepRequest:
-    """Make sense of what click parsed.
+    """Convert parsed options into a request.
 
     Args:
-        parsed: by click's names.
+        parsed: values by click's names.
         typed: names that stood on the command line: they replace a grid's axes.
         set_by_preset: names that a preset says: they are what axes have that a grid leaves open.
 
@@ -146,7 +146,7 @@ def read_request(
 
 
 def plain_defaults() -> Defaults:
-    """As for a command that says nothing."""
+    """Defaults of a command without options."""
     return Defaults(
         place=Place(threads=0, cache_type_k="f16", cache_type_v="f16"),
         task=Task(prompt_length=None, temp=0.0, n_predict=64),
@@ -169,7 +169,7 @@ def _shared(
 
 
 def _defaults(axes: Mapping[str, tuple[Any, ...]], shared: SharedOptions) -> Defaults:
-    """What cells have where a grid is silent: the first value that a preset says, if it does."""
+    """Values for cells where a grid is silent: a preset's first values, else the shared options."""
 
     def first(name: str, default: Any) -> Any:
         return (axes[name] or (default,))[0]

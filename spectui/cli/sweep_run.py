@@ -29,12 +29,12 @@ from spectui.sweep.store import sweep_folder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRun:
-    """What will be measured, and with what."""
+    """A sweep that is ready to run, with its models, prompts and cells."""
 
     request: SweepRequest
     machine: Machine
     binary: ServerBinary | None
-    """That decodes, None for the engine."""
+    """The llama-server that decodes; None for the engine."""
     target: ModelOptions
     drafts: Mapping[str, ModelOptions]
     prompts: Sequence[Prompt]
@@ -45,23 +45,23 @@ class SweepRun:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What of the grid cannot be run here, a sentence each."""
+        """Sentences on parts of the grid that cannot run here."""
         return (*self.request.left_out, *self.expansion.left_out)
 
     @property
     def is_stored(self) -> bool:
-        """Whether there is something under its name."""
+        """Whether a sweep is stored under its name."""
         return (sweep_folder(self.name) / "cells.jsonl").exists()
 
     @property
     def longest(self) -> int:
-        """Draft of all cells."""
+        """Longest draft of all cells."""
         speculations = [visit.cell.speculation for visit in self.visits]
         return max((one.longest for one in speculations if one is not None), default=1)
 
 
 def prepare(request: SweepRequest, progress: Progress) -> SweepRun:
-    """Find all that a sweep needs. Nothing is loaded.
+    """Prepare a sweep. Nothing is loaded.
 
     Raises:
         BadInputError: a file is missing or malformed.
@@ -133,7 +133,7 @@ def _expanded(
 
 
 def _identity(binary: ServerBinary | None, extra: Sequence[str]) -> dict[str, object]:
-    """What decodes, as far as numbers of another one do not compare."""
+    """Identity of the backend: numbers of different identities are not comparable."""
     if binary is None:
         versions = [binding_version(), llama_cpp_version(), *sorted(buffer_types())]
         return {"name": "engine", "llama.cpp": versions}

@@ -1,4 +1,4 @@
-"""The existing command of ``--from``: what it asks for, and what it gets back."""
+"""The existing command of ``--from``: the options taken from it, and those written back."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,25 +21,25 @@ from spectui.options.speculation import Speculation
 
 _NGRAM_OPTIONS = frozenset(one.option for drafter in NGRAMS for one in numbers_of(drafter))
 _SIZES = {"ctx-size": ("-c", "there it is what the model was trained for, if that fits")}
-"""The flag, and what llama-server takes by itself."""
+"""The flag, and llama-server's own choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """A command whose way to draft is looked for anew, beside what was typed."""
+    """A command to be tuned anew, and the options that were typed beside it."""
 
     takeover: Takeover
     typed: frozenset[str]
-    """Names of the options that were typed, which count more than the command's."""
+    """Names of the options that were typed, which override the command's."""
 
     @property
     def given(self) -> frozenset[str]:
-        """Names of the options that are written again; how to draft is always written."""
+        """Names of the options that are written back; drafting options always are."""
         return _NGRAM_OPTIONS | self.typed | self.takeover.settled.options.keys()
 
     @property
     def extra(self) -> tuple[str, ...]:
-        """What is written again as it stands: unknown options, and sizes left to the server."""
+        """Arguments written back unchanged: unknown options, and sizes left to the server."""
         left = ((n, v) for n, v in self.takeover.left.items() if n not in self.typed)
         return (*(w for name, values in left for w in (f"--{name}", *values)), *self.takeover.extra)
 
@@ -59,13 +59,13 @@ def taken() -> Taken | None:
 
 
 def is_taken(name: str) -> bool:
-    """Whether the command of ``--from``, and nobody who typed, says this option."""
+    """Whether an option's value comes from the command of ``--from`` and was not typed."""
     found = taken()
     return found is not None and name not in found.typed and name in found.takeover.options
 
 
 def taken_options(takeover: Takeover) -> tuple[SharedOptions, Speculation]:
-    """What a command asks for, with llama-server's own defaults where it says nothing.
+    """Options of a command, with llama-server's own defaults where it is silent.
 
     Raises:
         BadInputError: an option has a value that it cannot have.
@@ -78,7 +78,7 @@ def taken_options(takeover: Takeover) -> tuple[SharedOptions, Speculation]:
 
 
 def options_of(takeover: Takeover) -> tuple[SharedOptions, Speculation]:
-    """What a command asks for, as a run that measures nothing has it.
+    """Options of a command, for a run that measures nothing.
 
     Raises:
         UsageError: an option has a value that it cannot have, or options contradict each other.
@@ -90,7 +90,7 @@ def options_of(takeover: Takeover) -> tuple[SharedOptions, Speculation]:
 
 
 def mind_defaults(speculation: Speculation, given: Mapping[str, object]) -> None:
-    """Say which drafting limits a command leaves to a server whose defaults changed."""
+    """Warn about drafting limits that a command leaves to server defaults that have changed."""
     numbers = speculation.own.numbers
     for name, old in OLD_LENGTHS.items():
         if name not in given:
@@ -101,7 +101,7 @@ def mind_defaults(speculation: Speculation, given: Mapping[str, object]) -> None
 def mind_unmeasured(
     parsed: Mapping[str, Any], *, done: str = "measured", through_server: bool = False
 ) -> tuple[str, ...]:
-    """Say once what the command of ``--from`` asks for and does not get here.
+    """Warn once about options of the ``--from`` command that the measurement does not apply.
 
     Returns what was said, for the document.
 
@@ -126,7 +126,7 @@ def mind_unmeasured(
 
 
 def _chosen(found: Taken, parsed: Mapping[str, Any]) -> Iterator[str]:
-    """Sizes that the command leaves to the server, by silence or in words, as they are here."""
+    """Yield sentences on sizes that the command leaves to the server, with the values used here."""
     takeover = found.takeover
     for name, (flag, own) in _SIZES.items():
         is_left = name in takeover.left or name not in takeover.options

@@ -1,4 +1,4 @@
-"""An existing command as ``spectui export`` writes it: everything in its place, in other words."""
+"""Exports an existing command in other words, with every option in its place."""
 
 import shlex
 from collections.abc import Iterator
@@ -18,25 +18,25 @@ from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 
 _NAMES = ("model", "hf-repo", "model-url", "docker-repo", "models-preset", "models-dir")
-"""Options that say what is served, the most telling first."""
+"""Options that name the served model, the most specific first."""
 _NO_FILE = "the command names no file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenCommand:
-    """A command, and who will read it."""
+    """A command, and the llama-server that will read it."""
 
     source: Source
     command: Command
     accepted: Accepted | None = None
-    """What the program takes; None for all that its dialect has."""
+    """Options that the program takes; None for all of its dialect."""
     program: str | None = None
-    """What is started instead of the command's own program."""
+    """Program to start instead of the command's own."""
     has_gpu: bool = True
 
     @property
     def contained(self) -> "TakenCommand":
-        """The same as its container has it, if it was taken out of one."""
+        """The command with the paths of its container, if it was taken out of one."""
         inside = self.source.inside
         if inside is None:
             return self
@@ -45,7 +45,7 @@ class TakenCommand:
 
     @property
     def name(self) -> str:
-        """What it serves, for formats that hold several models."""
+        """Name of the served model, for formats that hold several."""
         named = next((entry.name for entry in self.source.entries if entry.name), None)
         if named is not None:
             return named
@@ -54,12 +54,12 @@ class TakenCommand:
         return path.stem if path.suffix in {".gguf", ".ini"} else path.name
 
     def files(self) -> tuple[Path, ...]:
-        """Files that it reads."""
+        """Files that the command reads."""
         values = (self.command.value(name) for name in ("model", "model-draft"))
         return tuple(Path(value) for value in values if value)
 
     def drafting(self, dialect: Dialect) -> Drafting:
-        """The command with its drafting settled for that dialect.
+        """The command with its drafting settled for the dialect.
 
         Raises:
             BadInputError: the dialect has no words for who drafts.
@@ -67,7 +67,7 @@ class TakenCommand:
         return drafting_of(self.command, self._reader(dialect))
 
     def dropped(self, dialect: Dialect) -> tuple[Item, ...]:
-        """What cannot come with it: options that this dialect does not have.
+        """Options that this dialect does not have, which are left out.
 
         Raises:
             BadInputError: the dialect has no words for who drafts.
@@ -75,7 +75,7 @@ class TakenCommand:
         return rewritten(self.drafting(dialect).command, self._reader(dialect)).dropped
 
     def launch(self, dialect: Dialect) -> Launch:
-        """How a llama-server of that dialect is started with it.
+        """The launch of a llama-server of that dialect with this command.
 
         Raises:
             BadInputError: the dialect or the program has no words for it.
@@ -98,7 +98,7 @@ class TakenCommand:
         )
 
     def told_of(self, dialect: Dialect) -> Iterator[str]:
-        """Sentences about what the export says otherwise than the command.
+        """Sentences about differences between the export and the command.
 
         Raises:
             BadInputError: the dialect has no words for who drafts.
@@ -113,7 +113,7 @@ class TakenCommand:
             )
 
     def _refused(self, dialect: Dialect) -> Iterator[str]:
-        """What its reader would not take or never use."""
+        """Warnings about options that the reader would refuse or ignore."""
         reader = self._reader(dialect)
         command = rewritten(self.drafting(dialect).command, reader).command
         # Variables are written as arguments.

@@ -1,4 +1,4 @@
-"""How an existing command drafts, settled for who will read it."""
+"""Settles how an existing command drafts, for the llama-server that will read it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -32,11 +32,11 @@ _SETTINGS = frozenset(
         *(one.option for drafter in NGRAMS for one in numbers_of(drafter)),
     }
 )
-"""Options that say how to draft, but not with which model or where that goes."""
+"""Options that configure drafting, except the model and its placement."""
 _OURS = frozenset({"draft-simple", "draft", MTP_KIND, "mtp", *NGRAM_KINDS})
-"""Drafters that spectui can tell the settings of."""
+"""Drafters whose settings spectui knows."""
 _FOUND_OUT = ("mtp", "dflash", "dspark", "eagle")
-"""What names of drafts hold that llama-server recognises by their files."""
+"""Parts of the names of drafts that llama-server recognises by their files."""
 _NOTHING = "nothing drafts"
 _SIZE_M = number_of(NgramSimple, "size_m").option
 
@@ -48,13 +48,13 @@ class Drafting:
     command: Command
     speculation: Speculation | None = None
     reason: str = _NOTHING
-    """Why there is no ``speculation``."""
+    """Reason why there is no ``speculation``."""
     notes: tuple[str, ...] = ()
-    """Sentences about what was settled."""
+    """Sentences about changes to the drafting."""
 
 
 def drafting_of(command: Command, reader: Reader) -> Drafting:
-    """Write out who drafts and how, as far as spectui knows it.
+    """Write out the drafters and their settings, as far as spectui knows them.
 
     Raises:
         BadInputError: the reader has no words for who drafts.
@@ -86,7 +86,7 @@ def drafting_of(command: Command, reader: Reader) -> Drafting:
 
 
 def _without_settings(command: Command, reader: Reader) -> Command:
-    """Where nothing drafts, ik_llama.cpp's form of the settings would make something draft."""
+    """Drop settings where nothing drafts; in ik_llama.cpp's form they would enable a drafter."""
     if reader.dialect is not Dialect.IK:
         return command
     kept = (item for item in command.items if item.name not in _SETTINGS)
@@ -94,7 +94,7 @@ def _without_settings(command: Command, reader: Reader) -> Command:
 
 
 def _none(command: Command, reader: Reader) -> Drafting:
-    """``--spec-type none``: older builds draft with any draft, so that it has to go."""
+    """Handle ``--spec-type none``: older builds draft with any draft model, so it has to go."""
     if reader.is_current:
         return Drafting(command=command)
     kept = (item for item in command.items if not item.given.is_speculative)
@@ -118,7 +118,7 @@ def _is_recognised(command: Command) -> bool:
 
 
 def _is_readers_own(command: Command, kinds: set[str], reader: Reader) -> bool:
-    """Whether an older reader takes all of it as it stands, and not only drafts of a model."""
+    """Whether an older reader takes all of it unchanged, and not only a draft model's part."""
     settings = [item for item in command.items if item.name in _SETTINGS]
     is_ik = reader.dialect is Dialect.IK
     # Numbers behind a kind are ik_llama.cpp's form, and so are kinds beyond n-gram drafters.
@@ -143,12 +143,12 @@ def _options(command: Command) -> dict[str, tuple[str, ...]]:
 
 
 def _is_wanted(written: Given, options: Mapping[str, object]) -> bool:
-    """Whether it was said, or its default changed between builds."""
+    """Whether the option was given, or its default changed between builds."""
     return written.name in options or not written.name.startswith("spec-ngram-")
 
 
 def _settled(command: Command, words: list[str]) -> Command:
-    """The command with these words in the place of what said it before."""
+    """The command with these words in place of its previous drafting options."""
     places = [at for at, item in enumerate(command.items) if item.name in _SETTINGS]
     behind = [at for at, item in enumerate(command.items) if _is_draft(item)]
     edits = [Edit(at=at, words=()) for at in places]
@@ -162,7 +162,7 @@ def _is_draft(item: Item) -> bool:
 
 
 def _longer(command: Command, taken: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    """Why another length is written than the one that was given."""
+    """Reason why a different length is written than the given one."""
     longest, size_m = command.value("draft-max"), taken.get(_SIZE_M)
     is_own = command.has("spec-ngram-size-m", _SIZE_M)
     if longest is not None and size_m is not None and not is_own:

@@ -1,4 +1,4 @@
-"""``spectui trace``: record once what any setting can be predicted from."""
+"""``spectui trace``: records a trace from which settings are predicted."""
 
 from pathlib import Path
 from typing import Any

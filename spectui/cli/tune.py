@@ -1,4 +1,4 @@
-"""``spectui tune``: find the best setting, and say whether it is worth it."""
+"""``spectui tune``: finds the best setting, and decides whether it is worth using."""
 
 from typing import Any
 

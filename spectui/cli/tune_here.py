@@ -1,4 +1,4 @@
-"""Searches in this process: what ``spectui tune`` does with the engine."""
+"""Searches of ``spectui tune`` with the engine in this process."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -40,25 +40,25 @@ from spectui.tune.workload import Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ground:
-    """What a search with the engine stands on."""
+    """Inputs of a search with the engine."""
 
     shared: SharedOptions
     options: TuneOptions
     models: Models
     experts: ExpertPlan | None
-    """None where their place is not searched."""
+    """None if the placement of experts is not searched."""
     longest: int
-    """Draft that may be tried."""
+    """Longest draft to try."""
     asked: Present | None
-    """What the command of ``--from`` asks for."""
+    """Drafting setting of the ``--from`` command."""
     command: LoadTarget
-    """Loads the target."""
+    """Command that loads the target."""
 
 
 def run_here(
     shared: SharedOptions, options: TuneOptions, prompts: Sequence[Prompt], progress: Progress
 ) -> tuple[TuneRun, TuneResult, Conditions]:
-    """Load and search; what was searched, what was found, and how warm the machine was."""
+    """Load the models and search; return the run, its result, and the machine's conditions."""
     ground = _ground(shared, options, progress)
     experts = ground.experts
     with_mtp = takes_mtp(shared, options) and experts is None
@@ -99,7 +99,7 @@ def _ground(shared: SharedOptions, options: TuneOptions, progress: Progress) -> 
 def _first_load(
     shared: SharedOptions, models: Models, experts: ExpertPlan | None, *, max_draft: int
 ) -> LoadTarget:
-    """The target so that every draft can be looked at beside it."""
+    """Command that loads the target so that every draft can be examined beside it."""
     options = shared.target_options(models.target)
     if experts is not None:
         options = with_n_cpu_moe(options, experts.placements.most)
@@ -112,7 +112,7 @@ def _run(
     candidates: tuple[Candidate, ...],
     workload: Workload,
 ) -> TuneRun:
-    """What is searched, with the study that keeps it."""
+    """The run to search, with the study that stores it."""
     shared, options, command = ground.shared, ground.options, ground.command
     machine = this_machine()
     spec = study_spec(
@@ -146,7 +146,7 @@ def _run(
 def _space(
     ground: _Ground, target: ModelLoaded, candidates: Sequence[Candidate]
 ) -> tuple[SearchSpace, PresentArm | None]:
-    """What to search, and the present setting in it."""
+    """The search space, and the present setting in it."""
     space = space_of(
         ground.options,
         target.mtp_layers,

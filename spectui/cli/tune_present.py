@@ -1,4 +1,4 @@
-"""How the command of ``--from`` drafts at present, beside what ``tune`` has found."""
+"""Compares the drafting of the ``--from`` command with the setting that ``tune`` has found."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,35 +23,35 @@ NO_COMMAND = "no command was given with --from"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """The setting of a command."""
+    """The drafting setting of a command."""
 
     speculation: Speculation | None
-    """None where it does not draft."""
+    """None if the command does not draft."""
     draft: Path | None
-    """The draft model that it names; None where none drafts."""
+    """The command's draft model; None without one."""
     elsewhere: tuple[str, ...] = ()
-    """How it drafts where only llama-server can."""
+    """Drafting options that only llama-server supports."""
 
     @property
     def longest(self) -> int:
-        """Most tokens per draft."""
+        """Maximum number of tokens per draft."""
         return 0 if self.speculation is None else self.speculation.longest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresentArm:
-    """The same as a study knows it."""
+    """The present setting as an arm of a study."""
 
     arm: Arm | None
-    """None where it cannot be measured, or the command does not draft."""
+    """None if the setting cannot be measured, or the command does not draft."""
     reason: str | None
-    """Why there is none."""
+    """Reason why there is no arm."""
     drafts: bool
     """Whether the command drafts at all."""
 
 
 def present_of() -> Present | None:
-    """How the command of ``--from`` drafts; None without one."""
+    """Drafting setting of the ``--from`` command; None without one."""
     found = taken()
     if found is None:
         return None
@@ -71,13 +71,13 @@ def present_of() -> Present | None:
 def arm_of(
     present: Present, candidates: Sequence[Candidate], shared: SharedOptions, space: SearchSpace
 ) -> PresentArm:
-    """The setting with one of the candidates.
+    """The setting as an arm with one of the candidates.
 
     Args:
-        present: what the command asks for.
-        candidates: who may draft here.
+        present: setting of the command.
+        candidates: usable drafts.
         shared: the options of this run.
-        space: what is searched.
+        space: search space.
     """
     speculation = present.speculation
     if present.elsewhere:
@@ -115,16 +115,16 @@ def _is_file(candidate: Candidate, draft: Path | None) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What was measured of the present setting."""
+    """Measurements of the present setting."""
 
     estimate: float | None
-    """Of its speedup; None where it was not measured."""
+    """Estimate of the speedup; None if it was not measured."""
     confirmed: Speedup | None
-    """Where the last race had it."""
+    """Speedup from the last race, if the setting took part."""
 
 
 def standing_of(present: Arm, result: TuneResult) -> Standing:
-    """Look for the setting in the last race, and in the trials."""
+    """Look up the setting in the last race, and in the trials."""
     arms = {one.arm: one.speedup for one in result.finalists}
     confirmed = arms.get(present)
     if confirmed is not None:
@@ -135,7 +135,7 @@ def standing_of(present: Arm, result: TuneResult) -> Standing:
 
 
 def present_lines(present: PresentArm | None, result: TuneResult) -> tuple[str, ...]:
-    """How the found setting compares with the present one; nothing without a command."""
+    """Lines that compare the found setting with the present one; none without a command."""
     return () if present is None else (_line(present, result),)
 
 

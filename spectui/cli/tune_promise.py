@@ -1,4 +1,4 @@
-"""What ``spectui tune`` keeps with its study for ``spectui verify``."""
+"""The promise that ``spectui tune`` stores with its study for ``spectui verify``."""
 
 from dataclasses import replace
 
@@ -11,14 +11,14 @@ from spectui.tune.stored import to_plain
 
 
 def keep_promise(run: TuneRun, result: TuneResult) -> None:
-    """Store what the best setting gained, if it was confirmed."""
+    """Store the best setting's gain, if it was confirmed."""
     promise = promise_of(run, result)
     if promise is not None:
         run.study.keep_promise(to_plain(promise))
 
 
 def promise_of(run: TuneRun, result: TuneResult) -> Promise | None:
-    """What the best setting gained, whether or not it is advised; None if it was not confirmed."""
+    """The best setting's gain, whether or not it is advised; None if it was not confirmed."""
     shared, best = run.shared, result.best
     terms = Terms(
         baseline=run.target_beside(None),

@@ -1,4 +1,4 @@
-"""What ``spectui tune`` says in the end, to people and to scripts."""
+"""Final report of ``spectui tune``, as text and JSON."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -35,7 +35,7 @@ from spectui.tune.result import TuneResult
 from spectui.tune.trials import Arm, speedup_estimate
 
 _OVER = 1.1
-"""Of the time budget, from which on it is said that more was taken."""
+"""Factor of the time budget above which the excess is reported."""
 
 
 def report(
@@ -45,14 +45,14 @@ def report(
     served: Served | None = None,
     minded: tuple[str, ...] = (),
 ) -> None:
-    """Print what was found and how to use it.
+    """Print the result and how to use it.
 
     Args:
-        result: of the search.
-        run: what was searched.
-        met: how steady the machine was.
-        served: what llama-server made of it.
-        minded: what of the command of ``--from`` is not measured, as it was said already.
+        result: result of the search.
+        run: the searched run.
+        met: conditions on the machine.
+        served: results on llama-server.
+        minded: parts of the ``--from`` command that are not measured, as reported before.
     """
     flags, command = _command(run, advised(result))
     best_command = None if result.best is None else _command(run, result.best)[1]
@@ -91,7 +91,7 @@ def _target(run: TuneRun) -> Json:
 
 
 def _backend(run: TuneRun, result: TuneResult) -> Json:
-    """What measured."""
+    """The backend that measured."""
     served = run.served
     if served is None:
         return ENGINE
@@ -125,7 +125,7 @@ def _command(run: TuneRun, arm: Arm) -> tuple[list[str], str]:
 
 
 def _schedule(run: TuneRun, arm: Arm | None) -> Schedule:
-    """That ``arm`` was measured on."""
+    """Schedule that ``arm`` was measured on."""
     is_mtp = arm is not None and arm.speculation is not None and arm.speculation.is_mtp
     n_layers = run.target.mtp_layers if is_mtp else 0
     return effective_schedule(run.shared.schedule_kind(), n_layers)
@@ -187,7 +187,7 @@ def _lossless_line(check: LosslessCheck) -> Iterator[str]:
 
 
 def _time_notes(spent: Spent, *, interrupted: bool) -> Iterator[str]:
-    """What the time budget cost."""
+    """Notes on the effects of the time budget."""
     if spent.budget_s is None or interrupted:
         return
     if spent.left_out_recording:
@@ -206,7 +206,7 @@ def _time_notes(spent: Spent, *, interrupted: bool) -> Iterator[str]:
 
 
 def _in_trial(result: TuneResult) -> str:
-    """What the trial of the best says, where there was no more than that."""
+    """Result of the best setting's trial, for a search without a confirmation."""
     measured = [one for one in result.trials if one.arm == result.best and one.tokens_per_s]
     gain = speedup_estimate(measured[-1], result.trials) if measured else None
     if gain is None:
@@ -215,7 +215,7 @@ def _in_trial(result: TuneResult) -> str:
 
 
 def _commands(result: TuneResult, command: str, best_command: str | None) -> Iterator[str]:
-    """Yield what to run. The last line is what the verdict says, for ``tail -n 1``."""
+    """Yield the commands to run; the last line is the verdict's, for ``tail -n 1``."""
     if result.speedup is None and best_command is not None:
         yield "# the best so far, not confirmed:"
         yield f"# {best_command}"

@@ -1,4 +1,4 @@
-"""What ``spectui tune`` is asked for, and the run that comes of it."""
+"""Request of ``spectui tune``, and the run that results from it."""
 
 from dataclasses import dataclass
 
@@ -54,10 +54,10 @@ class TuneOptions:
         return self.backend == BackendKind.SERVER
 
     def check(self) -> None:
-        """Refuse what no search can be made on.
+        """Refuse options that no search supports.
 
         Raises:
-            UsageError: it was asked for.
+            UsageError: such an option was given.
         """
         if self.server_url is not None:
             raise UsageError(
@@ -103,9 +103,9 @@ class ServedBackend:
 
     binary: ServerBinary
     keeps_off: bool
-    """Whether the target alone stays alive beside one that speculates."""
+    """Whether the server without speculation stays alive beside one that speculates."""
     n_starts: int = 0
-    """Of servers, in all."""
+    """Number of servers started in all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,43 +121,43 @@ class TuneRun:
     workload: Workload
     study: TuningStudy
     loaded: LoadTarget
-    """How the target was loaded."""
+    """Command that loaded the target."""
     served: ServedBackend | None = None
     """The llama-server that measures; None for the engine."""
     extra: tuple[str, ...] = ()
-    """The user's own arguments, for servers that measure: less sizes that are left to a server."""
+    """The user's own arguments for servers that measure, without sizes left to the server."""
     taken: Taken | None = None
-    """The command of ``--from``, which is to come back with another way to draft."""
+    """The command of ``--from``, to be exported with new drafting options."""
     present: PresentArm | None = None
-    """How that drafts at present."""
+    """The present drafting setting of that command."""
 
     @property
     def alteration(self) -> str | None:
-        """What the target's output is not that of, in a sentence."""
+        """How the target was altered, in a sentence; None if it was not."""
         target = self.target
         return target.alteration if isinstance(target, ServedModel) else target.info.alteration
 
     @property
     def space(self) -> SearchSpace:
-        """What is searched, with the placements that the study keeps."""
+        """The search space, with the placements that the study stores."""
         return self.study.space
 
     @property
     def movable(self) -> MovableTarget | None:
-        """The target, where it moves for a draft."""
+        """The target, if its placement may change for a draft."""
         placements = self.space.placements
         if placements is None:
             return None
         return MovableTarget(loaded=self.loaded, placements=placements)
 
     def target_beside(self, draft: str | None) -> ModelOptions:
-        """The target as it lies with a draft, None for none."""
+        """The target with its placement for a draft; None for no draft."""
         options, placements = self.loaded.options, self.space.placements
         return options if placements is None else with_n_cpu_moe(options, placements.of(draft))
 
     @property
     def exported_extra(self) -> tuple[str, ...]:
-        """The user's own arguments, to be exported as they stand."""
+        """The user's own arguments, exported unchanged."""
         return () if self.taken is None else self.taken.extra
 
     @property
@@ -169,11 +169,11 @@ class TuneRun:
 
     @property
     def start(self) -> Start:
-        """What stands before the arguments of the user's command."""
+        """Words before the arguments of the user's command."""
         return Start() if self.taken is None else self.taken.takeover.start
 
     def setup_of(self, arm: Arm) -> ExportSetup:
-        """What is exported of an arm."""
+        """Setup to export for an arm."""
         drafts = {candidate.name: candidate.options for candidate in self.candidates}
         return ExportSetup(
             target=self.target_beside(arm.draft),

@@ -1,4 +1,4 @@
-"""``tune --server-bin``: the best settings on the user's own llama-server, whose ranking counts."""
+"""``tune --server-bin``: ranks the best settings on the user's own llama-server."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -27,23 +27,23 @@ from spectui.verify.result import Verified, warnings
 from spectui.verify.subject import Origin
 
 _SERVED = 2
-"""The winner, and who came second where trials left it open."""
+"""The winner, and the runner-up if the race was open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What llama-server made of the finalists."""
+    """Results of the finalists on llama-server."""
 
     found: tuple[tuple[Arm, Verified], ...]
     preference: Preference
     ended: BaseException | None
-    """What ended it early."""
+    """The error that ended it early."""
     limited: str | None = None
-    """Why not all was measured there that was confirmed."""
+    """Reason why only a part of the confirmed settings was measured there."""
     took_s: float = 0.0
 
     def lines(self) -> Iterator[str]:
-        """A sentence for each setting, and what speaks against it."""
+        """A sentence for each setting, with its warnings."""
         if self.limited is not None:
             yield f"NOTE: {self.limited}."
         for arm, one in self.found:
@@ -55,7 +55,7 @@ class Served:
             yield from (f"WARNING: {warning}" for warning in warnings(one))
 
     def document(self, run: TuneRun) -> Json:
-        """A ``verify`` for each."""
+        """A ``verify`` document for each setting."""
         return {
             "served": [
                 {"params": arm_document(arm), **verify_document(one, run.machine)}
@@ -75,7 +75,7 @@ def _doubt(speedup: Speedup) -> Iterator[str]:
 
 
 def binary_of(options: TuneOptions) -> ServerBinary | None:
-    """The user's llama-server, if it was given.
+    """The user's llama-server; None if it was not given.
 
     Raises:
         ServerError: it is none, or cannot be asked.
@@ -100,16 +100,16 @@ def serve(
     *,
     budget_s: float | None,
 ) -> Served | None:
-    """Verify the winner and a rival; None where nothing was confirmed.
+    """Verify the winner and a rival; None if nothing was confirmed.
 
     A failure or an interrupt ends it with what there is.
 
     Args:
-        run: what was searched.
-        result: of the search.
+        run: the searched run.
+        result: result of the search.
         serving: the binary.
-        prompts: of the run.
-        budget_s: of all, the search included; None for as long as it takes.
+        prompts: prompts of the run.
+        budget_s: total time budget, including the search; None for no limit.
     """
     if result.best is None or result.speedup is None:
         return None
@@ -146,7 +146,7 @@ def serve(
 def _room(
     serving: Serving, result: TuneResult, wanted: Sequence[Wanted], left_s: float | None
 ) -> Room:
-    """What there is time for."""
+    """The settings and prompts that fit in the remaining time."""
     n_prompts = max((len(one.prompts) for one in wanted), default=0)
     if not wanted:
         return Room(n_settings=0, n_prompts=0)
@@ -164,7 +164,7 @@ def _room(
 
 
 def final(result: TuneResult, served: Served | None) -> TuneResult:
-    """The result as it is advised."""
+    """The result with llama-server's ranking."""
     if served is None or not served.preference.is_other:
         return result
     arm, own = served.preference.arm, served.preference.verdict
@@ -175,14 +175,14 @@ def final(result: TuneResult, served: Served | None) -> TuneResult:
 
 
 def failure_of(ended: BaseException) -> BaseException:
-    """What ended it early, for people."""
+    """The error that ended it early, worded for users."""
     if isinstance(ended, KeyboardInterrupt | CancelledError):
         return CancelledError("interrupted on llama-server; what tune has found is shown and kept")
     return ended
 
 
 def _finalists(result: TuneResult) -> Iterator[TuneResult]:
-    """The result as if each of those that are served had won; the winner first."""
+    """Results in which each served setting in turn is the winner; the actual winner first."""
     yield result
     for one in result.finalists[1:_SERVED]:
         if one.speedup is not None:

@@ -1,4 +1,4 @@
-"""Searches through llama-server: what ``spectui tune --backend server`` does."""
+"""Searches of ``spectui tune --backend server`` through llama-server."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -65,7 +65,7 @@ def measuring_binary(options: TuneOptions) -> tuple[ServerBinary, TuneOptions]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ground:
-    """What a search through servers stands on."""
+    """Inputs of a search through servers."""
 
     shared: SharedOptions
     options: TuneOptions
@@ -73,12 +73,12 @@ class _Ground:
     target: ServedModel
     drafts: Mapping[str, ServedModel]
     base: Setup
-    """Of the target alone."""
+    """Setup of the target alone."""
     backend: ServedBackend
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
-        """Who may draft: the drafts, and the target's own MTP layers."""
+        """Candidates: the drafts, and the target's own MTP layers."""
         found = [
             Candidate(name=name, options=one.options, loaded=None)
             for name, one in self.drafts.items()
@@ -89,7 +89,7 @@ class _Ground:
 
     @property
     def mtp_layers(self) -> int:
-        """Of the target, where they may draft."""
+        """Number of the target's MTP layers; 0 where they may not draft."""
         takes = takes_mtp(self.shared, self.options) and self.shared.takes_mtp
         return self.target.mtp_layers if takes else 0
 
@@ -101,7 +101,7 @@ def run_served(
     binary: ServerBinary,
     progress: Progress,
 ) -> tuple[TuneRun, TuneResult, Conditions]:
-    """Search; what was searched, what was found, and how warm the machine was.
+    """Search; return the run, its result, and the machine's conditions.
 
     Raises:
         ServerError: the server without speculation does not start.
@@ -168,7 +168,7 @@ def _ground(
 
 
 def _drafts(shared: SharedOptions, models: Models, progress: Progress) -> dict[str, ServedModel]:
-    """Those that ``--spec-type`` wants."""
+    """The drafts that ``--spec-type`` selects."""
     found = {name: look_at(shared.draft_options(path)) for name, path in models.drafts.items()}
     wanted = {name: one for name, one in found.items() if _is_wanted(one, shared.spec_type)}
     for name in found.keys() - wanted.keys():
@@ -201,7 +201,7 @@ def _space(ground: _Ground) -> SearchSpace:
 
 
 def _plan(ground: _Ground) -> str:
-    """What the search costs."""
+    """Description of the search's cost."""
     size = bytes_text(ground.target.file_bytes)
     begun = (
         f"up to {ground.options.trials} trials through llama-server; nothing is replayed, and "

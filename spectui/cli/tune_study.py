@@ -1,4 +1,4 @@
-"""The study of ``spectui tune``: what is searched, where it is kept, what is kept in its end."""
+"""The study of ``spectui tune``: its search space, its storage, and its stored outcome."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -52,10 +52,10 @@ def space_of(
     with_ngrams: bool = True,
     readers: tuple[tuple[str, str], ...] = (),
 ) -> SearchSpace:
-    """What is searched.
+    """Build the search space.
 
     Raises:
-        UsageError: there is nothing.
+        UsageError: there is nothing to search.
     """
     usable = tuple(c.name for c in candidates if c.reason is None)
     with_ngrams = with_ngrams and Dialect(options.dialect) in NGRAM_DIALECTS
@@ -78,7 +78,7 @@ def space_of(
 def open_study(
     options: TuneOptions, name: str, spec: dict[str, Any], space: SearchSpace, *, seed: int
 ) -> TuningStudy:
-    """The study of that name, with what is searched."""
+    """Open the study of that name with its search space."""
     return TuningStudy(
         name=name,
         storage=options.storage or own_storage(),
@@ -91,7 +91,7 @@ def open_study(
 
 
 def keep_outcome(run: TuneRun, result: TuneResult, progress: Progress) -> None:
-    """Store with the study what is about to be printed, for ``export`` and ``verify``."""
+    """Store the outcome with the study, for ``export`` and ``verify``."""
     outcome = outcome_of(
         result,
         target=run.target_beside(advised(result).draft),

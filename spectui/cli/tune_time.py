@@ -1,4 +1,4 @@
-"""How much of ``--time-budget`` the measurement on llama-server has, and what it does with that."""
+"""The share of ``--time-budget`` for the measurement on llama-server, and its use."""
 
 import math
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from spectui.tune.result import TuneResult
 from spectui.tune.statistics import MIN_PROMPTS
 
 _SHARE = 0.25
-"""Of the time budget that llama-server gets: the search uses all that it is given."""
+"""Share of the time budget reserved for llama-server: the search uses all that it is given."""
 _START_S = 2.0
-"""Of a server besides its models: libraries, warm-up, a first request."""
+"""Seconds to start a server without its models: libraries, warm-up, a first request."""
 _LOADED_BYTES_PER_S = 1e9
-"""That come from a file which was read before."""
+"""Bytes per second from a file that was read before."""
 _MARGIN = 1.1
-"""What is estimated takes longer now and then."""
+"""Safety factor of the estimates."""
 
 
 def with_reserve(options: TuneOptions) -> TuneOptions:
-    """The search's own options: its time ends early enough for llama-server."""
+    """The search options with an earlier end, to reserve time for llama-server."""
     if options.time_budget is None or options.server_bin is None:
         return options
     return replace(options, time_budget=options.time_budget * (1 - _SHARE))
@@ -32,41 +32,41 @@ def with_reserve(options: TuneOptions) -> TuneOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What there is time for on llama-server."""
+    """Settings and prompts that fit in the time on llama-server."""
 
     n_settings: int
-    """Of those that are open; 0 for none."""
+    """Number of settings that fit; 0 for none."""
     n_prompts: int
     reason: str | None = None
-    """Why it is not measured there, or on fewer prompts than there are; None for all of them."""
+    """Reason for fewer measurements than requested; None if all fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a setting takes on llama-server."""
+    """Cost of a setting on llama-server."""
 
     prompt_s: float
-    """With and without speculation."""
+    """Seconds per prompt, with and without speculation."""
     starts_s: float
-    """Of the servers."""
+    """Seconds to start the servers."""
 
     def n_prompts(self, seconds: float, n_settings: int) -> int:
-        """Prompts that settings have room for."""
+        """Number of prompts that fit in the time for each setting."""
         left_s = seconds / n_settings / _MARGIN - self.starts_s
         return max(0, int(left_s / self.prompt_s)) if self.prompt_s > 0 else 0
 
     def seconds(self, n_prompts: int) -> float:
-        """That one setting takes."""
+        """Duration of one setting."""
         return _MARGIN * (self.starts_s + n_prompts * self.prompt_s)
 
 
 def cost_of(pairs: Sequence[Pair], *, n_starts: int, model_bytes: int) -> Cost:
-    """Estimate from what the engine took.
+    """Estimate the cost from the engine's measurements.
 
     Args:
-        pairs: that confirmed the setting.
-        n_starts: of servers.
-        model_bytes: that a start loads.
+        pairs: measurements that confirmed the setting.
+        n_starts: number of server starts.
+        model_bytes: bytes that a start loads.
     """
     seconds = [_seconds(pair.baseline) + _seconds(pair.speculative) for pair in pairs]
     return Cost(
@@ -80,13 +80,13 @@ def _seconds(result: GenerationResult) -> float:
 
 
 def room_of(left_s: float | None, cost: Cost, *, n_settings: int, n_prompts: int) -> Room:
-    """How many settings and prompts fit: rather one setting well than two badly.
+    """Fit settings and prompts into the time: rather one setting well than two badly.
 
     Args:
-        left_s: of the time budget; None without one.
-        cost: of one setting.
-        n_settings: that are open.
-        n_prompts: that there are.
+        left_s: seconds left of the time budget; None without one.
+        cost: cost of one setting.
+        n_settings: number of open settings.
+        n_prompts: number of prompts.
     """
     fewest = min(MIN_PROMPTS, n_prompts)
     if left_s is None or not n_settings:
@@ -120,7 +120,7 @@ def _fewer(n: int, found: int, n_settings: int, n_prompts: int) -> str | None:
 
 
 def spread(prompts: Sequence[Prompt], n: int) -> tuple[Prompt, ...]:
-    """``n`` of the prompts, from as many categories as there are."""
+    """Pick ``n`` of the prompts, from as many categories as possible."""
     if n >= len(prompts):
         return tuple(prompts)
     turns: dict[str, count[int]] = {}
@@ -129,7 +129,7 @@ def spread(prompts: Sequence[Prompt], n: int) -> tuple[Prompt, ...]:
 
 
 def with_time(result: TuneResult, budget_s: float | None, served_s: float) -> TuneResult:
-    """The result with the time of the whole: the search's and llama-server's."""
+    """The result with the time of both the search and llama-server."""
     spent = result.spent
     took_s = spent.took_s + served_s
     return replace(result, spent=replace(spent, budget_s=budget_s, took_s=took_s))

@@ -25,7 +25,7 @@ class GpuLayers(click.ParamType[int]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        """Parse, or fail with what is accepted; -1 is all."""
+        """Parse, or fail with the accepted values; -1 is all."""
         try:
             return int(read_value(Layers(), str(value)))
         except ValueError as error:
@@ -84,7 +84,7 @@ def _between(numbers: click.IntRange | click.FloatRange) -> str:
 
 
 class DrafterKind(click.Choice[str]):
-    """Who drafts, by llama-server's names; what cannot be here says why."""
+    """A drafter's kind by llama-server's name; kinds that cannot run here fail with a reason."""
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
@@ -107,7 +107,7 @@ class DrafterKind(click.Choice[str]):
 
 
 class ListOf(click.ParamType[tuple[Any, ...]]):
-    """Values of another type, separated by commas; each counts once."""
+    """A comma-separated list of values of another type, without duplicates."""
 
     def __init__(self, item: click.ParamType[Any]) -> None:
         self._item = item

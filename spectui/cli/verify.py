@@ -1,4 +1,4 @@
-"""``spectui verify``: what was promised against what the user's llama-server delivers."""
+"""``spectui verify``: compares a promised speedup with the one that llama-server delivers."""
 
 from typing import Any
 

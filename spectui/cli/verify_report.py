@@ -1,4 +1,4 @@
-"""What ``spectui verify`` says in the end, to people and to scripts."""
+"""Final report of ``spectui verify``, as text and JSON."""
 
 from collections.abc import Iterator
 
@@ -21,8 +21,8 @@ def report(found: Verified, json_path: str | None, minded: tuple[str, ...] = ())
 
     Args:
         found: both.
-        json_path: of ``--json``.
-        minded: what of the command of ``--from`` is not measured, as it was said already.
+        json_path: value of ``--json``.
+        minded: parts of the ``--from`` command that are not measured, as reported before.
     """
     document = verify_document(found, this_machine())
     document["notes"] = [*minded, *document["notes"]]
@@ -30,7 +30,7 @@ def report(found: Verified, json_path: str | None, minded: tuple[str, ...] = ())
 
 
 def text_of(found: Verified) -> str:
-    """The sentence, the table, and what else is to be known."""
+    """The sentence, the table and the notes."""
     lines = [wrapped(_sentence(found))]
     if found.differing is not None:
         lines.append(wrapped(found.differing.sentence))

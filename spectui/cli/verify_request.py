@@ -1,4 +1,4 @@
-"""What ``spectui verify`` is asked for: a study's promise, or a setting of its own."""
+"""Request of ``spectui verify``: a study's promise, or a setting of its own."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -27,14 +27,14 @@ from spectui.tune.studies.listing import StudyEntry, find_study, list_studies
 from spectui.verify.subject import Origin, advice_of
 
 _MODELS = ("model", "model_draft", "preset", "demo", "command_line")
-"""Parameters that say which models are run, so that no study does."""
+"""Parameters that select models and so exclude a study."""
 _OF_A_STUDY = frozenset(
     {
         *("study", "server_bin", "storage", "repeats", "counts", "keeps_both", "timeout"),
         *("prompts", "seed", "json_path", "quiet", "verbose"),
     }
 )
-"""Parameters that go with a study, which says everything else."""
+"""Parameters that go with a study, which determines all other options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class VerifyOptions:
 
 
 def split(parsed: Mapping[str, Any]) -> tuple[VerifyOptions, SharedOptions, Speculation]:
-    """Sort what click parsed.
+    """Split the options of click into those of ``verify`` and the shared ones.
 
     Raises:
         UsageError: the setting would never draft.
@@ -64,7 +64,7 @@ def split(parsed: Mapping[str, Any]) -> tuple[VerifyOptions, SharedOptions, Spec
 
 
 def is_direct(ctx: click.Context, study: str | None) -> bool:
-    """Whether models are named, and so no study.
+    """Whether models are named instead of a study.
 
     Raises:
         UsageError: both are, or options that do not go with what is.
@@ -90,11 +90,11 @@ def is_direct(ctx: click.Context, study: str | None) -> bool:
 
 
 def of_study(name: str | None, options: VerifyOptions, given: Path | None) -> Wanted:
-    """The promise of a study and its prompts; variables of the command that it took are set.
+    """The promise of a study and its prompts; sets the variables of its original command.
 
     Args:
-        name: of the study; None for the latest.
-        options: where it is.
+        name: name of the study; None for the latest.
+        options: options that locate the study.
         given: other prompts.
 
     Raises:

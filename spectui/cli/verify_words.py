@@ -1,4 +1,4 @@
-"""What ``spectui verify`` says of its progress."""
+"""Progress messages of ``spectui verify``."""
 
 from spectui.format import bytes_text, counted, percent_text, rate_text
 from spectui.options.setup import Setup
@@ -8,7 +8,7 @@ from spectui.verify.served import ServedPair
 
 
 def plan_line(n_prompts: int, repeats: int, seed: int, *, keeps_both: bool) -> str:
-    """How the servers take turns, and what that costs."""
+    """Describe how the servers take turns, and what that costs."""
     times = f"{counted(n_prompts, 'prompt')}{f' × {repeats}' if repeats > 1 else ''}"
     if keeps_both:
         return f"{times}, two llama-servers that take turns"
@@ -20,14 +20,14 @@ def plan_line(n_prompts: int, repeats: int, seed: int, *, keeps_both: bool) -> s
 
 
 def start_line(setup: Setup) -> str:
-    """Which server is started, and how much it loads."""
+    """Name the server that is started, and the size of its models."""
     size = bytes_text(sum(size_bytes(model.path) for model in setup.models))
     manner = "without speculation" if setup.is_off else "with speculation"
     return f"starting llama-server {manner} ({size} to load)"
 
 
 def pair_line(pair: ServedPair) -> str:
-    """One prompt that both servers have continued."""
+    """Describe a prompt that both servers have continued."""
     seen = pair.observed
     if seen is None:
         return f"{pair.item.id}: ended at once"

@@ -1,4 +1,4 @@
-"""What one llama-server takes, and arguments in its spelling. Pure: somebody else has asked it."""
+"""The options that one llama-server takes, and arguments in its spelling. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from spectui.options.setup import FlashAttention
 _IK_ONLY = frozenset({"--run-time-repack", "--smart-expert-reduction", "--mla-use"})
 _CURRENT = "--spec-draft-n-max"
 _OLD_NAMES = {MTP_KIND: "mtp"}
-"""What builds called it before they had ``draft-`` in front."""
+"""Names of kinds before the prefix ``draft-`` was introduced."""
 _IK_FLAGS = {"n_max": "--draft-max", "n_min": "--draft-min", "p_min": "--draft-p-min"}
-"""What ik_llama.cpp had before it took settings in its ``--spec-type``."""
+"""Options of ik_llama.cpp before its ``--spec-type`` took settings."""
 _EQUAL: dict[tuple[str, ...], tuple[str, ...]] = {
     ("--load-mode", "none"): ("--no-mmap",),
     ("--no-mmap",): ("--load-mode", "none"),
 }
-"""One thing under names that differ in their number of words."""
+"""Equivalent options whose numbers of words differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,15 +29,15 @@ class Accepted:
     """The options of one llama-server binary."""
 
     program: str
-    """How messages call it."""
+    """Name of the program in messages."""
     flags: frozenset[str]
-    """Every spelling that it takes."""
+    """Every spelling that the server takes."""
     bare: frozenset[str] = frozenset()
-    """Those of them that take no value."""
+    """Flags that take no value."""
     variables: frozenset[str] = frozenset()
-    """What it reads from the environment."""
+    """Environment variables that the server reads."""
     drafters: frozenset[str] = frozenset()
-    """What its ``--spec-type`` may name; empty if it does not say."""
+    """Kinds that ``--spec-type`` may name; empty if the server does not list them."""
 
     @property
     def dialect(self) -> Dialect:
@@ -47,20 +47,20 @@ class Accepted:
         return Dialect.LLAMA_CPP if _CURRENT in self.flags else Dialect.LEGACY
 
     def variable_of(self, option: Option) -> str | None:
-        """The variable that it reads an option from; None for none."""
+        """The variable that the server reads an option from; None if there is none."""
         names = (option.variable, option.legacy_variable)
         return next((name for name in names if name in self.variables), None)
 
     def long_flag_of(self, option: Option) -> str:
-        """The long spelling that it takes; an option's first where it takes none."""
+        """The long spelling that the server takes; an option's first if it takes none."""
         long = [flag for flag in option.flags if flag.startswith("--")]
         return next((flag for flag in long if flag in self.flags), long[0])
 
     def spelled(self, words: Sequence[str]) -> list[str]:
-        """The same arguments under names that it takes.
+        """The arguments under names that the server takes.
 
         Raises:
-            BadInputError: it takes none for one of them.
+            BadInputError: the server has no name for one of them.
         """
         return [word for given in divide(words) for word in self._spelled(given)]
 
@@ -88,7 +88,7 @@ class Accepted:
         )
 
     def _drafting(self, flag: str, value: str) -> Sequence[str]:
-        """Who drafts, or nothing where a draft model alone says so."""
+        """The drafter kinds; nothing where the draft model alone selects them."""
         drafter, _, settings = value.partition(":")
         if flag not in self.flags and settings and drafter == "draft":
             pairs = (setting.partition("=") for setting in settings.split(","))
@@ -119,6 +119,6 @@ class Accepted:
 
 
 def drafters_of(placeholder: str) -> frozenset[str]:
-    """What the help says of ``--spec-type``'s value; empty if that is no list."""
+    """The drafters listed in the help of ``--spec-type``; empty if its value is no list."""
     found = frozenset(re.findall(r"[a-z][\w-]*", placeholder))
     return found if "none" in found else frozenset()

@@ -1,4 +1,4 @@
-"""Writes the llama-server command that does what was measured."""
+"""Builds the llama-server command for a measured setting."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ _DEFAULT_CACHE_TYPE = catalogue.CACHE_TYPE_K.default
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Options:
-    """Options that say where one model's parts go."""
+    """Names of the options that place one model's parts."""
 
     model: Option
     gpu_layers: Option
@@ -100,7 +100,7 @@ def server_command(
     dialect: Dialect,
     program: str = "llama-server",
 ) -> str:
-    """The same as one line that a POSIX shell splits back into exactly these arguments.
+    """The arguments as one line that a POSIX shell splits back into exactly these arguments.
 
     Raises:
         BadInputError: the dialect has no words for a placement or a drafter that was asked for.
@@ -155,7 +155,7 @@ def _known(option: Option, options: ModelOptions, dialect: Dialect) -> str:
 
 
 def first_experts(n_layers: int) -> TensorOverride:
-    """What ``--n-cpu-moe`` means in llama.cpp, as a pattern for ``-ot``."""
+    """The override for ``-ot`` that is equivalent to ``--n-cpu-moe`` in llama.cpp."""
     layers = "|".join(str(layer) for layer in range(n_layers))
     pattern = rf"blk\.({layers})\.ffn_(up|down|gate|gate_up)_(ch|)exps"
     return TensorOverride(pattern=pattern, buffer="CPU")
@@ -174,7 +174,7 @@ def _override_value(overrides: list[TensorOverride]) -> str:
 
 
 def _metadata(options: ModelOptions, dialect: Dialect) -> list[str]:
-    """Overrides serve target and draft. Current builds deprecate a repeated option."""
+    """``--override-kv`` for target and draft together, since builds deprecate a repeated option."""
     texts = [override.text for override in options.override_kv]
     if dialect is Dialect.LLAMA_CPP and texts:
         return ["--override-kv", _csv_row(texts)]
@@ -221,7 +221,7 @@ def _context(context: ContextOptions, dialect: Dialect) -> list[str]:
 
 
 def _path(path: Path) -> str:
-    """The path as an argument that nobody takes for an option."""
+    """The path as an argument that no program mistakes for an option."""
     text = str(path)
     return f"./{text}" if text.startswith("-") else text
 

@@ -18,12 +18,12 @@ from spectui.options.dialect import Dialect
 _IMAGE = "ghcr.io/ggml-org/llama.cpp:server"
 _PORT = "8080"
 _ANY = "0"
-"""A port that llama-server chooses."""
+"""Value that lets llama-server choose a port."""
 _LOOPBACK = "127.0.0.1"
 _SOCKET = ".sock"
 _IPV6 = 6
 _FOLDERS = ("/models", "/models-draft")
-"""Where a container finds the models: one folder, or the draft's in another."""
+"""Mount points of the models: one folder, or another one for the draft."""
 _MODELS = frozenset({"model", "model-draft"})
 _EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound to
 
@@ -132,7 +132,7 @@ def compose(launch: Launch) -> str:
 
 
 def _published(host: str, port: str) -> Iterator[str]:
-    """Where the host's own addresses lead to a container's port.
+    """Port mappings that publish a container's port on the host's own addresses.
 
     Raises:
         BadInputError: one is a Unix socket, which a container would keep to itself.
@@ -151,7 +151,7 @@ def _published(host: str, port: str) -> Iterator[str]:
 
 
 def _bracketed(address: str) -> str:
-    """An address as ``ports`` takes it; the loopback for a name, which it does not take."""
+    """An address in the syntax of ``ports``; the loopback for a host name, which it refuses."""
     try:
         found = ip_address(address)
     except ValueError:

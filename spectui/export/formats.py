@@ -1,4 +1,4 @@
-"""Writes one setup in the formats that people start llama-server from."""
+"""Renders one setup as a shell command, a file, or a list of arguments."""
 
 import json
 from collections.abc import Callable
@@ -17,7 +17,7 @@ __all__ = ["ExportSetup", "Format", "file_name", "render"]
 
 
 class Format(StrEnum):
-    """Which file or line the flags are written to."""
+    """Format of the rendered flags."""
 
     LLAMA_SERVER = "llama-server"
     ARGS = "args"
@@ -46,12 +46,12 @@ def file_name(setup: Launchable, format: Format) -> str:  # noqa: A002 - the opt
 
 
 def _command(launch: Launch) -> str:
-    """One line for a POSIX shell, below the comments."""
+    """The command on one line for a POSIX shell, below the comments."""
     return f"{commented(launch.comments)}{launch.command}\n"
 
 
 def _args(launch: Launch) -> str:
-    """One argument per line and nothing else, as ``mapfile -t arguments < FILE`` reads them.
+    """One argument per line and nothing else, for ``mapfile -t arguments < FILE``.
 
     Raises:
         BadInputError: an argument holds a line end.

@@ -1,4 +1,4 @@
-"""What a server that spectui starts for itself does not get of the user's command."""
+"""Withholds options of the user's command from servers that spectui starts for itself."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -9,18 +9,18 @@ _REACHED = (
     *("--host", "--port", "--reuse-port", "--api-key", "--api-key-file", "--api-prefix"),
     *("--ssl-key-file", "--ssl-cert-file"),
 )
-"""Who may reach the server."""
+"""Options that determine who may reach the server."""
 _WRITTEN = (
     *("--log-file", "--log-prompts-dir", "--slot-save-path", "--lookup-cache-dynamic"),
     *("--sql-save-file", "--prompt-cache", "--logdir", "-ld"),
 )
-"""Files that it would write, over those of the server that the command is for."""
+"""Options for files that the server would overwrite beside the user's own server."""
 _STARTED = ("--mcp-servers-config", "--mcp-servers-json", "--tools", "--tools-runtime", "--agent")
-"""Programs that it would start, and files that its tools would change."""
+"""Options for programs that the server would start, and tools that change files."""
 
 
 def own_arguments(words: Sequence[str]) -> tuple[str, ...]:
-    """The words that such a server gets.
+    """The arguments that such a server gets.
 
     Raises:
         BadInputError: an option lacks its value.

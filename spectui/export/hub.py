@@ -1,4 +1,4 @@
-"""Commands that name no local model: what to do instead."""
+"""Checks for commands that name no local model, with advice."""
 
 from collections.abc import Sequence
 
@@ -11,11 +11,11 @@ _HUB_DRAFT = frozenset({"-hfd", "-hfrd", "--hf-repo-draft", "--spec-draft-hf"})
 _ROUTER = frozenset({"--models-dir", "--models-preset"})
 _SERVED = frozenset({"model", "model-url", "hf-repo", "docker-repo", "models-dir", "models-preset"})
 _BUNDLES = ("--fim-qwen-", "--gpt-oss-", "--vision-gemma-", "--embd-")
-"""Switches that stand for a model of the hub and its settings."""
+"""Prefixes of switches that stand for a model of the hub and its settings."""
 
 
 def check_serves(command: Sequence[Given]) -> None:
-    """Make sure that it says what to serve, wherever that is.
+    """Make sure that the command names a model, wherever it is.
 
     Raises:
         BadInputError: it names neither a model nor where models are.
@@ -30,7 +30,7 @@ def check_serves(command: Sequence[Given]) -> None:
 
 
 def check_local(command: Sequence[Given]) -> None:
-    """Make sure that the models are files of this machine.
+    """Make sure that the models are local files.
 
     Raises:
         BadInputError: one comes from the hub, the server is a router, or there is no model.

@@ -1,4 +1,4 @@
-"""One start of llama-server, in the words of its dialect: what every format writes."""
+"""One start of llama-server in a dialect's words, as input of every format."""
 
 import shlex
 from collections.abc import Mapping
@@ -19,23 +19,23 @@ class Launch:
     """A program, its environment and its arguments."""
 
     name: str
-    """What formats that hold several models call this one."""
+    """Name for formats that hold several models."""
     arguments: tuple[str, ...]
     dialect: Dialect
     program: tuple[str, ...] = ("llama-server",)
-    """What is started: the program, behind what wraps it."""
+    """Words that start the program, including wrappers."""
     environment: tuple[tuple[str, str], ...] = ()
-    """Variables that the command sets, other than those that stand for options."""
+    """Variables that the command sets, without those that stand for options."""
     comments: tuple[str, ...] = ()
-    """What a reader of the export has to know, one line each."""
+    """Remarks for readers of the export, one line each."""
     accepted: Accepted | None = None
-    """What that program takes; None for all that its dialect has."""
+    """Options that the program takes; None for all of its dialect."""
     has_gpu: bool = True
-    """llama.cpp has a GPU to use on this machine."""
+    """Whether llama.cpp has a GPU on this machine."""
     entries: tuple[Entry, ...] = ()
-    """The parts of files that the command stood in."""
+    """The file entries that the command was taken from."""
     document: Mapping[str, object] = field(default_factory=dict)
-    """What the JSON says of it besides."""
+    """Further fields of the JSON format."""
 
     def check(self) -> None:
         """Make sure that files can hold it.
@@ -61,7 +61,7 @@ class Launch:
         return "".join(f"{name}={shlex.quote(value)} " for name, value in self.environment)
 
     def elsewhere(self, who: str) -> "Launch":
-        """The same without where it listens, which ``who`` chooses; a comment says what was."""
+        """The launch without its listening address, which ``who`` chooses; a comment keeps it."""
         given = [one for one in divide(self.arguments) if canonical(one.flag) in _LISTENING]
         if not given:
             return self
@@ -72,11 +72,11 @@ class Launch:
 
     @property
     def known_as(self) -> str | None:
-        """What clients of the command's own file call it; None where it stood in none."""
+        """The name that clients know from the command's own file; None without one."""
         return next((entry.name for entry in self.entries if entry.name), None)
 
     def entry(self, format_: str) -> Entry | None:
-        """What the command's own file of that kind says of it; None where it stood in none."""
+        """The entry of the command's own file of that kind; None if it was in none."""
         return next((entry for entry in self.entries if entry.format == format_), None)
 
     def value(self, name: str) -> str | None:
@@ -90,14 +90,14 @@ class Launch:
 
 
 class Launchable(Protocol):
-    """What can be exported."""
+    """A setup that can be exported."""
 
     @property
     def name(self) -> str:
-        """What formats that hold several models call it."""
+        """Name for formats that hold several models."""
 
     def launch(self, dialect: Dialect) -> Launch:
-        """How a llama-server of that dialect is started with it.
+        """The launch of a llama-server of that dialect with this setup.
 
         Raises:
             BadInputError: the dialect or the program has no words for it.

@@ -9,28 +9,28 @@ _OWN: dict[str, dict[str, str]] = {
     for drafter in NGRAMS
     if numbers_of(drafter)
 }
-"""What took a shared option's place, by kind."""
+"""Replacements of the shared options, by kind."""
 
 SHARED = ("spec-ngram-size-n", "spec-ngram-size-m", "spec-ngram-min-hits")
-"""Options of n-gram drafters alone. Lengths of drafts were those of models, too."""
+"""Former options of n-gram drafters alone; draft lengths applied to models, too."""
 LENGTHS = ("draft-max", "draft-min")
 _SHORTEST = ("draft-min", "spec-ngram-mod-n-min")
 
 
 def own_option(kind: str, name: str) -> str | None:
-    """Name of the option of ``kind`` that took the place of ``name``; None where none did."""
+    """The option of ``kind`` that replaced the option ``name``; None if none did."""
     return _OWN.get(kind, {}).get(name)
 
 
 def own_options(
     kind: str, name: str, values: tuple[str, ...], given: Callable[[str], str | None]
 ) -> dict[str, tuple[str, ...]]:
-    """Options of ``kind`` that do what ``name`` did; none where none does.
+    """Options of ``kind`` with the effect of the former option ``name``; empty if none.
 
     Args:
-        kind: who drafts.
-        name: of an option that drafters shared.
-        values: of that option.
+        kind: the drafter's kind.
+        name: name of a shared option.
+        values: values of that option.
         given: the value of any other option of the command; None where it is not given.
     """
     own = own_option(kind, name)
@@ -45,14 +45,14 @@ def own_options(
 
 
 def told_of_length(longest: str, size_m: str) -> str | None:
-    """Why ``ngram-simple`` drafts more than was asked for; None if it does not."""
+    """Reason why ``ngram-simple`` drafts more than requested; None if it does not."""
     if longest == size_m:
         return None
     return f"ngram-simple drops drafts shorter than the {size_m} tokens that it looks up"
 
 
 def _as_long_as_looked_up(longest: str, given: Callable[[str], str | None]) -> str:
-    """A longest draft that is not shorter than what ``ngram-simple`` looks up.
+    """A longest draft of at least the length that ``ngram-simple`` looks up.
 
     It cut drafts off there, and today drops all that are shorter (``common_ngram_simple_draft``).
     """
@@ -69,11 +69,11 @@ def _whole(text: str) -> int | None:
 def told_apart(
     options: Mapping[str, tuple[str, ...]], kinds: Sequence[str], *, has_old_lengths: bool
 ) -> dict[str, tuple[str, ...]]:
-    """Options with every drafter's own in the place of the shared ones.
+    """Replace the shared options by each drafter's own.
 
     Args:
-        options: by name.
-        kinds: who drafts.
+        options: values by name.
+        kinds: the drafters' kinds.
         has_old_lengths: whether lengths of drafts stand under names that served all drafters.
     """
     ngrams = [kind for kind in kinds if kind in _OWN]

@@ -1,4 +1,4 @@
-"""Every option of llama-server, and how many words each takes. Facts only, of three programs.
+"""Every option of llama-server, and the number of its values. Facts only, of three programs.
 
 A line of a table holds an option's flags; what follows them: nothing for a switch, ``=`` for a
 value, ``@`` for a value that is a path, ``= =`` for two values, ``?`` for a value that only some

@@ -1,4 +1,4 @@
-"""What an option's value may be, and what the server reads of it."""
+"""Valid values of llama-server's options, and how the server reads them."""
 
 import csv
 import json
@@ -15,7 +15,7 @@ from spectui.export.value_tables import VALUES
 _INT = (-(2**31), 2**31 - 1)
 _LONG = 2**64 - 1
 _LARGEST, _SMALLEST = 3.4028235e38, 1.17549435e-38
-"""A float's, beyond which ``std::stof`` gives up."""
+"""Limits of a float, beyond which ``std::stof`` fails."""
 # ASCII: C knows no other blanks and digits.
 _WHOLE = re.compile(r"\s*[+-]?\d+", re.ASCII)
 _DIGITS = r"0x[\da-f]+(?:\.[\da-f]*)?(?:p[+-]?\d+)?|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
@@ -41,27 +41,27 @@ class Values:
     """The values of one option."""
 
     what: str
-    """They are, as a sentence has it."""
+    """Description of the values for sentences."""
     words: tuple[str, ...] = ()
-    """Those that are words."""
+    """Valid words."""
     number: str | None = None
-    """Which of the table's kinds of number the others are; None where words are all there is."""
+    """Kind of number in the table; None if only words are valid."""
     low: float = -math.inf
     high: float = math.inf
     refused: float | None = None
     is_list: bool = False
     most: float = math.inf
-    """Of a list's numbers."""
+    """Maximum number of numbers in a list."""
     form: str | None = None
-    """Its name, where they are neither words nor numbers."""
+    """Name of the form, if values are neither words nor numbers."""
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether all dialects read them alike."""
+        """Whether all dialects read the values alike."""
         return self.number is not None
 
     def read(self, value: str) -> str | None:
-        """What the server reads of a value: all of it, what it begins with, or None if it stops."""
+        """The part of a value that the server reads; None if it refuses the value."""
         if self.form is not None:
             return value if _FORMS[self.form][1](value) else None
         if value in self.words:
@@ -88,14 +88,14 @@ class Values:
 
 
 def values_of(flag: str) -> Values | None:
-    """What may stand behind a flag; None where nobody knows, or anything may."""
+    """Valid values behind a flag; None if unknown or unrestricted."""
     option = server_option(flag)
     return None if option is None else _by_flag().get(option.long_flag)
 
 
 @cache
 def listed_flags() -> frozenset[str]:
-    """Every flag of the table, also of those that take any text."""
+    """Every flag of the table, including those that take any text."""
     return frozenset(flag for line in _lines() for flag in line[1])
 
 
@@ -152,7 +152,7 @@ def _limits(low: str, high: str, refused: str | None) -> str:
 
 
 def _value(number: str, text: str) -> float | None:
-    """A number that was found; None where it is too large for the server to hold."""
+    """A parsed number; None if it is too large for the server."""
     if number == "whole":
         return float(text) if _INT[0] <= Decimal(text) <= _INT[1] else None
     if number == "unsigned":
@@ -221,10 +221,10 @@ def _json(value: str) -> tuple[object] | None:
 
 
 def _finite(text: str) -> float:
-    """A number as the server's reader has it.
+    """The finite number that a text holds.
 
     Raises:
-        ValueError: it has no such number.
+        ValueError: the text is no finite number.
     """
     if not math.isfinite(float(text)):
         raise ValueError(text)

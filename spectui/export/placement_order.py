@@ -1,4 +1,4 @@
-"""Which of several placements llama-server finds first."""
+"""Keeps the order of placements, of which llama-server applies the first that matches."""
 
 import re
 from collections.abc import Mapping
@@ -9,14 +9,14 @@ _PARTS = ("up", "down", "gate", "gate_up")
 
 
 def experts_first(options: Mapping[str, tuple[str, ...]], overrides: tuple[str, ...]) -> str | None:
-    """What ``--cpu-moe`` or ``--n-cpu-moe`` say as a pattern, if it matters that they come first.
+    """Pattern for ``--cpu-moe`` or ``--n-cpu-moe``, if their coming first makes a difference.
 
     llama-server takes the first placement that matches a tensor. spectui, as its export, writes
     ``-ot`` before them; so where an ``-ot`` that stands behind them moves some of the same experts
     elsewhere, they have to become a pattern before it.
 
     Args:
-        options: what was taken over so far.
+        options: options taken over so far.
         overrides: values of the ``-ot`` that comes now.
     """
     n_layers = _n_layers(options)
@@ -36,7 +36,7 @@ def _n_layers(options: Mapping[str, tuple[str, ...]]) -> int:
 
 
 def _moves(override: str, n_layers: int) -> bool:
-    """Whether it puts experts of the first layers anywhere but in RAM."""
+    """Whether the override puts experts of the first layers anywhere but in RAM."""
     pattern, _, buffer = override.partition("=")
     if buffer == "CPU":
         return False

@@ -49,7 +49,7 @@ def preset_file(launch: Launch) -> str:
 
 
 def _section(launch: Launch) -> str:
-    """What clients call it, where the syntax can hold that."""
+    """The section's name: the one that clients use, if the syntax can hold it."""
     name = launch.known_as or ""
     return name if _SECTION.fullmatch(name) and name.isprintable() else slug(launch.name)
 
@@ -70,7 +70,7 @@ def _entries(launch: Launch) -> dict[str, str]:
 
 
 def slug(name: str) -> str:
-    """The name as every format takes it."""
+    """The name in characters that every format accepts."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "model"
 
 

@@ -1,4 +1,4 @@
-"""What llama-server itself takes, whatever spectui knows of it: flags, values, variables."""
+"""All options of llama-server, whether or not spectui has them: flags, values, variables."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,13 +8,13 @@ from spectui.export.option_tables import IK, LLAMA_CPP, OLDER
 from spectui.options.dialect import Dialect
 
 PREFIX = "LLAMA_ARG_"
-"""Of the variables that stand for options."""
+"""Prefix of the variables that stand for options."""
 NEGATION = "LLAMA_ARG_NO_"
-"""Of those whose presence alone switches an option off."""
+"""Prefix of those whose presence alone switches an option off."""
 
 
 class Arity(Enum):
-    """How many words an option takes after itself."""
+    """Number of words that an option takes as values."""
 
     NONE = 0
     ONE = 1
@@ -32,13 +32,13 @@ class ServerOption:
 
     flags: tuple[str, ...]
     negations: tuple[str, ...]
-    """Flags that switch it off; they take nothing."""
+    """Flags that switch it off; they take no value."""
     arity: Arity
     is_file: bool
-    """Its value is a path."""
+    """Whether its value is a path."""
     variable: str | None
     dialects: frozenset[Dialect]
-    """Whose tables have it. Only that of ``Dialect.LLAMA_CPP`` is complete."""
+    """Dialects whose tables have it. Only the table of ``Dialect.LLAMA_CPP`` is complete."""
 
     @property
     def long_flag(self) -> str:
@@ -47,26 +47,26 @@ class ServerOption:
 
     @property
     def negation(self) -> str | None:
-        """The long spelling that switches it off; None where there is none."""
+        """The long spelling that switches the option off; None if there is none."""
         return next((flag for flag in self.negations if flag.startswith("--")), None)
 
     def negation_of(self, flag: str) -> str | None:
-        """What switches it off, in the words of ``flag`` where there is such a spelling."""
+        """The spelling that switches the option off, similar to ``flag`` if possible."""
         alike = f"--no-{canonical(flag).lstrip('-')}"
         return alike if alike in self.negations else self.negation
 
     def arity_of(self, flag: str) -> Arity:
-        """How many words ``flag``, one of its spellings, takes."""
+        """Number of words that ``flag``, one of the option's spellings, takes."""
         return Arity.NONE if flag in self.negations else self.arity
 
 
 def canonical(flag: str) -> str:
-    """The spelling that the tables have: llama-server takes ``_`` for ``-`` in long options."""
+    """The spelling in the tables: llama-server takes ``_`` for ``-`` in long options."""
     return flag.replace("_", "-") if flag.startswith("--") else flag
 
 
 def server_option(flag: str) -> ServerOption | None:
-    """The option of that flag in any spelling; None for one that no table has."""
+    """The option of that flag in any spelling; None if no table has it."""
     return _by_flag().get(canonical(flag))
 
 

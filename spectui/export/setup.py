@@ -1,4 +1,4 @@
-"""What is exported: a pair, how it drafts, and what the user wants besides."""
+"""The setup to export: a pair of models, the drafting options, and the user's other options."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,40 +24,40 @@ _ALWAYS = frozenset(
         *("cache-type-k-draft", "cache-type-v-draft"),
     }
 )
-"""What has to stand in a command whoever wrote it: defaults changed between versions."""
+"""Options that are always written, since their defaults changed between versions."""
 _STANDS_FOR = {"load-mode": "no-mmap", "override-tensor": "n-cpu-moe"}
-"""What a dialect may write for an option that it lacks."""
+"""Options that a dialect uses in place of one that it lacks."""
 _NGRAM_DEFAULTS = {
     one.option: one.argument(one.default) for drafter in NGRAMS for one in numbers_of(drafter)
 }
 _LAYERS = frozenset({"gpu-layers", "gpu-layers-draft"})
-"""Options of which the user's own arguments hold what spectui has no number for: ``auto``."""
+"""Options that remain in the user's own arguments for a value that is no number: ``auto``."""
 
 OFF = "speculation off: no speculative flag is written"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportSetup(Setup):
-    """Everything that one llama-server shall be started with.
+    """The setup of one llama-server to start.
 
     Without ``speculation`` nothing speculative is written, whatever ``draft`` and ``extra`` are.
     """
 
     name: str
-    """What formats that hold several models call this one."""
+    """Name for formats that hold several models."""
     has_gpu: bool = True
-    """llama.cpp has a GPU to use on this machine."""
+    """Whether llama.cpp has a GPU on this machine."""
     start: Start = field(default_factory=Start)
-    """What stands before the arguments."""
+    """The words before the arguments."""
     program: str | None = None
-    """What is started instead of the program of ``start``."""
+    """Program to start instead of that of ``start``."""
     accepted: Accepted | None = None
-    """What that program takes; None for all that its dialect has."""
+    """Options that the program takes; None for all of its dialect."""
     given: frozenset[str] | None = None
-    """Names of the options that a command gave, whose defaults stay unwritten; None writes all."""
+    """Options that a command gave, by name: others stay unwritten at their defaults. None: all."""
 
     def launch(self, dialect: Dialect) -> Launch:
-        """How a llama-server of that dialect is started with it.
+        """The launch of a llama-server of that dialect with this setup.
 
         Raises:
             BadInputError: the dialect or the program has no words for it.
@@ -105,7 +105,7 @@ class ExportSetup(Setup):
         return list(words) if self.accepted is None else self.accepted.spelled(words)
 
     def _rewritten(self, own: list[str], dialect: Dialect) -> Rewritten:
-        """All of it in the dialect's words, the user's own arguments as well."""
+        """All arguments in the dialect's words, including the user's own."""
         flags = None if self.accepted is None else self.accepted.flags
         written, extra = list(divide(own)), divide(self.kept_extra())
         items = tuple(Item(given=given) for given in (*written, *extra))
@@ -118,12 +118,12 @@ class ExportSetup(Setup):
         return (f"left out, since {dialect} has no such option: {left_out}",) if dropped else ()
 
     def kept_extra(self) -> tuple[str, ...]:
-        """The user's own arguments; when speculation is off, less those that say how to draft."""
+        """The user's own arguments; when speculation is off, without their drafting options."""
         dropped = self._dropped()
         return tuple(w for g in divide(self.extra) if g not in dropped for w in g.words)
 
     def comments(self) -> tuple[str, ...]:
-        """What a reader of the export has to know, one printable line each."""
+        """Remarks for readers of the export, one printable line each."""
         if self.speculation is not None:
             return ()
         left_out = " ".join(given.flag for given in self._dropped())
@@ -131,7 +131,7 @@ class ExportSetup(Setup):
         return tuple(map(printable, lines))
 
     def files(self) -> tuple[Path, ...]:
-        """Files that it reads."""
+        """Files that the setup reads."""
         return tuple(options.path for options in self.models)
 
     def _dropped(self) -> tuple[Given, ...]:
@@ -149,7 +149,7 @@ def _is_wanted(written: Given, given: frozenset[str]) -> bool:
 
 
 def told(speculation: Speculation) -> dict[str, object]:
-    """A setting as the JSON of an export has it."""
+    """A setting for the JSON of an export."""
     *ahead, own = map(_drafter, speculation.chain)
     return {**own, "ahead": ahead} if ahead else own
 

@@ -1,4 +1,4 @@
-"""Who drafts: the forms that ``--spec-type`` has in llama.cpp and in ik_llama.cpp."""
+"""Drafters in ``--spec-type``: the forms of llama.cpp and of ik_llama.cpp."""
 
 from spectui.errors import BadInputError
 from spectui.options.drafters import (
@@ -17,7 +17,7 @@ from spectui.options.drafters import (
 
 _NONE = "none"
 _NAMES = {"draft": MODEL_KIND, "mtp": MTP_KIND}
-"""What builds before spring 2026, and ik_llama.cpp, call them."""
+"""Names of kinds in builds before spring 2026 and in ik_llama.cpp."""
 _OWN_ENGINE = (DraftSimple, DraftMtp, *NGRAMS)
 _KNOWN = frozenset({_NONE, *map(kind_of, _OWN_ENGINE)})
 
@@ -25,7 +25,7 @@ SPEC_DEFAULT: dict[str, tuple[str, ...]] = {
     "spec-type": (kind_of(NgramMod),),
     **{one.option: (one.argument(one.default),) for one in numbers_of(NgramMod)},
 }
-"""What ``--spec-default`` stands for."""
+"""Options that ``--spec-default`` stands for."""
 
 
 def drafting(value: str, *, through_server: bool = False) -> dict[str, tuple[str, ...]]:
@@ -34,7 +34,7 @@ def drafting(value: str, *, through_server: bool = False) -> dict[str, tuple[str
     In ik_llama.cpp the kind's numbers stand behind it: ``draft:n_max=8,p_min=0.5``.
 
     Args:
-        value: as it stands.
+        value: the option's value, unchanged.
         through_server: whether drafters that only llama-server has can be run.
 
     Raises:
@@ -55,7 +55,7 @@ def drafting(value: str, *, through_server: bool = False) -> dict[str, tuple[str
 
 
 def joined(earlier: tuple[str, ...], later: tuple[str, ...]) -> tuple[str, ...]:
-    """Two values of ``--spec-type`` as one: the option adds to what was given before it."""
+    """Two values of ``--spec-type`` as one: the option adds to previous values."""
     return (",".join(dict.fromkeys(",".join((*earlier, *later)).split(","))),)
 
 

@@ -1,25 +1,25 @@
-"""What stands before the arguments of a command: variables, wrappers, the program."""
+"""The words before a command's arguments: variables, wrappers, the program."""
 
 from dataclasses import dataclass, replace
 
 _UNIFIED = ("serve",)
-"""What follows the program that holds the server among others."""
+"""Words after a program that holds the server among others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """How a program is started, whatever its arguments are."""
+    """The way a program is started, independent of its arguments."""
 
     environment: tuple[tuple[str, str], ...] = ()
-    """Variables that the command sets, other than those that stand for options."""
+    """Variables that the command sets, without those that stand for options."""
     program: tuple[str, ...] = ("llama-server",)
-    """What is started: the program, behind what wraps it."""
+    """Words that start the program, including wrappers."""
 
     @property
     def wrappers(self) -> tuple[str, ...]:
-        """What stands before the program, as ``numactl`` does."""
+        """Words before the program, such as ``numactl`` and its options."""
         return self.program[: -2 if self.program[-1:] == _UNIFIED else -1]
 
     def running(self, program: str | None) -> "Start":
-        """The same start of another program; None leaves it as it is."""
+        """This start with another program; None keeps the program."""
         return self if program is None else replace(self, program=(*self.wrappers, program))

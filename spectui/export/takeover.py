@@ -1,4 +1,4 @@
-"""Reads the llama-server command that a user already has."""
+"""Reads the user's existing llama-server command into spectui's options."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,19 +19,19 @@ from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND
 _REPEATABLE = frozenset({"override-tensor", "override-kv"})
 _EXPERTS = ("cpu-moe", "n-cpu-moe")
 _LAYERS = frozenset({"gpu-layers", "gpu-layers-draft"})
-"""Whose number -1 is llama-server's for ``auto``."""
+"""Options whose number -1 means ``auto`` in llama-server."""
 _LOADING = frozenset({"mmap", "load-mode"})
 _OLD_LENGTHS = frozenset({"--draft", "--draft-n", "--draft-max", "--draft-min", "--draft-n-min"})
-"""Names under which lengths of drafts were those of every drafter."""
+"""Former flags for the draft lengths of every drafter."""
 _LOAD_MODES: dict[str, dict[str, tuple[str, ...]]] = {
     "none": {"no-mmap": ()},
     "mlock": {"no-mmap": ()},
     "mmap": {},
     "auto": {},
 }
-"""What ``--load-mode`` is for spectui, which maps or does not."""
+"""Equivalents of ``--load-mode`` in spectui's options, which only turn mapping on or off."""
 _LOCKED = "mlock"
-"""What modes hold that say more than that, and travel on."""
+"""Part of modes that spectui does not apply but passes on."""
 _SWITCHES: dict[str, dict[str, tuple[str, ...]]] = {
     "mmap": {},
     "no-flash-attn": {"flash-attn": ("off",)},
@@ -42,29 +42,29 @@ _SWITCHES: dict[str, dict[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Takeover:
-    """What a command says, in spectui's words."""
+    """A command in spectui's options."""
 
     options: Mapping[str, tuple[str, ...]]
     """Values by the long name of spectui's option, without dashes; none for a switch."""
     extra: tuple[str, ...]
-    """What an export does not write by itself, as it stands and in its order.
+    """Arguments that an export does not write itself, unchanged and in their order.
 
     That is what spectui does not know, and sampling, which it knows and an export leaves out.
     """
     elsewhere: tuple[str, ...] = ()
-    """How the command drafts, as it stands, where only llama-server can draft so; it is in neither
-    of the others."""
+    """Drafting options that only llama-server supports, unchanged; they are in neither of the
+    others."""
     start: Start = field(default_factory=Start)
-    """What stands before its arguments."""
+    """The words before its arguments."""
 
     @property
     def left(self) -> Mapping[str, tuple[str, ...]]:
-        """Sizes that it leaves to the server, for which a measurement chooses some."""
+        """Sizes that the command leaves to the server, and a measurement chooses."""
         return {name: values for name, values in self.options.items() if _is_left(name, values)}
 
     @property
     def settled(self) -> "Takeover":
-        """The same without them."""
+        """The command without the sizes that it leaves to the server."""
         kept = {n: v for n, v in self.options.items() if n not in self.left}
         return replace(self, options=kept)
 
@@ -122,7 +122,7 @@ def read_command(
 
 
 def taken_over(command: Sequence[Given], *, through_server: bool = False) -> Takeover:
-    """The same of options that are divided already, whatever models they name.
+    """The takeover of options that are already divided, whatever models they name.
 
     Args:
         command: the options.
@@ -155,13 +155,13 @@ def _names(given: Given, name: str) -> bool:
 
 
 def _is_elsewhere(given: Given) -> bool:
-    """Whether it names a drafter that only llama-server has."""
+    """Whether the option names a drafter that only llama-server has."""
     kinds = ",".join(given.values).split(",")
     return _names(given, "spec-type") and not set(kinds).isdisjoint(HIDDEN_STATE_KINDS)
 
 
 def _is_all_cores(given: Given) -> bool:
-    """Of ``-tb``, where nothing said means as many threads as ``-t``."""
+    """Whether ``-tb`` asks for all cores; without ``-tb`` it equals ``-t``."""
     return given.name == "threads-batch" and given.values in {("0",), ("-1",)}
 
 
@@ -173,7 +173,7 @@ def _is_written(given: Given) -> bool:
 def _joined(
     options: dict[str, tuple[str, ...]], name: str, values: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Values beside those given before. What they end is taken out of ``options``."""
+    """Values merged with previous ones; options that they override are removed from ``options``."""
     if name == "spec-type":
         return joined(options.pop(name, ()), values)
     if name not in _REPEATABLE:
@@ -189,7 +189,7 @@ def _joined(
 
 
 def _taken(given: Given, *, through_server: bool) -> dict[str, tuple[str, ...]] | None:
-    """What spectui understands of it, by its own names; None for nothing."""
+    """The option in spectui's names; None if spectui does not know it."""
     if given.option is None:
         return None
     match given.option.name, given.values:

@@ -1,4 +1,4 @@
-"""Options of a command that bear on its speed or its output, and that no measurement here has.
+"""Options of a command that affect speed or output and that no measurement here applies.
 
 Who may reach a server, what it logs and how it waits are none of them.
 """
@@ -42,13 +42,13 @@ _NEUTRAL: dict[str, float] = {
     "--dynatemp-range": 0,
     "--adaptive-target": -1,
 }
-"""Options that do nothing with this value, by their first long spelling."""
+"""Options without effect at this value, by their first long spelling."""
 _SWITCHED_OFF = frozenset({"--kv-offload", "--repack", "--op-offload"})
-"""Switches that bear on the speed where they are off."""
+"""Switches that affect the speed when they are off."""
 
 
 def unmeasured(words: Sequence[str]) -> tuple[str, ...]:
-    """The options among ``words`` that a measurement leaves out, each as it stands.
+    """The options among ``words`` that a measurement leaves out, unchanged.
 
     What no table of options has is among them, without its value.
 

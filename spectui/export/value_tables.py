@@ -1,4 +1,4 @@
-"""What values the options of llama-server take. Facts only, beside ``option_tables``.
+"""Values that the options of llama-server take. Facts only, beside ``option_tables``.
 
 A line holds what an option takes and, after ``|``, long flags of options that take it:
 

@@ -1,4 +1,4 @@
-"""A start of llama-server as variables, which it reads as options."""
+"""Exports a start of llama-server as environment variables."""
 
 import shlex
 from collections.abc import Iterator
@@ -10,9 +10,9 @@ from spectui.export.words import Given, divide
 from spectui.options.dialect import Dialect
 
 _OTHERS = {"--api-key": "LLAMA_API_KEY", "-hft": "HF_TOKEN", "--hf-token": "HF_TOKEN"}
-"""Variables of options that are not called after them."""
+"""Variables with names unlike those of their options."""
 _PLACING = ("override-tensor", "cpu-moe", "n-cpu-moe", "n-cpu-ffn")
-"""Options of which the first that matches a tensor counts, in the order of llama-server's table,
+"""Options of which the first that matches a tensor applies, in the order of llama-server's table,
 in which it reads variables."""
 _CPU = "CPU"
 
@@ -42,11 +42,11 @@ def variables_file(launch: Launch) -> str:
 
 
 def check_placing(launch: Launch, where: str, *, in_order: tuple[str, ...] = ()) -> None:
-    """Refuse placements whose order matters and would be lost.
+    """Refuse placements whose order matters but would be lost.
 
     Args:
-        launch: what is exported.
-        where: what would lose it.
+        launch: launch to export.
+        where: format that would lose the order.
         in_order: names of the options in the order in which they are read there; empty for none
             that can be relied on.
 
@@ -70,7 +70,7 @@ def _name(given: Given) -> str:
 
 
 def _moves(given: Given) -> bool:
-    """Whether it sends weights anywhere but to RAM, where all the others send theirs."""
+    """Whether the placement sends weights anywhere but to RAM."""
     return any(not part.endswith(f"={_CPU}") for v in given.values for part in v.split(",")) and (
         _name(given) == "override-tensor"
     )

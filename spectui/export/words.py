@@ -1,4 +1,4 @@
-"""Divides the words of a command into options with their values."""
+"""Divides the words of a command into options and their values."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ FLASH_ATTENTION = {
     **dict.fromkeys(("off", "0", "false", "disabled"), "off"),
     **dict.fromkeys(("auto", "-1"), "auto"),
 }
-"""What builds take after ``-fa``; before autumn 2025 they took nothing."""
+"""Values of ``-fa``; before autumn 2025 it took none."""
 
 _NUMBER = re.compile(r"-\.?\d")
 _SPECULATIVE = re.compile(
@@ -27,24 +27,24 @@ _SPECULATIVE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """One option as a command gives it."""
+    """One option of a command."""
 
     flag: str
-    """Without its value; a stray word that follows no option is a flag too."""
+    """The option without its value; a stray word that follows no option is a flag too."""
     option: Option | None
     """None if spectui's own command line has no such option."""
     values: tuple[str, ...]
     words: tuple[str, ...]
-    """All of it, as it stands."""
+    """All of its words, unchanged."""
 
     @property
     def server(self) -> ServerOption | None:
-        """What llama-server knows it as; None for what no table has."""
+        """The option in llama-server's tables; None if no table has it."""
         return server_option(self.flag)
 
     @property
     def name(self) -> str:
-        """One name for all its spellings."""
+        """One name for all spellings."""
         if self.option is not None:
             return self.option.name
         flag = self.flag if self.server is None else self.server.long_flag
@@ -52,7 +52,7 @@ class Given:
 
     @property
     def separate(self) -> tuple[str, ...]:
-        """The words that llama-server reads, which knows no ``--flag=value``."""
+        """The words as llama-server reads them: with ``--flag=value`` split."""
         if len(self.words) != 1 or not self.values or self.server is None:
             return self.words
         if self.server.arity_of(canonical(self.flag)) is not Arity.NONE:
@@ -66,12 +66,12 @@ class Given:
 
     @property
     def is_speculative(self) -> bool:
-        """It says how to draft, so that it has no place in a command that does not."""
+        """Whether the option configures drafting."""
         return _SPECULATIVE.match(canonical(self.flag)) is not None
 
 
 def divide(words: Sequence[str]) -> Iterator[Given]:
-    """Pair every option with what belongs to it.
+    """Pair every option with its values.
 
     Options take what they take in llama-server. What follows one that no table has and does not
     look like an option is its value: only its own parser knows better.
@@ -127,7 +127,7 @@ def _is_option(word: str) -> bool:
 
 
 def without(words: Sequence[str], *flags: str) -> tuple[str, ...]:
-    """The words less these options and their values.
+    """The words without these options and their values.
 
     Raises:
         BadInputError: a known option lacks its value.

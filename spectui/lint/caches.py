@@ -1,4 +1,4 @@
-"""Caches and contexts: types that hurt a draft, and what does not come together."""
+"""Rules for caches and contexts: types that slow a draft, and options that conflict."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ _HURTS = "a draft guesses worse with a quantised cache, and its cache is small"
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:
-    """Yield what caches and contexts give reason to say."""
+    """Yield findings on caches and contexts."""
     if command.has_draft:
         yield from _draft_caches(command)
         yield from _inherited(command, reader)

@@ -1,4 +1,4 @@
-"""Applies all rules, and what they say."""
+"""Applies all rules, and their corrections."""
 
 from collections.abc import Callable, Iterator
 
@@ -35,13 +35,13 @@ _RULES: tuple[Rule, ...] = (
     tensors.rule,
     serving.rule,
 )
-"""In the order in which things are put right: old names tell which defaults were meant."""
+"""Rules in the order of their corrections: old names reveal which defaults were meant."""
 _MOST_ROUNDS = 500
-"""Of putting things right one by one: more than any command has options."""
+"""Maximum number of rounds of corrections: more than any command has options."""
 
 
 def lint(command: Command, reader: Reader) -> tuple[Finding, ...]:
-    """Everything that is to be said, the worst first, and then in the command's order."""
+    """All findings, the worst first, and then in the command's order."""
     order = list(Severity)
     found = (finding for rule in _RULES for finding in rule(command, reader))
     end = len(command.items)
@@ -51,7 +51,7 @@ def lint(command: Command, reader: Reader) -> tuple[Finding, ...]:
 
 
 def fixed(command: Command, reader: Reader) -> Command:
-    """The command after everything that can be put right without asking its author."""
+    """The command after all corrections that need no answer from its author."""
     for _ in range(_MOST_ROUNDS):
         found = (finding for rule in _RULES for finding in rule(command, reader))
         edits = next((finding.edits for finding in found if finding.edits), None)

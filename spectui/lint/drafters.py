@@ -1,4 +1,4 @@
-"""Who drafts: a draft that nobody asks, and a drafter that has no draft."""
+"""Rules for drafters: a draft without a drafter, and a drafter without a draft."""
 
 from collections.abc import Iterator
 from pathlib import PurePath
@@ -18,7 +18,7 @@ _MARKS = {
     "dflash": "draft-dflash",
     "dspark": "draft-dspark",
 }
-"""What names of files tell of their kind."""
+"""Kinds by parts of file names."""
 _MODELS = ("model", "model-url", "docker-repo", "hf-repo", "models-dir", "models-preset")
 _NEED_DRAFT = ("draft-simple", "draft-eagle3", "draft-dflash", "draft-dspark", "draft")
 _OF_THE_DRAFT = (
@@ -29,12 +29,12 @@ _OF_THE_DRAFT = (
     *("spec-draft-prio-batch", "spec-draft-poll-batch", "spec-draft-device", "ctx-size-draft"),
     "spec-replace",
 )
-"""Options that say where a draft model goes."""
+"""Options for the placement of a draft model."""
 _OF_DRAFTING = ("draft-max", "draft-min", "draft-p-min", "spec-draft-p-split")
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:
-    """Yield what does not come together."""
+    """Yield findings on drafts and drafters that do not match."""
     if command.has_draft:
         yield from _of_draft(command, reader)
         yield from _without_model(command)
@@ -91,7 +91,7 @@ def _no_kind(at: int, item: Item | None, command: Command, reader: Reader) -> It
 
 
 def _kind_of(item: Item | None, command: Command) -> str:
-    """What the draft's file says, or else its name."""
+    """The draft's kind from its file, or else from its name."""
     known = command.known
     if known.draft_kind is not None or known.draft_tensors is not None:
         return known.draft_kind or MODEL_KIND
@@ -100,7 +100,7 @@ def _kind_of(item: Item | None, command: Command) -> str:
 
 
 def _other_kind(command: Command) -> Iterator[Finding]:
-    """A draft that is of another kind than those that are asked."""
+    """Find a draft of another kind than the requested ones."""
     kind = command.known.draft_kind
     if kind is None or kind in command.kinds:
         return
@@ -153,5 +153,5 @@ def _without_draft(command: Command) -> Iterator[Finding]:
 
 
 def is_inherited(reader: Reader) -> bool:
-    """Whether a draft's cache is of the target's types unless told otherwise."""
+    """Whether a draft's cache has the target's types by default."""
     return reader.dialect is not Dialect.LLAMA_CPP

@@ -1,4 +1,4 @@
-"""What a finding is, and what would put it right."""
+"""A finding and its correction."""
 
 import shlex
 from dataclasses import dataclass
@@ -10,41 +10,42 @@ from spectui.severity import Severity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something that is wrong with a command, or that its author may not know."""
+    """A problem of a command, or a fact that its author may not know."""
 
     flag: str
-    """Option or variable that it is about, as the command has it."""
+    """The option or variable in question, in the command's spelling."""
     severity: Severity
     what: str
-    """A sentence without its end."""
+    """A sentence without a full stop."""
     why: str
     replacement: str | None = None
-    """Words that do what was meant; empty to leave it out; None where only its author knows."""
+    """Words with the intended meaning; empty to leave the option out; None if only its author
+    knows."""
     edits: tuple[Edit, ...] = ()
-    """How that is done; none where it would change more than is wrong."""
+    """Edits that make the correction; empty if they would change more than the problem."""
     at: int = -1
-    """Index of the item that it is about; -1 for none."""
+    """Index of the item in question; -1 for none."""
 
 
 def replaced(at: int, *words: str) -> tuple[Edit, ...]:
-    """Put words where an item is."""
+    """Edit that replaces an item by words."""
     return (Edit(at=at, words=words),)
 
 
 def added(*words: str) -> tuple[Edit, ...]:
-    """Put words behind all items."""
+    """Edit that appends words."""
     return (Edit(at=None, words=words),)
 
 
 def quoted(*words: str) -> str:
-    """Words as a replacement tells them."""
+    """Words as text of a replacement."""
     return shlex.join(words)
 
 
 def left_out(
     at: int, item: Item, *, what: str, why: str, severity: Severity = Severity.WARNING
 ) -> Finding:
-    """An option that is best left out."""
+    """Finding on an option that is best left out."""
     return Finding(
         flag=item.shown,
         severity=severity,

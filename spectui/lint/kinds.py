@@ -1,4 +1,4 @@
-"""What ``--spec-type`` names: kinds that the reader does not know, and other programs' forms."""
+"""Rules for ``--spec-type``: unknown kinds, and forms of other programs."""
 
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -23,16 +23,16 @@ from spectui.options.drafters import (
 from spectui.severity import Severity
 
 KINDS = ("none", *map(kind_of, (*MODELS, *NGRAMS)))
-"""All that llama-server knows."""
+"""All kinds that llama-server knows."""
 _OLD_KINDS = {"draft": MODEL_KIND}
 _OF_MODELS = ("draft", MODEL_KIND)
 _SHARED_NAMES = {one.option: one.shared[0] for drafter in NGRAMS for one in numbers_of(drafter)}
-"""What n-gram drafters' own options were called before each kind had them."""
+"""Former names of n-gram drafters' own options, before each kind had them."""
 _MODEL_FLAGS = {one.option: one.flags[-1] for one in numbers_of(DraftSimple)}
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:
-    """Yield what is wrong with every ``--spec-type``."""
+    """Yield findings on every ``--spec-type``."""
     for at, item in command.all("spec-type"):
         match reader.dialect:
             case Dialect.LLAMA_CPP:
@@ -68,7 +68,7 @@ def _current(at: int, item: Item) -> Iterator[Finding]:
 
 
 def _known(kind: str) -> str | None:
-    """What llama-server calls a kind that may have another spelling, or lack its family."""
+    """llama-server's name for a kind in another spelling, or without its prefix."""
     spellings = (kind, _OLD_KINDS.get(kind, kind), f"draft-{kind}", f"ngram-{kind}")
     return next(filter(None, (meant_by(one, KINDS) for one in spellings)), None)
 
@@ -78,7 +78,7 @@ def _alike(kind: str) -> str | None:
 
 
 def _stage(at: int, item: Item) -> Finding:
-    """ik_llama.cpp's numbers behind the kind, as options of their own."""
+    """ik_llama.cpp's numbers behind the kind, as separate options."""
     try:
         options = drafting(item.value)
     except BadInputError:
@@ -101,7 +101,7 @@ def _flag(name: str) -> str:
 
 
 def _before_spring(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
-    """Kinds of n-gram drafters are all that these builds know."""
+    """Find kinds other than n-gram drafters, which builds before spring 2026 do not know."""
     kind, colon, _settings = item.value.partition(":")
     if kind in _OF_MODELS and not colon:
         yield _needless(at, item, reader)
@@ -119,7 +119,7 @@ def _before_spring(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
 
 
 def _shared_words(value: str) -> tuple[str, ...] | None:
-    """ik_llama.cpp's form in the words of those builds; None where they have none."""
+    """ik_llama.cpp's form in the words of builds before spring 2026; None if they have none."""
     kind = value.partition(":")[0]
     if kind not in {*_OF_MODELS, *NGRAM_KINDS} or "," in kind:
         return None
@@ -165,7 +165,7 @@ def _of_ik(at: int, item: Item, command: Command) -> Iterator[Finding]:
 
 
 def _again(at: int, item: Item, command: Command) -> Iterator[Finding]:
-    """A kind that ik_llama.cpp finds in another stage as well."""
+    """Find a kind that occurs in another stage as well, which ik_llama.cpp refuses."""
     kind, colon, _settings = item.value.partition(":")
     others = [one for place, one in command.all("spec-type") if place != at]
     same = [one for one in others if one.value.partition(":")[0] == kind]

@@ -1,4 +1,4 @@
-"""How long drafts are, and what ends them: changed defaults, values that defeat each other."""
+"""Rules for draft lengths and limits: changed defaults, values that defeat each other."""
 
 from collections.abc import Iterator
 
@@ -10,17 +10,17 @@ from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 
 _OFFLOAD_BATCH = 32
-"""Tokens from which on llama.cpp copies weights in RAM to a GPU (``offload_op`` of ggml-cuda)."""
+"""Batch size from which llama.cpp copies weights in RAM to a GPU (``offload_op`` of ggml-cuda)."""
 _LONG = 8
-"""Tokens from which on drafting to the end regardless of probability is said."""
+"""Draft length from which a finding reports drafting regardless of probability."""
 
 
 _FLAGS = {"draft-max": "--spec-draft-n-max", "draft-p-min": "--spec-draft-p-min"}
-"""What the options whose defaults changed are called since then; before, after their names."""
+"""Present flags of the options whose defaults changed; their names are the former flags."""
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:
-    """Yield what the lengths of a model's drafts give reason to say."""
+    """Yield findings on the draft lengths of models."""
     if not command.drafts_with_model:
         return
     if reader.dialect is not Dialect.IK:
@@ -71,7 +71,7 @@ def _shorter_than_shortest(command: Command, reader: Reader) -> Iterator[Finding
 
 
 def _never(command: Command) -> Iterator[Finding]:
-    """Lengths and probabilities with which nothing is ever drafted."""
+    """Find lengths and probabilities with which nothing is ever drafted."""
     longest, p_min = command.number("draft-max"), command.number("draft-p-min")
     is_empty = longest is not None and longest < 1
     for name, instead, is_wrong, why in (

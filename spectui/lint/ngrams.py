@@ -1,4 +1,4 @@
-"""Options of n-gram drafters."""
+"""Rules for options of n-gram drafters."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from spectui.options.drafters import Ngram, NgramMod, NgramSimple, kind_of, ngra
 from spectui.severity import Severity
 
 _SHORTEST_MATCH = 16
-"""Tokens below which llama-server warns of ``ngram-mod``."""
+"""Tokens below which llama-server warns about ``ngram-mod``."""
 _UNREAD = {
     "spec-ngram-simple-min-hits": "ngram-simple looks up no counts",
     # common_ngram_map_draft
@@ -20,7 +20,7 @@ _UNREAD = {
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:
-    """Yield what no drafter reads, and what one reads differently than it looks."""
+    """Yield findings on options that no drafter reads, or that one reads unexpectedly."""
     if not reader.is_current:
         return
     kinds = command.kinds
@@ -62,7 +62,7 @@ def _lengths(command: Command, kinds: tuple[str, ...], reader: Reader) -> Iterat
 
 
 def _number(command: Command, drafter: type[Ngram], name: str) -> float:
-    """What a command says, 0 included, or else the server's default."""
+    """The command's number, 0 included, or else the server's default."""
     number = number_of(drafter, name)
     found = command.number(number.option)
     return number.default if found is None else found

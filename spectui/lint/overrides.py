@@ -1,4 +1,4 @@
-"""Patterns of ``-ot``, as far as Python's regular expressions are llama-server's."""
+"""Patterns of ``-ot``, as far as Python's regular expressions match llama-server's."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -9,16 +9,16 @@ from spectui.export.rewriting.items import Item
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
-    """One of the placements of an option."""
+    """One placement of an ``-ot`` option."""
 
     text: str
-    """As it is given."""
+    """The text as given."""
     pattern: str
     buffer: str
 
     @property
     def is_readable(self) -> bool:
-        """Whether it is a regular expression here: llama-server's dialect is another one."""
+        """Whether Python accepts the pattern: llama-server's dialect is another one."""
         try:
             re.compile(self.pattern)
         except re.error:
@@ -26,11 +26,11 @@ class Override:
         return True
 
     def matches_all(self, names: Iterable[str]) -> bool:
-        """Whether it places every one of these tensors."""
+        """Whether the pattern matches every one of these tensors."""
         return self.is_readable and all(re.search(self.pattern, name) for name in names)
 
     def matches_any(self, names: Iterable[str]) -> bool:
-        """Whether it places one of these tensors."""
+        """Whether the pattern matches one of these tensors."""
         return self.is_readable and any(re.search(self.pattern, name) for name in names)
 
 

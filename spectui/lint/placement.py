@@ -1,4 +1,4 @@
-"""Where weights go: placements that another one makes idle, and options of several GPUs."""
+"""Rules for placements of weights: placements without effect, and options of several GPUs."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ _CPU = "CPU"
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:
-    """Yield what stands in another's way."""
+    """Yield findings on placements that conflict."""
     if command.value("gpu-layers") == "0":
         yield from _without_gpu(command)
     else:
@@ -28,7 +28,7 @@ def rule(command: Command, reader: Reader) -> Iterator[Finding]:
 
 
 def _experts(command: Command) -> Iterator[Finding]:
-    """Experts that are sent to RAM more than once, or to a GPU too late."""
+    """Find experts that are sent to RAM more than once, or to a GPU too late."""
     everything = command.last("cpu-moe")
     patterns = list(command.all("override-tensor"))
     sending = [(at, item) for at, item in patterns if _sends_all(item)]

@@ -1,4 +1,4 @@
-"""Options that are given more than once."""
+"""Rule for options that are given more than once."""
 
 from collections.abc import Iterator
 
@@ -13,15 +13,15 @@ _ADDING = frozenset(
     | {"control-vector-scaled", "dry-sequence-breaker", "reverse-prompt", "api-key", "alias"}
     | {"tags", "rpc", "spec-replace", "chat-template-kwargs", "spec-stage"}
 )
-"""Options that add to what was given before."""
+"""Options that add to previous values."""
 
 
 _LISTS = ("override-tensor", "lora")
-"""Options that add, and of which current builds warn all the same."""
+"""Options that add, but whose repetition current builds deprecate."""
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:
-    """Yield every one that a later one takes the place of."""
+    """Yield a finding for every option that a later one overrides."""
     if reader.is_current:
         yield from _lists(command)
     last: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Slots and sliding windows, beside speculation."""
+"""Rules for slots and sliding windows together with speculation."""
 
 from collections.abc import Iterator
 
@@ -8,11 +8,11 @@ from spectui.lint.finding import Finding, quoted
 from spectui.severity import Severity
 
 _BY_DEFAULT = 4
-"""Slots that llama-server has unless told, since winter 2025."""
+"""Default number of slots in llama-server since winter 2025."""
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:
-    """Yield what users beside each other, and windows, mean for drafts."""
+    """Yield findings on parallel slots and sliding windows beside drafts."""
     if not command.kinds and not command.drafts_with_model:
         return
     found, slots = command.last("parallel"), command.number("parallel")

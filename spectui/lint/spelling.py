@@ -1,4 +1,4 @@
-"""Flags and variables that the reader does not take: removed, renamed, another program's."""
+"""Rules for flags and variables that the reader does not take: removed, renamed, or foreign."""
 
 from collections.abc import Iterator
 
@@ -21,13 +21,13 @@ _SINCE = {
 }
 """Options that are switches in some builds."""
 _IN_IK = {"flash-attn": "today it takes on, off or auto"}
-"""Those of them that are none in today's ik_llama.cpp either."""
+"""Options of these that have values in today's ik_llama.cpp, too."""
 _STOPPING = frozenset({"LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_DRAFT_MIN"})
-"""Variables that builds since spring 2026 know only to refuse them."""
+"""Variables that builds since spring 2026 recognise only to refuse them."""
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:
-    """Yield what the reader refuses or never looks at."""
+    """Yield findings on flags that the reader refuses and variables that it ignores."""
     for at, item in enumerate(command.items):
         if item.variable is not None:
             yield from _variable(at, item, command, reader)
@@ -129,7 +129,7 @@ def _flag(at: int, item: Item, command: Command, reader: Reader) -> Iterator[Fin
 
 
 def _longer(item: Item, words: tuple[str, ...] | None) -> Iterator[str]:
-    """Why another length is written than the one that was given."""
+    """Reason why a different length is written than the given one."""
     size_m = value_of(words or (), number_of(NgramSimple, "size_m").flags[0])
     told = None if size_m is None else told_of_length(item.value, size_m)
     if item.name == "draft-max" and told is not None:

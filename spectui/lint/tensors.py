@@ -1,4 +1,4 @@
-"""Placements beside the tensors that a model has."""
+"""Rules that compare placements with the tensors of a model."""
 
 import re
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ class _Model:
 
 
 def rule(command: Command, _reader: Reader) -> Iterator[Finding]:
-    """Yield placements that no tensor heeds."""
+    """Yield findings on placements that match no tensor."""
     for model in _models(command):
         layers = {int(one[1]) for one in map(_EXPERTS.match, model.tensors) if one is not None}
         for at, item in command.all(model.override):

@@ -1,4 +1,4 @@
-"""Values that the reader refuses, or reads as something else than they look."""
+"""Rules for values that the reader refuses, or reads differently than they look."""
 
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -13,10 +13,10 @@ from spectui.severity import Severity
 
 _OFF = frozenset({"off", "disabled", "false", "0", "none"})
 _INSTEAD = {"split-mode": "layer", **dict.fromkeys(("cache-type-k", "cache-type-v"), "q8_0")}
-"""What comes nearest to values of ik_llama.cpp; a draft's caches have the same."""
+"""Nearest equivalents of values of ik_llama.cpp; a draft's caches have the same."""
 _MEANT = {"yes": "on", "y": "on", "no": "off", "n": "off"}
 _ALIKE = 0.8
-"""Of two words, from 0 to 1, so that one may be meant by the other."""
+"""Similarity of two words, from 0 to 1, above which one may be meant by the other."""
 _IN_TOKENS = (
     *("ctx-size", "ctx-size-draft", "batch-size", "ubatch-size", "predict", "keep", "fit-ctx"),
     *("cache-reuse", "yarn-orig-ctx", "kv-unified-per-slot"),
@@ -25,11 +25,11 @@ _FACTORS = {
     **{key: {"k": 1 << 10, "m": 1 << 20} for key in _IN_TOKENS},
     **{key: {"m": 1, "g": 1 << 10} for key in ("cache-ram", "fit-target")},
 }
-"""What letters behind a number stand for, by the option's unit: tokens, or MiB."""
+"""Multipliers of letters behind a number, by the option's unit: tokens, or MiB."""
 
 
 def rule(command: Command, reader: Reader) -> Iterator[Finding]:
-    """Yield values that are none."""
+    """Yield findings on invalid values."""
     for at, item in enumerate(command.items):
         if not item.given.values or item.name == "spec-type":
             continue
@@ -67,7 +67,7 @@ def _refused(at: int, item: Item, value: str, values: Values, reader: Reader) ->
 
 
 def _instead(item: Item, value: str, values: Values) -> tuple[str | None, bool]:
-    """Another value, and whether it is what was meant beyond doubt."""
+    """A replacement value, and whether it is certainly the intended one."""
     meant = meant_by(value, values.words)
     if meant is not None:
         return meant, True
@@ -77,7 +77,7 @@ def _instead(item: Item, value: str, values: Values) -> tuple[str | None, bool]:
 
 
 def meant_by(value: str, words: tuple[str, ...]) -> str | None:
-    """The word that is another spelling of the same; None for none."""
+    """The valid word that the value is another spelling of; None if there is none."""
     spelled = _MEANT.get(value.casefold(), value.casefold())
     others = {spelled, spelled.replace("_", "-"), spelled.replace("-", "_")}
     return next((word for word in words if word in others), None)
@@ -98,7 +98,7 @@ def _misread(at: int, item: Item, value: str, read: str) -> Finding:
 
 
 def _spelled_out(name: str, value: str, read: str) -> str | None:
-    """The number that somebody meant."""
+    """The number that was probably meant; None if unknown."""
     rest = value.removeprefix(read)
     factor = _FACTORS.get(name, {}).get(rest.casefold())
     if factor is not None and read.isdigit():
@@ -110,7 +110,7 @@ def _spelled_out(name: str, value: str, read: str) -> str | None:
 
 
 def _switched(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
-    """ik_llama.cpp's values behind what is a switch here."""
+    """Find a value of ik_llama.cpp behind a switch that takes none."""
     server = item.given.server
     if server is None or server.arity is not Arity.MAYBE or not server.negations:
         return

@@ -1,1 +1,1 @@
-"""Prompts decoded by llama-servers that are started for it: the real ones, as a user has them."""
+"""Decodes prompts through llama-servers that are started for it."""

@@ -1,4 +1,4 @@
-"""Llama-servers in the place of the engine: what measures in-process measures through them."""
+"""Llama-servers behind the engine's interface, for measurements that are written for the engine."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ class Servers(Protocol):
 
     @property
     def n_starts(self) -> int:
-        """Servers that were started so far."""
+        """Number of servers started so far."""
         ...
 
     def of(self, setup: Setup) -> LlamaClient:
@@ -32,15 +32,15 @@ class Servers(Protocol):
         ...
 
     def check(self, setup: Setup, done: Completion) -> None:
-        """Refuse an answer that cannot be of a server with that setup.
+        """Refuse an answer that contradicts the server's setup.
 
         Raises:
-            HopelessError: it cannot.
+            HopelessError: it does.
         """
         ...
 
     def end(self, setup: Setup) -> None:
-        """End it, if it is spectui's."""
+        """End the server of a setup, if spectui has started it."""
         ...
 
 
@@ -65,8 +65,8 @@ class ServerDecoding:
 
         Args:
             servers: decode.
-            base: what all of them have in common.
-            drafts: by the names that ``load`` is given.
+            base: the setup that all of them share.
+            drafts: drafts by the names for ``load``.
             keeps_off: whether the target alone stays alive beside one that speculates.
             redoes_rounds: as ``result_of``.
             clock: seconds.
@@ -83,7 +83,7 @@ class ServerDecoding:
         """Duration of the last start of a server."""
 
     def load(self, draft: str | None) -> None:
-        """Have what speculates from now on draft with this."""
+        """Use this draft for all speculation from now on."""
         self._draft = None if draft is None else self._drafts.get(draft)
 
     def setup(self, speculation: Speculation | None) -> Setup:
@@ -94,7 +94,7 @@ class ServerDecoding:
         return replace(self._base, draft=draft, speculation=speculation)
 
     def generate(self, command: Generate) -> GenerationResult:
-        """Continue a prompt on the server of the setting, which is started if need be.
+        """Continue a prompt on the server of the setting, which is started if necessary.
 
         One whose drafters remember that they had the prompt before is started anew.
 
@@ -117,7 +117,7 @@ class ServerDecoding:
         return result_of(done, len(command.prompt), redoes_rounds=self._redoes_rounds)
 
     def probe_margin(self, _command: ProbeMargin) -> None:
-        """A server does not tell how close a choice was."""
+        """Return None: a server does not report how close a choice was."""
 
     def _started(self, setup: Setup) -> LlamaClient:
         n_starts, began_s = self._servers.n_starts, self._clock()
@@ -129,11 +129,11 @@ class ServerDecoding:
 
 
 def result_of(done: Completion, n_prompt_tokens: int, *, redoes_rounds: bool) -> GenerationResult:
-    """Convert a completion into a result of the engine, as far as the server tells.
+    """Convert a completion into a result of the engine, as far as the server reports it.
 
     Args:
-        done: by the server.
-        n_prompt_tokens: that it was sent.
+        done: the server's completion.
+        n_prompt_tokens: number of prompt tokens sent.
         redoes_rounds: whether the target may redo a round, which then emits a token more; True
             where that is not known.
     """
@@ -150,7 +150,7 @@ def result_of(done: Completion, n_prompt_tokens: int, *, redoes_rounds: bool) ->
 
 
 def _counters(done: Completion, *, redoes_rounds: bool) -> Counters:
-    """Counts, and the number of rounds where it follows from them.
+    """Counts, and the number of rounds if it follows from them.
 
     A round emits what it accepted and one token more. A text that ends of itself may end inside a
     draft, whose accepted tokens are counted all the same.

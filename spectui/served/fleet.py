@@ -1,4 +1,4 @@
-"""The llama-servers that decode: those that are started for it, and those that run already."""
+"""The llama-servers that decode: those started for it, and those already running."""
 
 import hashlib
 import os
@@ -17,11 +17,11 @@ from spectui.server.binary import ServerBinary
 _MOST_OF_NAME = 80
 _PREFIX = "LLAMA_ARG_"
 _DRAFTING = ("SPEC", "DRAFT")
-"""In the names of llama-server's variables that are about it."""
+"""Parts of the names of llama-server's variables for drafting."""
 
 
 class Fleet(Closing):
-    """Starts a server when it is asked for, and ends those that have to give way to it."""
+    """Starts servers on demand, and ends those that have to make room for a new one."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Fleet(Closing):
             logs: folder for what the servers print.
             keeps_off: whether the target alone stays alive beside one that speculates, for which
                 there must be room (``models.both_fit``).
-            timeout_s: how long loading the models may take, and an answer.
+            timeout_s: most seconds for loading the models, and for an answer.
             on_start: told before a server is started.
             on_ready: given each server before anything is measured on it.
         """
@@ -54,7 +54,7 @@ class Fleet(Closing):
         self.n_starts = 0
 
     def of(self, setup: Setup) -> LlamaServer:
-        """The server of a setup, started if it is not alive.
+        """The server of a setup, started if it is not running.
 
         Raises:
             BadInputError: the binary has no words for what is asked for.
@@ -86,7 +86,7 @@ class Fleet(Closing):
         return self._alive[setup]
 
     def check(self, setup: Setup, done: Completion) -> None:
-        """Hold what the server of a setup has answered against that.
+        """Check that an answer is consistent with the setup of its server.
 
         Raises:
             HopelessError: it cannot be of such a server.
@@ -94,18 +94,18 @@ class Fleet(Closing):
         _check_answer(setup, done, self._binary.path)
 
     def end(self, setup: Setup) -> None:
-        """End the server of a setup, if it is alive; asked for again, it is started anew."""
+        """End the server of a setup, if it is running; the next request starts it anew."""
         server = self._alive.pop(setup, None)
         if server is not None:
             server.close()
 
     def close(self) -> None:
-        """End those that are alive."""
+        """End all running servers."""
         for setup in tuple(self._alive):
             self.end(setup)
 
     def _failed_log(self, setup: Setup, arguments: Sequence[str]) -> Path:
-        """One for each setup: the next failure of the same takes its place."""
+        """Path of the log of a failed server: one per setup, which the next failure overwrites."""
         name = re.sub(r"[^\w.]+", "-", setup.label)
         digest = hashlib.sha256("\0".join(arguments).encode(errors="surrogateescape")).hexdigest()
         return self._logs / f"llama-server-failed-{name[:_MOST_OF_NAME]}-{digest[:8]}.log"
@@ -117,12 +117,12 @@ class Fleet(Closing):
 
 
 class RunningServers(Closing):
-    """One that is measured, and perhaps one without speculation beside it."""
+    """A running server to measure, and optionally one without speculation to compare with."""
 
     n_starts = 0
 
     def __init__(self, server: LlamaClient, baseline: LlamaClient | None) -> None:
-        """Take both over; they are left running when this is closed.
+        """Take over both servers; closing leaves them running.
 
         Raises:
             ServerError: one of them does not answer.
@@ -147,11 +147,11 @@ class RunningServers(Closing):
         return "the server told of no drafted tokens: it drafted nothing, or does not tell"
 
     def of(self, setup: Setup) -> LlamaClient:
-        """The one that is measured, or for a setup that does not speculate, the other one."""
+        """The measured server, or the other one for a setup that does not speculate."""
         return self._baseline if setup.is_off and self._baseline is not None else self.server
 
     def check(self, setup: Setup, done: Completion) -> None:
-        """Refuse answers of a server to compare with that drafts, and of one that has changed.
+        """Refuse answers of a baseline server that drafts, and of a server that has changed.
 
         Raises:
             HopelessError: the one to compare with drafts.
@@ -172,7 +172,7 @@ class RunningServers(Closing):
             )
 
     def end(self, _setup: Setup) -> None:
-        """They are not spectui's."""
+        """Do nothing: the servers are not spectui's."""
 
     def close(self) -> None:
         """Close the connections."""
@@ -192,7 +192,7 @@ def _check_alone(server: LlamaClient, program: str) -> None:
 
 
 def _check_answer(setup: Setup, done: Completion, program: str) -> None:
-    """Hold an answer against what its server was started with.
+    """Check an answer against the options that its server was started with.
 
     Raises:
         HopelessError: it cannot be of such a server.

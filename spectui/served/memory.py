@@ -1,4 +1,4 @@
-"""Drafters that remember earlier requests, from which a measurement must not profit."""
+"""Drafters that remember earlier requests, from which a measurement must not benefit."""
 
 from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
@@ -16,7 +16,7 @@ def remembers(speculation: Speculation | None) -> bool:
 
 
 class Memory:
-    """Prompts that living servers have had, as far as their drafters remember them.
+    """Prompts that running servers have seen, as far as their drafters remember them.
 
     One that had a prompt before would draft what it answered then.
     """
@@ -25,7 +25,7 @@ class Memory:
         self._had: dict[Setup, set[Tokens]] = {}
 
     def holds(self, setup: Setup, prompt: Tokens) -> bool:
-        """Whether the server of a setup would draft from its own answer to the prompt."""
+        """Whether the server of a setup would draft from its own earlier answer to the prompt."""
         return prompt in self._had.get(setup, ())
 
     def add(self, setup: Setup, prompt: Tokens) -> None:

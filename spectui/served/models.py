@@ -15,25 +15,25 @@ from spectui.monitor.machine import Machine
 from spectui.options.setup import ModelOptions
 
 _SPARE = 1.2
-"""For caches and compute buffers, relative to the weights."""
+"""Factor on the weights that leaves room for caches and compute buffers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedModel:
-    """A model that was not loaded here. What its header does not tell is None."""
+    """A model that was not loaded in this process. Fields missing in its header are None."""
 
     options: ModelOptions
     arch: str | None
     name: str | None
     size_bytes: int | None
-    """Of its tensors, as of a model that is loaded here."""
+    """Size of its tensors, as for loaded models."""
     file_bytes: int
-    """Of its files, headers included."""
+    """Size of its files, including headers."""
     reader: str | None
-    """Of ``HIDDEN_STATE_KINDS``, for a draft that reads the target's hidden states."""
+    """One of ``HIDDEN_STATE_KINDS``, for a draft that reads the target's hidden states."""
     mtp_layers: int
     redoes_rounds: bool
-    """Whether llama-server has to redo rounds that reject something; True where it is unknown."""
+    """Whether llama-server has to redo rounds that reject something; True if unknown."""
 
     @property
     def path(self) -> Path:
@@ -42,7 +42,7 @@ class ServedModel:
 
     @property
     def alteration(self) -> str | None:
-        """The effect of ``--override-kv`` on its output, in a sentence; None without."""
+        """The effect of ``--override-kv`` on its output, in a sentence; None without overrides."""
         if not self.options.override_kv:
             return None
         told = ", ".join(one.text for one in self.options.override_kv)
@@ -50,7 +50,7 @@ class ServedModel:
 
 
 def look_at(options: ModelOptions) -> ServedModel:
-    """Read what can be read: the server may run files that the engine does not understand."""
+    """Read as much of the header as possible: the engine may not understand the file."""
     file_bytes = size_bytes(options.path)
     try:
         gguf = read_gguf(options.path)
@@ -91,7 +91,7 @@ def both_fit(target: ModelOptions, draft: ModelOptions | None, machine: Machine)
 
 
 def needed_bytes(target: ModelOptions, draft: ModelOptions | None) -> int:
-    """Estimate of what both take: files may be mapped once, but weights are also copied."""
+    """Estimated memory of both servers: files may be mapped once, but weights are also copied."""
     weights = 2 * size_bytes(target.path) + (0 if draft is None else size_bytes(draft.path))
     return round(_SPARE * weights)
 

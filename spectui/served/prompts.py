@@ -1,4 +1,4 @@
-"""Prompts as a llama-server understands them, and sending one."""
+"""Prompts as tokens of a llama-server, and sending one."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +25,7 @@ def as_tokens(
 
     Args:
         server: does it.
-        prompts: of the user.
+        prompts: prompts of the user.
         n_predict: tokens that are to follow each.
         n_ctx: tokens that the server has room for.
         remedy: what to do where there is too little.
@@ -50,7 +50,7 @@ def as_tokens(
 
 
 def distinct(items: Sequence[WorkItem]) -> tuple[tuple[WorkItem, ...], tuple[str, ...]]:
-    """The first of each text, and the names of the others."""
+    """The first prompt of each text, and the names of its duplicates."""
     first: dict[tuple[int, ...], WorkItem] = {}
     for item in items:
         first.setdefault(item.tokens, item)
@@ -61,7 +61,7 @@ def distinct(items: Sequence[WorkItem]) -> tuple[tuple[WorkItem, ...], tuple[str
 def complete(
     server: LlamaClient, tokens: Sequence[int], sampling: SamplingConfig, n_predict: int
 ) -> Completion:
-    """Have a server continue a prompt, evaluated anew and sampled as spectui samples.
+    """Have a server continue a prompt, evaluated anew, with spectui's sampling.
 
     Raises:
         ServerError: the server refused, failed or answered nonsense.

@@ -20,13 +20,13 @@ from spectui.options.option import INT_MAX
 from spectui.options.setup import CACHE_TYPES
 
 OFF_KIND = "none"
-"""The target alone, as ``--spec-type`` has it."""
+"""The target alone, by the name in ``--spec-type``."""
 MODEL_KINDS = (MODEL_KIND, *HIDDEN_STATE_KINDS)
-"""Those that draft with a file of their own."""
+"""Kinds that draft with a file of their own."""
 KINDS = (OFF_KIND, *MODEL_KINDS, MTP_KIND, *NGRAM_KINDS)
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-"""In a name, for a value of the cell."""
+"""A placeholder for a cell's value in a name."""
 
 _Counts = tuple[Annotated[int, msgspec.Meta(ge=1, le=INT_MAX)], ...]
 _Threads = tuple[Annotated[int, msgspec.Meta(ge=0, le=catalogue.MAX_THREADS)], ...]
@@ -39,24 +39,24 @@ class _Axes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The axes that do not depend on the drafters."""
 
     name: str = ""
-    """What the cells are called; ``{draft-max}`` stands for a cell's value."""
+    """Name of the cells; ``{draft-max}`` stands for a cell's value."""
     spec_type: _Texts = ()
-    """Who drafts, each an alternative: ``ngram-mod,draft-simple`` are two in a row."""
+    """Drafters of each alternative: ``ngram-mod,draft-simple`` are two that are asked in turn."""
     draft: _Counts = ()
-    """Which of the given drafts, by number from 1; empty for all."""
+    """Numbers of the given drafts, from 1; empty for all."""
     threads: _Threads = ()
     cache_type_k: _Texts = ()
     cache_type_v: _Texts = ()
     prompt_length: _Counts = ()
     temp: _Temps = ()
     n_predict_factor: _Times = 1.0
-    """Times the tokens that the command generates per prompt."""
+    """Factor of the tokens that the command generates per prompt."""
     rerun: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
-    """Another number than that of an equal cell measures it once more, to see how far the same
-    differs."""
+    """Different numbers measure an otherwise equal cell repeatedly, to show how far results
+    vary."""
 
     def __post_init__(self) -> None:
-        """Refuse drafters that nobody knows, and options of drafters that are not asked."""
+        """Refuse unknown drafters, and options of drafters that are not used."""
         for alternative in self.alternatives:
             _check_kinds(alternative)
         _check_name(self.name)
@@ -73,16 +73,16 @@ class _Axes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def alternatives(self) -> tuple[tuple[str, ...], ...]:
-        """Who drafts in turn, for each alternative."""
+        """Drafters of each alternative, in the order in which they are asked."""
         return tuple(_split(text) for text in self.spec_type or (MODEL_KIND,))
 
     def with_typed(self, typed: Mapping[str, tuple[object, ...]]) -> "Axes":
-        """The same with axes of the command line in place of its own.
+        """The axes with those of the command line in place of their own.
 
         Those of drafters that do not draft then are left out, its own as well.
 
         Raises:
-            ValueError: who drafts cannot be.
+            ValueError: the drafters are not valid.
         """
         replaced = {**msgspec.structs.asdict(self), **{k: v for k, v in typed.items() if v}}
         own = Axes(spec_type=replaced["spec_type"])
@@ -101,7 +101,7 @@ if TYPE_CHECKING:
         """Every combination of these is a cell; ``_Axes``, and a list per drafter's number."""
 
         def __init__(self, **axes: object) -> None:
-            """Lists by ``Number.parameter``, beside the fields of ``_Axes``."""
+            """Take a list per ``Number.parameter``, beside the fields of ``_Axes``."""
 
         def __getattr__(self, name: str) -> Any: ...  # noqa: ANN401 - as many types as axes
 
@@ -119,12 +119,12 @@ else:
 
 
 def axis_owners() -> dict[str, frozenset[str]]:
-    """Axes that only some drafters have, by the field's name, and which."""
+    """Axes that only some drafters have, by the field's name, with the kinds of these drafters."""
     return {**owners(), "draft": frozenset(MODEL_KINDS)}
 
 
 def placeholders() -> frozenset[str]:
-    """What may stand in the braces of a name: axes, as ``coordinates`` of a cell has them."""
+    """Names that a cell's name may hold in braces: axes, as in ``coordinates`` of a cell."""
     around = ("threads", "cache-type", "prompt-length", "temp", "n-predict", "rerun")
     return frozenset({"drafter", *around, *(one.axis for one in _NUMBERS)})
 
@@ -147,7 +147,7 @@ def _told(names: Sequence[str]) -> str:
 
 
 def names() -> tuple[str, ...]:
-    """Of all keys, as a file has them."""
+    """Names of all keys in a grid file."""
     return tuple(field.encode_name for field in msgspec.structs.fields(Axes))
 
 

@@ -1,4 +1,4 @@
-"""What decodes prompts as a cell says. Sweeps know no more of it than this."""
+"""Interface through which sweeps have cells decoded."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -9,32 +9,32 @@ from spectui.tune.lossless import LosslessCheck
 
 
 class Backend(Protocol):
-    """Decodes prompts; loads what it needs for that."""
+    """Decodes prompts; loads the models for that."""
 
     def take(self, cell: Cell) -> None:
         """Prepare for ``cell``, and warm up.
 
         Raises:
             HopelessError: no other cell can run either.
-            SpectuiError: it cannot run, which is the cell's result.
+            SpectuiError: this cell cannot run, which becomes its result.
         """
         ...
 
     def runs(self, repeat: int) -> Iterator[PromptRun]:
-        """Decode every prompt without speculation and as the taken cell says.
+        """Decode every prompt without speculation and with the taken cell's setting.
 
         One right after the other, as far as that loads no models, in an order that turns round
         from prompt to prompt and with ``repeat``.
 
         Raises:
-            SpectuiError: it failed.
+            SpectuiError: decoding failed.
         """
         ...
 
     def anchor(self) -> float | None:
-        """Tokens/s of a short run of the target alone; None where that would load models."""
+        """Tokens/s of a short run of the target alone; None if that would load models."""
         ...
 
     def check_lossless(self) -> LosslessCheck | None:
-        """Compare the outputs since the cell was taken; None where that cannot be judged."""
+        """Compare the outputs since the cell was taken; None if they cannot be judged."""
         ...

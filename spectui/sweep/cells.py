@@ -1,4 +1,4 @@
-"""What one place of a grid runs."""
+"""One point of a grid: its place, task and drafting."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from spectui.tune.trials import Arm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """How target and context are loaded; another place costs a load of the target."""
+    """Placement of target and context; another place requires loading the target again."""
 
     threads: int
     """``-t``, 0 for one per physical core."""
@@ -19,7 +19,7 @@ class Place:
 
     @property
     def text(self) -> str:
-        """For tables."""
+        """Text for tables."""
         kinds = dict.fromkeys((self.cache_type_k, self.cache_type_v))
         threads = f"{counted(self.threads, 'thread')}, " if self.threads else ""
         return f"{threads}KV {'/'.join(kinds)}"
@@ -27,34 +27,34 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What is decoded: the prompts of the sweep, in one way."""
+    """The prompts of the sweep with a length, a temperature and a number of tokens."""
 
     prompt_length: int | None
-    """Tokens that every prompt is given; None where each has its own."""
+    """Tokens per prompt; None if every prompt keeps its own length."""
     temp: float
     n_predict: int
 
     @property
     def text(self) -> str:
-        """For tables."""
+        """Text for tables."""
         length = "" if self.prompt_length is None else f"prompts of {self.prompt_length}, "
         return f"{length}temp {self.temp:g}, {self.n_predict} tokens"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One configuration. Equal cells are comparable runs of the same."""
+    """One configuration. Equal cells are comparable runs of the same configuration."""
 
     arm: Arm
-    """Who drafts, and how; off for the target alone."""
+    """Drafter and setting; off for the target alone."""
     place: Place
     task: Task
     rerun: int = 0
-    """Of a cell that stands in its grid more than once, to see how far the same differs."""
+    """Number of a repeated cell in its grid, to show how far results vary."""
 
     @property
     def speculation(self) -> Speculation | None:
-        """How to draft; None for the target alone."""
+        """The drafting setting; None for the target alone."""
         return self.arm.speculation
 
     @property
@@ -65,20 +65,20 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedCell:
-    """A cell, and what its grid calls it."""
+    """A cell with its name in the grid."""
 
     cell: Cell
     name: str
 
 
 Value = str | int | float
-"""Of a cell along an axis."""
+"""Coordinate of a cell along an axis."""
 
 OFF_NAME = "off"
 
 
 def coordinates(cell: Cell) -> dict[str, Value]:
-    """Where ``cell`` stands along every axis that it has, by the names of options."""
+    """Coordinates of ``cell`` on all of its axes, by the names of options."""
     found: dict[str, Value] = {"drafter": cell.arm.drafter}
     for one in () if cell.speculation is None else cell.speculation.chain:
         # Among several drafters, whose number it is.

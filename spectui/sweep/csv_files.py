@@ -24,7 +24,7 @@ def results_csv(cells: Sequence[NamedCell], records: Iterable[VisitRecord]) -> s
 
 
 def _place(cell: Cell) -> _Row:
-    """Its coordinates; threads are none where there are as many as cores."""
+    """Coordinates of the cell; threads are None if there are as many as cores."""
     return {**coordinates(cell), "threads": cell.place.threads or None}
 
 

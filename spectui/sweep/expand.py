@@ -1,4 +1,4 @@
-"""From the axes of a grid to its cells."""
+"""Expands the axes of a grid into cells."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,14 +23,14 @@ from spectui.tune.trials import OFF, Arm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
-    """What cells have where their axes are silent."""
+    """Values for cells where their axes are silent."""
 
     place: Place
     task: Task
     model: DraftSimple = field(default_factory=DraftSimple)
     """Numbers of drafts and MTP layers; those of n-gram drafters are llama-server's."""
     readers: Mapping[str, str | None] = field(default_factory=dict)
-    """Of drafts that read the target's hidden states, by name: the kind that their file is."""
+    """Kinds of the drafts that read the target's hidden states, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +39,11 @@ class Expansion:
 
     cells: tuple[NamedCell, ...]
     left_out: tuple[str, ...]
-    """A sentence for every combination that cannot be."""
+    """A sentence for every impossible combination."""
 
 
 class _Unusable(Exception):  # noqa: N818 - told, not raised to anybody
-    """A combination that would never draft, or that nobody can draft in."""
+    """A combination that never drafts, or for which no drafter is available."""
 
 
 def expand(entries: Sequence[Axes], drafts: Sequence[str], defaults: Defaults) -> Expansion:
@@ -53,9 +53,9 @@ def expand(entries: Sequence[Axes], drafts: Sequence[str], defaults: Defaults) -
     several entries come to has the name that the first gives it.
 
     Args:
-        entries: of the grid.
+        entries: axes of the grid.
         drafts: names of the given drafts, in their order.
-        defaults: of the command.
+        defaults: defaults of the command.
     """
     left_out: dict[str, None] = {}
     found = [cell for axes in entries for cell in _cells(axes, drafts, defaults, left_out)]
@@ -131,7 +131,7 @@ def _drafting(
     defaults: Defaults,
     left_out: dict[str, None],
 ) -> Iterator[str]:
-    """Drafts of a kind; where no kind was named, each drafts as its file does."""
+    """Drafts for a kind; if no kind was named, each drafts as the kind of its file."""
     for name in _chosen(axes, drafts):
         own = defaults.readers.get(name) or MODEL_KIND
         if axes.spec_type and own != kind:
@@ -169,7 +169,7 @@ def _settings(
 
 
 def _places(axes: Axes, default: Place) -> Iterator[Place]:
-    """Cache types of K and V go along with one another where both are given as often."""
+    """Places of the axes; cache types of K and V pair up if both lists are equally long."""
     keys, values = axes.cache_type_k, axes.cache_type_v
     lists = (keys or (default.cache_type_k,), values or (default.cache_type_v,))
     kinds = zip(keys, values, strict=True) if len(keys) == len(values) > 0 else product(*lists)
@@ -185,7 +185,7 @@ def _tasks(axes: Axes, default: Task) -> Iterator[Task]:
 
 
 def _distinct(cells: Sequence[NamedCell]) -> Iterator[NamedCell]:
-    """The same, with the settings in names that several ways to draft have in common."""
+    """The cells with the settings added to names that several ways to draft share."""
     arms: dict[str, set[Arm]] = {}
     for one in cells:
         arms.setdefault(one.name, set()).add(one.cell.arm)

@@ -1,4 +1,4 @@
-"""From which length of draft on more of it is not worth it. Pure."""
+"""Finds the draft length beyond which speedup flattens. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,19 +7,19 @@ from spectui.sweep.cells import Place, Task
 from spectui.sweep.summary import CellSummary, ranked, speedup_of
 
 _ENOUGH = 0.98
-"""Of the best speedup: from where on a longer draft is not worth its name."""
+"""Share of the best speedup beyond which a longer draft is not worth it."""
 _FEWEST_LENGTHS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flattening:
-    """Where speedup by ``draft_max`` flattens, for one drafter on one category."""
+    """Point where speedup by ``draft_max`` flattens, for one drafter on one category."""
 
     drafter: str
     place: Place
     task: Task
     category: str | None
-    """None for all prompts."""
+    """The category; None for all prompts."""
     by_length: Mapping[int, float]
     """Speedup by ``draft_max``."""
 
@@ -36,7 +36,7 @@ class Flattening:
 
 
 def flattenings(summaries: Sequence[CellSummary]) -> tuple[Flattening, ...]:
-    """Per drafter, place and task that was measured at three lengths of draft.
+    """Flattenings per drafter, place and task with at least three measured draft lengths.
 
     Over all prompts and by category. Where several cells have the same length, the fastest counts.
     """

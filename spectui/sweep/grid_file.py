@@ -1,4 +1,4 @@
-"""Grids as files: the shipped studies, the user's own, and what may stand in them."""
+"""Grid files: the shipped studies, the user's own, and their schema."""
 
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -18,36 +18,36 @@ _Sentence = Annotated[str, msgspec.Meta(min_length=1)]
 class GridFile(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"
 ):
-    """All that a grid's file may say."""
+    """Contents of a grid file."""
 
     description: _Sentence
-    """What it runs, in a sentence."""
+    """Description of the grid in a sentence."""
     source: str = ""
-    """The study that it comes from."""
+    """The study that the grid reproduces."""
     notes: tuple[_Sentence, ...] = ()
-    """What differs from that."""
+    """Differences from that study."""
     n_predict: Annotated[int, msgspec.Meta(ge=2)] | None = None
-    """Tokens per prompt, where neither the command line nor a preset says."""
+    """Tokens per prompt, if neither the command line nor a preset sets them."""
     n_prompts: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    """Of the built-in suite."""
+    """Number of prompts from the built-in suite."""
     repeats: Annotated[int, msgspec.Meta(ge=1)] | None = None
     cells: Annotated[tuple[Axes, ...], msgspec.Meta(min_length=1)]
 
     def __post_init__(self) -> None:
-        """Refuse what would be orders to a terminal."""
+        """Refuse text with terminal control characters."""
         for text in (self.description, self.source, *self.notes):
             if not " ".join(text.splitlines()).replace("\t", " ").isprintable():
                 raise ValueError(f"{text!r} has characters that cannot be printed")
 
 
 class Grid(GridFile, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
-    """A grid, and what it is called."""
+    """A grid and its name."""
 
     name: str
 
 
 def shipped_grids() -> tuple[Grid, ...]:
-    """Those that come with spectui, by name."""
+    """The grids that come with spectui, by name."""
     files = (file for file in _shipped().iterdir() if file.name.endswith(".toml"))
     return tuple(
         _decode(file.read_bytes(), name=Path(file.name).stem, where=file.name)
@@ -56,7 +56,7 @@ def shipped_grids() -> tuple[Grid, ...]:
 
 
 def own_folder() -> Path:
-    """Where the user's own grids are looked for."""
+    """Folder of the user's own grids."""
     return config_dir() / "grids"
 
 
@@ -113,7 +113,7 @@ def _decode(content: bytes, *, name: str, where: str) -> Grid:
 
 
 def _check_lists(content: dict[str, Any], where: str) -> None:
-    """Refuse lists that hold nothing: what was meant by them cannot be known."""
+    """Refuse empty lists, whose intention is unclear."""
     for number, entry in enumerate(content["cells"]):
         for key, value in entry.items():
             if value == []:
@@ -124,7 +124,7 @@ def _check_lists(content: dict[str, Any], where: str) -> None:
 
 
 def _what_there_is(problem: str) -> str:
-    """What to do about it; where a key is unknown, the keys that there are."""
+    """Advice on a problem; for an unknown key, the list of known keys."""
     if "unknown field" not in problem:
         return "correct it"
     fields = msgspec.structs.fields(GridFile)

@@ -1,4 +1,4 @@
-"""Cells decoded by the engine."""
+"""Decodes cells with the engine."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ from spectui.tune.workload import Workload, tokenize, with_length
 
 
 class InProcess(Measuring):
-    """Holds what the last cell needed, and loads only what the next one has otherwise."""
+    """Holds the models of the last cell, and loads only those that differ in the next one."""
 
     def __init__(
         self,
@@ -37,11 +37,11 @@ class InProcess(Measuring):
         Args:
             engine: nothing is loaded.
             target: its file and placement; cells say the types of its cache.
-            drafts: by the names that cells have for them.
+            drafts: drafts by their names in cells.
             context: cells say the threads.
             sampling: cells say the temperature.
             schedule: work per round.
-            prompts: of every cell.
+            prompts: prompts of every cell.
             longest: draft of all cells.
             on_pair: told of every prompt.
         """
@@ -62,7 +62,7 @@ class InProcess(Measuring):
         self._workloads: dict[Task, Workload] = {}
 
     def prepare(self, cell: Cell) -> Prepared:
-        """Load target and draft where others are loaded."""
+        """Load target and draft if other ones are loaded."""
         check_room(self._context, cell)
         target = self._load_target(cell)
         self._load_draft(cell, target)

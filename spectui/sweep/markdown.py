@@ -12,11 +12,11 @@ def report(
     told: Iterable[str],
     images: Mapping[str, str],
 ) -> str:
-    """Write it.
+    """Render the report.
 
     Args:
-        title: of the whole.
-        facts: what was measured, an item each.
+        title: title of the report.
+        facts: facts on the measurement, an item each.
         found: the tables.
         told: remarks on them.
         images: names of files by what they show.
@@ -42,7 +42,7 @@ def _cell(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text as it stands: names of files hold what Markdown takes for marks."""
+    """Text with Markdown's special characters escaped, which names of files may hold."""
     for mark in "\\`*_<>[]":
         text = text.replace(mark, f"\\{mark}")
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""What backends have in common once their models are there."""
+"""Measuring of cells that all backends share, once their models are loaded."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -17,7 +17,7 @@ from spectui.tune.workload import Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A cell that can be measured."""
+    """A cell that is ready to be measured."""
 
     cell: Cell
     decoding: Decoding
@@ -26,10 +26,10 @@ class Prepared:
 
 
 class Measuring(ABC):
-    """Measures cells, which others prepare."""
+    """Measures cells that subclasses prepare."""
 
     def __init__(self, on_pair: Callable[[Pair], None]) -> None:
-        """Tell ``on_pair`` of every prompt."""
+        """Report every prompt to ``on_pair``."""
         self._on_pair = on_pair
         self._taken: tuple[Prepared, Measurer] | None = None
         self._pairs: list[Pair] = []
@@ -39,7 +39,7 @@ class Measuring(ABC):
         """Load what ``cell`` needs.
 
         Raises:
-            SpectuiError: it cannot run.
+            SpectuiError: the cell cannot run.
         """
 
     def take(self, cell: Cell) -> None:

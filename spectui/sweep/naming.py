@@ -1,4 +1,4 @@
-"""What cells are called beside one another. Pure."""
+"""Distinct names of cells. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -9,7 +9,7 @@ Column = Callable[[Cell], str]
 
 
 def varying(cells: Sequence[Cell]) -> dict[str, Column]:
-    """Columns for what a name does not tell, where it differs between cells."""
+    """Columns for the values that differ between cells and are not in their names."""
     columns: dict[str, Column] = {
         "threads": lambda cell: str(cell.place.threads or "auto"),
         "KV": lambda cell: "/".join(
@@ -27,13 +27,13 @@ def varying(cells: Sequence[Cell]) -> dict[str, Column]:
 
 
 def telling(summaries: Sequence[CellSummary]) -> Callable[[CellSummary], str]:
-    """What names a cell outside of the table of all, whose columns tell the rest."""
+    """Function that names a cell unambiguously outside of the table of all cells."""
     columns = varying([one.cell for one in summaries])
 
     return lambda one: with_values(one.named.name, one.cell, columns)
 
 
 def with_values(name: str, cell: Cell, columns: Mapping[str, Column]) -> str:
-    """A name, and what ``columns`` say of the cell that it is of."""
+    """A name with the cell's values in ``columns``."""
     values = ", ".join(f"{heading} {column(cell)}" for heading, column in columns.items())
     return f"{name} [{values}]" if values else name

@@ -1,4 +1,4 @@
-"""In which order cells are measured: random, but with few loads of models."""
+"""Order in which cells are measured: random, but with few loads of models."""
 
 import random
 from collections.abc import Callable, Iterable, Sequence
@@ -36,7 +36,7 @@ def ordered(cells: Iterable[Cell], repeats: int, seed: int) -> tuple[Visit, ...]
 
 
 def _spread(block: Sequence[Cell], chance: random.Random) -> dict[Cell, str]:
-    """With which draft model loaded each cell of one place is measured."""
+    """The draft model that is loaded while each cell of one place is measured."""
     models = sorted({cell.arm.draft for cell in block if cell.arm.draft is not None}) or [""]
     return {cell: cell.arm.draft or chance.choice(models) for cell in block}
 
@@ -55,6 +55,6 @@ def _shuffled_blocks(
 
 
 def n_loads(visits: Sequence[Visit]) -> int:
-    """How often the target is loaded on the way."""
+    """Number of loads of the target over all visits."""
     places = [visit.cell.place for visit in visits]
     return sum(place != before for place, before in zip(places, [None, *places], strict=False))

@@ -1,4 +1,4 @@
-"""How long a sweep takes: guessed from one speed at first, then from what cells took."""
+"""Estimates the duration of a sweep: from one speed at first, then from finished cells."""
 
 from collections.abc import Sequence
 
@@ -7,25 +7,25 @@ from spectui.sweep.order import Visit
 from spectui.sweep.record import VisitRecord, VisitState
 
 RUNS_PER_PROMPT = 2
-"""Without and with speculation."""
+"""Runs without and with speculation."""
 
 
 class Pace:
-    """Seconds per token that is decoded, over all that a cell takes."""
+    """Seconds per decoded token, over all work on a cell."""
 
     def __init__(self, n_prompts: int) -> None:
-        """Nothing is known yet."""
+        """Start without data."""
         self._n_prompts = n_prompts
         self._took: dict[Task, tuple[float, int]] = {}
-        """Seconds and tokens of the cells that were measured."""
+        """Seconds and tokens of the measured cells."""
         self._guess_s: float | None = None
 
     def assume(self, tokens_per_s: float) -> None:
-        """Take the target's speed for that of everything, where nothing was measured yet."""
+        """Assume the target's speed for all cells, until some are measured."""
         self._guess_s = 1 / tokens_per_s
 
     def learn(self, record: VisitRecord) -> None:
-        """Take in what a cell took. One that failed says nothing of the others."""
+        """Add the duration of a cell. A failed one is ignored."""
         if record.state is not VisitState.COMPLETE:
             return
         seconds, n_tokens = self._took.get(record.visit.cell.task, (0.0, 0))
@@ -33,7 +33,7 @@ class Pace:
         self._took[record.visit.cell.task] = (seconds + record.wall_s, n_tokens + n_new)
 
     def left_s(self, visits: Sequence[Visit]) -> float | None:
-        """Estimate of the seconds that ``visits`` take; None where nothing is known."""
+        """Estimated seconds for ``visits``; None without data."""
         if not visits:
             return 0.0
         per_token_s = self._of_all()

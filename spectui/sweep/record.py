@@ -1,4 +1,4 @@
-"""What was measured of a cell. Plain data without text, stored line by line."""
+"""Measurements of a cell. Plain data without text, stored line by line."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,38 +10,38 @@ from spectui.tune.statistics import PairedMeasurement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """One prompt, decoded once."""
+    """One decoding of a prompt."""
 
     n_tokens: int
-    """That ``decode_s`` paid for: the first one came with the prompt."""
+    """Number of tokens decoded in ``decode_s``: the first one came with the prompt."""
     decode_s: float
     n_drafted: int
     n_accepted: int
     n_rounds: int | None
-    """None where a server does not tell."""
+    """None if a server does not report it."""
     output_sha256: str
-    """Of the token ids as decimal numbers, one per line."""
+    """SHA-256 of the token ids as decimal numbers, one per line."""
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Decode throughput; None where nothing was decoded."""
+        """Decode throughput; None if nothing was decoded."""
         return self.n_tokens / self.decode_s if self.n_tokens else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptRun:
-    """One prompt without and with speculation, one right after the other."""
+    """One prompt without and with speculation, one directly after the other."""
 
     prompt_id: str
     category: str
     n_prompt_tokens: int
     off: Decoded
     on: Decoded
-    """Of a cell of the target alone, once more without."""
+    """The run with speculation; in cells of the target alone, a second run without."""
 
     @property
     def measurement(self) -> PairedMeasurement | None:
-        """Seconds and tokens; None where the text ended before anything was decoded."""
+        """Seconds and tokens; None if the text ended before anything was decoded."""
         if not (self.off.n_tokens and self.on.n_tokens):
             return None
         return PairedMeasurement(
@@ -56,15 +56,15 @@ class PromptRun:
 
 
 class VisitState(StrEnum):
-    """What became of a visit."""
+    """State of a visit."""
 
     STARTED = "started"
-    """Written before it begins: one that ends the process leaves this."""
+    """Written before a visit begins: it remains if the process is ended by it."""
     COMPLETE = "complete"
     FAILED = "failed"
-    """It could not be measured; the record says why."""
+    """The cell could not be measured; the record says why."""
     INTERRUPTED = "interrupted"
-    """It was stopped. Does not count as tried."""
+    """The visit was stopped, and does not count as an attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,13 +75,13 @@ class VisitRecord:
     state: VisitState
     runs: tuple[PromptRun, ...] = ()
     anchors_tokens_per_s: tuple[float, float] | None = None
-    """Of short runs of the target alone before and after."""
+    """Tokens/s of short runs of the target alone before and after."""
     noisy: bool = False
-    """Whether they disagree."""
+    """Whether the anchors disagree."""
     lossless: LosslessCheck | None = None
-    """None with temperature, and where nobody can look into the target."""
+    """None with temperature, and if the target cannot be examined."""
     wall_s: float = 0.0
-    """All that it took, loading included."""
+    """Seconds for the whole visit, including loading."""
     error: str | None = None
     of_server: bool = False
-    """Whether it was a llama-server that failed."""
+    """Whether a llama-server failed."""

@@ -1,4 +1,4 @@
-"""Runs the visits of a sweep one after the other, and keeps what comes of each."""
+"""Runs the visits of a sweep one after the other, and stores their results."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -28,16 +28,16 @@ class VisitStarted:
     """A cell is about to be measured."""
 
     number: int
-    """Of the visit, from 1, those of earlier runs included."""
+    """Number of the visit, from 1, including those of earlier runs."""
     n_visits: int
     visit: Visit
     left_s: float | None
-    """Estimate for all that is left; None before anything was measured."""
+    """Estimated seconds for all that is left; None before the first measurement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisitEnded:
-    """A cell was measured, or cannot be."""
+    """A cell was measured, or failed."""
 
     number: int
     n_visits: int
@@ -50,15 +50,15 @@ SweepEvent = VisitStarted | VisitEnded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepEnd:
-    """How a run ended."""
+    """The way a run ended."""
 
     interrupted: bool = False
     error: SpectuiError | None = None
-    """A defect, or a store that takes no more: what was measured is there all the same."""
+    """A bug, or a store that cannot be written; the measurements are kept in either case."""
 
 
 class Runner:
-    """Measures what has not been measured yet."""
+    """Measures the visits that are left."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Runner:
         Args:
             backend: decodes.
             store: has what earlier runs measured, and takes what this one does.
-            visits: in the order in which they are to be.
+            visits: visits in the order of measuring.
             pace: knows how long things take.
             on_event: told of every visit.
             retry_failed: whether what has failed before is tried again.
@@ -91,7 +91,7 @@ class Runner:
         self.pending = pending(store, visits, retry_failed=retry_failed)
 
     def estimate_s(self) -> float | None:
-        """How long it will take: where nothing was measured yet, from the target's speed alone.
+        """Estimated seconds for the sweep; without measurements, from the target's speed alone.
 
         Raises:
             HopelessError: nothing can be measured.

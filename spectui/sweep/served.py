@@ -1,4 +1,4 @@
-"""Cells decoded by the user's own llama-server: one for the target alone, one that speculates."""
+"""Decodes cells with the user's own llama-server: one for the target alone, one that speculates."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ from spectui.tune.workload import Workload, with_length
 
 
 class Served(Measuring):
-    """Starts a server per setting; those that have to give way to it are ended."""
+    """Starts a server per setting, and ends those that have to make room for it."""
 
     def __init__(
         self,
@@ -37,10 +37,10 @@ class Served(Measuring):
         Args:
             servers: decode.
             target: its file and placement; cells say the types of its cache.
-            drafts: by the names that cells have for them.
+            drafts: drafts by their names in cells.
             context: cells say the threads.
             sampling: cells say the temperature.
-            prompts: of every cell.
+            prompts: prompts of every cell.
             keeps_off: whether the target alone stays alive beside a server that speculates.
             redoes_rounds: whether the target may redo a round, or that is not known.
             extra: the user's own arguments.
@@ -60,7 +60,7 @@ class Served(Measuring):
         self._has_served = False
 
     def prepare(self, cell: Cell) -> Prepared:
-        """Tokenize the prompts; servers are started when they are first asked."""
+        """Tokenize the prompts; servers start on first use."""
         check_room(self._context, cell)
         check_length(cell.task, self._context.ctx_size)
         base = self._base(cell.place)
@@ -80,7 +80,7 @@ class Served(Measuring):
         )
 
     def _base(self, place: Place) -> Setup:
-        """The target alone, in a place."""
+        """Setup of the target alone in a place."""
         return Setup(
             target=replace(
                 self._target, cache_type_k=place.cache_type_k, cache_type_v=place.cache_type_v

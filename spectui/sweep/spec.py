@@ -1,4 +1,4 @@
-"""What makes the cells of two runs comparable, and the name of the sweep that follows from it."""
+"""Specification of comparable cells, and the sweep name derived from it."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -29,19 +29,19 @@ def sweep_spec(
     schedule: Schedule,
     prompts: Sequence[Prompt],
 ) -> dict[str, Any]:
-    """What must be equal for two cells to be comparable; nothing is loaded for it.
+    """Everything that must be equal for two cells to be comparable; nothing is loaded.
 
     What is an axis of a grid is not of it, so that grids share the cells that they have in common.
 
     Args:
         machine: this one.
-        backend: what decodes, and its versions.
+        backend: the backend and its versions.
         target: its file and placement.
-        drafts: the same by name.
-        context: of both.
-        sampling: of the target.
+        drafts: file and placement of each draft, by name.
+        context: context of target and draft.
+        sampling: sampling of the target.
         schedule: work per round.
-        prompts: all of them.
+        prompts: all prompts.
     """
     spec = {
         "machine": machine.fingerprint,
@@ -58,12 +58,12 @@ def sweep_spec(
 
 
 def sweep_name(target: Path, spec: dict[str, Any]) -> str:
-    """Name that the same run finds again and another one does not."""
+    """Name that depends on the specification alone, so that the same run finds its sweep again."""
     return f"{text_of(target.stem)}-{spec_digest(spec)}"
 
 
 def _identity(options: ModelOptions) -> dict[str, Any]:
-    """A model by its files' name and size, and its placement: it may move to another folder."""
+    """A model by its files' name and size, and its placement: it may move between folders."""
     placement = asdict(options)
     path: Path = placement.pop("path")
     parts = (path.with_name(name) for name in series_of(path.name).names)

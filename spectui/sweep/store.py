@@ -1,4 +1,4 @@
-"""Sweeps as they are kept: a folder each, a line per record, written as it comes."""
+"""Stored sweeps: a folder each, with a line per record, written at once."""
 
 import fcntl
 import os
@@ -19,7 +19,7 @@ from spectui.sweep.record import VisitRecord, VisitState
 from spectui.tune.differences import differences
 
 _MOST_ATTEMPTS = 2
-"""A visit in which the process has ended so often is not tried again."""
+"""Number of times that a visit may end the process before it is given up."""
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True, tag="sweep", tag_field="kind"):
@@ -38,7 +38,7 @@ _decoder = msgspec.json.Decoder(_Header | _Line)
 
 
 class SweepStore(Closing):
-    """The records of one sweep, kept from other processes while it is open."""
+    """The records of one sweep, locked against other processes while it is open."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class SweepStore(Closing):
         restart: bool = False,
         say: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        """Open the sweep ``name``, or begin it.
+        """Open the sweep ``name``, or create it.
 
         Args:
-            name: of its folder.
-            spec: what must be equal for its records to be comparable.
+            name: name of its folder.
+            spec: everything that must be equal for its records to be comparable.
             restart: begin anew; what there is stays under another name.
             say: told of what was passed over.
 
@@ -77,12 +77,12 @@ class SweepStore(Closing):
 
     @property
     def records(self) -> tuple[VisitRecord, ...]:
-        """One for every visit that has ended."""
+        """The last record of every visit that has ended."""
         known = map(self.record_of, self._last)
         return tuple(record for record in known if record is not None)
 
     def record_of(self, visit: Visit) -> VisitRecord | None:
-        """What is known of ``visit``; None if it has not ended yet.
+        """The record of ``visit``; None if it has not ended yet.
 
         One that has ended the process twice counts as failed.
         """
@@ -110,7 +110,7 @@ class SweepStore(Closing):
         self._write(_Line(record=record))
 
     def close(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         self._file.close()
 
     def _open(self) -> FileIO:
@@ -130,7 +130,7 @@ class SweepStore(Closing):
         return file
 
     def _put_aside(self) -> None:
-        """Rename what there is; nothing is ever deleted."""
+        """Rename the stored files; nothing is ever deleted."""
         if not self.path.stat().st_size:
             return
         numbers = (f"cells.{number}.jsonl" for number in range(1, 1_000_000))
@@ -215,7 +215,7 @@ class SweepStore(Closing):
 
 
 def sweep_folder(name: str) -> Path:
-    """Where the sweep ``name`` is kept.
+    """Folder of the sweep ``name``.
 
     Raises:
         BadInputError: it can be no folder's name.

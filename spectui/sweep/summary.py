@@ -1,4 +1,4 @@
-"""What the records of a sweep amount to, cell by cell. Pure."""
+"""Summaries of a sweep's records per cell. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from spectui.tune.statistics import PairedMeasurement, Speedup, paired_speedup
 
 
 class Against(StrEnum):
-    """What an interval says of a cell beside the target alone."""
+    """Result of comparing a cell with the target alone, by its interval."""
 
     FASTER = "faster"
     SLOWER = "slower"
     NOT_TOLD_APART = "not told apart"
     NOISE = "noise"
-    """Faster than the accepted tokens can make it."""
+    """Faster than the accepted tokens can explain."""
     UNKNOWN = "no interval"
 
 
@@ -45,49 +45,49 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellSummary:
-    """All that was measured of one cell."""
+    """All measurements of one cell."""
 
     named: NamedCell
     runs: tuple[PromptRun, ...]
-    """Of all repeats that are complete."""
+    """Runs of all complete repeats."""
     n_repeats: int
     n_noisy: int
-    """Repeats between anchors that disagree."""
+    """Number of repeats whose anchors disagree."""
     divergence: Divergence | None
     """The worst difference from the output of the target alone."""
     is_checked: bool
     """Whether outputs were compared."""
     error: str | None
-    """Why nothing was measured."""
+    """Reason why nothing was measured."""
 
     @property
     def cell(self) -> Cell:
-        """What was run."""
+        """The configuration."""
         return self.named.cell
 
     @property
     def totals(self) -> Totals:
-        """Over all runs."""
+        """Totals over all runs."""
         return totals(self.runs)
 
     @property
     def speedup(self) -> Speedup | None:
-        """Over the target alone beside it; None where nothing was measured."""
+        """Speedup over the target alone; None if nothing was measured."""
         return speedup_of(self.runs)
 
     @property
     def is_measured(self) -> bool:
-        """Whether there is a number."""
+        """Whether there is a speedup."""
         return self.speedup is not None
 
     @property
     def is_idle(self) -> bool:
-        """Whether n-gram drafters found nothing to propose: then its speedup is noise."""
+        """Whether n-gram drafters proposed nothing, so that the speedup is noise."""
         return self.is_measured and is_idle(self.cell, self.runs)
 
     @property
     def is_noise(self) -> bool:
-        """Whether its speedup is more than the accepted tokens can give."""
+        """Whether the speedup exceeds what the accepted tokens can give."""
         return self.speedup is not None and self.speedup.is_noise
 
     @property
@@ -128,7 +128,7 @@ def _summary(named: NamedCell, records: Sequence[VisitRecord]) -> CellSummary:
 
 
 def is_idle(cell: Cell, runs: Sequence[PromptRun]) -> bool:
-    """Whether nothing was drafted by n-gram drafters alone, which then cost nothing."""
+    """Whether only n-gram drafters were asked and proposed nothing, which costs nothing."""
     speculation = cell.speculation
     if speculation is None or speculation.model is not None:
         return False
@@ -141,13 +141,13 @@ def measurements(runs: Iterable[PromptRun]) -> list[PairedMeasurement]:
 
 
 def speedup_of(runs: Iterable[PromptRun]) -> Speedup | None:
-    """Over the target alone beside each prompt; None where nothing was decoded."""
+    """Speedup over the target alone, prompt by prompt; None if nothing was decoded."""
     measured = measurements(runs)
     return paired_speedup(measured) if measured else None
 
 
 def totals(runs: Sequence[PromptRun]) -> Totals:
-    """Add up."""
+    """Sum up the runs."""
     on = [run.on for run in runs]
     rounds = [one.n_rounds for one in on if one.n_rounds is not None]
     return Totals(
@@ -166,7 +166,7 @@ def _throughput(runs: Sequence[Decoded]) -> float | None:
 
 
 def against_off(speedup: Speedup | None) -> Against:
-    """Say what the interval says."""
+    """Classify a speedup by its interval."""
     if speedup is not None and speedup.is_noise:
         return Against.NOISE
     if speedup is None or speedup.low is None or speedup.high is None:
@@ -177,7 +177,7 @@ def against_off(speedup: Speedup | None) -> Against:
 
 
 def ranked(summaries: Iterable[CellSummary]) -> list[CellSummary]:
-    """Those that speculate and were measured, the fastest first; noise ranks last.
+    """Measured cells that speculate, the fastest first; noise ranks last.
 
     What drafted nothing at no cost is the target alone.
     """
@@ -197,7 +197,7 @@ def best_per_drafter(summaries: Iterable[CellSummary]) -> dict[str, CellSummary]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CategoryBest:
-    """Which cell was fastest on the prompts of one category."""
+    """The fastest cell on the prompts of one category."""
 
     category: str
     summary: CellSummary

@@ -1,4 +1,4 @@
-"""The tables of a sweep as text in cells, for the terminal and for Markdown alike. Pure."""
+"""The tables of a sweep as cells of text, for the terminal and for Markdown alike. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Sheet:
 
 
 def sheets(summaries: Sequence[CellSummary]) -> tuple[Sheet, ...]:
-    """Every table that there is data for."""
+    """All tables that there is data for."""
     found = (
         _cells(summaries),
         _drafters(summaries),
@@ -141,7 +141,7 @@ def _lengths(summaries: Sequence[CellSummary]) -> Sheet:
 
 
 def remarks(summaries: Sequence[CellSummary]) -> tuple[str, ...]:
-    """What is to be said of the tables, a sentence each."""
+    """Remarks on the tables, a sentence each."""
     return tuple(_remarks(summaries))
 
 

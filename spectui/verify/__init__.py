@@ -1,1 +1,1 @@
-"""Holds a promised speedup against what the user's own llama-server delivers."""
+"""Compares a promised speedup with the one that the user's own llama-server delivers."""

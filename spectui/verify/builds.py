@@ -1,4 +1,4 @@
-"""Drift between the llama.cpp of a binary and the engine's. Pure."""
+"""Compares the llama.cpp build of a binary with the engine's. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,11 +6,11 @@ from enum import StrEnum
 from spectui.server.help_text import Version
 
 _FEWEST = 7
-"""Characters of a commit that tell it from others, as git abbreviates it."""
+"""Minimum number of characters that identify a commit, as git abbreviates it."""
 
 
 class Compared(StrEnum):
-    """By what two builds were told apart: the best that both tell."""
+    """The most precise identifier by which two builds were compared."""
 
     COMMIT = "commit"
     BUILD = "build"
@@ -19,23 +19,23 @@ class Compared(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Builds:
-    """Which llama.cpp measured and which one serves."""
+    """The llama.cpp that measured, and the one that serves."""
 
     engine: str
     engine_commit: str | None = None
-    """None where the engine's library was built outside of a clone."""
+    """None if the engine's library was not built in a clone."""
     server: Version | None
-    """None where the binary does not tell."""
+    """None if the binary does not report a version."""
 
     @property
     def is_same(self) -> bool | None:
-        """Whether both tell the same; None where one is not known."""
+        """Whether both are the same build; None if one is unknown."""
         found = self._compared()
         return None if found is None else found[1]
 
     @property
     def compared(self) -> Compared | None:
-        """What both tell; None where one tells nothing."""
+        """The most precise identifier that both have; None if the server's build is unknown."""
         found = self._compared()
         return None if found is None else found[0]
 
@@ -70,7 +70,7 @@ class Builds:
 
     @property
     def note(self) -> str | None:
-        """What a user should know; None where both are the same."""
+        """A note on differing builds; None if both are the same."""
         if self.is_same:
             return None
         if self.server is None:
@@ -82,6 +82,6 @@ class Builds:
 
 
 def _same_commit(one: str, other: str) -> bool:
-    """Whether two abbreviations may be of one commit."""
+    """Whether two abbreviated hashes can belong to one commit."""
     shorter, longer = sorted((one.lower(), other.lower()), key=len)
     return len(shorter) >= _FEWEST and longer.startswith(shorter)

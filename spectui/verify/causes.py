@@ -1,4 +1,4 @@
-"""Why a llama-server may have drafted or accepted otherwise than the engine did. Pure."""
+"""Likely causes of differences in counts between llama-server and the engine. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,16 +9,16 @@ from spectui.verify.counts import CountCheck
 from spectui.verify.served import Delivered
 
 _FEW = 4
-"""Near ties are rare: as many prompts or more for each that differs."""
+"""Near ties are rare: one is likely only if at most one prompt in this many differs."""
 
 
 class Cause(StrEnum):
-    """What is likely."""
+    """The likely cause of a difference."""
 
     BUILD = "build"
-    """The binary is another llama.cpp."""
+    """The binary is a different build of llama.cpp."""
     NEAR_TIE = "near tie"
-    """Two choices were closer than a batch of another size moves them."""
+    """Two choices were closer than the effect of a different batch size."""
     OTHER = "other"
 
 
@@ -36,7 +36,7 @@ _SAID = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differing:
-    """How many prompts differ, and why that is likely."""
+    """Number of prompts that differ, with the likely cause."""
 
     n_different: int
     n_prompts: int
@@ -44,7 +44,7 @@ class Differing:
 
     @property
     def sentence(self) -> str:
-        """One sentence."""
+        """The difference and its cause in one sentence."""
         prompts = counted(self.n_prompts, "prompt")
         return f"counts differ on {self.n_different} of {prompts}; likely reason: {self.reason}."
 
@@ -55,7 +55,7 @@ class Differing:
 
 
 def differing(check: CountCheck | None, builds: Builds, delivered: Delivered) -> Differing | None:
-    """What speaks against equal counts; None where they are equal, or were not compared."""
+    """The prompts whose counts differ; None if all are equal or none were compared."""
     names = set() if check is None else {one.prompt_id for one in check.differences}
     if not names:
         return None

@@ -1,4 +1,4 @@
-"""Promised against delivered: totals, whether intervals agree, and the sentence for it. Pure."""
+"""Promised against delivered: totals, agreement of intervals, and the verdict. Pure."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from spectui.tune.verdict import doubt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What prompts came to together, in-process or by a server."""
+    """Totals over all prompts, in-process or of a server."""
 
     baseline_tokens: int
     baseline_s: float
@@ -40,10 +40,10 @@ class Summary:
 
 
 def summarise(observed: Sequence[Observed], speedup: Speedup | None = None) -> Summary:
-    """Add up what was seen.
+    """Sum up the observations.
 
     Args:
-        observed: of one engine or server.
+        observed: observations of one engine or server.
         speedup: where it was estimated before, with an interval that allows for looks; None to
             estimate it from ``observed``.
 
@@ -63,16 +63,16 @@ def summarise(observed: Sequence[Observed], speedup: Speedup | None = None) -> S
 
 
 class Agreement(StrEnum):
-    """Whether what was delivered is what was promised."""
+    """Whether the delivered speedup agrees with the promised one."""
 
     HOLDS = "holds"
-    """Both are the same to within 5 %, or no difference was seen where one of 10 % would."""
+    """Both agree to within 5 %, or no difference was detected where one of 10 % would be."""
     LESS = "less"
-    """Less by more than 5 %: all of the interval says so."""
+    """Delivered less by more than 5 %, over the whole interval."""
     MORE = "more"
-    """The opposite."""
+    """Delivered more by more than 5 %, over the whole interval."""
     OPEN = "open"
-    """One of them is not known, or is noise, or the interval of their ratio leaves it open."""
+    """One speedup is unknown or noise, or the interval of their ratio is inconclusive."""
 
 
 CLOSE = 1.05
@@ -80,7 +80,7 @@ CLOSE = 1.05
 _MISSED = 1.10
 """A ratio this far from 1 must not pass for 1 more often than not."""
 _WIDEST = _MISSED**2
-"""Upper over lower end of an interval that holds 1 and may still be called agreement.
+"""Largest ratio of the ends of an interval that holds 1 and still counts as agreement.
 
 An interval from ``m / w`` to ``m * w`` holds 1 where the estimate ``m`` is within ``w`` of it. If
 the true ratio is ``d``, estimates scatter around ``d``, so that the interval holds 1 in half of
@@ -99,8 +99,8 @@ def agreement(promised: Speedup, delivered: Speedup, ratio: Speedup | None) -> A
     Swapping the two only swaps ``LESS`` and ``MORE``.
 
     Args:
-        promised: before.
-        delivered: by the server.
+        promised: speedup in-process.
+        delivered: speedup on the server.
         ratio: of the second to the first on the same prompts, which tells more than both do
             apart; None where the prompts are others.
     """
@@ -140,7 +140,7 @@ def _spread(speedup: Speedup) -> tuple[float, float] | None:
 
 
 def ratio_of(delivered: Sequence[Observed], promised: Sequence[Observed]) -> Speedup | None:
-    """Delivered over promised speedup on the prompts that are the same; None where none is."""
+    """Delivered over promised speedup on the common prompts; None without common prompts."""
     known = {(one.measurement.prompt_id, one.digest) for one in promised}
     ours = [one for one in delivered if (one.measurement.prompt_id, one.digest) in known]
     same = {(one.measurement.prompt_id, one.digest) for one in ours}
@@ -159,7 +159,7 @@ _SAID = {
 
 
 def verdict(promised: Speedup | None, delivered: Speedup, ratio: Speedup | None = None) -> str:
-    """One sentence."""
+    """The verdict in one sentence."""
     said = f"delivered: {gain_text(delivered)}"
     if promised is None:
         because = doubt(delivered) or (delivered.interval_reason if delivered.low is None else None)
@@ -174,18 +174,18 @@ def verdict(promised: Speedup | None, delivered: Speedup, ratio: Speedup | None 
 
 
 def gain_text(speedup: Speedup) -> str:
-    """Such as ``+27 % (+20 to +34)``, without an interval where there is none."""
+    """A gain such as ``+27 % (+20 to +34)``; without an interval if there is none."""
     interval = interval_text(speedup)
     return f"{gain(speedup)} ({interval})" if interval else gain(speedup)
 
 
 def gain(speedup: Speedup) -> str:
-    """Such as ``+27 %``."""
+    """A gain such as ``+27 %``."""
     return _written(speedup.estimate, speedup)
 
 
 def interval_text(speedup: Speedup) -> str:
-    """Such as ``+20 to +34``; empty where it is not known."""
+    """An interval such as ``+20 to +34``; empty if it is unknown."""
     if speedup.low is None or speedup.high is None:
         return ""
     low, high = (_written(end, speedup).removesuffix(" %") for end in (speedup.low, speedup.high))
@@ -193,7 +193,7 @@ def interval_text(speedup: Speedup) -> str:
 
 
 def _written(value: float, speedup: Speedup) -> str:
-    """The estimate or an end; all in the manner of the largest, so that they can be compared."""
+    """An estimate or limit; all in the notation of the largest, so that they compare."""
     ends = (speedup.estimate, speedup.high)
     if any(end is not None and is_large(100 * (end - 1)) for end in ends):
         return f"{factor(value)}×"
@@ -201,7 +201,7 @@ def _written(value: float, speedup: Speedup) -> str:
 
 
 _SMALL = 0.0995
-"""Below ten per cent, as it is printed, a decimal is worth its place."""
+"""Below ten per cent, as it is printed, a decimal is shown."""
 
 
 def _decimals(speedup: Speedup) -> int:

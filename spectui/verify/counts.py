@@ -1,4 +1,4 @@
-"""Whether a llama-server drafted and had accepted what the engine did. Pure."""
+"""Compares the counts of llama-server with those of the engine. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from spectui.tune.workload import WorkItem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Of one generation."""
+    """Draft counts of one generation."""
 
     n_drafted: int
     n_accepted: int
@@ -22,18 +22,18 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A prompt on which engine and server were not at one."""
+    """A prompt for which engine and server differ."""
 
     prompt_id: str
     engine: Counts
     server: Counts
     parted_at: int | None
-    """The first token of the output that differs; None where all of it is the same."""
+    """Position of the first differing token of the output; None if all are equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountCheck:
-    """What a comparison of counts and output found."""
+    """Result of a comparison of counts and output."""
 
     n_compared: int
     """Generations of the server, repeats included."""
@@ -69,7 +69,7 @@ def _difference(item: WorkItem, done: Completion, result: GenerationResult) -> D
 
 
 def parting(ours: Tokens, theirs: Tokens) -> int | None:
-    """Where two outputs part; None where they are equal."""
+    """Position of the first difference of two outputs; None if they are equal."""
     if ours == theirs:
         return None
     pairs = zip(ours, theirs, strict=False)
@@ -78,7 +78,7 @@ def parting(ours: Tokens, theirs: Tokens) -> int | None:
 
 
 def incomparable(speculation: Speculation, sampling: SamplingConfig) -> str | None:
-    """Why counts need not be equal; None where they must be."""
+    """Reason why counts need not be equal; None if they must be."""
     if isinstance(speculation.own, HiddenStateDrafter):
         return f"the engine cannot draft as {speculation.own.kind} does"
     if sampling.temp > 0:

@@ -1,4 +1,4 @@
-"""In which order prompts are sent without and with speculation. Pure: chance comes from a seed."""
+"""Order in which prompts are sent without and with speculation. Pure: randomness from a seed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ _HALVES = 2
 
 
 class Side(StrEnum):
-    """Which of the two servers."""
+    """One of the two servers."""
 
     OFF = "off"
     """Without speculation: the baseline."""
@@ -19,13 +19,13 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Prompts that one side gets in a row, and then the other."""
+    """Prompts that are sent in a row to one side, and then to the other."""
 
     repeat: int
     indexes: tuple[int, ...]
-    """Of the prompts."""
+    """Indexes of the prompts."""
     sides: tuple[Side, Side]
-    """The order."""
+    """Order of the two sides."""
 
 
 def blocks(n_prompts: int, repeats: int, seed: int, *, keeps_both: bool) -> tuple[Block, ...]:
@@ -35,9 +35,9 @@ def blocks(n_prompts: int, repeats: int, seed: int, *, keeps_both: bool) -> tupl
     machine that grows slower or faster at an even pace favours neither side.
 
     Args:
-        n_prompts: as many there are.
-        repeats: of all of them.
-        seed: of the order.
+        n_prompts: number of prompts.
+        repeats: repeats of all prompts.
+        seed: seed of the order.
         keeps_both: whether both servers run at once. Then they take turns prompt by prompt; else
             half of the prompts make a block, since each change of sides loads a model.
     """
@@ -50,7 +50,7 @@ def blocks(n_prompts: int, repeats: int, seed: int, *, keeps_both: bool) -> tupl
 
 
 def n_starts(order: tuple[Block, ...]) -> int:
-    """Servers to start where only one fits: one for each change of sides."""
+    """Number of server starts if only one fits in memory: one per change of sides."""
     sides = [side for block in order for side in block.sides]
     return sum(side != before for side, before in zip(sides, [None, *sides], strict=False))
 

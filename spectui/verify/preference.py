@@ -1,4 +1,4 @@
-"""Whose ranking counts where llama-server and the engine disagree: the server's. Pure."""
+"""Ranks settings by llama-server where it disagrees with the engine. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from spectui.verify.comparison import gain_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """What a server delivered of a setting."""
+    """The speedup of a setting on a server."""
 
     arm: Arm
     speedup: Speedup
@@ -19,26 +19,26 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preference:
-    """What to use, and why."""
+    """The setting to use, and the verdict."""
 
     arm: Arm
     verdict: Verdict
     is_other: bool
-    """Than the measurements in-process said."""
+    """Whether it differs from the advice of the in-process measurements."""
 
 
 def preferred(
     verdict: Verdict, best: Arm, deliveries: Sequence[Delivery], *, min_gain: float
 ) -> Preference:
-    """Rank off and the settings by what the server delivered.
+    """Rank off and the settings by the server's speedups.
 
     What cannot be is the machine's noise, and ranks nothing.
 
     Args:
-        verdict: of the measurements in-process.
-        best: the setting that it is about.
-        deliveries: of that, and of others that were open.
-        min_gain: what speculation must gain to be worth it.
+        verdict: verdict of the in-process measurements.
+        best: the setting of that verdict.
+        deliveries: speedups of that setting, and of other open ones.
+        min_gain: least gain for which speculation is advised.
     """
     stays = Preference(
         arm=best if verdict.use_speculation else OFF, verdict=verdict, is_other=False

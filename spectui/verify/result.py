@@ -1,4 +1,4 @@
-"""All that a verification found, and what a user should know of it. Pure."""
+"""Result of a verification, with its warnings and notes. Pure."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from spectui.verify.servers import Arguments
 from spectui.verify.subject import Origin
 
 _NAMED = 3
-"""Prompts that a sentence names."""
+"""Maximum number of prompts that a sentence names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,24 +32,24 @@ class Verified:
     arguments: Arguments
     promise: Promise | None
     origin: Origin | None
-    """Of the promise; None where it was measured just now, or there is none."""
+    """Origin of the promise; None if it was measured just now, or there is none."""
     delivered: Delivered
     counts: CountCheck | None
     counts_reason: str | None
-    """Why no counts were compared."""
+    """Reason why no counts were compared."""
     keeps_both: bool
     repeats: int
     seed: int
 
     @property
     def promised(self) -> Summary | None:
-        """Of the measurement in-process."""
+        """Summary of the in-process measurement."""
         promise = self.promise
         return None if promise is None else summarise(promise.observed, promise.speedup)
 
     @property
     def summary(self) -> Summary | None:
-        """Of the servers; None where nothing was measured before an interrupt."""
+        """Summary of the servers; None if nothing was measured before an interrupt."""
         observed = self.delivered.observed
         return summarise(observed) if observed else None
 
@@ -61,12 +61,12 @@ class Verified:
 
     @property
     def differing(self) -> Differing | None:
-        """Prompts whose counts are not the engine's; None where there are none."""
+        """Prompts whose counts differ from the engine's; None if there are none."""
         return differing(self.counts, self.builds, self.delivered)
 
     @property
     def other_prompts(self) -> tuple[str, ...]:
-        """Prompts that are other tokens to the server than when the promise was made."""
+        """Prompts that the server tokenizes differently than when the promise was made."""
         if self.promise is None:
             return ()
         known = {one.measurement.prompt_id: one.digest for one in self.promise.observed}
@@ -75,7 +75,7 @@ class Verified:
 
 
 def warnings(found: Verified) -> Iterator[str]:
-    """What speaks against the numbers, or against using the setting."""
+    """Warnings about the numbers, or about using the setting."""
     summary = found.summary
     if summary is not None and not summary.n_drafted:
         yield "llama-server drafted nothing with the exported flags; its log may say why."
@@ -85,7 +85,7 @@ def warnings(found: Verified) -> Iterator[str]:
 
 
 def notes(found: Verified, environment: Mapping[str, str] = os.environ) -> Iterator[str]:
-    """What should be known besides."""
+    """Notes on circumstances of the measurement."""
     if found.builds.note is not None:
         yield found.builds.note
     if found.promise is not None and found.promise.schedule is Schedule.FAST:
@@ -114,7 +114,7 @@ def notes(found: Verified, environment: Mapping[str, str] = os.environ) -> Itera
 
 
 def _doubts(found: Verified) -> Iterator[str]:
-    """What noise has added; a speedup that is nothing else is told with the verdict."""
+    """Doubts about how much of a speedup is noise, unless all of it is."""
     for what, one in (("promised", found.promised), ("delivered", found.summary)):
         if one is not None and not one.speedup.is_noise:
             because = doubt(one.speedup)
@@ -123,7 +123,7 @@ def _doubts(found: Verified) -> Iterator[str]:
 
 
 def _decision(found: Verified) -> Iterator[str]:
-    """Say where the server's own numbers lead to another decision than the promise."""
+    """Warn if the server's own numbers lead to another decision than the promise."""
     summary, promise = found.summary, found.promise
     if summary is None or promise is None or summary.speedup.low is None:
         return

@@ -1,4 +1,4 @@
-"""What a llama-server did with prompts."""
+"""Results of prompts on a llama-server."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ from spectui.tune.workload import WorkItem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedPair:
-    """One prompt that a server without and one with speculation have continued."""
+    """One prompt, continued by a server without and by one with speculation."""
 
     item: WorkItem
     off: Completion
@@ -18,7 +18,7 @@ class ServedPair:
 
     @property
     def observed(self) -> Observed | None:
-        """Seconds, tokens and counts; None where the text ended before anything was decoded."""
+        """Seconds, tokens and counts; None if the text ended before anything was decoded."""
         decoded = [done.n_predicted - 1 for done in (self.off, self.on)]
         if min(decoded) < 1 or not (self.off.predicted_s > 0 and self.on.predicted_s > 0):
             return None
@@ -41,16 +41,16 @@ class ServedPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
-    """What was measured of two servers."""
+    """Measurements of two servers."""
 
     pairs: tuple[ServedPair, ...] = ()
     n_starts: int = 0
     repeated: tuple[str, ...] = ()
-    """Prompts that were left out, since others have the same tokens."""
+    """Prompts that were left out as duplicates of others in tokens."""
     ended: BaseException | None = field(default=None, compare=False)
-    """What ended it early."""
+    """The error that ended it early."""
 
     @property
     def observed(self) -> tuple[Observed, ...]:
-        """Of the pairs that decoded something."""
+        """Observations of the pairs that decoded something."""
         return tuple(one for pair in self.pairs if (one := pair.observed) is not None)

@@ -1,4 +1,4 @@
-"""The two servers that are compared."""
+"""The setups and command lines of the two servers to compare."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,7 +14,7 @@ Arguments = Mapping[Side, tuple[str, ...]]
 
 
 def setups_of(case: Case) -> Setups:
-    """The baseline, and what is exported."""
+    """Setups of the baseline and of the exported setting."""
     on = Setup(
         target=case.target,
         draft=case.draft,
@@ -26,7 +26,7 @@ def setups_of(case: Case) -> Setups:
 
 
 def arguments_of(case: Case, binary: ServerBinary) -> Arguments:
-    """What either is started with.
+    """Command lines of both servers.
 
     Raises:
         BadInputError: the binary has no words for what is asked for.

@@ -1,4 +1,4 @@
-"""What is verified, in a line: the setting, and the study that it is of. Pure."""
+"""Describes in a line what is verified: the setting and its study. Pure."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +10,7 @@ from spectui.tune.trials import Arm
 
 
 class Advice(StrEnum):
-    """What a study said of the setting that it confirmed."""
+    """A study's advice on the setting that it confirmed."""
 
     USE = "use it"
     OFF = "leave speculation off"
@@ -34,13 +34,13 @@ class Origin:
 
     study: str
     changed: datetime | None = None
-    """When it ended; None while it runs."""
+    """End of the study; None while it runs."""
     advice: Advice | None = None
-    """None where it has not advised anything."""
+    """None if it has not advised anything."""
 
 
 def advice_of(outcome: Outcome | None, case: Case) -> Advice | None:
-    """What a study said of a case in its end."""
+    """A study's final advice on a case."""
     if outcome is None:
         return None
     if outcome.speculation is None:
@@ -51,7 +51,7 @@ def advice_of(outcome: Outcome | None, case: Case) -> Advice | None:
 
 
 def subject(case: Case, origin: Origin | None) -> str:
-    """Say what is verified."""
+    """Describe what is verified."""
     if origin is None:
         return f"setting: {setting_text(case)}"
     when = "" if origin.changed is None else f" ({origin.changed.astimezone():%Y-%m-%d %H:%M})"
@@ -59,6 +59,6 @@ def subject(case: Case, origin: Origin | None) -> str:
 
 
 def setting_text(case: Case) -> str:
-    """Name who drafts, and how."""
+    """Name the drafter and its setting."""
     draft = case.speculation.own.label if case.draft is None else case.draft.path.stem
     return Arm(draft=draft, speculation=case.speculation).label

@@ -34,10 +34,10 @@ class Verifier:
         """Prepare; nothing is started yet.
 
         Args:
-            case: what is compared.
-            prompts: what is sent.
-            repeats: of every prompt.
-            seed: of the order.
+            case: case to verify.
+            prompts: prompts to send.
+            repeats: repeats of every prompt.
+            seed: seed of the order.
             keeps_both: whether both servers are alive at once.
             on_pair: told of every prompt that both have continued.
         """
@@ -112,7 +112,7 @@ class Verifier:
             self._run(servers, block)
 
     def _first_sides(self) -> tuple[Side, ...]:
-        """Who is started before anything is sent: both, or the one that chance has first."""
+        """The servers to start before anything is sent: both, or the one that is randomly first."""
         sides = blocks(1, 1, self._seed, keeps_both=self._keeps_both)[0].sides
         return sides if self._keeps_both else sides[:1]
 
@@ -135,7 +135,7 @@ class Verifier:
         return done
 
     def _prepare(self, server: LlamaServer) -> None:
-        """Tokenize the prompts, unless that is done, and touch weights and caches."""
+        """Tokenize the prompts, unless that is done, and warm up weights and caches."""
         if not self._items:
             found = as_tokens(
                 server,

@@ -24,8 +24,8 @@ def attach_document(state: AttachState, snapshot: Snapshot | None, *, interval_s
     """``spectui.attach/1``.
 
     Args:
-        state: of the server.
-        snapshot: of this machine, if the server runs here.
+        state: state of the server.
+        snapshot: readings of this machine, if the server runs here.
         interval_s: between two looks.
     """
     facts = state.facts.value

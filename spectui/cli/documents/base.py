@@ -1,4 +1,4 @@
-"""What every document is made of. It loads nothing that computes."""
+"""Building blocks of all JSON documents. Imports nothing that computes."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 def header_with(kind: str, machine: Machine, *, llama_cpp_python: str, llama_cpp: str) -> Json:
-    """What every document starts with, with the versions of the binding and of llama.cpp."""
+    """Fields at the start of every document, with the versions of the binding and of llama.cpp."""
     return {
         "schema": f"spectui.{kind}/1",
         "spectui": __version__,

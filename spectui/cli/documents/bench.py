@@ -36,16 +36,16 @@ def bench_document(
     speculation: Speculation,
     schedule: Schedule,
 ) -> Json:
-    """``spectui.bench/1``, without what measured.
+    """``spectui.bench/1``, without the fields of the backend.
 
     Args:
-        result: of the measurement.
-        machine: that it was made on.
-        target: as ``common.model`` or ``served.served_model`` gives it.
-        draft: as ``draft_document`` gives it.
-        workload: that was decoded.
+        result: result of the measurement.
+        machine: machine of the measurement.
+        target: from ``common.model`` or ``served.served_model``.
+        draft: from ``draft_document``.
+        workload: the decoded prompts.
         speculation: the setting.
-        schedule: that it was measured on.
+        schedule: schedule of the measurement.
     """
     return {
         **header("bench", machine),
@@ -76,7 +76,7 @@ def _length(workload: Workload) -> Json:
 
 
 def ending(ended: BaseException | None) -> Json:
-    """How a measurement ended."""
+    """Fields on how a measurement ended."""
     interrupted = isinstance(ended, KeyboardInterrupt | CancelledError)
     error = None if ended is None or interrupted else str(ended)
     return {"interrupted": interrupted, "error": error}
@@ -89,7 +89,7 @@ def _no_c(counters: Counters, speculation: Speculation) -> str:
 
 
 def draft_document(draft: Json | None, speculation: Speculation) -> Json:
-    """Who drafts; of several, the one that is asked last. ``draft`` is a draft model."""
+    """The drafter; of several, the one asked last. ``draft`` is a draft model."""
     if draft is not None:
         return {"kind": speculation.own.label, **draft}
     kind, reason = (
@@ -99,7 +99,7 @@ def draft_document(draft: Json | None, speculation: Speculation) -> Json:
 
 
 def counters_document(counters: Counters) -> Json:
-    """What rounds came to, as far as they are known."""
+    """Counts over all rounds, as far as they are known."""
     is_seen = counters.detail is Detail.ROUNDS
     known = counters.known_rounds
     no_length = "no round was run" if known is not None else NO_ROUNDS
@@ -139,7 +139,7 @@ _RATIOS = ("acceptance_rate", "mean_accepted_length", "accepted_per_position", "
 
 
 def without_counts(document: Json, reason: str) -> Json:
-    """A ``bench`` of a server that does not tell what it drafted; ``reason`` says so."""
+    """A ``bench`` of a server that does not report its drafts; ``reason`` says so."""
     ratios = [name for name in _RATIOS if name in document["speculative"]]
     bound = _unknown(("speedup_at_most",), reason) | {"speedup_is_noise": False}
     return {

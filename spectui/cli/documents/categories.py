@@ -14,7 +14,7 @@ _NOT_CONFIRMED = "no prompt of it was confirmed"
 
 
 def per_category_rows(result: TuneResult, categories: Sequence[CategoryResult]) -> list[Json]:
-    """What the confirmation says of the winner, and the trials of all settings."""
+    """Rows per category: the winner's confirmation, and the trials of all settings."""
     confirmed: dict[str, list[Pair]] = {}
     for pair in result.pairs:
         confirmed.setdefault(pair.item.category, []).append(pair)

@@ -1,4 +1,4 @@
-"""What documents of measurements have in common."""
+"""Parts that documents of measurements share."""
 
 import hashlib
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ from spectui.tune.workload import Workload
 
 NOTHING_DRAFTED = "nothing was drafted"
 NO_ROUNDS = "llama-server does not tell how many rounds it ran"
-"""Nor does it follow from the tokens: a text ended inside a draft, or the target redoes rounds."""
+"""The tokens do not tell either: a text ended inside a draft, or the target redoes rounds."""
 NO_DETAIL = "llama-server does not tell single rounds"
 
 
 def header(kind: str, machine: Machine) -> Json:
-    """What every document starts with."""
+    """Fields at the start of every document."""
     return header_with(
         kind, machine, llama_cpp_python=binding_version(), llama_cpp=llama_cpp_version()
     )
@@ -42,7 +42,7 @@ def model(loaded: ModelLoaded) -> Json:
 
 
 def config(workload: Workload, speculation: Speculation, schedule: Schedule) -> Json:
-    """What was run."""
+    """The configuration of a run."""
     return {
         **setting(speculation),
         "schedule": str(schedule),
@@ -51,7 +51,7 @@ def config(workload: Workload, speculation: Speculation, schedule: Schedule) -> 
 
 
 def sampling_document(workload: Workload) -> Json:
-    """How the target continues the prompts, and how far."""
+    """Sampling options, and the number of tokens to predict."""
     sampling = workload.sampling
     return {
         "temp": sampling.temp,
@@ -65,7 +65,7 @@ def sampling_document(workload: Workload) -> Json:
 
 
 def throughput_of(results: Sequence[GenerationResult]) -> Json:
-    """Tokens, seconds and what they give."""
+    """Tokens, seconds and the resulting throughput."""
     return {
         **or_reason("tokens_per_s", throughput(results), "nothing was decoded"),
         "n_tokens": sum(result.n_decoded for result in results),
@@ -74,7 +74,7 @@ def throughput_of(results: Sequence[GenerationResult]) -> Json:
 
 
 def setting(speculation: Speculation) -> Json:
-    """How it drafts: the longest draft and a draft model's bounds, whoever drafts."""
+    """Drafting options: the longest draft and a draft model's bounds, for every kind of drafter."""
     found = _setting(speculation.own)
     if speculation.ahead:
         found["ahead"] = [_setting(one) for one in speculation.ahead]
@@ -94,7 +94,7 @@ def _setting(own: DrafterSetting) -> Json:
 
 
 def arm_document(arm: Arm) -> Json:
-    """Who drafts, and how; ``draft`` is null for off and where no draft model is needed.
+    """Drafter and setting of an arm; ``draft`` is null for off and where no draft model is needed.
 
     ``n_cpu_moe`` is there where it is searched.
     """
@@ -104,7 +104,7 @@ def arm_document(arm: Arm) -> Json:
 
 
 def speedup_of(speedup: Speedup) -> Json:
-    """A speedup with its interval, and what the accepted tokens can give at most."""
+    """A speedup with its interval, and the most that the accepted tokens can give."""
     interval = None if speedup.low is None else [speedup.low, speedup.high]
     reason = speedup.interval_reason or "the interval is not known"
     return {
@@ -136,7 +136,7 @@ def lossless(check: LosslessCheck | None) -> Json:
 
 
 def prompt(pair: Pair) -> Json:
-    """One prompt, without and with speculation."""
+    """Result of one prompt, without and with speculation."""
     counters = pair.speculative.counters
     nothing = "the answer ended before anything was decoded"
     return {
@@ -154,5 +154,5 @@ def prompt(pair: Pair) -> Json:
 
 
 def sha256(tokens: Sequence[int]) -> str:
-    """Of the token ids as decimal numbers, one per line."""
+    """SHA-256 of the token ids as decimal numbers, one per line."""
     return hashlib.sha256("\n".join(map(str, tokens)).encode()).hexdigest()

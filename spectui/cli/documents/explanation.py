@@ -56,7 +56,7 @@ def _terms(explanation: Explanation) -> Json | None:
 
 
 def costs_document(costs: Costs) -> Json:
-    """What rounds with a draft cost, as a trace holds it; lists by ``n_drafted``."""
+    """Costs of rounds with a draft, as a trace holds them; lists by ``n_drafted``."""
     return {
         "n_past": costs.n_past,
         "n_drafted": list(costs.lengths),

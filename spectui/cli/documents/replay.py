@@ -15,7 +15,7 @@ from spectui.tune.explain import Explanation
 def replay_document(
     path: Path, totals: Sequence[Total], explanation: Explanation, costs: Mapping[str, Costs]
 ) -> dict[str, Any]:
-    """``spectui.replay/1``: what was replayed of the trace at ``path``, and what rounds cost."""
+    """``spectui.replay/1``: replayed settings of the trace at ``path``, and costs of rounds."""
     return {
         "schema": "spectui.replay/1",
         "spectui": __version__,

@@ -1,4 +1,4 @@
-"""What documents say of servers that run already."""
+"""Parts of documents on servers that were already running."""
 
 from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.documents.bench import counters_document, ending
@@ -24,7 +24,7 @@ UNKNOWN_SETTING: Json = {
 
 
 def running_model(facts: ServerFacts) -> Json:
-    """The target, as far as the server tells."""
+    """The target, as far as the server reports it."""
     return {
         **or_reason("path", facts.model_path, _UNTOLD),
         **or_reason("arch", None, NOT_LOADED),
@@ -37,12 +37,12 @@ def running_model(facts: ServerFacts) -> Json:
 
 
 def running_draft() -> Json:
-    """Who drafts."""
+    """The drafter."""
     return {**or_reason("kind", None, _OWN), **or_reason("path", None, _OWN)}
 
 
 def running_by(url: str, baseline: str | None, facts: ServerFacts) -> Json:
-    """Which servers have measured."""
+    """The servers that have measured."""
     return {
         "backend": "server",
         "server": {

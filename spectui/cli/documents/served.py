@@ -1,4 +1,4 @@
-"""What documents say of measurements through llama-servers."""
+"""Parts of documents on measurements through llama-servers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +17,7 @@ ENGINE: Json = {"backend": "engine"}
 def served_by(
     binary: ServerBinary, arguments: Mapping[str, Sequence[str]], *, keeps_both: bool, n_starts: int
 ) -> Json:
-    """Which llama-server has measured, and how it was started."""
+    """The llama-server that has measured, and its command line."""
     return {
         "backend": "server",
         "server": {
@@ -32,7 +32,7 @@ def served_by(
 
 
 def version_fields(version: Version | None) -> Json:
-    """What a binary says of its version."""
+    """Version, build and commit of a binary."""
     return {
         **or_reason("version", None if version is None else version.text, _UNTOLD),
         **or_reason("build", None if version is None else version.build, _UNTOLD),

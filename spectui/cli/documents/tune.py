@@ -34,12 +34,12 @@ from spectui.tune.trials import TrialRecord, speedup_estimate
 from spectui.tune.workload import Workload
 
 _FORECASTS = 50
-"""Of the replayed settings, those that a document lists: the best."""
+"""Number of replayed settings that a document lists: the best ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What follows from a result."""
+    """Conclusions drawn from a result."""
 
     explanation: Explanation
     categories: tuple[CategoryResult, ...]
@@ -143,7 +143,7 @@ def _standing(one: Standing) -> Json:
 
 
 def _candidate(candidate: Candidate, memory_bytes: int | None) -> Json:
-    """With the memory of weights, cache and scratch; before it was loaded, of the first two."""
+    """A candidate with its memory: weights, cache and scratch; before loading, the first two."""
     loaded = candidate.loaded
     unknown = "it could not be loaded" if candidate.error else NOT_LOADED
     if candidate.is_mtp:

@@ -1,4 +1,4 @@
-"""What a command tells about its work, and the display that shows nothing of it."""
+"""Interface of progress displays, and the display that shows nothing."""
 
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,38 +11,38 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """What a command tells about its work."""
+    """Receives a command's progress."""
 
     def on_demo(self, progress: "DemoProgress") -> None:
-        """A demo model is being built."""
+        """Report that a demo model is being built."""
         ...
 
     def on_pull(self, event: "PullEvent") -> None:
-        """A file of a preset is being fetched, or waited for."""
+        """Report that a file of a preset is being fetched, or waited for."""
         ...
 
     def on_engine(self, event: "Event") -> None:
-        """The engine did something."""
+        """Report an event of the engine."""
         ...
 
     def on_tune(self, event: "TuneEvent") -> None:
-        """The search did something."""
+        """Report an event of the search."""
         ...
 
     def on_pair(self, pair: "Pair") -> None:
-        """A prompt was measured with and without speculation."""
+        """Report that a prompt was measured with and without speculation."""
         ...
 
     def say(self, text: str) -> None:
-        """A step has begun."""
+        """Report that a step has begun."""
         ...
 
     def announce(self, text: str) -> None:
-        """What is to stay in sight while steps come and go."""
+        """Show a line that stays in sight while steps come and go."""
         ...
 
     def close(self) -> None:
-        """Leave the terminal as it was found."""
+        """Restore the terminal."""
         ...
 
 
@@ -50,25 +50,25 @@ class Silent:
     """Shows nothing (``--quiet``)."""
 
     def on_demo(self, progress: "DemoProgress") -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def on_pull(self, event: "PullEvent") -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def on_engine(self, event: "Event") -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def on_tune(self, event: "TuneEvent") -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def on_pair(self, pair: "Pair") -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def say(self, text: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def announce(self, text: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""

@@ -26,7 +26,7 @@ from spectui.tune.measurement import Pair
 from spectui.tune.trials import TrialRecord
 
 _SILENT_S = 15.0
-"""After so long without a line, the next small step is told as well."""
+"""Seconds without a line after which the next small step is reported as well."""
 
 
 class Lines(Silent):
@@ -38,20 +38,20 @@ class Lines(Silent):
         self._clock = clock
         self._said_s = clock()
         self._task = ""
-        """What prompts are measured for."""
+        """Purpose of the current measurement."""
         self._records: list[TrialRecord] = []
         self._building: str | None = None
         self._pulled: tuple[str, Step, int] | None = None
 
     def on_demo(self, progress: DemoProgress) -> None:
-        """One line per model."""
+        """Print one line per model."""
         # A model that was built before reports only that it is complete.
         if progress.fraction < 1 and self._building != progress.model:
             self._building = str(progress.model)
             self.say(f"building the demo model {progress.model}")
 
     def on_pull(self, event: PullEvent) -> None:
-        """One line per file and step, per tenth of its size, and per pause."""
+        """Print one line per file and step, per tenth of its size, and per pause."""
         if isinstance(event, PullProgress):
             tenth = 10 * event.done_bytes // max(1, event.size_bytes)
             told = (event.file, event.step, tenth)
@@ -61,14 +61,14 @@ class Lines(Silent):
         self.say(words.pulling(event))
 
     def on_engine(self, event: Event) -> None:
-        """How far a load is, where it takes long."""
+        """Print the progress of slow loads."""
         if isinstance(event, LoadProgress):
             self._murmur(
                 f"loading the {event.role} {event.path.name}: {percent_text(event.fraction)}"
             )
 
     def on_tune(self, event: TuneEvent) -> None:
-        """One line per trial, and what it has done so far where it takes long."""
+        """Print one line per trial, and its progress if it is slow."""
         match event:
             case TrialStarted():
                 self._task = f"trial {event.number}"
@@ -103,7 +103,7 @@ class Lines(Silent):
                 pass
 
     def on_pair(self, pair: Pair) -> None:
-        """One line per prompt."""
+        """Print one line per prompt."""
         off, on = pair.baseline.tokens_per_s, pair.speculative.tokens_per_s
         rate = pair.speculative.counters.acceptance_rate
         self.say(
@@ -112,11 +112,11 @@ class Lines(Silent):
         )
 
     def announce(self, text: str) -> None:
-        """One line."""
+        """Print one line."""
         self.say(text)
 
     def say(self, text: str) -> None:
-        """One line."""
+        """Print one line."""
         self._said_s = self._clock()
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 

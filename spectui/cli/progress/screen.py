@@ -47,7 +47,7 @@ class Screen(Silent):
         self._painted = 0.0
         self._records: list[TrialRecord] = []
         self._task = ""
-        """What the search is at; loading a model interrupts it."""
+        """The current step of the search, which loading a model interrupts."""
         self._status = "starting"
         self._left_s: float | None = None
         self._n_recorded = 0
@@ -124,7 +124,7 @@ class Screen(Silent):
         self._live.console.print(Text(text))
 
     def close(self) -> None:
-        """Take the display away."""
+        """Remove the display."""
         self._live.stop()
 
     def _paint(self, *, force: bool = False) -> None:

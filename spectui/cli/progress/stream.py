@@ -1,10 +1,10 @@
-"""stderr for a display that may outlive its terminal."""
+"""A wrapper of stderr for displays that may outlive their terminal."""
 
 import sys
 
 
 class LastingStderr:
-    """stderr, until it takes no more: then nothing.
+    """Writes to stderr until that fails; drops everything afterwards.
 
     The terminal may be closed and a pipe's reader may go away while something is measured. Progress
     is for whoever reads it; what was measured must be reported and stored all the same.
@@ -17,7 +17,7 @@ class LastingStderr:
         self.encoding = "utf-8" if self._file is None else self._file.encoding
 
     def write(self, text: str) -> int:
-        """Write ``text``; drop it where nobody is left to read it."""
+        """Write ``text``; drop it if stderr is closed."""
         if not self._is_gone:
             try:
                 self._file.write(text)
@@ -38,5 +38,5 @@ class LastingStderr:
         return not self._is_gone and self._file.isatty()
 
     def fileno(self) -> int:
-        """Of stderr."""
+        """File descriptor of stderr."""
         return self._file.fileno()

@@ -1,4 +1,4 @@
-"""How numbers and steps are written."""
+"""Text for numbers and steps of progress."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ from spectui.tune.trials import TrialRecord, TrialState, n_measured, speedup_est
 
 
 def setting(record: TrialRecord, *, is_best: bool) -> str:
-    """Name a trial's arm, and what is to be said of it."""
+    """Name a trial's arm, with a remark if there is one."""
     # The mark comes first: a long name may be cut off.
     marks = ["* best:"] if is_best else []
     marks.append(record.arm.label)
@@ -30,7 +30,7 @@ def setting(record: TrialRecord, *, is_best: bool) -> str:
 
 
 def line(record: TrialRecord, records: list[TrialRecord]) -> str:
-    """Tell of a finished trial."""
+    """Describe a finished trial."""
     gain = speedup_estimate(record, records)
     return (
         f"trial {record.number}: {rate_text(record.tokens_per_s)} tokens/s, {times_text(gain)}, "
@@ -39,7 +39,7 @@ def line(record: TrialRecord, records: list[TrialRecord]) -> str:
 
 
 def forecast(forecasts: tuple[Forecast, ...]) -> str:
-    """Tell of what was replayed."""
+    """Describe a replay."""
     if not forecasts:
         return "nothing could be replayed: the answers were too short to measure what rounds cost"
     best = forecasts[0]
@@ -50,12 +50,12 @@ def forecast(forecasts: tuple[Forecast, ...]) -> str:
 
 
 def resumed(event: StudyResumed) -> str:
-    """Tell of trials that were taken up."""
+    """Describe trials that were resumed."""
     return f"resuming a study with {counted(n_measured(event.records), 'trial')}"
 
 
 def measuring_off(event: TrialStarted) -> str:
-    """Tell of the trial that all others are compared with."""
+    """Describe the baseline trial that all others are compared with."""
     return f"measuring the target alone on {counted(event.n_prompts, 'prompt')}"
 
 
@@ -66,13 +66,13 @@ def decided(event: SearchDecided) -> str:
 
 
 def confirming(event: ConfirmationStarted) -> str:
-    """Tell what is measured against off."""
+    """Describe the measurement against off."""
     arms = " and ".join(arm.label for arm in (event.arm, *event.rivals))
     return f"confirming {arms} against off on {counted(event.n_prompts, 'prompt')}"
 
 
 def traced(event: TracingEvent) -> str:
-    """Tell of a step of a recording."""
+    """Describe a step of a recording."""
     match event:
         case OutputRecorded(prompt_id=prompt, result=result):
             return f"{prompt}: {len(result.tokens)} tokens of the target"
@@ -89,7 +89,7 @@ def _unsteady(costs: Costs) -> str:
 
 
 def pulling(event: PullEvent) -> str:
-    """Tell how far a file is. A narrow terminal cuts off the end, so what changes comes first."""
+    """Describe a file's progress, the varying part first: narrow terminals cut the end."""
     match event:
         case PullPaused(file=file, reason=reason, pause_s=pause_s):
             return f"waiting {duration_text(pause_s)} to go on ({reason}): {file}"

@@ -1,1 +1,1 @@
-"""A command in the words of the llama-server that shall read it, with everything in its place."""
+"""Rewrites a command in the words of its new llama-server, with everything in its place."""

@@ -1,4 +1,4 @@
-"""What llama-servers lack of the options that llama.cpp's has. Facts only."""
+"""Options of llama.cpp's llama-server that other llama-servers lack. Facts only."""
 
 _IK = """
 -cl --cache-list --completion-bash -C --cpu-mask -Cr --cpu-range --cpu-strict --prio --poll -Cb
@@ -43,5 +43,4 @@ _IK = """
 """
 
 ABSENT_IN_IK = frozenset(_IK.split())
-"""Of llama.cpp's flags, old and current, those that ``common/common.cpp`` of ik_llama.cpp does not
-read."""
+"""Flags of llama.cpp, old and current, that ``common/common.cpp`` of ik_llama.cpp does not read."""

@@ -1,13 +1,13 @@
-"""What changes in a command."""
+"""An edit of a command."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """Other words in the place of one item, or behind all of them."""
+    """Words that replace one item, or are appended to all."""
 
     at: int | None
     """Index of the item; None for the end."""
     words: tuple[str, ...]
-    """None of them where the item is to go."""
+    """The new words; empty to remove the item."""

@@ -21,7 +21,7 @@ from spectui.options.drafters import (
 )
 
 IK_KINDS = {kind_of(one): one.ik_kind for one in MODELS if one.ik_kind is not None}
-"""What it calls kinds that llama.cpp calls otherwise."""
+"""ik_llama.cpp's names of kinds that llama.cpp names differently."""
 KNOWN_TO_IK = ("none", *IK_KINDS.values(), *NGRAM_KINDS, "suffix")
 _LENGTHS = {one.option: one.ik[-1] for one in numbers_of(DraftSimple)}
 _SIZES = {name: name.removeprefix("spec-").replace("-", "_") for name in SHARED}
@@ -47,13 +47,13 @@ class _Stage:
 
 
 def is_of_stage(item: Item) -> bool:
-    """Whether it says who drafts or how, which stands in one place there."""
+    """Whether the item selects or configures drafters, one option in ik_llama.cpp."""
     names = {"spec-type", BY_SWITCH, *_LENGTHS, *_SIZES, *_SUFFIX}
     return item.name in names or ngram_of(item.name) is not None
 
 
 def in_stages(command: Command) -> tuple[Edit, ...]:
-    """All of a command's drafting in that form, where its first drafter or number stands."""
+    """All of a command's drafting in ik_llama.cpp's form, at its first drafting option."""
     items = [(at, item) for at, item in enumerate(command.items) if is_of_stage(item)]
     if not items:
         return ()
@@ -95,7 +95,7 @@ def _named(item: Item) -> Iterator[_Stage]:
 
 
 def _numbers(item: Item, kind: str, *, has_model: bool) -> Mapping[str, str]:
-    """What an option of its own says of a stage."""
+    """Numbers that one of the separate options adds to a stage."""
     is_ngram = kind in NGRAM_KINDS
     own = ngram_of(item.name)
     if own is not None:

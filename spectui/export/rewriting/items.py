@@ -1,4 +1,4 @@
-"""A command as rules look at it: items, by position and by name."""
+"""A command as items, accessible by position and by name."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 _DRAFTS = ("model-draft", "spec-draft-hf", "fim-qwen-7b-spec", "fim-qwen-14b-spec")
 _NO_KIND = "none"
 BY_LAYERS = frozenset({MTP_KIND, "mtp"})
-"""Kinds that draft with layers of the target's own."""
+"""Kinds that draft with the target's own layers."""
 BY_SWITCH = "multi-token-prediction"
 """Name of ik_llama.cpp's switch for them."""
 _OLD_NAMES = frozenset(
@@ -26,19 +26,19 @@ _OLD_NAMES = frozenset(
     | {"LLAMA_ARG_MODEL_DRAFT", "LLAMA_ARG_DRAFT_P_MIN"}
 )
 _NEW_KINDS = frozenset({MODEL_KIND, MTP_KIND, *HIDDEN_STATE_KINDS})
-"""What ``--spec-type`` names since then."""
+"""Kinds of ``--spec-type`` since spring 2026."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One option with its values, or a variable that stands for one."""
+    """One option with its values, or a variable that stands for it."""
 
     given: Given
     variable: str | None = None
 
     @property
     def shown(self) -> str:
-        """What the command calls it."""
+        """The option's spelling in the command."""
         return self.given.flag if self.variable is None else self.variable
 
     @property
@@ -48,29 +48,30 @@ class Item:
 
     @property
     def value(self) -> str:
-        """Its last value; empty for a switch."""
+        """The last value; empty for a switch."""
         return self.given.values[-1] if self.given.values else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What stands before the arguments, and these."""
+    """The words before the arguments, and the arguments as items."""
 
     prelude: tuple[str, ...] = ("llama-server",)
     items: tuple[Item, ...] = ()
     is_old: bool = False
-    """Its author had the defaults of builds before spring 2026, as its names told from the start:
-    those that were taken away, or ik_llama.cpp's."""
+    """Whether the defaults are those of builds before spring 2026, judged by the original names:
+    those that were removed, or ik_llama.cpp's."""
     is_contained: bool = False
-    """It was started in a container, and stands here without it."""
+    """Whether the command was taken out of a container."""
     is_section: bool = False
-    """It is of a models preset file, whose router may know the model by the section's name."""
+    """Whether it is of a models preset file, whose router may find the model by the section's
+    name."""
     known: Known = field(default_factory=Known)
-    """What its files say."""
+    """Facts from its files."""
 
     @classmethod
     def of(cls, source: Source) -> "Command":
-        """Divide a source.
+        """Divide a source into items.
 
         Raises:
             BadInputError: an option lacks its value, or a variable is unknown.
@@ -97,11 +98,11 @@ class Command:
 
     @property
     def text(self) -> str:
-        """One line that a POSIX shell splits back into these words."""
+        """The command as one line that a POSIX shell splits back into these words."""
         return " ".join([*map(_quoted, self.prelude), *map(shlex.quote, self.arguments)])
 
     def edited(self, edits: Sequence[Edit]) -> "Command":
-        """The same after ``edits``, of which no two are about one item."""
+        """The command after ``edits``, of which no two concern the same item."""
         by_place = {edit.at: edit.words for edit in edits if edit.at is not None}
         items: list[Item] = []
         for at, item in enumerate(self.items):
@@ -110,24 +111,24 @@ class Command:
         return replace(self, items=tuple(items))
 
     def all(self, *names: str) -> Iterator[tuple[int, Item]]:
-        """Yield what has one of these names, with its place."""
+        """Yield the items with one of these names, with their positions."""
         return ((at, item) for at, item in enumerate(self.items) if item.name in names)
 
     def last(self, *names: str) -> tuple[int, Item] | None:
-        """The one that counts of what has one of these names."""
+        """The effective item among those with one of these names."""
         return max(self.all(*names), default=None, key=lambda found: found[0])
 
     def has(self, *names: str) -> bool:
-        """Whether any of these is given."""
+        """Whether any of these options is given."""
         return self.last(*names) is not None
 
     def value(self, *names: str) -> str | None:
-        """The value that counts."""
+        """The effective value of an option."""
         found = self.last(*names)
         return None if found is None else found[1].value
 
     def number(self, *names: str) -> float | None:
-        """The same as a number; None for what is none."""
+        """The effective value as a number; None if it is not a number."""
         text = self.value(*names)
         try:
             return None if text is None else float(text)
@@ -141,7 +142,7 @@ class Command:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Everything that ``--spec-type`` names, however often it is given; without ``none``."""
+        """All kinds in ``--spec-type``, across repeats of the option; without ``none``."""
         named: list[str] = []
         for _at, item in self.all("spec-type", "spec-default", BY_SWITCH):
             if item.name == "spec-type":
@@ -162,12 +163,12 @@ class Command:
 
 
 def is_negation(item: Item) -> bool:
-    """Whether it switches something off."""
+    """Whether the option switches something off."""
     return item.given.flag.startswith(("-no-", "--no-"))
 
 
 def _is_old(items: Sequence[Item]) -> bool:
-    """Whether there are names that were taken away, and none that came later."""
+    """Whether the command has removed names, and no newer ones."""
     if any(_is_of_ik(item) for item in items):
         return True
     shown = {canonical(item.shown) for item in items}
@@ -177,7 +178,7 @@ def _is_old(items: Sequence[Item]) -> bool:
 
 
 def _is_of_ik(item: Item) -> bool:
-    """Whether it drafts in ik_llama.cpp's form, whose defaults never changed."""
+    """Whether the item drafts in ik_llama.cpp's form, whose defaults never changed."""
     if item.name == "spec-type":
         return ":" in item.value
     return item.name == BY_SWITCH and not is_negation(item)
@@ -188,6 +189,6 @@ def _items(words: Sequence[str]) -> list[Item]:
 
 
 def _quoted(word: str) -> str:
-    """A word before the arguments: of an assignment only the value may be quoted."""
+    """Quote a word before the arguments; of an assignment, only the value may be quoted."""
     match = ASSIGNMENT.fullmatch(word)
     return shlex.quote(word) if match is None else f"{match[1]}={shlex.quote(match[2])}"

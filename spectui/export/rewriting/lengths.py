@@ -1,4 +1,4 @@
-"""How long drafts are where a command leaves it to its server, whose defaults changed."""
+"""Draft lengths that a command leaves to its server, whose defaults changed."""
 
 from contextlib import suppress
 
@@ -10,12 +10,12 @@ from spectui.options.drafters import DraftSimple, numbers_of
 
 _CHANGED = tuple(one for one in numbers_of(DraftSimple) if one.old_default != one.default)
 OLD_LENGTHS = {one.option: f"{one.old_default:g}" for one in _CHANGED}
-"""Until spring 2026, and in ik_llama.cpp."""
+"""Defaults until spring 2026, and in ik_llama.cpp."""
 NEW_LENGTHS = {one.option: one.argument(one.default) for one in _CHANGED}
 
 
 def assumed_lengths(command: Command, reader: Reader) -> dict[str, str]:
-    """What the command's author had, of what it does not say; by spectui's names.
+    """Default lengths that the command's author had, where it gives none; by spectui's names.
 
     Names tell which builds it was written for; where none does, it is for its reader.
     """
@@ -28,7 +28,7 @@ def assumed_lengths(command: Command, reader: Reader) -> dict[str, str]:
 
 
 def _behind_kinds(command: Command) -> frozenset[str]:
-    """What stands behind ``--spec-type``, in ik_llama.cpp's form."""
+    """Names of the numbers behind ``--spec-type`` in ik_llama.cpp's form."""
     found: set[str] = set()
     for _at, item in command.all("spec-type"):
         # What cannot be read says nothing of lengths.
@@ -38,7 +38,7 @@ def _behind_kinds(command: Command) -> frozenset[str]:
 
 
 def old_lengths(command: Command) -> dict[str, str]:
-    """The same for commands of builds before spring 2026 alone; others leave it to today's."""
+    """The old default lengths that a command for builds before spring 2026 leaves out."""
     lengths = assumed_lengths(command, Reader())
     return {name: value for name, value in lengths.items() if value == OLD_LENGTHS[name]}
 

@@ -1,4 +1,4 @@
-"""What flags that no llama-server has can only have been meant for."""
+"""Corrections of flags that no llama-server has."""
 
 import re
 
@@ -7,11 +7,11 @@ from spectui.export.words import Given
 
 _ATTACHED = re.compile(r"(-[A-Za-z]+)(-?\d.*)")
 DASHES = "\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}\N{HYPHEN}\N{NON-BREAKING HYPHEN}"
-"""What editors and web pages make of the dashes of an option."""
+"""Characters that editors and web pages substitute for the dashes of an option."""
 
 
 def meant_by(given: Given) -> tuple[str, ...] | None:
-    """Words that say what was meant; none of them for what says nothing; None if nobody knows."""
+    """The intended words; none where the flag has no effect; None if the intention is unknown."""
     flag, values = given.flag, given.values
     if not flag.strip("-"):
         return values
@@ -29,6 +29,6 @@ def meant_by(given: Given) -> tuple[str, ...] | None:
 
 
 def _is_off_anyway(bare: str) -> bool:
-    """Whether it would switch off what is on only where it is given."""
+    """Whether it is the ``no-`` form of a switch that is off unless given."""
     option = server_option(f"--{bare.removeprefix('no-')}") if bare.startswith("no-") else None
     return option is not None and option.arity is Arity.NONE and not option.negations

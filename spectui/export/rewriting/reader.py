@@ -1,4 +1,4 @@
-"""Which llama-server will read a command, and what it takes."""
+"""The llama-server that will read a command, and the options that it takes."""
 
 import re
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ NEW = re.compile(
     r"--(no-)?spec-(draft-|ngram-(mod|simple|map-k)|synth-|default)"
     r"|--(load-mode|lazy-mode|n-cpu-ffn)$|-(lm|lzm|ncffn)$|LLAMA_ARG_(SPEC_|LOAD_MODE)"
 )
-"""Flags and variables that came with the names of spring 2026."""
+"""Flags and variables introduced with the names of spring 2026."""
 _GONE_IN_IK = re.compile(
     r"--(draft(-n|-max|-min|-n-min|-p-min)?|spec-(ngram-.+|stage)|suffix-(pattern-len|max-depth|corpus)"
     r"|(no-)?multi-token-prediction)$|-(no-)?mtp$"
 )
-"""What ik_llama.cpp refuses, and says to write behind ``--spec-type``."""
+"""Flags that ik_llama.cpp refuses in favour of settings in ``--spec-type``."""
 _NAMES = {
     Dialect.LLAMA_CPP: "llama-server",
     Dialect.LEGACY: "llama-server before spring 2026",
@@ -25,23 +25,23 @@ _NAMES = {
 
 
 def is_new(flag: str) -> bool:
-    """Whether it came with the names of spring 2026."""
+    """Whether the flag came with the renaming of spring 2026."""
     return NEW.match(canonical(flag)) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """A llama-server, by its dialect or by what it says of itself."""
+    """A llama-server, described by its dialect or by its own help."""
 
     dialect: Dialect = Dialect.LLAMA_CPP
     accepted: frozenset[str] | None = None
-    """Every flag that the binary takes; None where only the dialect is known."""
+    """Every flag that the binary takes; None if only the dialect is known."""
     bare: frozenset[str] = frozenset()
-    """Those of them that it takes without a value, though others take one."""
+    """Flags that it takes without a value, though other builds require one."""
 
     @property
     def name(self) -> str:
-        """What sentences call it."""
+        """Name for use in sentences."""
         return _NAMES[self.dialect] if self.accepted is None else "this llama-server"
 
     @property
@@ -50,7 +50,7 @@ class Reader:
         return self.dialect is Dialect.LLAMA_CPP
 
     def takes(self, flag: str) -> bool | None:
-        """Whether it takes a flag; None where nobody knows."""
+        """Whether the server takes a flag; None if unknown."""
         spelled = canonical(flag)
         if self.accepted is not None:
             return spelled in self.accepted

@@ -1,4 +1,4 @@
-"""What to write instead of a flag that the reader does not take."""
+"""Replacements of flags that the reader does not take."""
 
 from spectui.export.old_ngrams import own_options
 from spectui.export.rewriting.edits import Edit
@@ -16,13 +16,13 @@ _MODES = {
     "mmap+mlock": ("--mlock",),
     "dio": ("--direct-io",),
 }
-"""What ``--load-mode`` was in separate switches."""
+"""Equivalents of ``--load-mode`` as separate switches."""
 _LOADING = ("no-mmap", "mmap", "mlock")
-"""Switches that ``--load-mode`` took the place of together."""
+"""Switches that ``--load-mode`` replaced."""
 
 
 def instead_of(item: Item, command: Command, reader: Reader) -> tuple[str, ...] | None:
-    """Words that do the same; none of them if nothing does any more; None if nobody knows."""
+    """Equivalent words; none of them if the flag has no effect any more; None if unknown."""
     has_own = reader.is_current and item.name in _LENGTHS and command.kinds
     other = None if has_own else _other_spelling(item, reader)
     if other is not None:
@@ -39,7 +39,7 @@ def instead_of(item: Item, command: Command, reader: Reader) -> tuple[str, ...] 
 
 
 def together(item: Item, command: Command, reader: Reader) -> tuple[Edit, ...]:
-    """How an item is put right with others that one option takes the place of; none if alone."""
+    """Edits that replace several items by one option; empty if the item stands alone."""
     if reader.is_current and item.name in _LOADING and command.has("mlock"):
         places = list(command.all(*_LOADING))
         return tuple(Edit(at=at, words=_load_mode(one, command)) for at, one in places)
@@ -59,7 +59,7 @@ def _other_spelling(item: Item, reader: Reader) -> str | None:
 
 
 def _current(item: Item, command: Command) -> tuple[str, ...]:
-    """In llama.cpp's words since spring 2026."""
+    """The item in llama.cpp's words since spring 2026."""
     match item.name:
         case "draft-max" | "draft-min":
             return _length(item, command)
@@ -76,7 +76,7 @@ def _current(item: Item, command: Command) -> tuple[str, ...]:
 
 
 def _length(item: Item, command: Command) -> tuple[str, ...]:
-    """Lengths are those of the drafter that is used; of a model, if there is one or no other."""
+    """A length for the drafter in use; that of a model, if there is one or no other drafter."""
     is_ngrams = any(kind.startswith("ngram-") for kind in command.kinds)
     if command.drafts_with_model or not is_ngrams:
         return (f"--spec-draft-{_LENGTHS[item.name]}", *item.given.values)
@@ -84,7 +84,7 @@ def _length(item: Item, command: Command) -> tuple[str, ...]:
 
 
 def own_words(item: Item, command: Command) -> tuple[str, ...]:
-    """What every n-gram drafter of the command has in the place of an option that they shared."""
+    """Options of the command's n-gram drafters that replace an option they once shared."""
     found: dict[str, tuple[str, ...]] = {}
     for kind in command.kinds:
         own = own_options(kind, item.name, item.given.values, command.value)

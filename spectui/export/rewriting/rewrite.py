@@ -1,4 +1,4 @@
-"""A whole command in its reader's words: what it takes stays as it stands, in its place."""
+"""Rewrites a whole command for its reader; what the reader takes stays unchanged, in its place."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -16,33 +16,33 @@ _LAYERS = frozenset({"gpu-layers", "gpu-layers-draft"})
 _OFF = frozenset({"off", "disabled", "false", "0", "none"})
 _ON = frozenset({"on", "enabled", "true", "1", "auto", "llamacpp"})
 _WORDS = frozenset({"all", "auto"})
-"""For layers; older builds take numbers alone."""
+"""Values for layers that are words; older builds take numbers only."""
 _DEFAULTS = frozenset(
     {("load-mode", "mmap"), ("load-mode", "auto"), ("mmap", "")}
     | {("gpu-layers", "auto"), ("gpu-layers-draft", "auto")}
 )
-"""What may go without a word: it is what is done unless told otherwise."""
+"""Options that may be dropped silently, since they state the default."""
 _MOST_ROUNDS = 500
-"""Of rewriting: more than any command has options."""
+"""Maximum number of rounds of rewriting: more than any command has options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten:
-    """A command, and what could not come with it."""
+    """The rewritten command, and the items that it had to drop."""
 
     command: Command
     dropped: tuple[Item, ...] = ()
-    """Options that the reader does not have, in any words."""
+    """Options that the reader does not have under any name."""
 
 
 def rewritten(command: Command, reader: Reader, *, start: int = 0) -> Rewritten:
-    """Put every option into words that the reader takes.
+    """Rewrite every option in words that the reader takes.
 
     Unknown options stay, since only their own reader knows better.
 
     Args:
-        command: what is rewritten.
-        reader: who will read it.
+        command: command to rewrite.
+        reader: llama-server that will read it.
         start: index of the first item that may change; those before it are in the reader's words.
     """
     command = replace(
@@ -61,7 +61,7 @@ def rewritten(command: Command, reader: Reader, *, start: int = 0) -> Rewritten:
 
 
 def _detached(item: Item) -> tuple[Item, ...]:
-    """``--flag=value`` in words of their own, which is all that llama-server reads."""
+    """Split ``--flag=value`` into separate words, the only form that llama-server reads."""
     words = item.given.separate
     if words == item.given.words:
         return (item,)
@@ -93,7 +93,7 @@ def _instead(at: int, item: Item, command: Command, reader: Reader) -> tuple[Edi
 
 
 def _words(item: Item, reader: Reader) -> tuple[str, ...]:
-    """The option with a value that the reader has."""
+    """The option with a value that the reader takes."""
     flag, value = item.given.flag, item.value
     match item.name, reader.dialect:
         case "flash-attn", _ if not item.given.values or value in FLASH_ATTENTION:

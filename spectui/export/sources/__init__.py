@@ -1,4 +1,4 @@
-"""Where an existing llama-server command can be: in a shell, a file, or a process that runs."""
+"""Sources of an existing llama-server command: a shell line, a file, or a running process."""
 
 from spectui.export.sources.reading import read_source
 from spectui.export.sources.source import Source

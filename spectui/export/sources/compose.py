@@ -65,7 +65,7 @@ def _dotenv(folder: Path) -> dict[str, str]:
 
 
 def _around(service: Tree, tree: Tree, path: Path) -> dict[str, Any]:
-    """The parts of the file that a service needs; its folder names the project of volumes."""
+    """Parts of the file that a service refers to; its folder names the project of volumes."""
     found = {part: tree[part] for part in _PARTS if part in tree and service.get(part)}
     if not found and "name" not in tree:
         return found

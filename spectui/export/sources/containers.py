@@ -1,4 +1,4 @@
-"""The command, environment and mounts of a container, and its settings that an export keeps.
+"""The command, environment and mounts of a container, and the settings that an export keeps.
 
 Containers are described by the keys of a Compose service, those of ``docker run`` too.
 """
@@ -20,11 +20,11 @@ from spectui.export.sources.source import Source, names_server
 
 _FULL_IMAGE = re.compile(r":full\b")
 _ROLES = frozenset({"--server", "-s"})
-"""First words of the full image's command that choose the server."""
+"""First words with which the full image starts the server."""
 _WRITTEN = frozenset({"entrypoint", "command", "environment", "env_file"})
-"""What an export writes from what it read there."""
+"""Keys that an export writes itself."""
 _OF_OTHERS = ("depends_on", "links", "volumes_from", "extends")
-"""What is about services that do not come with it."""
+"""Keys about other services, which are not exported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,22 +37,22 @@ class Container:
     mounts: Mapping[PurePosixPath, Path]
     """Folders of the host by the container's, the deepest first."""
     service: Tree
-    """All of it, by Compose's keys."""
+    """The whole service, by Compose's keys."""
     folder: Path
-    """Where its relative paths start."""
+    """Folder where its relative paths start."""
     name: str | None = None
     around: Tree = field(default_factory=dict)
-    """Parts of a Compose file that it may refer to."""
+    """Parts of a Compose file that the service may refer to."""
     notes: tuple[str, ...] = ()
-    """What no service of Compose can say."""
+    """Notes on options that Compose cannot express."""
 
     @classmethod
     def of(cls, service: Tree, folder: Path, variables: Mapping[str, str]) -> "Container":
-        """The container of a service whose values hold no variables.
+        """The container of a service whose variables are already expanded.
 
         Args:
-            service: by Compose's keys.
-            folder: where its relative paths start.
+            service: settings by Compose's keys.
+            folder: folder of its relative paths.
             variables: asked for those of the environment that have no value there.
 
         Raises:
@@ -71,10 +71,10 @@ class Container:
         )
 
     def entry(self, program: tuple[str, ...]) -> Entry:
-        """The part of it that an export into a Compose file keeps.
+        """The entry that an export into a Compose file keeps.
 
         Args:
-            program: what it runs, without the arguments.
+            program: its program without the arguments.
         """
         command = _as_words(self.service.get("command"))
         ahead = _role(self.service) or (program if names_server(command[:1]) else ())
@@ -96,7 +96,7 @@ class Container:
         )
 
     def _kept_settings(self) -> dict[str, Any]:
-        """The service less its command, environment, and what it says of other services."""
+        """The service without its command, environment, and references to other services."""
         left = _WRITTEN.union(_OF_OTHERS)
         kept = {k: v for k, v in self.service.items() if k not in left and v}
         if isinstance(kept.get("volumes"), list):
@@ -109,7 +109,7 @@ class Container:
         return kept
 
     def _kept_environment(self) -> dict[str, Any]:
-        """Its variables as it has them, less those that are written as arguments.
+        """The service's variables unchanged, without those that are written as arguments.
 
         Values that stand elsewhere stay there: they may be secrets.
         """
@@ -140,7 +140,7 @@ class Container:
 
 
 def outside(source: Source, mounts: Mapping[PurePosixPath, Path]) -> Source:
-    """The same with the host's paths for files that a container sees in its folders.
+    """The source with the host's paths for files in the container's mounts.
 
     Raises:
         BadInputError: an option lacks its value.
@@ -158,7 +158,7 @@ def outside(source: Source, mounts: Mapping[PurePosixPath, Path]) -> Source:
 
 
 def plain_words(text: str) -> list[str]:
-    r"""Split as programs do that know a shell's quotes, blanks and ``\``, and nothing else of it.
+    r"""Split like programs that know quotes, blanks and ``\``, but no other shell syntax.
 
     Raises:
         BadInputError: quotes are not balanced.
@@ -171,7 +171,7 @@ def plain_words(text: str) -> list[str]:
 
 
 def _role(service: Tree) -> tuple[str, ...]:
-    """The word that makes the full image start the server; nothing for other images."""
+    """The argument with which the full image starts the server; none for other images."""
     command = _as_words(service.get("command"))
     is_full = _FULL_IMAGE.search(str(service.get("image", ""))) is not None
     return tuple(command[:1]) if is_full and command[:1] and command[0] in _ROLES else ()

@@ -30,7 +30,7 @@ _MANY = {
 }
 """Keys that hold a list."""
 _OF_THE_RUN = frozenset({"--rm", "--detach", "--interactive", "--tty", "--quiet", "--replace"})
-"""Switches that say how this one run was started; of short ones those of ``_LETTERS``."""
+"""Switches that concern a single run only; short ones are those of ``_LETTERS``."""
 _SWITCHES = _OF_THE_RUN | frozenset(
     {"--init", "--privileged", "--read-only", "--publish-all", "--no-healthcheck", "--sig-proxy"}
     | {"--oom-kill-disable", "--tls-verify", "--no-hosts", "--disable-content-trust"}
@@ -80,7 +80,7 @@ def docker_run(words: Sequence[str], folder: Path) -> Container | None:
 
 
 def _keep(service: dict[str, Any], flag: str, value: str) -> bool:
-    """Put an option into the service by Compose's key; whether it has one."""
+    """Set the service's Compose key for an option; return whether there is one."""
     if flag in _MANY:
         kept = _mount(value) if flag == "--mount" else value
         service.setdefault(_MANY[flag], []).append(kept)
@@ -96,7 +96,7 @@ def _keep(service: dict[str, Any], flag: str, value: str) -> bool:
 
 
 def _mount(value: str) -> dict[str, Any]:
-    """``type=bind,source=A,target=B``, in any of their names."""
+    """A mount ``type=bind,source=A,target=B``, with any of the keys' names."""
     pairs = dict(part.partition("=")[::2] for part in value.split(","))
     source = pairs.get("source") or pairs.get("src", "")
     target = pairs.get("target") or pairs.get("dst") or pairs.get("destination", "")

@@ -1,4 +1,4 @@
-"""Reads files that hold commands: text of bounded size, YAML, assignments, one entry of several."""
+"""Reads files that hold commands: bounded text, YAML, assignments, one entry of several."""
 
 import os
 import re
@@ -12,16 +12,16 @@ import yaml
 from spectui.errors import BadInputError
 
 MOST_BYTES = 1 << 20
-"""Of a file with a command: more is a model, or something else."""
+"""Maximum number of bytes of a file with a command: a larger one is a model, or something else."""
 ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 Tree = Mapping[str, Any]
 
 _MOST_YAML = 1 << 18
-"""Characters of a YAML file, which is slow to read."""
+"""Maximum number of characters of a YAML file, which is slow to read."""
 _MOST_VALUES = 100_000
 _MOST_REPLACED = 100_000
 _CHARACTERS = 64
-"""Of a text that count as another value."""
+"""Characters of a text that count as one more value."""
 _MOST_SHOWN = 8
 _YAML = re.compile(r"(?m)^(services|models)[ \t]*:")
 _KEYS = ("services", "models")
@@ -35,8 +35,8 @@ def text_of_file(path: Path, what: str | None = None) -> str:
     r"""Text of a regular file of at most ``MOST_BYTES``, with lines that end in ``\n``.
 
     Args:
-        path: of the file.
-        what: it is called in messages; its path if None.
+        path: path of the file.
+        what: name in messages; the path if None.
 
     Raises:
         BadInputError: it cannot be read, is a device or a pipe, too large, or no text.
@@ -76,14 +76,14 @@ def assignments(text: str) -> dict[str, str]:
 
 
 class Replacement:
-    """Bounds what is put in the place of variables, which may stand for each other."""
+    """Bounds the size of substituted variables, which may refer to each other."""
 
     def __init__(self, most: int = _MOST_REPLACED) -> None:
-        """Begin with nothing put in; ``most`` characters may be."""
+        """Start with nothing substituted; at most ``most`` characters may be."""
         self._left = most
 
     def of(self, text: str) -> str:
-        """The text, counted.
+        """Return the text, after counting it.
 
         Raises:
             BadInputError: it was too much in all.
@@ -97,12 +97,12 @@ class Replacement:
 def chosen(
     names: Iterable[str], wanted: str | None, path: Path, what: str, others: Collection[str] = ()
 ) -> str:
-    """The name of the entry that is wanted, as ``FILE:NAME`` says, or of the only one.
+    """The name of the requested entry, as in ``FILE:NAME``, or of the only one.
 
     Args:
-        names: of entries that run llama-server.
-        wanted: what stood behind the file's name.
-        path: of the file.
+        names: names of entries that run llama-server.
+        wanted: the name behind the file's name.
+        path: path of the file.
         what: the entries are.
         others: names of all entries, of which one may run it without saying so.
 
@@ -137,7 +137,7 @@ def _listed(names: list[str]) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML of which only plain numbers, ``true``, ``false`` and ``null`` are no text.
+    """YAML loader that keeps all but plain numbers, ``true``, ``false`` and ``null`` as text.
 
     Compose and llama-swap take ``on``, ``yes``, dates and ``22:22`` for text as well.
     """
@@ -157,7 +157,7 @@ for _tag, _pattern, _first in (
 
 
 def yaml_tree(text: str, path: Path) -> Tree | None:
-    """Content of a Compose or llama-swap file; None for what does not look like one.
+    """Content of a Compose or llama-swap file; None if the text does not look like one.
 
     Its size is bounded before it is built: references count as often as they are used.
 
@@ -199,7 +199,7 @@ def _told(error: yaml.YAMLError) -> str:
 
 
 def _size(node: yaml.Node, known: dict[int, int | None], path: Path) -> int:
-    """How many values a node stands for, those that are referred to as often as they are.
+    """Number of values in a node; shared nodes count as often as they are referred to.
 
     Raises:
         BadInputError: a value holds itself, or has a tag of another kind.

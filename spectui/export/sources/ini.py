@@ -22,7 +22,7 @@ _HEADER = re.compile(r"\[([^\]]+)\][ \t]*(?:[;#].*)?")
 _ENTRY = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=([^;#]*)(?:[;#].*)?")
 _REMARK = re.compile(r"[ \t]*(?:[;#].*)?")
 _GLOBAL = "*"
-"""Section whose options every model has."""
+"""Section whose options apply to every model."""
 _VERSION = "version"
 _OF_THE_ROUTER = frozenset({_VERSION, "load-on-startup", "stop-timeout", "dedup-cache-models"})
 _FALSE = frozenset({"off", "disabled", "false", "0"})
@@ -35,7 +35,7 @@ Sections = dict[str, dict[str, str]]
 
 
 def ini_sections(text: str) -> Sections | None:
-    """Sections with their entries; None for what is no such file."""
+    """Sections with their entries; None if the text is no such file."""
     sections: Sections = {}
     entries: dict[str, str] = {}
     for line in re.split(r"\r\n|\n|\r", text.removeprefix("\N{BYTE ORDER MARK}")):
@@ -50,7 +50,7 @@ def ini_sections(text: str) -> Sections | None:
 
 
 def ini_source(sections: Sections, path: Path, wanted: str | None) -> Source:
-    """A section's options as arguments, below those of all models.
+    """A section's options as arguments, after those of all models.
 
     Raises:
         BadInputError: there is no such section, or several and none was named.

@@ -1,4 +1,4 @@
-"""Reads the command line and environment of a llama-server that runs."""
+"""Reads the command line and environment of a running llama-server."""
 
 import psutil
 
@@ -9,12 +9,12 @@ _KIND = "pid:"
 
 
 def is_process(text: str) -> bool:
-    """Whether it means a process: ``pid:NUMBER``, or ``pid:`` for the only one."""
+    """Whether the text names a process: ``pid:NUMBER``, or ``pid:`` for the only one."""
     return text.startswith(_KIND) and len(text.split()) == 1
 
 
 def process_source(text: str) -> Source:
-    """Read ``pid:NUMBER``, or ``pid:`` for the only llama-server that runs.
+    """Read ``pid:NUMBER``, or ``pid:`` for the only running llama-server.
 
     Raises:
         BadInputError: there is no such process, it is no llama-server, none or several run, or its

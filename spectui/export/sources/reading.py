@@ -1,4 +1,4 @@
-"""Finds out what kind of source a text is, by what it holds rather than what it is called."""
+"""Detects the kind of a source by its content rather than its name."""
 
 import json
 import re
@@ -18,11 +18,11 @@ from spectui.export.sources.systemd import is_unit, unit_source
 from spectui.export.words import divide
 
 _MOST_WORDS = 10_000
-"""Of a command."""
+"""Maximum number of words of a command."""
 _FILE = re.compile(
     r"\S+\.(sh|bash|bat|cmd|ps1|service|ya?ml|ini|conf|cfg|env|args|txt|json)(:\S+)?"
 )
-"""What is meant as a file even if there is none."""
+"""Text that is meant as a file even if there is none."""
 _SCRIPT = "#!"
 _QUOTED = re.compile(r"'.*'|\".*\"")
 
@@ -85,7 +85,7 @@ def _of_file(text: str, path: Path, wanted: str | None) -> Source:
 
 
 def _file_and_name(text: str) -> tuple[Path, str | None] | None:
-    """The file and what is wanted of it; None where there is no such file."""
+    """The file and the requested entry; None if there is no such file."""
     if _is_file(text):
         # The program alone is a command, as bad as it is.
         return None if Path(text).name in PROGRAMS else (Path(text).expanduser(), None)
@@ -118,7 +118,7 @@ def _is_file(text: str) -> bool:
 
 
 def _json_tree(text: str) -> dict[str, Any] | None:
-    """The document; None for what is none."""
+    """The parsed JSON document; None if the text is none."""
     try:
         tree = json.loads(text) if text.lstrip().startswith("{") else None
     except (ValueError, RecursionError):
@@ -127,10 +127,10 @@ def _json_tree(text: str) -> dict[str, Any] | None:
 
 
 def _json_source(tree: dict[str, Any], path: Path) -> Source:
-    """What a document of ``spectui export`` or ``spectui tune`` starts.
+    """The source in a document of ``spectui export`` or ``spectui tune``.
 
     Raises:
-        BadInputError: it is another one.
+        BadInputError: it is another document.
     """
     arguments = tree.get("arguments", tree.get("flags"))
     program, environment = tree.get("program", ["llama-server"]), tree.get("environment", {})

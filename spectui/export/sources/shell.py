@@ -1,4 +1,4 @@
-"""Finds the one command that starts llama-server in what a person types or keeps in a script.
+"""Finds the one command that starts llama-server in a shell command or a script.
 
 Scripts of simple commands are understood: assignments, ``export``, ``cd``, ``set``, and commands
 that change nothing for the server. All that decides or changes what is run is refused by its line.
@@ -32,7 +32,7 @@ _REFUSED = {
     **dict.fromkeys(("pushd", "popd"), "a change of folders other than 'cd'"),
     **dict.fromkeys(("exit", "logout"), "an end of the script"),
 }
-"""Commands that decide or change what is run, and what they are."""
+"""Commands that decide or change what is run, with their descriptions."""
 _SETTING = frozenset({"export", "readonly", "declare", "typeset"})
 _SUCCEEDING = frozenset(
     {":", "true", "echo", "printf", "mkdir", "sleep", "ulimit", "umask", "trap"}
@@ -42,7 +42,7 @@ _ASIDE = _SUCCEEDING | frozenset(
     | {"chmod", "chown", "rm", "mv", "cp", "ln", "install", "cat", "tee", "ls", "which", "type"}
     | {"kill", "pkill", "killall", "pgrep", "grep", "tail"}
 )
-"""Commands that scripts have beside the one that matters, or that speak of a program."""
+"""Commands beside the server's start in scripts, or that only mention a program."""
 _ASSUMING = frozenset({"sudo", "doas"})
 _HARMLESS = re.compile(r"[-+][euvxEm]*o?|errexit|nounset|pipefail|verbose|xtrace")
 """Options of ``set`` that only print, or end a script."""
@@ -54,13 +54,13 @@ _LONGEST_FOLDER = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Candidate:
-    """A command that may be the one, and what is known where it stands."""
+    """A possible server command, with the shell's state at that point."""
 
     command: ShellCommand
     reaching: Mapping[str, str]
-    """Variables that it sees."""
+    """Variables that reach the command."""
     hidden: frozenset[str]
-    """Variables of llama-server that are set, and not exported."""
+    """Variables of llama-server that are set but not exported."""
     folder: str
 
 
@@ -70,18 +70,18 @@ class _Session:
     def __init__(self, variables: Mapping[str, str]) -> None:
         self.values: dict[str, Value] = dict(variables)
         self._folder = ""
-        """Where it has gone; empty where it stays."""
+        """Folder after ``cd``; empty if unchanged."""
         self._exported = set(variables)
         self._exports_all = False
         self._added = Replacement()
 
     def texts(self) -> dict[str, str]:
-        """Variables that are no lists, less the folder."""
+        """Variables that are no lists, without the folder."""
         values = {name: value for name, value in self.values.items() if isinstance(value, str)}
         return {name: value for name, value in values.items() if name != "PWD"}
 
     def candidate(self, command: ShellCommand) -> _Candidate:
-        """The command with what is known now."""
+        """The command with the session's present state."""
         texts = self.texts()
         return _Candidate(
             command=command,
@@ -91,10 +91,10 @@ class _Session:
         )
 
     def take(self, command: ShellCommand) -> bool:
-        """Do what the shell does itself; whether the command is of that kind.
+        """Apply a command of the shell itself; return whether it is one.
 
         Raises:
-            BadInputError: it is, in a way that is not known.
+            BadInputError: it is one, but used in an unknown way.
         """
         if not command.words:
             for one in command.assignments:
@@ -185,7 +185,7 @@ def _candidates(text: str, session: _Session, origin: str) -> Iterator[_Candidat
     changed: ShellCommand | None = None
     """A change of the session within the present chain (``a && b``)."""
     doubtful: ShellCommand | None = None
-    """One that is only made if a command before it went well."""
+    """A command that runs only if a previous one succeeded."""
     is_sure, has_server = True, False
     for n, command in enumerate(ShellText(text, session.values, origin).commands()):
         if n == _MOST_COMMANDS:
@@ -208,7 +208,7 @@ def _candidates(text: str, session: _Session, origin: str) -> Iterator[_Candidat
 
 
 def _is_aside(command: ShellCommand) -> bool:
-    """Whether it is a command beside the one that matters.
+    """Whether the command is a side step of the script, not the server's start.
 
     Raises:
         BadInputError: it decides or changes what is run.
@@ -225,7 +225,7 @@ def _is_aside(command: ShellCommand) -> bool:
 
 
 def _only(candidates: Sequence[_Candidate]) -> _Candidate:
-    """The command that starts the server.
+    """Return the single command that starts the server.
 
     Raises:
         BadInputError: there are several, or its variables do not reach it.
@@ -266,12 +266,12 @@ def _refused(command: ShellCommand, what: str) -> BadInputError:
 
 
 def unwrapped(words: Sequence[str], variables: Mapping[str, str], folder: str = "") -> Source:
-    """A command that is no text any more, out of the shell or container that may run it.
+    """The command that a shell or container started by these words would run.
 
     Args:
-        words: of the command.
-        variables: what reaches it from around it.
-        folder: where a container's relative folders start; empty for here.
+        words: words of the command.
+        variables: variables that reach it from outside.
+        folder: base of a container's relative folders; empty for the present one.
 
     Raises:
         BadInputError: as ``shell_source``.
@@ -292,7 +292,7 @@ def unwrapped(words: Sequence[str], variables: Mapping[str, str], folder: str = 
 
 
 def inside(container: Container) -> Source:
-    """What a container runs, as it is written there.
+    """The command that a container runs, as written in its definition.
 
     Raises:
         BadInputError: as ``shell_source``.
@@ -302,7 +302,7 @@ def inside(container: Container) -> Source:
 
 
 def _shell(words: Sequence[str]) -> int | None:
-    """Index of a shell that is given its commands as an argument, before any other program."""
+    """Index of a shell's command-string argument, before any other program."""
     for n, word in enumerate(words[:-2]):
         if os.path.basename(word) in _SHELLS:  # noqa: PTH119 - text, not a path
             return n if re.fullmatch(r"-[a-z]*c", words[n + 1]) else None

@@ -18,7 +18,7 @@ from spectui.export.sources.source import names_server
 from spectui.options.catalogue import OVERRIDE_TENSOR, OVERRIDE_TENSOR_DRAFT
 
 Value = str | list[str]
-"""Of a variable: text, or the words of a list."""
+"""Value of a variable: text, or the words of a list."""
 
 INSTEAD = (
     "spectui does not interpret that; give the plain command, or pid:NUMBER of the running server"
@@ -39,13 +39,13 @@ _TOKEN = re.compile(
     rf"|(?P<variable>{_VARIABLE})",
     re.DOTALL,
 )
-"""A part of a word; where none is, the word ends, or something is refused."""
+"""A part of a word; without a match the word ends, or the text is refused."""
 _OPEN_QUOTE = re.compile(_OPEN_DOUBLE, re.DOTALL)
 _IN_QUOTES = re.compile(rf'\\(?:\n|(?P<escaped>["\\$`]))|(?P<variable>{_VARIABLE})')
 _HOME = re.compile(rf"({_NAME}=)?~(?=[/ \t\n;&|<>)]|\Z)")
 _SKIPPED = r"(?:[ \t]+|\r(?=\n)|#[^\n]*|\\(?:[ \t]+(?:#[^\n]*)?(?=\r?\n[ \t]*-))?\r?\n"
 _WITHIN_LINE = re.compile(rf"{_SKIPPED})*+")
-"""Blanks, remarks, and ends of lines behind a backslash."""
+"""Blanks, comments, and line ends behind a backslash."""
 _BETWEEN_LINES = re.compile(rf"{_SKIPPED}|\n)*+")
 _BLANKS = re.compile(r"[ \t\n]+")
 _ASSIGNED = re.compile(rf"({_NAME})(\+?)=(\(?)")
@@ -59,9 +59,9 @@ _OWN = re.compile(
     r"_|IFS|S?RANDOM|SECONDS|LINENO|BASH\w*|E?UID|PPID|SHLVL|EPOCH(REALTIME|SECONDS)|OPT(ARG|ERR|IND)"
     r"|OLDPWD|FUNCNAME|GROUPS"
 )
-"""Variables that a shell sets itself, or that change how it reads."""
+"""Variables that a shell sets itself, or that change its parsing."""
 _DECLARING = frozenset({"export", "readonly", "declare", "typeset"})
-"""Commands whose arguments are assignments, in which blanks of variables make no words."""
+"""Commands whose arguments are assignments, where variables are not split at blanks."""
 _PLACEHOLDER = re.compile(r"<(?:[A-Za-z][^<>\n;&|]*[^\s<>0-9&;|]|[A-Za-z][\w.-]*)>")
 _FOREIGN = tuple(
     (re.compile(pattern, re.IGNORECASE), meaning)
@@ -113,36 +113,36 @@ class ShellCommand:
     """A simple command, less its redirections."""
 
     place: str = ""
-    """Where it begins, for messages."""
+    """Position of its start, for messages."""
     assignments: list[Assignment] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
     joint: str = ""
-    """What ends it: ``&&``, ``&``, ``;`` or the end of its line; nothing at the end of the text."""
+    """Its terminator: ``&&``, ``&``, ``;`` or the end of its line; empty at the end of the text."""
 
 
 class _Fields:
     """Builds the words that one word of the text expands to."""
 
     def __init__(self, *, splits: bool) -> None:
-        """Begin with none; ``splits`` if blanks of variables that are not quoted divide words."""
+        """Start without words; ``splits``: unquoted variables are split at blanks."""
         self.words: list[str] = []
         self.splits = splits
         self._pieces: list[str] = []
         self._is_open = False
 
     def add(self, text: str) -> None:
-        """Go on with the last word."""
+        """Append to the last word."""
         self._pieces.append(text)
         self._is_open = True
 
     def end(self) -> None:
-        """Keep the last word, if there is one."""
+        """Finish the last word, if there is one."""
         if self._is_open:
             self.words.append("".join(self._pieces))
         self._pieces, self._is_open = [], False
 
     def insert(self, value: str) -> None:
-        """Go on with what a variable stands for that is not quoted."""
+        """Append the value of an unquoted variable."""
         for n, part in enumerate(_BLANKS.split(value) if self.splits else [value]):
             if n:
                 self.end()
@@ -151,13 +151,13 @@ class _Fields:
 
 
 class ShellText:
-    """A text that is read command by command."""
+    """A shell text, read command by command."""
 
     def __init__(self, text: str, values: Mapping[str, Value], origin: str) -> None:
-        """Begin at the start.
+        """Start at the beginning of the text.
 
         Args:
-            text: of a script, or what is typed.
+            text: text of a script, or a typed command.
             values: variables, which may change between commands; the environment is asked for
                 others.
             origin: the file that it stands in, for messages; empty for what is typed.
@@ -219,7 +219,7 @@ class ShellText:
                     raise self._refusal("the command has too many words; give a shorter one")
 
     def _skip(self, *, lines: bool) -> str:
-        """Go over blanks and remarks, and over ends of lines as well if ``lines``; returns them."""
+        """Skip blanks and comments, and line ends if ``lines``; return the skipped text."""
         start = self._at
         found = (_BETWEEN_LINES if lines else _WITHIN_LINE).match(self._text, start)
         self._at = start if found is None else found.end()
@@ -234,7 +234,7 @@ class ShellText:
         return BadInputError(f"{self._place(self._at)}: {told}")
 
     def _foreign(self) -> BadInputError:
-        """The refusal of the construct that stands here."""
+        """The error for the unsupported construct at this position."""
         open_quote = _OPEN_QUOTE.match(self._text, self._at)
         if open_quote is not None and open_quote.end() < len(self._text):
             self._at = open_quote.end()
@@ -258,7 +258,7 @@ class ShellText:
             )
 
     def _check_end(self, end: re.Match[str]) -> None:
-        """Refuse ``;`` or ``&`` in the midst of a word, where quotes were forgotten.
+        """Refuse ``;`` or ``&`` in the middle of a word, where quotes were forgotten.
 
         Raises:
             BadInputError: it is.
@@ -271,7 +271,7 @@ class ShellText:
             )
 
     def _assign(self, found: re.Match[str]) -> None:
-        """Take an assignment that stands before any word."""
+        """Take an assignment before the first word."""
         name = found[1]
         self._check_name(name)
         at = found.end()
@@ -296,7 +296,7 @@ class ShellText:
         """Expand the next word: to none or several words if it holds variables.
 
         Args:
-            value_at: where the value of an assignment begins; None for any other word.
+            value_at: start of an assignment's value; None for any other word.
             in_list: whether a parenthesis ends it.
         """
         start = self._at if value_at is None else value_at
@@ -323,7 +323,7 @@ class ShellText:
         return fields.words
 
     def _bare_pattern(self, start: int) -> re.Match[str] | None:
-        """A tensor pattern that has lost its quotes: one pair more stood around the whole command.
+        """A tensor pattern without its quotes, which were lost to a pair around the whole command.
 
         Of a file every sign is the shell's.
         """
@@ -331,7 +331,7 @@ class ShellText:
         return _BARE_PATTERN.match(self._text, start) if is_value and not self._origin else None
 
     def _take(self, token: re.Match[str], fields: _Fields) -> None:
-        """Go on with a part of a word."""
+        """Append a part of a word."""
         match token.lastgroup:
             case "list":
                 self._take_list(token, fields)
@@ -378,7 +378,7 @@ class ShellText:
         return self._expansion.of(self._set_text(name))
 
     def _set_text(self, name: str) -> str:
-        """The text of a variable that has to be set."""
+        """The text of a variable that must be set."""
         value = self._value(name)
         if value is None:
             raise self._refusal(f"${name} is not set; set it, or put there what it stands for")
@@ -401,6 +401,6 @@ class ShellText:
 
 
 def _shown(text: str) -> str:
-    """A part of the command in a message."""
+    """An excerpt of the command for a message."""
     text = text.strip()
     return repr(text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…")

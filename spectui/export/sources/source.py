@@ -17,7 +17,7 @@ from spectui.options.catalogue import BY_VARIABLE
 
 PROGRAMS = frozenset({"llama-server", "llama-server.exe"})
 IMAGES = re.compile(r"llama[._-]?(cpp|server)")
-"""What names of containers' images have in common."""
+"""Pattern in the names of container images."""
 _OTHERS = re.compile(
     r"(python|pypy)[\d.]*|vllm|ollama|sglang|lmdeploy|node|java|nginx|caddy|(ba|da|z|fi)?sh|ssh"
 )
@@ -27,20 +27,20 @@ OF_LLAMA = (
     *("LLAMA_", "GGML_", "MTMD_", "HF_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HSA_", "GPU_"),
     *("MUSA_", "SYCL_", "ONEAPI_", "ZE_", "VK_", "OMP_", "GOMP_", "KMP_"),
 )
-"""What names of variables begin with that llama-server, its backends and their libraries read."""
+"""Prefixes of variables that llama-server, its backends and their libraries read."""
 _WRAPPERS = frozenset({"env", "exec"})
 _OF_SHELLS = frozenset({"PATH", "HOME", "PWD", "OLDPWD", "SHELL", "USER", "LOGNAME", "TERM", "_"})
-"""Variables that are of the session, not of the command."""
+"""Variables of the session rather than of the command."""
 _UNIFIED = frozenset({"llama", "llama.exe"})
 """The program that starts the server if ``serve`` follows."""
 _TRUE = frozenset({"on", "enabled", "true", "1"})
 _FALSE = frozenset({"off", "disabled", "false", "0"})
 _FILE_LISTS = frozenset({"--lora", "--control-vector", "--lora-scaled", "--control-vector-scaled"})
-"""Options whose value is several paths, those of the last two with a number behind each."""
+"""Options whose value is several paths; the last two have a number behind each."""
 _FILE_VARIABLES = frozenset(
     {"LLAMA_CACHE", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "LLAMA_ARG_MODEL_DRAFT"}
 )
-"""Variables that hold a path and stand for no option of today."""
+"""Variables that hold a path but stand for no current option."""
 _FOLDER_VARIABLES = frozenset({"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"})
 """Variables that hold several folders."""
 _SEPARATOR = ":"
@@ -53,18 +53,18 @@ class Source:
     """One command that starts llama-server."""
 
     prelude: tuple[str, ...] = ("llama-server",)
-    """What stands before the arguments: the program, wrappers, variables of theirs."""
+    """Words before the arguments: the program, wrappers, and their variables."""
     variables: tuple[tuple[str, str], ...] = ()
-    """``LLAMA_ARG_*`` with their values; arguments win over them."""
+    """``LLAMA_ARG_*`` with their values; arguments override them."""
     environment: tuple[tuple[str, str], ...] = ()
     """Other variables that reach the program from around the command."""
     words: tuple[str, ...] = ()
-    """The arguments as they stand."""
+    """The arguments, unchanged."""
     inside: "Source | None" = None
-    """The same as its container has it, where there is one; None where there is none. Of paths,
-    those of the host are told here, as far as it has them."""
+    """The same command as seen inside its container; None without one. This source has the host's
+    paths, as far as the host has the files."""
     entries: tuple[Entry, ...] = ()
-    """The parts of files that it stood in, of each kind at most one; the outermost first."""
+    """The file entries that it was taken from, at most one of each kind; the outermost first."""
 
     @property
     def is_contained(self) -> bool:
@@ -73,12 +73,12 @@ class Source:
 
     @property
     def start(self) -> tuple[str, ...]:
-        """All that stands before the arguments, as a shell would have it."""
+        """All words before the arguments, with variables as assignments."""
         return (*(f"{name}={value}" for name, value in self.environment), *self.prelude)
 
     @property
     def started(self) -> Start:
-        """Variables of the command, and its program behind what wraps it."""
+        """Variables of the command, and its program after any wrappers."""
         words = [word for word in self.start if word != "exec"]
         at = next((n for n, word in enumerate(words) if not ASSIGNMENT.fullmatch(word)), 0)
         if words[at : at + 1] == ["env"] and any(map(ASSIGNMENT.fullmatch, words[at + 1 : at + 2])):
@@ -109,7 +109,7 @@ class Source:
             yield Assigned(variable=variable, words=_as_arguments(variable, value))
 
     def below(self, folder: str) -> "Source":
-        """The same where relative paths start at ``folder``."""
+        """The source with its relative paths resolved from ``folder``."""
 
         def moved(path: str) -> str:
             return os.path.join(folder, path.removeprefix("./"))  # noqa: PTH118 - text stays as it is
@@ -121,7 +121,7 @@ class Source:
         )
 
     def with_paths(self, change: Change) -> "Source":
-        """The same with other paths among its arguments and their variables.
+        """The source with the paths in its arguments and variables replaced.
 
         Raises:
             BadInputError: an option lacks its value, or the paths get too long.
@@ -139,7 +139,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assigned:
-    """A variable as the arguments that say the same; none for a switch that is left off."""
+    """A variable as equivalent arguments; none for a switch that is left off."""
 
     variable: str
     words: tuple[str, ...]
@@ -149,8 +149,8 @@ def source_of(words: Sequence[str], variables: Mapping[str, str]) -> Source:
     """Find program and arguments among a command's words; variables before them are the command's.
 
     Args:
-        words: of one command, split.
-        variables: what reaches the program from around the command, by name.
+        words: words of one command, split.
+        variables: variables that reach the program from outside the command, by name.
 
     Raises:
         BadInputError: a container is started, or another program.
@@ -195,7 +195,7 @@ def _file_name(word: str) -> str:
 
 
 def runs_other(image: str) -> bool:
-    """Whether a container's image is of a program that takes other options."""
+    """Whether a container's image contains a program with other options."""
     name = re.split(r"[:@-]", image.rpartition("/")[2], maxsplit=1)[0]
     return _OTHERS.fullmatch(name) is not None
 
@@ -240,7 +240,7 @@ def _as_arguments(variable: str, value: str) -> tuple[str, ...]:
 
 
 def _below(word: str, moved: Change) -> str:
-    """A word before the arguments: a variable, or a program that is no name to look up."""
+    """Resolve a word before the arguments: a variable, or a program given by path."""
     match = ASSIGNMENT.fullmatch(word)
     if match is not None:
         [(name, value)] = _changed_variables(((match[1], match[2]),), moved)

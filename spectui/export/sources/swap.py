@@ -19,7 +19,7 @@ from spectui.export.words import without
 _MACRO = re.compile(r"\$\{(env\.)?([A-Za-z_][A-Za-z0-9_-]*)\}")
 _PORT = "${PORT}"
 _DEEPEST = 8
-"""Macros within macros."""
+"""Deepest nesting of macros."""
 
 
 def swap_source(tree: Tree, path: Path, wanted: str | None) -> Source:
@@ -51,7 +51,7 @@ def swap_source(tree: Tree, path: Path, wanted: str | None) -> Source:
 
 
 def _entry(tree: Tree, name: str, source: Source) -> Entry:
-    """What clients and llama-swap know of the model besides its command."""
+    """The model's settings for clients and llama-swap, without its command."""
     left = {"cmd", "env", *(("cmdStop",) if source.is_contained else ())}
     model = tree["models"][name]
     settings = {key: value for key, value in model.items() if key not in left}
@@ -63,7 +63,7 @@ def _entry(tree: Tree, name: str, source: Source) -> Entry:
 
 
 def _on_its_port(entry: Entry) -> Entry:
-    """A container that is published where it listens inside, since llama-swap chooses no port."""
+    """The entry with its container published on its inner port, as llama-swap chooses none."""
     listed = entry.settings.get("ports")
     if not isinstance(listed, list):
         return entry
@@ -90,7 +90,7 @@ def _macros(name: str, model: Tree, common: dict[str, str]) -> Mapping[str, str]
 
 
 def _text(command: str) -> str:
-    """A command on one line, without its remarks."""
+    """The command on one line, without comments."""
     lines = (line for line in command.splitlines() if not line.strip().startswith("#"))
     return " ".join(line.rstrip().removesuffix("\\") for line in lines)
 
@@ -106,7 +106,7 @@ def _named(macros: object) -> dict[str, str]:
 def _replaced(
     text: str, macros: Mapping[str, str], bounded: Replacement, *, keeps_unknown: bool = False
 ) -> str:
-    """Text without macros but the port's, whose value nobody knows before the model runs.
+    """Expand all macros but the port's, whose value is unknown before the model runs.
 
     Raises:
         BadInputError: they have no end, stand for too much, or one is unknown and not to be kept.

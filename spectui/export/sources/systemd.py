@@ -22,12 +22,12 @@ from spectui.export.sources.source import Source, names_server
 
 _SECTION = re.compile(r"(?m)^[ \t]*\[Service\][ \t]*$")
 _FIRST = re.compile(r"(?:[ \t]*(?:[#;][^\n]*)?\n)*[ \t]*\[")
-"""What every unit begins with: a section, behind remarks. A script may write one."""
+"""Start of every unit: a section, after comments. A script may write one."""
 _FOLDERS = tuple(
     Path(folder, "systemd/system")
     for folder in ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib")
 )
-"""Where systemd looks for units, the first of which counts most."""
+"""Folders where systemd looks for units, the first of which takes precedence."""
 _PREFIXES = "@-:+!|"
 _ESCAPES = dict(zip("abfnrtv\\\"'s", "\a\b\f\n\r\t\v\\\"' ", strict=True))
 _TOKEN = re.compile(
@@ -37,18 +37,18 @@ _TOKEN = re.compile(
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _LONE_VARIABLE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 _END = "\0"
-"""Stands for a semicolon between commands, which is one only without quotes."""
+"""Marks an unquoted semicolon between commands."""
 _SPECIFIER = re.compile(r"%(.)")
 
 
 def is_unit(text: str) -> bool:
-    """Whether it is a unit of a service."""
+    """Whether the text is a service unit."""
     return _FIRST.match(text) is not None and _SECTION.search(text) is not None
 
 
 @dataclass(slots=True)
 class _Service:
-    """The settings of a unit and its drop-ins that concern its command."""
+    """Settings of a unit and its drop-ins that concern its command."""
 
     commands: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class _Service:
     folder: str | None = None
 
     def take(self, key: str, value: str, path: Path) -> None:
-        """Take one setting; an empty value takes back those before it."""
+        """Apply one setting; an empty value resets those before it."""
         match key:
             case "ExecStart":
                 self.commands = _added(self.commands, [value], value)
@@ -73,7 +73,7 @@ class _Service:
                 self.folder = _specified(value.removeprefix("-"), path) or None
 
     def variables(self) -> dict[str, str]:
-        """The environment; files count more than what stands in the unit.
+        """The environment; files override the unit's own variables.
 
         Raises:
             BadInputError: a file cannot be read.
@@ -87,17 +87,17 @@ class _Service:
 
 
 def _added(held: list[str], more: list[str], value: str) -> list[str]:
-    """The list with more in it; an empty one for an empty value."""
+    """The list with the value appended; empty for an empty value."""
     held.extend(more)
     return held if value else []
 
 
 def unit_source(text: str, path: Path, wanted: str | None) -> Source:
-    """Read the command of a unit, with what the files in the folder beside it change.
+    """Read the command of a unit, with the changes from its drop-in folder.
 
     Args:
-        text: of the unit.
-        path: of it.
+        text: text of the unit.
+        path: path of the unit.
         wanted: the number of one of several commands, from 1.
 
     Raises:
@@ -211,7 +211,7 @@ def _words(value: str) -> list[str]:
 
 
 def _unescaped(text: str) -> str:
-    """What an escape stands for; systemd keeps those that it does not know."""
+    """The character of an escape; systemd keeps unknown escapes as they are."""
     if text[1:] in _ESCAPES:
         return _ESCAPES[text[1:]]
     digits = text[1:].lstrip("xuU")

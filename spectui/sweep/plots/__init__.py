@@ -1,1 +1,1 @@
-"""The plots of a sweep: which there are, and how they are drawn."""
+"""The plots of a sweep: their data and their drawing."""

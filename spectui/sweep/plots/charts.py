@@ -1,4 +1,4 @@
-"""Which plots a sweep has the data for, and what is in them. Pure."""
+"""Selects the plots that a sweep has data for, and their contents. Pure."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from spectui.tune.statistics import Speedup
 
 MOST_PANELS = 6
 MOST_LINES = 8
-"""In a panel: as many as there are colours."""
+"""Maximum number of lines in a panel: the number of colours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A value, with its interval where one is known."""
+    """A value, with its interval if one is known."""
 
     x: float
     y: float
@@ -31,7 +31,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """A line."""
+    """A labelled line of points."""
 
     label: str
     points: tuple[Point, ...]
@@ -39,7 +39,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """What shares a pair of axes."""
+    """Lines that share a pair of axes."""
 
     title: str
     series: tuple[Series, ...]
@@ -53,15 +53,15 @@ class Lines:
     title: str
     x_label: str
     is_share: bool
-    """Whether y is a share of tokens, and not a speedup."""
+    """Whether y is a share of tokens instead of a speedup."""
     panels: tuple[Panel, ...]
     n_left_out: int = 0
-    """Lines beyond those that have room."""
+    """Number of lines that did not fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A value by name."""
+    """A named value."""
 
     label: str
     value: Point
@@ -91,7 +91,7 @@ _NOT_AXES = ("drafter", "cache-type", "rerun")
 
 
 def charts(summaries: Sequence[CellSummary]) -> tuple[Chart, ...]:
-    """Every plot that there is data for."""
+    """All plots that there is data for."""
     cells = [one for one in ranked(summaries) if not one.cell.rerun]
     keys = dict.fromkeys(key for one in cells for key in coordinates(one.cell))
     found: list[Chart | None] = []
@@ -125,18 +125,18 @@ _Around = tuple[tuple[str, Value], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Spot:
-    """Where a point stands."""
+    """A point with the coordinates that select its panel and line."""
 
     drafter: str
     panel: _Around
-    """What every drafter of the plot has."""
+    """Coordinates that every drafter of the plot has."""
     own: _Around
-    """What this one has and others have not, such as the sizes of its n-grams."""
+    """Coordinates of this drafter only, such as the sizes of its n-grams."""
     point: Point
 
 
 def _lines(cells: Sequence[CellSummary], key: str, what: str, measure: _Measure) -> Lines | None:
-    """Lines of each drafter over one axis, where all others stand still."""
+    """Lines of each drafter over one axis, with all other axes fixed."""
     lined = {around: kept for around, kept in _panels(_spots(cells, key, measure)) if kept}
     if not lined:
         return None
@@ -179,7 +179,7 @@ def _spots(cells: Sequence[CellSummary], key: str, measure: _Measure) -> list[_S
 
 
 def _panels(spots: Sequence[_Spot]) -> Iterator[tuple[_Around, tuple[Series, ...]]]:
-    """The lines of each panel, those of at least two points."""
+    """Lines of each panel, with at least two points each."""
     variants: dict[str, dict[_Around, None]] = {}
     groups: dict[_Around, dict[str, list[Point]]] = {}
     for spot in spots:
@@ -198,7 +198,7 @@ def _n_points(series: Sequence[Series]) -> int:
 
 
 def _curves(series: dict[str, list[Point]]) -> tuple[Series, ...]:
-    """Those of at least two points."""
+    """Lines with at least two points."""
     return tuple(
         Series(label=label, points=tuple(sorted(points, key=lambda point: point.x)))
         for label, points in sorted(series.items())

@@ -38,14 +38,14 @@ _STYLE: dict[Any, Any] = {
 _PANEL_INCHES = (3.6, 3.3)
 _WIDE_INCHES = (7.2, 4.2)
 _LABEL_INCHES = 3.0
-"""Of the names of bars, which must leave the bars their room."""
+"""Maximum width for the names of bars, to leave the bars enough room."""
 _PER_INCH, _TITLE_PER_INCH = 12.0, 8.5
-"""Letters of plain text, and of a title, which is larger and bold."""
+"""Letters per inch of plain text, and of a title, which is larger and bold."""
 _COLUMNS = 3
 _FOUR, _FOUR_IN_A_ROW = 4, 2
 """Four panels look better in two rows of two."""
 _WIDE_RANGE = 10
-"""From this ratio of largest to smallest on, distances between values are ratios."""
+"""Ratio of largest to smallest value from which the axis is logarithmic."""
 _PNG_DPI = 160
 
 
@@ -64,7 +64,7 @@ def draw(chart: Chart, kind: Kind) -> bytes:
 
 
 def _wrapped(text: str, inches: float, per_inch: float) -> str:
-    """Text in lines that fit; nothing of it is ever cut."""
+    """Text wrapped into lines that fit, without any cut."""
     return fill(text, max(1, int(inches * per_inch)), break_on_hyphens=False)
 
 
@@ -148,7 +148,7 @@ def _shifted(x: float, shift: float, values: Sequence[float], *, is_wide: bool) 
 
 
 def _errors(points: Iterable[Point]) -> list[list[float]] | None:
-    """Lengths down and up; None where no interval is known."""
+    """Lengths of error bars down and up; None if no interval is known."""
     down, up = [], []
     for point in points:
         if point.low is None or point.high is None:
@@ -186,14 +186,14 @@ def _legend(figure: Figure, places: Sequence[Axes], note: str) -> None:
 
 
 def _columns(figure: Figure, labels: Iterable[str]) -> int:
-    """As many as fit beside one another, marks included."""
+    """Number of legend columns that fit, marks included."""
     letters = figure.get_figwidth() * _PER_INCH
     names = list(labels)
     return max(1, min(4, len(names), int(letters / (max(map(len, names)) + 8))))
 
 
 _LABEL_GAP = 0.058
-"""Of the height of a plot: what a line of text takes."""
+"""Height of a line of text, as a share of a plot's height."""
 
 
 def _labels(axes: Axes, series: Sequence[Series], styles: dict[str, tuple[str, str]]) -> None:
@@ -214,7 +214,7 @@ def _labels(axes: Axes, series: Sequence[Series], styles: dict[str, tuple[str, s
 
 
 def _apart(wanted: dict[str, float]) -> dict[str, float]:
-    """Heights as near to the wanted ones as leaves every label its room, in their order."""
+    """Heights as close to the wanted ones as labels allow without overlap, in their order."""
     order = sorted(wanted, key=lambda label: wanted[label])
     placed: dict[str, float] = {}
     floor = 0.0
