@@ -1,5 +1,6 @@
 """Defaults of a command from a preset, the demo or an existing command."""
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,10 +34,24 @@ def _apply_preset(ctx: click.Context, preset: Preset) -> None:
     ctx.default_map = {**(ctx.default_map or {}), **_defaults(ctx, preset, preset.options)}
 
 
+@cache
+def presettable() -> frozenset[str]:
+    """Long names, without dashes, of models, placement, context, sampling, drafting, lengths."""
+    # Both define options whose callbacks are here.
+    from spectui.cli.drafting import DRAFTING
+    from spectui.cli.options import OF_A_RUN, add_options
+
+    command = click.command()(add_options(*OF_A_RUN, *DRAFTING)(lambda: None))
+    return frozenset(
+        name.removeprefix("--")
+        for param in command.params
+        for name in param.opts
+        if name.startswith("--")
+    )
+
+
 def _defaults(ctx: click.Context, preset: Preset, options: Options) -> dict[str, Any]:
     """Return values for those ``options`` that the command has, by click's parameter names."""
-    from spectui.cli import preset_options
-
     by_name = {
         name.lstrip("-"): param
         for param in ctx.command.params
@@ -46,7 +61,7 @@ def _defaults(ctx: click.Context, preset: Preset, options: Options) -> dict[str,
     defaults: dict[str, Any] = {}
     for key, value in options.items():
         param = by_name.get(key)
-        if key not in preset_options.names():
+        if key not in presettable():
             raise _refused(preset, key, ctx.command)
         # A preset serves all commands: bench has a draft-max, tune looks for one.
         if param is None or isinstance(param, FromUserOnly):

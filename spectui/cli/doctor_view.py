@@ -1,19 +1,25 @@
 """Renders a diagnosis as text."""
 
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 
-from spectui.cli.doctor_memory import heading, memory_table, what_fits
-from spectui.cli.doctor_models import draft_lines, target_lines
-from spectui.cli.doctor_preset import preset_lines
-from spectui.cli.drawing import drawn, wrapped
-from spectui.doctor.findings import Finding
-from spectui.format import bytes_text
-from spectui.llama.buffers import HOST
-from spectui.llama.planned import Backend
+from spectui.cli.drawing import drawn, fits, wrapped
+from spectui.doctor.examination import Examination, ExaminedDraft
+from spectui.doctor.findings import Finding, n_cpu_moe_text
+from spectui.doctor.speed import DraftBound, SpeedBound
+from spectui.engine.demand import Demand
+from spectui.engine.long_contexts import CONTEXT_STEP
+from spectui.format import bytes_text, count_text, percent_text
+from spectui.llama.buffers import HOST, BufferKind
+from spectui.llama.planned import Backend, ModelPlan
+from spectui.models.pairs import PairReport, SpecialToken
+from spectui.presets import Preset
+from spectui.presets.content import ModelFiles, preset_folders
 from spectui.severity import Severity
 
 if TYPE_CHECKING:
@@ -24,6 +30,12 @@ _REBUILD = (
     'CMAKE_ARGS="-DGGML_CUDA=on" pip install --force-reinstall --no-deps --no-cache-dir '
     "llama-cpp-python=={version}"
 )
+_GIGA = 1e9
+_KINDS = {
+    "weights": (BufferKind.WEIGHTS,),
+    "cache": (BufferKind.KV, BufferKind.RECURRENT),
+    "compute": (BufferKind.COMPUTE, BufferKind.OUTPUT),
+}
 
 
 def told(diagnosis: "Diagnosis") -> str:
@@ -35,16 +47,16 @@ def _parts(diagnosis: "Diagnosis") -> Iterator[RenderableType]:
     yield from _section("Machine", _machine(diagnosis))
     examination = diagnosis.examination
     if diagnosis.preset is not None:
-        yield from _section(f"Preset {diagnosis.preset.name}", preset_lines(diagnosis.preset))
+        yield from _section(f"Preset {diagnosis.preset.name}", _preset_lines(diagnosis.preset))
     if examination is None:
         return
-    yield from _section("Target", target_lines(examination))
+    yield from _section("Target", _target_lines(examination))
     has_experts = examination.traffic.n_experts > 0
     for draft in examination.drafts:
         yield from _section(f"Draft {draft.name}", draft_lines(draft, has_experts=has_experts))
-    yield Text(heading(examination), style="bold")
-    yield memory_table(examination)
-    yield from _paragraphs(what_fits(examination))
+    yield Text(_memory_heading(examination), style="bold")
+    yield _memory_table(examination)
+    yield from _paragraphs(_what_fits(examination))
     yield Text("")
     yield Text("Findings", style="bold")
     yield from (_finding(one) for one in diagnosis.findings)
@@ -104,3 +116,249 @@ def _free(total_bytes: int | None, free_bytes: int | None) -> str:
 
 def _finding(one: Finding) -> Text:
     return Text(wrapped(f"{one.severity}: {one.text}"), style=_STYLES[one.severity])
+
+
+def _preset_lines(preset: Preset) -> Iterator[str]:
+    """Yield the preset's lines, before its models are examined."""
+    if preset.description:
+        yield preset.description
+    yield from _what_is_missing(preset)
+    for role, files in (("target", preset.target), *(("draft", one) for one in preset.draft)):
+        if files is not None:
+            size = "" if files.size_gb is None else f", {bytes_text(round(files.size_gb * _GIGA))}"
+            yield f"{role}: {files}{size}: {_found(preset, files)}"
+    for vram_gb, options in preset.placement.by_vram_gb().items():
+        if options:
+            given = " ".join(f"--{name} {value}" for name, value in options.items())
+            yield f"with {vram_gb} GB of video memory: {given}"
+    yield from (f"trap: {trap}" for trap in preset.traps)
+
+
+def _what_is_missing(preset: Preset) -> Iterator[str]:
+    named = (*((preset.target,) if preset.target else ()), *preset.draft)
+    missing = [one for one in named if one.find(preset.models_folder) is None]
+    if not missing:
+        return
+    what = "Some of its models"
+    if missing == list(named):
+        what = "Its models"
+    elif missing == list(preset.draft):
+        what = "Its drafts"
+    # By its name only where that finds it.
+    is_known = preset.path.parent in preset_folders()
+    given = shlex.quote(preset.name if is_known else str(preset.path))
+    yield f"{what} are not here; fetch them with spectui models pull {given}."
+
+
+def _found(preset: Preset, files: ModelFiles) -> str:
+    if files.find(preset.models_folder) is not None:
+        return "here"
+    n_found, n_parts = files.parts_found(preset.models_folder)
+    if n_found:
+        return f"not here, but {n_found} of its {n_parts} parts"
+    return "not here"
+
+
+def _target_lines(examination: Examination) -> Iterator[str]:
+    """Yield facts about the target, and the speed that reading its weights allows."""
+    yield _model(examination.plan.target)
+    traffic, bound = examination.traffic, examination.bound
+    if traffic.n_experts:
+        yield f"{traffic.n_experts_used} of {traffic.n_experts} experts per token"
+    yield (
+        "Its weights lie in a memory of unknown speed, so that nothing bounds its tokens/s."
+        if bound is None
+        else _speed(bound)
+    )
+    if bound is not None and examination.from_disk:
+        yield (
+            "RAM does not hold all weights: the disk, which is slower than that, decides the speed."
+        )
+
+
+def _model(plan: ModelPlan) -> str:
+    info = plan.info
+    return (
+        f"{info.path.name}: {info.arch}, {count_text(info.n_params)} parameters, "
+        f"{bytes_text(info.size_bytes)}, {info.n_layers} layers, trained for {info.n_ctx_train} "
+        f"tokens; rollback by {plan.rollback}"
+    )
+
+
+def _speed(bound: SpeedBound) -> str:
+    from_ram, from_gpu = round(bound.ram_bytes_per_token), round(bound.gpu_bytes_per_token)
+    read = f"{bytes_text(from_ram)} of RAM"
+    if from_gpu:
+        read += f" and {bytes_text(from_gpu)} of video memory"
+    if bound.left_out_bytes_per_token:
+        left_out = bytes_text(round(bound.left_out_bytes_per_token))
+        read += f" ({left_out} of it in a memory of unknown speed, which is left out)"
+    return (
+        f"A token reads {read}: about {bound.tokens_per_s:.1f} tokens/s at most without a draft, "
+        "by the bandwidth measured just now; other work on the machine lowers it. "
+        f"{_batches(bound)}"
+    )
+
+
+def _batches(bound: SpeedBound) -> str:
+    if max(bound.verify.values()) == 1.0:
+        return "A batch of drafted tokens reads no more weights than one token."
+    ratios = ", ".join(f"V({n + 1}) {bound.verify[n]:.1f}" for n in (1, 4, 8, 16))
+    return f"Batches take, in tokens and if tokens were routed to experts at random: {ratios}."
+
+
+def draft_lines(draft: ExaminedDraft, *, has_experts: bool) -> Iterator[str]:
+    """Yield facts about a draft relative to its target, which may have experts."""
+    plan = draft.fit.plan
+    if plan is not None and plan.draft is not None:
+        yield _mtp(plan.target) if draft.is_mtp else _model(plan.draft)
+    if draft.report is not None:
+        yield from _compared(draft.report)
+    if draft.bound is not None and draft.bound.can_pay:
+        yield _payment(draft.bound, has_experts=has_experts)
+
+
+def _mtp(target: ModelPlan) -> str:
+    n = target.info.mtp_layers
+    layers = "layer for multi-token prediction"
+    if n > 1:
+        layers = f"{n} {layers.replace('layer', 'layers')}, each for one token of a draft"
+    return f"the target's own {layers}; its weights are counted with the target"
+
+
+def _payment(bound: DraftBound, *, has_experts: bool) -> str:
+    share = percent_text(bound.draft_step)
+    cost = f"By bandwidth alone a step takes {share} of the time of a target step"
+    alike = " and a batch's tokens routed to the same experts" if has_experts else ""
+    most = f"at most {bound.speedup_if_perfect:.2f}× (with every token right{alike})"
+    random = "with tokens routed to experts at random"
+    if bound.break_even_alpha is None:
+        return f"{cost}: it gives {most}, and nothing {random}."
+    pays = f"it can pay if α is above {bound.break_even_alpha:.2f}"
+    if has_experts:
+        pays += f" ({random})"
+    return f"{cost}: {pays}, and gives {most}."
+
+
+def _compared(report: PairReport) -> Iterator[str]:
+    overlap = report.overlap_percent
+    same = "no tokens to compare"
+    if overlap is not None:
+        same = f"{overlap:.2f} % of the tokens are the same"
+    sizes = f"{report.target.n_tokens} (target), {report.draft.n_tokens} (draft)"
+    yield f"{same}; vocabularies {sizes}; chat templates {report.templates}"
+    if report.differences:
+        shown = ", ".join(f"{one.id} ({one.target!r}, {one.draft!r})" for one in report.differences)
+        yield f"first differing tokens: {shown}"
+    for name, ours, theirs in (
+        ("BOS", report.target.bos, report.draft.bos),
+        ("EOS", report.target.eos, report.draft.eos),
+    ):
+        if ours != theirs:
+            yield f"{name}: {_special(ours)} (target), {_special(theirs)} (draft)"
+    if report.template_diff:
+        yield "first differing lines of the chat templates (- target, + draft):"
+        yield from report.template_diff
+
+
+def _special(token: SpecialToken) -> str:
+    added = "added" if token.added else "not added"
+    return f"{token.id} {token.text!r}, {added}" if token.id >= 0 else f"none, {added}"
+
+
+def _memory_heading(examination: Examination) -> str:
+    """Heading of a memory table, with the name of the chosen draft."""
+    if examination.chosen is not None:
+        return f"Memory, with {examination.chosen.name}"
+    return "Memory, without a draft" if examination.drafts else "Memory"
+
+
+def _memory_table(examination: Examination) -> Table:
+    """A column per memory, and a row per part; without the parts where those have no room."""
+    by_part = _by_part(examination)
+    return by_part if fits(by_part) else _by_memory(examination)
+
+
+def _by_part(examination: Examination) -> Table:
+    table = Table(box=None, header_style="bold")
+    table.add_column("")
+    for demand in examination.demands:
+        table.add_column(demand.where, justify="right", style=_style(demand))
+    for role, plan in (("target", examination.plan.target), ("draft", examination.plan.draft)):
+        if plan is None:
+            continue
+        for name, kinds in _KINDS.items():
+            cells = (_bytes(plan, demand, kinds) for demand in examination.demands)
+            table.add_row(f"{role} {name}", *cells)
+    for name in ("wanted", "free", "left"):
+        cells = (_totals(demand)[name] for demand in examination.demands)
+        table.add_row(Text(name, style="bold"), *cells)
+    return table
+
+
+def _by_memory(examination: Examination) -> Table:
+    table = Table(box=None, header_style="bold")
+    table.add_column("")
+    for name in ("wanted", "free", "left"):
+        table.add_column(name, justify="right")
+    for demand in examination.demands:
+        table.add_row(demand.where, *_totals(demand).values(), style=_style(demand))
+    return table
+
+
+def _style(demand: Demand) -> str:
+    return "" if demand.fits else "yellow" if demand.can_load else "bold red"
+
+
+def _bytes(plan: ModelPlan, demand: Demand, kinds: tuple[BufferKind, ...]) -> str:
+    memories = {demand.memory, *demand.includes}
+    return bytes_text(
+        sum(
+            buffer.size_bytes
+            for buffer in plan.buffers
+            if buffer.memory in memories and buffer.kind in kinds
+        )
+    )
+
+
+def _totals(demand: Demand) -> dict[str, str]:
+    return {
+        "wanted": bytes_text(demand.allocated_bytes + demand.mapped_bytes),
+        "free": _known(demand.free_bytes),
+        "left": _known(demand.left_bytes),
+    }
+
+
+def _known(n_bytes: int | None) -> str:
+    if n_bytes is None:
+        return "?"
+    return f"-{bytes_text(-n_bytes)}" if n_bytes < 0 else bytes_text(n_bytes)
+
+
+def _what_fits(examination: Examination) -> Iterator[str]:
+    """Yield the configurations that would fit."""
+    if examination.largest_context is None:
+        yield "No context fits."
+    else:
+        yield _largest_context(examination, examination.largest_context)
+    if examination.smallest_n_cpu_moe is not None:
+        yield f"As few experts in RAM as fit: {n_cpu_moe_text(examination)}."
+    if examination.chosen is not None and examination.fits_alone and not examination.fits:
+        yield "Without a draft the target fits."
+
+
+def _largest_context(examination: Examination, largest: int) -> str:
+    what = "The largest context that fits"
+    if examination.from_disk and not examination.always_from_disk:
+        what = "The largest context with which no weights are read from disk"
+    bound = ""
+    if largest == _trained_context(examination):
+        bound = ", all that the target was trained for"
+    if examination.always_from_disk:
+        bound += " (weights are read from disk with any context)"
+    asked = examination.request.context.ctx_size
+    return f"{what} is {largest} tokens{bound}; you asked for {asked}."
+
+
+def _trained_context(examination: Examination) -> int:
+    return examination.plan.target.info.n_ctx_train // CONTEXT_STEP * CONTEXT_STEP

@@ -1,11 +1,37 @@
 """``spectui export``: the flags that tuning advised, or a command in another dialect."""
 
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
+from spectui.cli.output import check_writable, complain, say
+from spectui.cli.taken_command import TakenCommand
+from spectui.errors import BadInputError, UsageError
+from spectui.export import ExportSetup, Format, render
+from spectui.export.entry import COMPOSE, INI, LLAMA_SWAP
+from spectui.export.hub import check_serves
+from spectui.export.launch import printable
+from spectui.export.rewriting.items import Command
+from spectui.export.sources import read_source
+from spectui.options.dialect import Dialect
+from spectui.options.setup import Schedule
+from spectui.writing import write_file, write_new_file
+
 _DIALECTS = ("auto", "llama.cpp", "llama.cpp-legacy", "ik")
 _FORMATS = ("llama-server", "args", "env", "ini", "llama-swap", "compose", "json")
+_AUTO = "auto"
+_READERS = {
+    INI: "a models preset file",
+    LLAMA_SWAP: "llama-swap",
+    COMPOSE: "a container",
+}
+"""The program that reads each kind of file."""
+
+Exported = ExportSetup | TakenCommand
 
 
 @click.command(name="export")
@@ -64,17 +90,193 @@ def command(
     STUDY is a name, or a part of one; the latest study without it. Where the verdict was to turn
     speculation off, no speculative flag is written.
     """
-    from spectui.cli.run_export import Reader, export, from_command, from_study
-    from spectui.errors import UsageError
-    from spectui.options.dialect import Dialect
-
     if command_line is not None and (study is not None or storage is not None):
         raise UsageError("--from rewrites a command, so there is no study to take; leave one out")
     if force and out is None:
         raise UsageError("--force is for --out FILE; add it, or leave out --force")
-    reader = Reader(dialect=dialect, server_bin=server_bin, format=format_)
+    reader = _Reader(dialect=dialect, server_bin=server_bin, format=format_)
     if command_line is None:
-        setup, usual = from_study(study, storage)
-        export(setup, usual, reader, out, force=force)
+        setup, usual = _from_study(study, storage)
+        _export(setup, usual, reader, out, force=force)
     else:
-        export(from_command(command_line, format_), Dialect.LLAMA_CPP, reader, out, force=force)
+        _export(_from_command(command_line, format_), Dialect.LLAMA_CPP, reader, out, force=force)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reader:
+    """The target reader of the export, from the options."""
+
+    dialect: str
+    server_bin: str | None
+    format: str
+
+
+def _from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dialect]:
+    """Return a study's advised setup and its dialect; print remarks on stderr.
+
+    Raises:
+        BadInputError: the study keeps no advice, or the storage cannot be used.
+        UsageError: there is no such study, or more than one.
+    """
+    # It loads Optuna.
+    from spectui.tune.studies.listing import find_study, list_studies
+
+    study = find_study(list_studies(storage), name)
+    outcome = study.outcome
+    if outcome is None:
+        raise BadInputError(
+            f"the study {study.name} keeps neither a verdict nor where its models are: it was "
+            "interrupted, or made by an older spectui; give its spectui tune command again, which "
+            "goes on from there"
+        )
+    complain(f"{study.name}, {outcome.ended.astimezone():%Y-%m-%d %H:%M}: {outcome.verdict.reason}")
+    if outcome.schedule is Schedule.FAST:
+        complain(
+            "mind that it was measured on the fast schedule, which llama-server does not have: "
+            "this is what would be possible, not what the command gives"
+        )
+    setup = ExportSetup(
+        target=outcome.target,
+        draft=outcome.draft,
+        context=outcome.context,
+        speculation=outcome.speculation,
+        extra=outcome.extra,
+        given=outcome.given,
+        start=outcome.start,
+        name=outcome.target.path.stem,
+    )
+    for options in setup.models:
+        if not options.path.exists():
+            complain(f"mind that {options.path} is not there any more")
+    return setup, outcome.dialect
+
+
+def _from_command(text: str, format_: str) -> TakenCommand:
+    """Return the setup and dialect of an existing command.
+
+    Args:
+        text: the command, or where it is.
+        format_: format of the export.
+
+    Raises:
+        BadInputError: spectui cannot read it, or it does not say what to serve.
+    """
+    source = read_source(text)
+    command = Command.of(source)
+    if not (command.is_section and format_ == Format.INI):
+        check_serves([item.given for item in command.items])
+    return TakenCommand(source=source, command=command)
+
+
+def _export(
+    setup: ExportSetup | TakenCommand,
+    usual: Dialect,
+    reader: _Reader,
+    out: Path | None,
+    *,
+    force: bool,
+) -> None:
+    """Print the setup for its reader, or write it to ``out``.
+
+    Args:
+        setup: setup to export.
+        usual: the dialect where the reader says nothing of it.
+        reader: target reader of the export.
+        out: a file, None for stdout.
+        force: whether the file may exist.
+
+    Raises:
+        BadInputError: dialect, format or program have no words for it, or the file exists or
+            cannot be written.
+        ServerError: the program cannot be asked.
+        UsageError: the program has another dialect than the one asked for.
+    """
+    format_ = Format(reader.format)
+    models = setup.files()
+    if out is not None:
+        _check_free(out, models, force=force)
+    read, dialect = _read_by(setup, usual, reader)
+    text = render(read, dialect=dialect, format=format_)
+    _tell(read, dialect, format_)
+    if out is None:
+        _check_shown(text)
+        say(text.removesuffix("\n"))
+    else:
+        _write(text, out, force=force)
+
+
+def _check_shown(text: str) -> None:
+    """Refuse to print terminal control characters; files and pipes get every byte.
+
+    Raises:
+        BadInputError: stdout is a terminal, and a value holds such a character.
+    """
+    if sys.stdout.isatty() and not text.replace("\n", "").replace("\t", "").isprintable():
+        raise BadInputError(
+            "a value holds control characters, which a terminal would act on; add --out FILE"
+        )
+
+
+def _tell(setup: Exported, dialect: Dialect, format_: Format) -> None:
+    """Print on stderr the remarks that are not in the text."""
+    if isinstance(setup, TakenCommand):
+        for line in (*setup.told_of(dialect), *_left_behind(setup, format_)):
+            complain(line)
+    if format_ is Format.ARGS:
+        launch = setup.launch(dialect)
+        for line in launch.comments:
+            complain(line)
+        around = f"{launch.assignments}{shlex.join(launch.program)}"
+        if launch.environment or len(launch.program) > 1:
+            complain(f"left out, since {format_} holds arguments alone: {printable(around)}")
+
+
+def _left_behind(setup: TakenCommand, format_: Format) -> Iterator[str]:
+    """Yield a note per file entry whose settings the chosen format cannot hold."""
+    for entry in setup.source.entries:
+        if entry.settings and entry.format != format_:
+            settings = printable(", ".join(map(str, entry.settings)))
+            yield f"left out, since it is for {_READERS[entry.format]} alone: {settings}"
+
+
+def _read_by(setup: Exported, usual: Dialect, reader: _Reader) -> tuple[Exported, Dialect]:
+    """The setup adapted to its reader's options, and the reader's dialect."""
+    if reader.format == Format.COMPOSE:
+        # It loads llama.cpp.
+        from spectui.llama.library import has_gpu
+
+        setup = replace(setup, has_gpu=has_gpu())
+        setup = setup.contained if isinstance(setup, TakenCommand) else setup
+    if reader.server_bin is None:
+        return setup, usual if reader.dialect == _AUTO else Dialect(reader.dialect)
+    from spectui.server.binary import examine
+
+    binary = examine(reader.server_bin)
+    if reader.dialect != _AUTO:
+        binary.check_dialect(Dialect(reader.dialect))
+    if reader.format == Format.COMPOSE:
+        # A container has a program of its own.
+        return setup, binary.dialect
+    return replace(setup, program=binary.path, accepted=binary.accepted), binary.dialect
+
+
+def _check_free(out: Path, models: Sequence[Path], *, force: bool) -> None:
+    check_writable(str(out), models, option="--out", must_be_file=True)
+    if out.exists() and not force:
+        raise _taken(out)
+
+
+def _taken(out: Path) -> BadInputError:
+    return BadInputError(f"--out {out} exists; give another file, or add --force to overwrite it")
+
+
+def _write(text: str, out: Path, *, force: bool) -> None:
+    try:
+        (write_file if force else write_new_file)(out, text.encode())
+    except FileExistsError:
+        raise _taken(out) from None
+    except OSError as error:
+        raise BadInputError(
+            f"--out {out} cannot be written ({error.strerror}); give another file"
+        ) from error
+    complain(f"written to {out}")

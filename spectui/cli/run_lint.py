@@ -1,9 +1,15 @@
 """Runs ``spectui lint`` with parsed options."""
 
+import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from spectui.cli.documents.lint import lint_document
-from spectui.cli.lint_view import told
+from rich.console import RenderableType
+from rich.text import Text
+
+from spectui import __version__
+from spectui.cli.documents.base import Json, or_reason
+from spectui.cli.drawing import drawn, page_width
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.errors import BadInputError, UsageError
 from spectui.export.sources import read_source
@@ -11,6 +17,14 @@ from spectui.lint import Command, Finding, Reader, fixed, lint
 from spectui.options.dialect import Dialect
 from spectui.paths import text_of
 from spectui.severity import Severity
+
+_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "bold"}
+_CONTAINED = (
+    "The command was read out of a container: what is written here is llama-server's own part of "
+    "it, with paths as they are on this machine where the container mounts a folder of it, and its "
+    "own elsewhere."
+)
+_INDENT = "    "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,14 +134,100 @@ def examine(options: LintOptions, reader: Reader) -> Report:
 
 
 def _print(report: Report, options: LintOptions) -> None:
-    document = lint_document(report)
+    document = _lint_document(report)
     if options.fix and text_of(report.fixed.text) != report.fixed.text:
         raise BadInputError(
             "a value of the command is not valid UTF-8, which cannot be printed; rename the file"
         )
     if not options.fix:
-        write_result(document, told(report), options.json_path)
+        write_result(document, _render(report), options.json_path)
         return
-    for line in told(report, with_fixed=False).splitlines():
+    for line in _render(report, with_fixed=False).splitlines():
         complain(line)
     write_result(document, report.fixed.text, options.json_path)
+
+
+def _lint_document(report: Report) -> Json:
+    """``spectui.lint/1``."""
+    return {
+        "schema": "spectui.lint/1",
+        "spectui": __version__,
+        "dialect": str(report.reader.dialect),
+        "findings": [_finding_document(finding) for finding in report.findings],
+        "models_seen": report.unseen is None,
+        **({} if report.unseen is None else {"models_seen_reason": report.unseen}),
+        "fixed": report.fixed.text,
+        "fixed_arguments": list(report.fixed.arguments),
+    }
+
+
+def _finding_document(finding: Finding) -> Json:
+    return {
+        "flag": finding.flag,
+        "severity": str(finding.severity),
+        "what": finding.what,
+        "why": finding.why,
+        **or_reason("replacement", finding.replacement, "only who wrote it knows what was meant"),
+    }
+
+
+def _render(report: Report, *, with_fixed: bool = True) -> str:
+    """Render every finding, and the corrected command if it differs."""
+    return drawn(*_parts(report, with_fixed=with_fixed))
+
+
+def _parts(report: Report, *, with_fixed: bool) -> Iterator[RenderableType]:
+    for finding in report.findings:
+        yield from _finding(finding)
+    yield Text(_filled(_summary(report.findings)))
+    if report.unseen is not None and report.asked:
+        yield Text(_filled(f"The models were not looked at: {_plain(report.unseen)}"))
+    if report.command.is_contained:
+        yield Text(_filled(_CONTAINED))
+    if with_fixed and report.fixed.text != report.command.text:
+        yield Text("")
+        yield Text("Corrected:", style="bold")
+        yield _to_copy(report.fixed.text)
+
+
+def _to_copy(command: str) -> Text:
+    if _plain(command) != command:
+        return Text(_filled("it has characters that cannot be shown; --fix prints it as it is"))
+    # A terminal may break it, we must not.
+    return Text(command, no_wrap=True, overflow="ignore")
+
+
+def _finding(finding: Finding) -> Iterator[RenderableType]:
+    head = f"{finding.severity}: {_plain(finding.what)}"
+    yield Text(_filled(head), style=_STYLES[finding.severity])
+    yield Text(_filled(_plain(finding.why), _INDENT))
+    if finding.replacement:
+        yield Text(_filled(f"write: {_plain(finding.replacement)}", _INDENT))
+    elif finding.replacement is not None:
+        yield Text(_filled(f"leave out {_plain(finding.flag)}", _INDENT))
+
+
+def _summary(findings: tuple[Finding, ...]) -> str:
+    if not findings:
+        return "Nothing speaks against it."
+    counts = {kind: sum(one.severity is kind for one in findings) for kind in Severity}
+    return ", ".join(
+        f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in counts.items() if count
+    )
+
+
+def _filled(text: str, indent: str = "") -> str:
+    """Wrap for stdout, and never within an option."""
+    return textwrap.fill(
+        text,
+        page_width(),
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _plain(text: str) -> str:
+    """Text without characters that would move a terminal's cursor."""
+    return "".join(char if char.isprintable() else "?" for char in text)

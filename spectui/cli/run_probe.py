@@ -1,10 +1,12 @@
 """Runs ``spectui probe`` with parsed options."""
 
+from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
 
-from spectui.cli.documents.probe import experts_document
+from spectui.cli.documents.base import Json, or_reason
+from spectui.cli.documents.common import header, model, sampling_document
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.given import find_models
 from spectui.cli.interrupts import interrupts
@@ -19,7 +21,7 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError, UsageError
 from spectui.format import bytes_text, counted, percent_text
-from spectui.monitor.machine import this_machine
+from spectui.monitor.machine import Machine, this_machine
 from spectui.tune.experts import ExpertUse, Routing, expert_use
 from spectui.tune.workload import WorkItem, Workload
 
@@ -60,7 +62,7 @@ def probe_experts(shared: dict[str, Any]) -> None:
     finally:
         progress.close()
     use = expert_use(texts, traffic)
-    document = experts_document(use, machine=this_machine(), target=target, workload=workload)
+    document = _experts_document(use, machine=this_machine(), target=target, workload=workload)
     write_result(document, _told(use, target), options.json_path)
 
 
@@ -118,3 +120,23 @@ def _filled(use: ExpertUse) -> str:
         # Those in between were not counted.
         shortest = f"{before + 1} to {shortest}"
     return f"The shortest batch that touches nine tenths of all experts has {shortest}."
+
+
+def _experts_document(
+    use: ExpertUse, *, machine: Machine, target: ModelLoaded, workload: Workload
+) -> Json:
+    """``spectui.experts/1``."""
+    longest = use.batches[-1].n_tokens
+    return {
+        **header("experts", machine),
+        "target": model(target),
+        "config": sampling_document(workload),
+        "n_experts": use.n_experts,
+        "n_experts_used": use.n_used,
+        "n_layers": use.n_layers,
+        "n_tokens": use.n_tokens,
+        **or_reason(
+            "saturation", use.saturation, f"{longest} tokens touch less than nine tenths of them"
+        ),
+        "batches": [asdict(one) for one in use.batches],
+    }

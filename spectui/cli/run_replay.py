@@ -1,16 +1,24 @@
 """Runs ``spectui replay`` with parsed options."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
+from rich.cells import cell_len
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from spectui import __version__
 from spectui.cli.costs_view import costs_view
-from spectui.cli.documents.replay import replay_document
-from spectui.cli.drawing import drawn
+from spectui.cli.documents.common import setting
+from spectui.cli.documents.explanation import costs_document, explanation_fields
+from spectui.cli.drawing import drawn, page_width, width_of, wrapped
 from spectui.cli.output import check_writable, write_result
-from spectui.cli.replay_view import replay_summary, replay_table
 from spectui.errors import UsageError
+from spectui.format import counted, percent_text
 from spectui.options.drafters import Ngram
 from spectui.options.speculation import Speculation
 from spectui.trace.costs import Costs
@@ -25,8 +33,22 @@ from spectui.trace.ngrams import (
 )
 from spectui.trace.record import Trace
 from spectui.trace.replay import Total, replay_trace
-from spectui.tune.explain import explain_replayed
+from spectui.tune.explain import Explanation, explain_replayed
 from spectui.tune.space import SearchSpace
+
+_UNSTEADY = 0.15
+"""Spread of the machine's speed above which predictions are rough."""
+_MOST = 200
+"""Maximum number of rows of a table."""
+_NAME = "draft"
+_ROOM, _LITTLE_ROOM = 20, 12
+"""Minimum width in cells of the columns of names, which are folded."""
+_LEAST = {
+    **dict.fromkeys(("per round", "rate", "tokens/s"), _ROOM),
+    **dict.fromkeys(("speedup", "min", "p_min", "accepted", "drafted"), _LITTLE_ROOM),
+}
+"""Columns to drop from a narrow table, in this order, with the width of names that they give way
+to: derived values go before settings and counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +86,10 @@ def replay(path: Path, wanted: Wanted, *, costs: bool, json_path: str | None) ->
     explanation = explain_replayed(best, own)
     known = _costs(wanted, trace)
     shown = costs_view(known, trace.recordings) if costs else ()
-    text = drawn(*shown, replay_table(totals, best))
-    summary = replay_summary(totals, best, len(trace.recordings), explanation, own)
+    text = drawn(*shown, _replay_table(totals, best))
+    summary = _replay_summary(totals, best, len(trace.recordings), explanation, own)
     write_result(
-        replay_document(path, totals, explanation, known), f"{text}\n\n{summary}", json_path
+        _replay_document(path, totals, explanation, known), f"{text}\n\n{summary}", json_path
     )
 
 
@@ -130,3 +152,162 @@ def _chosen(trace: Trace, wanted: tuple[str, ...]) -> Iterator[str]:
             raise UsageError(f"-md {name}: the trace knows {known}")
     stems = {*wanted, *(Path(name).stem for name in wanted)}
     yield from (name for name in trace.drafts if not wanted or name in stems)
+
+
+def _replay_document(
+    path: Path, totals: Sequence[Total], explanation: Explanation, costs: Mapping[str, Costs]
+) -> dict[str, Any]:
+    """``spectui.replay/1``: replayed settings of the trace at ``path``, and costs of rounds."""
+    return {
+        "schema": "spectui.replay/1",
+        "spectui": __version__,
+        "trace": str(path),
+        "configs": [_config(total) for total in totals],
+        **explanation_fields(explanation),
+        "costs": {name: costs_document(measured) for name, measured in costs.items()},
+    }
+
+
+def _config(total: Total) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "draft": total.draft,
+        **setting(total.speculation),
+        "n_rounds": total.n_rounds,
+        "n_drafted": total.n_drafted,
+        "n_accepted": total.n_accepted,
+        "n_rejections": total.n_rejections,
+        "acceptance_rate": total.acceptance_rate,
+        "mean_accepted_length": total.mean_accepted_length,
+        "tokens_per_s": total.tokens_per_s,
+        "speedup": total.speedup,
+        "rounds_by_n_drafted": list(total.batches),
+    }
+    no_costs = "the trace holds no costs: they were left out, or nothing was drafted to measure"
+    reasons = {
+        "acceptance_rate": "nothing was drafted",
+        "mean_accepted_length": "no round was run",
+        "tokens_per_s": no_costs,
+        "speedup": no_costs,
+    }
+    for name, reason in reasons.items():
+        if document[name] is None:
+            document[f"{name}_reason"] = reason
+    return document
+
+
+def _label(total: Total) -> str:
+    """The drafter's name; for n-gram drafters also the numbers that have no column."""
+    ngrams = [f"{one.kind}, {one.summary}".removesuffix(", ") for one in total.speculation.ngrams]
+    return " + ".join([*ngrams, *filter(None, [total.draft])])
+
+
+def _setting(total: Total, name: str) -> str:
+    """A number of the draft's setting; n-gram drafters have none."""
+    return f"{total.speculation.own.numbers.get(name, 0):g}"
+
+
+def _replay_table(totals: Sequence[Total], best: Total) -> RenderableType:
+    """Table with as many rows and columns as fit, and lines on the omitted ones."""
+    shown = _fastest(totals)
+    longest = max(cell_len(name) for name in (_NAME, *map(_label, shown)))
+    hidden: list[str] = []
+    table = _columns(shown, best, hidden)
+    for heading, room in _LEAST.items():
+        if width_of(table) - max(0, longest - room) > page_width():
+            hidden.append(heading)
+            table = _columns(shown, best, hidden)
+    left_out = ", ".join(heading for heading in _CELLS if heading in hidden)
+    notes = [f"Left out for want of room: {left_out}; --json has them."] * bool(hidden)
+    if len(shown) < len(totals):
+        which = "first" if best.speedup is None else "fastest"
+        n_settings = counted(len(totals), "setting")
+        notes.append(f"These are the {len(shown)} {which} of {n_settings}; --json has all.")
+    return Group(table, *(Text(wrapped(note)) for note in notes))
+
+
+def _fastest(totals: Sequence[Total]) -> Sequence[Total]:
+    """The fastest settings that fit in a table, in their order; without speeds the first ones."""
+    if len(totals) <= _MOST:
+        return totals
+    order = sorted(range(len(totals)), key=lambda index: -(totals[index].speedup or 0.0))
+    return [totals[index] for index in sorted(order[:_MOST])]
+
+
+def _columns(totals: Sequence[Total], best: Total, hidden: Collection[str]) -> Table:
+    table = Table(box=None, header_style="bold")
+    headings = tuple(heading for heading in _CELLS if heading not in hidden)
+    for heading in headings:
+        if heading == _NAME:
+            table.add_column(heading, overflow="fold")
+        else:
+            table.add_column(heading, justify="right", no_wrap=True)
+    for total in totals:
+        style = "bold green" if total is best and total.speedup else ""
+        table.add_row(*(_CELLS[heading](total) for heading in headings), style=style)
+    return table
+
+
+_CELLS: dict[str, Callable[[Total], str]] = {
+    _NAME: _label,
+    "max": lambda total: str(total.speculation.own.longest),
+    "min": lambda total: _setting(total, "draft_min"),
+    "p_min": lambda total: _setting(total, "draft_p_min"),
+    "drafted": lambda total: str(total.n_drafted),
+    "accepted": lambda total: str(total.n_accepted),
+    "rate": lambda total: percent_text(total.acceptance_rate, 1),
+    "per round": lambda total: _number(total.tokens_per_round, ".2f"),
+    "tokens/s": lambda total: _number(total.tokens_per_s, ".2f"),
+    "speedup": lambda total: _number(total.speedup, ".2f"),
+}
+"""Functions for the cells under each heading."""
+
+
+def _replay_summary(
+    totals: Sequence[Total],
+    best: Total,
+    n_prompts: int,
+    explanation: Explanation,
+    costs: Costs | None,
+) -> str:
+    """Summary: number of replays, the best setting, its explanation, and its reliability."""
+    n_settings, n_recorded = counted(len(totals), "setting"), counted(n_prompts, "prompt")
+    lines = [f"{n_settings} replayed on {n_recorded}. Counts are exact."]
+    if best.speedup:
+        lines += [_prediction(best, best.speedup), explanation.text]
+    if costs is not None:
+        lines += _doubts(best, costs)
+    return "\n".join(map(wrapped, lines))
+
+
+def _prediction(best: Total, speedup: float) -> str:
+    model = best.speculation.model
+    numbers = {} if model is None else model.numbers
+    setting = ", ".join((_label(best), *(f"{name} {value:g}" for name, value in numbers.items())))
+    if not best.n_drafted:
+        return f"Predicted best: off. The nearest, {setting}, drafts nothing on these prompts."
+    if speedup > 1:
+        return (
+            f"Predicted best: {setting}: {speedup:.2f}× the target alone; spectui tune measures it."
+        )
+    return (
+        f"Predicted best: off. None of these is faster than the target alone; the nearest is "
+        f"{setting}, at {speedup:.2f}×."
+    )
+
+
+def _doubts(best: Total, costs: Costs) -> Iterator[str]:
+    """Yield why the predictions may be wrong."""
+    if costs.spread is not None and costs.spread > _UNSTEADY:
+        yield (
+            f"The machine was unsteady by {percent_text(costs.spread)} while costs were measured: "
+            "take tokens/s and speedups as rough, or record again with nothing else running."
+        )
+    if best.speculation.longest > costs.lengths[-1]:
+        yield (
+            f"No round of more than {costs.lengths[-1]} drafted tokens was measured: what longer "
+            "ones cost is drawn on along a line."
+        )
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)

@@ -3,23 +3,29 @@
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from spectui.cli.documents.models import models_document
+from spectui.cli.documents.base import Json, or_reason
+from spectui.cli.documents.common import header
 from spectui.cli.drafts import DraftSearch, check_folder, is_same, or_why_not
-from spectui.cli.findings import Findings, look_at
+from spectui.cli.findings import Findings, look_at, tune_command
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.progress import Progress, open_progress
-from spectui.cli.scan_table import shown
-from spectui.cli.scan_view import scan_view
+from spectui.cli.scan_view import scan_view, shown
 from spectui.engine.driver import Engine
 from spectui.errors import CancelledError
 from spectui.format import counted
 from spectui.models.discovery import Scan, expand_home, usual_folders
+from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.gguf import check_file
-from spectui.models.ranking import DraftOption, rank
-from spectui.monitor.machine import this_machine
+from spectui.models.ranking import DraftOption, rank, read_share
+from spectui.monitor.machine import Machine, this_machine
+from spectui.paths import text_of
 from spectui.settings import read_settings
+
+_NOT_SAID = "the file does not say"
+_NO_CACHE = "its layers differ, or it has no attention"
+_NO_WEIGHTS = "there are no weights in the file"
 
 
 def scan(
@@ -51,7 +57,7 @@ def scan(
             found = _ranked(places, target, n_ctx, progress)
     finally:
         progress.close()
-    document = models_document(found, this_machine())
+    document = _models_document(found, this_machine())
     write_result(document, scan_view(found), json_path)
     if found.interrupted:
         raise CancelledError(
@@ -116,3 +122,83 @@ def _looked_at(
     except KeyboardInterrupt:
         return options, True
     return options, False
+
+
+def _models_document(found: Findings, machine: Machine) -> Json:
+    """``spectui.models/1``.
+
+    ``models`` is what was found, with ``target`` the best draft first. ``reason`` says why a model
+    cannot be used, with ``target`` why not as its draft; null where nothing speaks against it.
+    ``copies`` agree in name and size; ``links`` lead to the files of the model that comes first.
+    The target's ``doubt`` says that its weights have no room in memory.
+    """
+    target, first = found.target, found.first
+    return {
+        **header("models", machine),
+        "folders": [_path(folder) for folder in found.folders],
+        "n_ctx": found.n_ctx,
+        "interrupted": found.interrupted,
+        **or_reason("target", target and _target(target, found.doubt), "none was given with -m"),
+        "models": [_model(option, found) for option in found.models],
+        "copies": [[_path(model.path) for model in models] for models in found.copies],
+        "links": [[_path(path) for path in paths] for paths in found.links],
+        "passed_over": [text_of(reason) for reason in found.passed_over],
+        **or_reason("first", first and _path(first.model.path), _without_first(found)),
+        **or_reason("command", first and tune_command(found), _without_first(found)),
+    }
+
+
+def _without_first(found: Findings) -> str:
+    if found.target is None:
+        return "there is no target to find a draft for"
+    return "no model fits the target" if found.models else "there is no other model"
+
+
+def _target(facts: ModelFacts, doubt: str | None) -> Json:
+    known: Json = {"path": _path(facts.path), "size_bytes": facts.file_bytes, "doubt": doubt}
+    return {**known, **_facts(facts)}
+
+
+def _model(option: DraftOption, found: Findings) -> Json:
+    model, facts = option.model, option.facts
+    unread = text_of(f"it was not read: {option.reason}")
+    document: Json = {
+        "path": _path(model.path),
+        "name": text_of(model.name),
+        "label": text_of(model.label),
+        "size_bytes": model.size_bytes,
+        "n_shards": model.n_shards,
+        "missing": [text_of(name) for name in model.missing],
+        "cut": [text_of(name) for name in model.cut],
+        **or_reason("facts", facts and _facts(facts), unread),
+        **or_reason(
+            "memory_bytes",
+            option.memory_bytes,
+            unread if facts is None else "one number per token does not tell its cache",
+        ),
+        "reason": None if option.reason is None else text_of(option.reason),
+    }
+    if found.target is not None:
+        document["compatible"] = option.reason is None
+        why = unread if facts is None else _NO_WEIGHTS
+        share = read_share(found.target, facts)
+        document |= or_reason("read_share_of_target", share, why)
+    return document
+
+
+def _facts(facts: ModelFacts) -> Json:
+    return {
+        "arch": facts.arch,
+        "general_name": text_of(facts.name),
+        **or_reason("n_params", facts.n_params or None, _NO_WEIGHTS),
+        **or_reason("n_layers", facts.n_layers or None, _NOT_SAID),
+        **or_reason("n_ctx_train", facts.n_ctx_train or None, _NOT_SAID),
+        **or_reason("n_vocab", facts.n_vocab or None, _NOT_SAID),
+        "n_experts": facts.n_experts,
+        **or_reason("kv_bytes_per_token", facts.kv_bytes_per_token, _NO_CACHE),
+        **or_reason("read_bytes_per_token", facts.read_bytes_per_token, _NO_WEIGHTS),
+    }
+
+
+def _path(path: Path) -> str:
+    return text_of(str(path))

@@ -1,21 +1,31 @@
 """Text output of ``spectui models scan``: a table with notes."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from rich.cells import cell_len
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
-from spectui.cli.drawing import drawn, wrapped
-from spectui.cli.findings import Findings
-from spectui.cli.scan_table import drafts_table, models_table, names_of, shown
-from spectui.cli.shell import tune_command
-from spectui.format import counted, percent_text
+from spectui.cli.drawing import drawn, is_ascii_only, page_width, width_of, wrapped
+from spectui.cli.findings import Findings, tune_command
+from spectui.format import bytes_text, counted, percent_text
 from spectui.models.facts import ModelFacts
+from spectui.models.files import FoundModel
 from spectui.models.ranking import GOOD_SHARE, DraftOption, read_share
+from spectui.tui.text.display import fit, visible
 
 _N_PASSED_OVER = 10
 """Maximum number of sentences on files that are no models, of which a folder may hold thousands."""
+_LEAST_NAME = 24
+"""Width of names in cells: columns are dropped rather than narrow them further."""
+_GAP = 2
+_NONE = "–"
+"""Sign for an unknown number. A column of nothing else is dropped."""
+
+_Cells = Mapping[str, Callable[[DraftOption], str]]
 
 
 def scan_view(found: Findings) -> str:
@@ -27,14 +37,14 @@ def _models(found: Findings) -> Iterator[str]:
     if not found.models:
         yield wrapped(_nothing(found))
     elif found.target is None:
-        yield models_table(found)
+        yield _models_table(found)
         yield _reasons("Cannot be used:", found)
     else:
         yield wrapped(f"Drafts for {shown(found.target.path.name)}")
         if found.doubt is not None:
             yield wrapped(f"Mind that {found.doubt}.")
         if found.fitting:
-            yield drafts_table(found, found.target)
+            yield _drafts_table(found, found.target)
         yield _advice(found)
         yield _reasons("Not for this target:", found)
 
@@ -54,7 +64,7 @@ def _advice(found: Findings) -> str:
     target, first = found.target, found.first
     if target is None or first is None:
         return wrapped(f"Of {counted(len(found.models), 'model')} none fits.")
-    name = names_of(found.models)[first.model.path]
+    name = _names_of(found.models)[first.model.path]
     sentence = f"Try {name} first{_cost(target, first)} Measure what it brings:"
     return f"{wrapped(sentence)}\n{tune_command(found)}"
 
@@ -74,7 +84,7 @@ def _cost(target: ModelFacts, draft: DraftOption) -> str:
 
 
 def _reasons(title: str, found: Findings) -> str:
-    names = names_of(found.models)
+    names = _names_of(found.models)
     unfit = (option for option in found.models if option.reason is not None)
     return _notes(
         title,
@@ -88,11 +98,11 @@ def _reasons(title: str, found: Findings) -> str:
 
 def _repeats(found: Findings) -> Iterator[str]:
     copies = tuple(tuple(model.path for model in models) for models in found.copies)
-    yield _notes("Equal in name and size, most likely copies:", _rows(copies))
-    yield _notes("Links to one file, listed under the first of its paths:", _rows(found.links))
+    yield _notes("Equal in name and size, most likely copies:", _paths(copies))
+    yield _notes("Links to one file, listed under the first of its paths:", _paths(found.links))
 
 
-def _rows(groups: Sequence[Sequence[Path]]) -> tuple[str, ...]:
+def _paths(groups: Sequence[Sequence[Path]]) -> tuple[str, ...]:
     return tuple(", ".join(shown(str(path)) for path in paths) for paths in groups)
 
 
@@ -109,3 +119,121 @@ def _notes(title: str, sentences: Sequence[str]) -> str:
         return ""
     # Folded by cells, and paths anywhere: nothing is wider than the page.
     return drawn(title, *(Padding(Text(sentence), (0, 0, 0, 2)) for sentence in sentences))
+
+
+def _models_table(found: Findings) -> str:
+    """Draw all models that were found, with facts from their files."""
+    return _table(found, found.models, _LISTED, _LEAST_LISTED)
+
+
+def _drafts_table(found: Findings, target: ModelFacts) -> str:
+    """Draw the drafts that fit, with what they cost."""
+    return _table(found, found.fitting, _ranked(target), _LEAST_RANKED)
+
+
+def _table(
+    found: Findings, options: Sequence[DraftOption], cells: _Cells, least: Sequence[str]
+) -> str:
+    """Table of as many columns as leave room for distinct names; ``least`` are dropped first."""
+    every, ellipsis = _names_of(found.models), "..." if is_ascii_only() else "…"
+    names = {option.model.path: every[option.model.path] for option in options}
+    wanted = min(_LEAST_NAME, max(map(cell_len, names.values())))
+    for n_hidden in range(len(least) + 1):
+        kept = {
+            heading: cell
+            for heading, cell in cells.items()
+            if heading not in least[:n_hidden] and any(cell(one) != _NONE for one in options)
+        }
+        room = page_width() - width_of(_rows(options, kept, {}))
+        fitted = {path: fit(name, room, ellipsis) for path, name in names.items()}
+        if room >= wanted and len(set(fitted.values())) == len(names):
+            break
+    captions = {
+        _READS: "reads: weights that a token reads, as a share of what one of the target reads",
+        _MEMORY: f"memory: weights and cache at {counted(found.n_ctx, 'token')} of context",
+    }
+    told = [wrapped(text) for heading, text in captions.items() if heading in kept]
+    return "\n".join((drawn(_rows(options, kept, fitted)), *told))
+
+
+def _rows(options: Sequence[DraftOption], cells: _Cells, names: Mapping[Path, str]) -> Table:
+    """Draw the rows; without ``names`` that column is but its gap."""
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0))
+    table.add_column("model" if names else "", no_wrap=True)
+    for heading in cells:
+        table.add_column(heading, justify="left" if heading in _WORDS else "right", no_wrap=True)
+    for option in options:
+        row = (Text(names.get(option.model.path, "")), *(Text(c(option)) for c in cells.values()))
+        table.add_row(*row, style="dim" if option.reason is not None else "")
+    return table
+
+
+def _names_of(options: Sequence[DraftOption]) -> dict[Path, str]:
+    """Distinct display names; models of one name get as much of the path as differs."""
+    parts = {option.model.path: _parts(option.model) for option in options}
+    names: dict[Path, str] = {}
+    for depth in range(1, max(map(len, parts.values()), default=0) + 1):
+        tails = {path: whole[-depth:] for path, whole in parts.items()}
+        n_alike = Counter(tails.values())
+        for path, tail in tails.items():
+            if n_alike[tail] == 1:
+                names.setdefault(path, shown("/".join(tail)))
+    return {path: names.get(path, shown(str(path))) for path in parts}
+
+
+def _parts(model: FoundModel) -> tuple[str, ...]:
+    return (*model.path.parent.parts, model.name)
+
+
+def shown(text: str) -> str:
+    """A name or sentence in characters that stdout may show."""
+    return visible(text, ascii_only=is_ascii_only())
+
+
+def _number(of: Callable[[ModelFacts], int]) -> Callable[[DraftOption], str]:
+    return lambda option: str((option.facts and of(option.facts)) or _NONE)
+
+
+def _memory(option: DraftOption) -> str:
+    return _NONE if option.memory_bytes is None else bytes_text(option.memory_bytes)
+
+
+def _percent(share: float | None) -> str:
+    return percent_text(share, 1)
+
+
+def _arch(option: DraftOption) -> str:
+    return shown(option.facts.arch) if option.facts else _NONE
+
+
+_READS, _MEMORY = "reads", "memory"
+_BY_NAME = "by its name"
+"""Heading of parameters and quantisation from a file's name, which may be wrong."""
+_WORDS = frozenset({_BY_NAME, "arch"})
+"""Headings of columns without numbers."""
+
+_LISTED: _Cells = {
+    "size": lambda option: bytes_text(option.model.size_bytes),
+    _BY_NAME: lambda option: option.model.label or _NONE,
+    "arch": _arch,
+    "context": _number(lambda facts: facts.n_ctx_train),
+    "layers": _number(lambda facts: facts.n_layers),
+    "experts": _number(lambda facts: facts.n_experts),
+    _MEMORY: _memory,
+}
+"""Functions for the cells under each heading."""
+_LEAST_LISTED = (_BY_NAME, _MEMORY, "layers", "experts", "arch", "context")
+
+
+def _ranked(target: ModelFacts) -> _Cells:
+    return {
+        _READS: lambda option: _percent(read_share(target, option.facts)),
+        _MEMORY: _memory,
+        "size": _LISTED["size"],
+        _BY_NAME: _LISTED[_BY_NAME],
+        "arch": _arch,
+        "layers": _LISTED["layers"],
+    }
+
+
+_LEAST_RANKED = (_BY_NAME, "layers", "arch", "size", _MEMORY)

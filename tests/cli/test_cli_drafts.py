@@ -9,8 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from spectui.cli.drafts import FolderDrafts, look_into
-from spectui.cli.room import free_bytes_of_all
+from spectui.cli.drafts import FolderDrafts, free_bytes_of_all, look_into
 from spectui.engine.commands import ComparePair
 from spectui.engine.driver import Engine
 from spectui.errors import BadInputError

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from spectui.cli.doctor_models import draft_lines
-from spectui.cli.doctor_view import told
+from spectui.cli.doctor_view import draft_lines, told
 from spectui.cli.run_doctor import Diagnosis
 from spectui.doctor.examination import Examination, Examiner, Surroundings
 from spectui.doctor.findings import findings, n_cpu_moe_text

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from spectui.cli.shell import shell_line
+from spectui.cli.findings import shell_line
 from spectui.engine.commands import ComparePair
 from spectui.engine.driver import Engine
 from spectui.engine.inspection import inspect_header

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from spectui.cli import preset_options
+from spectui.cli.defaults import presettable
 from tests.support.cli import Spectui
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
@@ -39,7 +39,7 @@ def test_a_preset_says_what_is_run_and_not_how_a_command_goes_about_it(module: s
         for name in param.opts
         if name.startswith("--")
     }
-    assert names - preset_options.names() == OWN[module]
+    assert names - presettable() == OWN[module]
 
 
 @pytest.mark.parametrize(

@@ -221,7 +221,7 @@ def test_a_server_that_loads(spectui: Spectui, script: Script) -> None:
 def test_the_screen_needs_a_terminal(
     spectui: Spectui, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spectui.cli.run_attach_screen.in_child", lambda: False)
+    monkeypatch.setattr("spectui.cli.run_attach.in_child", lambda: False)
     assert spectui("attach", script.address) == 2
     assert "or give --once in scripts" in spectui.err
 

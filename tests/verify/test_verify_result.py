@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spectui.cli.documents.verify import verify_document
-from spectui.cli.verify_report import text_of
+from spectui.cli.run_verify import text_of
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
