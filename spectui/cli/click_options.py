@@ -11,6 +11,8 @@ from spectui.cli.values import Fraction, GpuLayers, ListOf, WholeNumber
 from spectui.options.number import Number
 from spectui.options.option import Decimal, File, Layers, Option, Switch, Text, Values, Whole, Words
 
+HELP_NAMES = ["-h", "--help"]
+"""Names of the help option; click remembers those of a command's first context."""
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 

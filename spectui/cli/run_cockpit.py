@@ -8,6 +8,7 @@ from typing import Any
 
 import psutil
 
+from spectui.cli.click_options import HELP_NAMES
 from spectui.cli.defaults import given_extra
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting, check_typed
@@ -184,5 +185,5 @@ def _preset_options(name: str) -> dict[str, Any]:
     """Options as if only ``--preset NAME`` had been typed."""
     from spectui.cli.cockpit import command
 
-    context = command.make_context("cockpit", ["--preset", name])
+    context = command.make_context("cockpit", ["--preset", name], help_option_names=HELP_NAMES)
     return dict(context.params)

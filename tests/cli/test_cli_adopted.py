@@ -6,6 +6,7 @@ import click
 import pytest
 
 from spectui.cli.adopted import adopt_environment
+from spectui.cli.click_options import HELP_NAMES
 from spectui.cli.served_extra import served_extra
 from spectui.cli.verify import command as verify
 
@@ -35,12 +36,14 @@ def test_layers_are_left_to_the_server_where_the_command_does(
 ) -> None:
     line = f"llama-server -m t.gguf -md d.gguf {said}"
     arguments = ["--server-bin", "x", "--from", line, *typed]
-    context: click.Context = verify.make_context("verify", arguments)
+    context: click.Context = verify.make_context("verify", arguments, help_option_names=HELP_NAMES)
     with context:
         assert " ".join(served_extra()) == left
 
 
 def test_without_a_command_nothing_is_left() -> None:
-    context = verify.make_context("verify", ["--server-bin", "x", "-m", "t.gguf"])
+    context = verify.make_context(
+        "verify", ["--server-bin", "x", "-m", "t.gguf"], help_option_names=HELP_NAMES
+    )
     with context:
         assert served_extra() == ()

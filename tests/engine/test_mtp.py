@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from textual.app import App
 
+from spectui.cli.click_options import HELP_NAMES
 from spectui.cli.cockpit import command as cockpit_command
 from spectui.cli.run_cockpit import make_launch
 from spectui.engine.commands import ComparePair, Generate, RecordChains
@@ -392,7 +393,9 @@ def test_bench_refuses_it_in_one_sentence(
 
 
 def launch(*arguments: object) -> Launch:
-    context = cockpit_command.make_context("cockpit", [str(argument) for argument in arguments])
+    context = cockpit_command.make_context(
+        "cockpit", [str(argument) for argument in arguments], help_option_names=HELP_NAMES
+    )
     return make_launch(dict(context.params), Settings(), extra=())
 
 

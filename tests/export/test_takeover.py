@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from spectui.cli.bench import command as bench
+from spectui.cli.click_options import HELP_NAMES
 from spectui.errors import BadInputError
 from spectui.export import ExportSetup, Format, render, server_command
 from spectui.export.server_options import server_option
@@ -73,7 +74,9 @@ def test_the_result_is_a_default_map_for_click() -> None:
         "--draft-max 6 --draft-min 2 --draft-p-min 0.25 --jinja"
     )
     defaults = read_command(text).default_map()
-    with bench.make_context("bench", [], default_map=defaults) as context:
+    with bench.make_context(
+        "bench", [], default_map=defaults, help_option_names=HELP_NAMES
+    ) as context:
         found = context.params
     assert found["model"] == Path("t.gguf")
     assert found["model_draft"] == (Path("d.gguf"),)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spectui.cli.click_options import HELP_NAMES
 from spectui.cli.cockpit import command as cockpit
 from spectui.cli.run_cockpit import make_launch
 from spectui.errors import BadInputError
@@ -86,7 +87,9 @@ def put(folder: Path, *names: str) -> None:
 
 def started(*arguments: object) -> Launch:
     """What the screen would start with."""
-    context = cockpit.make_context("cockpit", [str(argument) for argument in arguments])
+    context = cockpit.make_context(
+        "cockpit", [str(argument) for argument in arguments], help_option_names=HELP_NAMES
+    )
     return make_launch(dict(context.params), Settings(), extra=())
 
 
@@ -151,7 +154,9 @@ def test_options_of_shipped_presets_are_those_of_commands(shipped: Preset) -> No
 @pytest.mark.parametrize("module", ["bench", "cockpit", "trace", "tune"])
 def test_every_command_takes_a_shipped_preset(shipped: Preset, module: str) -> None:
     command: click.Command = import_module(f"spectui.cli.{module}").command
-    context = command.make_context(module, ["--preset", str(shipped.path)])
+    context = command.make_context(
+        module, ["--preset", str(shipped.path)], help_option_names=HELP_NAMES
+    )
     assert context.params["ctx_size"] == shipped.options["ctx-size"]
 
 
