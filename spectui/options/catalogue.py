@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NGRAMS, DraftSimple, numbers_of
 from spectui.options.number import Number
-from spectui.options.option import Decimal, File, Layers, Option, Switch, Text, Values, Whole, Words
+from spectui.options.option import Decimal, File, Layers, Option, Switch, Values, Whole, Words
 from spectui.options.setup import (
     CACHE_TYPES,
     ContextOptions,
@@ -22,43 +22,6 @@ MAX_THREADS = 512
 """``GGML_MAX_N_THREADS``: beyond it ggml crashes."""
 _MAX_LAYERS = 1024
 _IK = frozenset({Dialect.IK})
-_PREFIX = "LLAMA_ARG_"
-
-
-_TEXT = Text()
-
-
-def _option(
-    flags: str,
-    values: Values = _TEXT,
-    help_text: str = "",
-    variable: str | None = None,
-    legacy: str | None = None,
-    *,
-    of: tuple[type, str] | None = None,
-    metavar: str | None = None,
-    shows_default: bool = True,
-    repeats: bool = False,
-    written: str = "",
-    lacking: frozenset[Dialect] = frozenset(),
-    is_ours: bool = True,
-    is_written: bool = True,
-) -> Option:
-    return Option(
-        flags=tuple(flags.split()),
-        values=values,
-        default=None if of is None else _default(*of),
-        help=help_text,
-        metavar=metavar,
-        shows_default=shows_default,
-        repeats=repeats,
-        written=written,
-        lacking=lacking,
-        variable=None if variable is None else _PREFIX + variable,
-        legacy_variable=None if legacy is None else _PREFIX + legacy,
-        is_ours=is_ours,
-        is_written=is_written,
-    )
 
 
 def _default(configuration: type, field: str) -> object:
@@ -68,80 +31,84 @@ def _default(configuration: type, field: str) -> object:
 def _cache_type(flags: str, what: str, variable: str, legacy: str, *, written: str = "") -> Option:
     # Target and draft have the same defaults.
     key = "cache_type_k" if what.endswith("K") else "cache_type_v"
-    return _option(
-        flags,
-        Words(CACHE_TYPES),
-        f"Type of the {what} cache.",
-        variable,
-        legacy,
-        of=(ModelOptions, key),
+    return Option(
+        flags=tuple(flags.split()),
+        values=Words(CACHE_TYPES),
+        help=f"Type of the {what} cache.",
+        variables=(variable, legacy),
+        default=_default(ModelOptions, key),
         written=written,
     )
 
 
-MODEL = _option("-m --model", File(), "The target, a GGUF file.", "MODEL", "MODEL")
-MODEL_DRAFT = _option(
-    "-md --model-draft --spec-draft-model",
-    File(),
-    "A draft, a GGUF file. May be repeated: each is a candidate.",
-    "SPEC_DRAFT_MODEL",
-    "MODEL_DRAFT",
+MODEL = Option(
+    flags=("-m", "--model"),
+    values=File(),
+    help="The target, a GGUF file.",
+    variables=("MODEL", "MODEL"),
+)
+MODEL_DRAFT = Option(
+    flags=("-md", "--model-draft", "--spec-draft-model"),
+    values=File(),
+    help="A draft, a GGUF file. May be repeated: each is a candidate.",
+    variables=("SPEC_DRAFT_MODEL", "MODEL_DRAFT"),
     repeats=True,
     written="--spec-draft-model",
 )
-GPU_LAYERS = _option(
-    "-ngl --gpu-layers --n-gpu-layers",
-    Layers(),
-    "Layers of the target on the GPU (default: all).",
-    "N_GPU_LAYERS",
-    "N_GPU_LAYERS",
-    of=(ModelOptions, "n_gpu_layers"),
+GPU_LAYERS = Option(
+    flags=("-ngl", "--gpu-layers", "--n-gpu-layers"),
+    values=Layers(),
+    help="Layers of the target on the GPU (default: all).",
+    variables=("N_GPU_LAYERS", "N_GPU_LAYERS"),
+    default=_default(ModelOptions, "n_gpu_layers"),
     shows_default=False,
 )
-GPU_LAYERS_DRAFT = _option(
-    "-ngld --gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl",
-    Layers(),
-    "Layers of the draft on the GPU (default: all).",
-    "N_GPU_LAYERS_DRAFT",
-    "N_GPU_LAYERS_DRAFT",
-    of=(ModelOptions, "n_gpu_layers"),
+GPU_LAYERS_DRAFT = Option(
+    flags=("-ngld", "--gpu-layers-draft", "--n-gpu-layers-draft", "--spec-draft-ngl"),
+    values=Layers(),
+    help="Layers of the draft on the GPU (default: all).",
+    variables=("N_GPU_LAYERS_DRAFT", "N_GPU_LAYERS_DRAFT"),
+    default=_default(ModelOptions, "n_gpu_layers"),
     shows_default=False,
     written="--spec-draft-ngl",
 )
-OVERRIDE_TENSOR = _option(
-    "-ot --override-tensor",
-    Text(),
-    "Put tensors whose name matches into a buffer type, such as exps=CPU.",
-    "OVERRIDE_TENSOR",
+OVERRIDE_TENSOR = Option(
+    flags=("-ot", "--override-tensor"),
+    help="Put tensors whose name matches into a buffer type, such as exps=CPU.",
+    variables=("OVERRIDE_TENSOR", None),
     metavar="PATTERN=BUFFER",
     repeats=True,
 )
-CPU_MOE = _option(
-    "--cpu-moe -cmoe", Switch(), "Keep all expert weights in RAM.", "CPU_MOE", "CPU_MOE"
+CPU_MOE = Option(
+    flags=("--cpu-moe", "-cmoe"),
+    values=Switch(),
+    help="Keep all expert weights in RAM.",
+    variables=("CPU_MOE", "CPU_MOE"),
 )
-N_CPU_MOE = _option(
-    "--n-cpu-moe -ncmoe",
-    Whole(0, _MAX_LAYERS),
-    "Keep the expert weights of the first N layers in RAM.",
-    "N_CPU_MOE",
-    "N_CPU_MOE",
-    of=(ModelOptions, "n_cpu_moe"),
+N_CPU_MOE = Option(
+    flags=("--n-cpu-moe", "-ncmoe"),
+    values=Whole(0, _MAX_LAYERS),
+    help="Keep the expert weights of the first N layers in RAM.",
+    variables=("N_CPU_MOE", "N_CPU_MOE"),
+    default=_default(ModelOptions, "n_cpu_moe"),
     metavar="N",
     shows_default=False,
-    # It has --n-cpu-moe, but counts from the last layer, where llama.cpp counts from the first:
-    # what was measured is written as a pattern instead.
     lacking=_IK,
 )
-OVERRIDE_KV = _option(
-    "--override-kv -okv",
-    Text(),
-    "Take this for the model's metadata, such as qwen3moe.expert_used_count=int:4. The output is "
-    "another model's then.",
+OVERRIDE_KV = Option(
+    flags=("--override-kv", "-okv"),
+    help=(
+        "Take this for the model's metadata, such as qwen3moe.expert_used_count=int:4. The "
+        "output is another model's then."
+    ),
     metavar="KEY=TYPE:VALUE,...",
     repeats=True,
 )
-NO_MMAP = _option(
-    "--no-mmap", Switch(), "Read the models instead of mapping them.", None, "NO_MMAP"
+NO_MMAP = Option(
+    flags=("--no-mmap",),
+    values=Switch(),
+    help="Read the models instead of mapping them.",
+    variables=(None, "NO_MMAP"),
 )
 CACHE_TYPE_K = _cache_type("-ctk --cache-type-k", "target's K", "CACHE_TYPE_K", "CACHE_TYPE_K")
 CACHE_TYPE_V = _cache_type("-ctv --cache-type-v", "target's V", "CACHE_TYPE_V", "CACHE_TYPE_V")
@@ -165,67 +132,61 @@ PLACEMENT = (
 )
 """Placement of target and draft."""
 
-THREADS = _option(
-    "-t --threads",
-    Whole(0, MAX_THREADS),
-    "Compute threads (default: one per physical core).",
-    "THREADS",
-    "THREADS",
-    of=(ContextOptions, "threads"),
+THREADS = Option(
+    flags=("-t", "--threads"),
+    values=Whole(0, MAX_THREADS),
+    help="Compute threads (default: one per physical core).",
+    variables=("THREADS", "THREADS"),
+    default=_default(ContextOptions, "threads"),
     metavar="N",
     shows_default=False,
 )
-SWA_FULL = _option(
-    "--swa-full",
-    Switch(),
-    "Let layers with a sliding window remember the whole context.",
-    "SWA_FULL",
-    "SWA_FULL",
+SWA_FULL = Option(
+    flags=("--swa-full",),
+    values=Switch(),
+    help="Let layers with a sliding window remember the whole context.",
+    variables=("SWA_FULL", "SWA_FULL"),
     lacking=_IK,
 )
-CTX_SIZE = _option(
-    "-c --ctx-size",
-    Whole(1),
-    "Tokens that the context holds.",
-    "CTX_SIZE",
-    "CTX_SIZE",
-    of=(ContextOptions, "ctx_size"),
+CTX_SIZE = Option(
+    flags=("-c", "--ctx-size"),
+    values=Whole(1),
+    help="Tokens that the context holds.",
+    variables=("CTX_SIZE", "CTX_SIZE"),
+    default=_default(ContextOptions, "ctx_size"),
     metavar="N",
 )
 CONTEXT = (
     CTX_SIZE,
-    _option(
-        "-b --batch-size",
-        Whole(1),
-        "Most tokens per decode.",
-        "BATCH",
-        "BATCH",
-        of=(ContextOptions, "batch_size"),
+    Option(
+        flags=("-b", "--batch-size"),
+        values=Whole(1),
+        help="Most tokens per decode.",
+        variables=("BATCH", "BATCH"),
+        default=_default(ContextOptions, "batch_size"),
         metavar="N",
     ),
-    _option(
-        "-ub --ubatch-size",
-        Whole(1),
-        "Most tokens computed at once.",
-        "UBATCH",
-        "UBATCH",
-        of=(ContextOptions, "ubatch_size"),
+    Option(
+        flags=("-ub", "--ubatch-size"),
+        values=Whole(1),
+        help="Most tokens computed at once.",
+        variables=("UBATCH", "UBATCH"),
+        default=_default(ContextOptions, "ubatch_size"),
         metavar="N",
     ),
-    _option(
-        "-fa --flash-attn",
-        Words(tuple(map(str, FlashAttention))),
-        "Flash attention.",
-        "FLASH_ATTN",
-        "FLASH_ATTN",
-        of=(ContextOptions, "flash_attn"),
+    Option(
+        flags=("-fa", "--flash-attn"),
+        values=Words(tuple(map(str, FlashAttention))),
+        help="Flash attention.",
+        variables=("FLASH_ATTN", "FLASH_ATTN"),
+        default=_default(ContextOptions, "flash_attn"),
     ),
     THREADS,
-    _option(
-        "-tb --threads-batch",
-        Whole(0, MAX_THREADS),
-        "Compute threads for batches (default: as -t).",
-        of=(ContextOptions, "threads_batch"),
+    Option(
+        flags=("-tb", "--threads-batch"),
+        values=Whole(0, MAX_THREADS),
+        help="Compute threads for batches (default: as -t).",
+        default=_default(ContextOptions, "threads_batch"),
         metavar="N",
         shows_default=False,
     ),
@@ -237,7 +198,14 @@ CONTEXT = (
 def _sampler(
     flags: str, values: Values, field: str, variable: str | None = None, help_text: str = ""
 ) -> Option:
-    return _option(flags, values, help_text, variable, of=(SamplingConfig, field), is_written=False)
+    return Option(
+        flags=tuple(flags.split()),
+        values=values,
+        help=help_text,
+        variables=(variable, None),
+        default=_default(SamplingConfig, field),
+        is_written=False,
+    )
 
 
 TEMPERATURE = _sampler(
@@ -248,7 +216,12 @@ SAMPLING = (
     _sampler("--top-p", Decimal(0, 1), "top_p", "TOP_P"),
     _sampler("--min-p", Decimal(0, 1), "min_p", "MIN_P"),
     _sampler("--seed -s", Whole(0, 2**32 - 1), "seed", None, "Of sampling, and of the search."),
-    _option("--ignore-eos", Switch(), "Go on after the end of the text.", is_written=False),
+    Option(
+        flags=("--ignore-eos",),
+        values=Switch(),
+        help="Go on after the end of the text.",
+        is_written=False,
+    ),
 )
 """The target's samplers, less the temperature."""
 
@@ -264,33 +237,30 @@ _SHARED_BY_NGRAMS = tuple(
 
 
 def _number(number: Number) -> Option:
-    found = _option(" ".join(number.flags), number.values, number.help, *number.variables)
+    found = Option(
+        flags=number.flags, values=number.values, help=number.help, variables=number.variables
+    )
     return replace(found, default=number.default)
 
 
 OVERRIDE_TENSOR_DRAFT, CPU_MOE_DRAFT, N_CPU_MOE_DRAFT = DRAFT_PLACEMENT = (
-    _option(
-        "-otd --override-tensor-draft --spec-draft-override-tensor",
+    Option(
+        flags=("-otd", "--override-tensor-draft", "--spec-draft-override-tensor"),
         is_ours=False,
         written="--spec-draft-override-tensor",
         lacking=_IK,
     ),
-    _option(
-        "--cpu-moe-draft -cmoed --spec-draft-cpu-moe",
-        Switch(),
-        "",
-        "SPEC_DRAFT_CPU_MOE",
-        "CPU_MOE_DRAFT",
+    Option(
+        flags=("--cpu-moe-draft", "-cmoed", "--spec-draft-cpu-moe"),
+        values=Switch(),
+        variables=("SPEC_DRAFT_CPU_MOE", "CPU_MOE_DRAFT"),
         is_ours=False,
         written="--spec-draft-cpu-moe",
         lacking=_IK,
     ),
-    _option(
-        "--n-cpu-moe-draft -ncmoed --spec-draft-n-cpu-moe --spec-draft-ncmoe",
-        Text(),
-        "",
-        "SPEC_DRAFT_N_CPU_MOE",
-        "N_CPU_MOE_DRAFT",
+    Option(
+        flags=("--n-cpu-moe-draft", "-ncmoed", "--spec-draft-n-cpu-moe", "--spec-draft-ncmoe"),
+        variables=("SPEC_DRAFT_N_CPU_MOE", "N_CPU_MOE_DRAFT"),
         is_ours=False,
         written="--spec-draft-n-cpu-moe",
         lacking=_IK,
@@ -307,13 +277,24 @@ RUN = (MODEL, MODEL_DRAFT, *PLACEMENT, *CONTEXT, TEMPERATURE, *SAMPLING)
 
 OPTIONS: tuple[Option, ...] = (
     *(MODEL, MODEL_DRAFT, *PLACEMENT),
-    _option("--mmap", Switch(), is_ours=False),
-    _option("-lm --load-mode", variable="LOAD_MODE", is_ours=False),
+    Option(flags=("--mmap",), values=Switch(), is_ours=False),
+    Option(
+        flags=("-lm", "--load-mode"),
+        variables=("LOAD_MODE", None),
+        is_ours=False,
+    ),
     *CONTEXT,
-    _option("-no-fa --no-flash-attn", Switch(), is_ours=False),
-    _option("--spec-type --spec-stage", variable="SPEC_TYPE"),
-    _option("--spec-default", Switch(), is_ours=False),
-    *(_option(flag, is_ours=False) for flag in _SHARED_BY_NGRAMS),
+    Option(
+        flags=("-no-fa", "--no-flash-attn"),
+        values=Switch(),
+        is_ours=False,
+    ),
+    Option(
+        flags=("--spec-type", "--spec-stage"),
+        variables=("SPEC_TYPE", None),
+    ),
+    Option(flags=("--spec-default",), values=Switch(), is_ours=False),
+    *(Option(flags=(flag,), is_ours=False) for flag in _SHARED_BY_NGRAMS),
     *NUMBERS,
     *(*DRAFT_PLACEMENT, TEMPERATURE, *SAMPLING),
 )

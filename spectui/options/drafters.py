@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 import msgspec
 from msgspec import Meta
 
-from spectui.options.number import Number, facts, read_number
+from spectui.options.number import Facts, Number, described, read_number
 from spectui.options.option import INT_MAX
 
 NGRAM_LARGEST = 1024
@@ -79,41 +79,47 @@ class DrafterOptions(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
 
 _DraftMax = Annotated[
     int,
-    facts(
+    described(
         1,
         INT_MAX,
         "Most tokens per draft.",
-        short="max",
-        ik=("n_max",),
-        flags=("--draft-max", "--draft", "--draft-n", "--spec-draft-n-max"),
-        variables=("SPEC_DRAFT_N_MAX", "DRAFT_MAX"),
-        old_default=16,
-        bounds_drafts=True,
+        Facts(
+            short="max",
+            ik=("n_max",),
+            flags=("--draft-max", "--draft", "--draft-n", "--spec-draft-n-max"),
+            variables=("SPEC_DRAFT_N_MAX", "DRAFT_MAX"),
+            old_default=16,
+            bounds_drafts=True,
+        ),
     ),
 ]
 _DraftMin = Annotated[
     int,
-    facts(
+    described(
         0,
         INT_MAX,
         "Drop drafts shorter than this.",
-        short="min",
-        ik=("n_min",),
-        flags=("--draft-min", "--draft-n-min", "--spec-draft-n-min"),
-        variables=("SPEC_DRAFT_N_MIN", "DRAFT_MIN"),
+        Facts(
+            short="min",
+            ik=("n_min",),
+            flags=("--draft-min", "--draft-n-min", "--spec-draft-n-min"),
+            variables=("SPEC_DRAFT_N_MIN", "DRAFT_MIN"),
+        ),
     ),
 ]
 _DraftPMin = Annotated[
     float,
-    facts(
+    described(
         0,
         1,
         "Stop drafting below this probability.",
-        short="p_min",
-        ik=("p_min",),
-        flags=("--draft-p-min", "--spec-draft-p-min"),
-        variables=("SPEC_DRAFT_P_MIN", "DRAFT_P_MIN"),
-        old_default=0.75,
+        Facts(
+            short="p_min",
+            ik=("p_min",),
+            flags=("--draft-p-min", "--spec-draft-p-min"),
+            variables=("SPEC_DRAFT_P_MIN", "DRAFT_P_MIN"),
+            old_default=0.75,
+        ),
     ),
 ]
 
@@ -179,29 +185,33 @@ FEWEST_SEARCHED = 2
 
 
 def _size_n(*replayed: int, most: int = 12) -> Meta:
-    return facts(
+    return described(
         1,
         NGRAM_LARGEST,
         "Tokens that {kind} looks up.",
-        short="n",
-        ik=("ngram_size_n",),
-        shared=("spec-ngram-size-n",),
-        searched=(FEWEST_SEARCHED, most),
-        replayed=replayed,
+        Facts(
+            short="n",
+            ik=("ngram_size_n",),
+            shared=("spec-ngram-size-n",),
+            searched=(FEWEST_SEARCHED, most),
+            replayed=replayed,
+        ),
     )
 
 
 def _size_m() -> Meta:
     # ik_llama.cpp cuts drafts off at n_max, too.
-    return facts(
+    return described(
         1,
         NGRAM_LARGEST,
         "Most tokens per draft of {kind}.",
-        short="m",
-        ik=("n_max", "ngram_size_m"),
-        shared=("spec-ngram-size-m", "draft-max"),
-        bounds_drafts=True,
-        searched=(FEWEST_SEARCHED, None),
+        Facts(
+            short="m",
+            ik=("n_max", "ngram_size_m"),
+            shared=("spec-ngram-size-m", "draft-max"),
+            bounds_drafts=True,
+            searched=(FEWEST_SEARCHED, None),
+        ),
     )
 
 
@@ -212,16 +222,18 @@ def _min_hits(
     searched: tuple[int, int] | None = None,
     replayed: tuple[int, ...] = (),
 ) -> Meta:
-    return facts(
+    return described(
         1,
         NGRAM_LARGEST,
         help_text,
-        short="hits",
-        ik=("ngram_min_hits",),
-        shared=("spec-ngram-min-hits",),
-        is_read=is_read,
-        searched=searched,
-        replayed=replayed,
+        Facts(
+            short="hits",
+            ik=("ngram_min_hits",),
+            shared=("spec-ngram-min-hits",),
+            is_read=is_read,
+            searched=searched,
+            replayed=replayed,
+        ),
     )
 
 
@@ -287,28 +299,28 @@ class NgramMod(NgramDrafter, frozen=True, kw_only=True, tag="ngram-mod"):
     n_match: Annotated[int, _size_n(4, 8, 16, 24, most=24)] = 24
     n_min: Annotated[
         int,
-        facts(
+        described(
             0,
             NGRAM_LARGEST,
             "Drafts of {kind} that end before this length are dropped.",
-            short="min",
-            ik=("n_min",),
-            shared=("draft-min",),
-            searched=(0, 4),
-            replayed=(0, 2),
+            Facts(
+                short="min", ik=("n_min",), shared=("draft-min",), searched=(0, 4), replayed=(0, 2)
+            ),
         ),
     ] = 48
     n_max: Annotated[
         int,
-        facts(
+        described(
             1,
             NGRAM_LARGEST,
             "Most tokens per draft of {kind}.",
-            short="max",
-            ik=("n_max",),
-            shared=("draft-max",),
-            bounds_drafts=True,
-            searched=(FEWEST_SEARCHED, None),
+            Facts(
+                short="max",
+                ik=("n_max",),
+                shared=("draft-max",),
+                bounds_drafts=True,
+                searched=(FEWEST_SEARCHED, None),
+            ),
         ),
     ] = 64
 
@@ -373,7 +385,7 @@ def drafter_class(kind: str) -> type[DrafterSetting]:
 
 def old_defaults(drafter: type[_T]) -> _T:
     """Options of a drafter as llama-server had them until spring 2026."""
-    return drafter(**{one.name: one.old_default for one in numbers_of(drafter)})
+    return drafter(**{one.name: one.earlier_default for one in numbers_of(drafter)})
 
 
 def with_kind(drafter: ModelDrafter, kind: str) -> Model:

@@ -1,6 +1,6 @@
 """A number of a drafter, with all its properties."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, get_args
 
 import msgspec
@@ -10,40 +10,46 @@ from spectui.options.option import Decimal, Whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Number:
+class Facts:
+    """Everything known of a drafter's number beside its type, range, default and help."""
+
+    short: str
+    """Its name in tables."""
+    ik: tuple[str, ...]
+    """Keys behind the kind in ik_llama.cpp's ``--spec-type``; of several the last one counts."""
+    flags: tuple[str, ...] = ()
+    """spectui's own spelling first, current llama.cpp's last; empty for ``--spec-KIND-NAME``."""
+    shared: tuple[str, ...] = ()
+    """Options in its place when all n-gram drafters shared them (until spring 2026)."""
+    variables: tuple[str | None, str | None] = (None, None)
+    """Variables of current builds and of those before spring 2026, without their ``LLAMA_ARG_``."""
+    old_default: float | None = None
+    """Default until spring 2026, and in ik_llama.cpp; None for today's."""
+    bounds_drafts: bool = False
+    """Whether it is the length of the longest draft."""
+    is_read: bool = True
+    """Whether llama.cpp looks at it."""
+    searched: tuple[int, int | None] | None = None
+    """Least and most that a search tries, None for its longest draft; None where it does not."""
+    replayed: tuple[int, ...] = ()
+    """Values that a replay tries in its place, where drafts of every length are tried with each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number(Facts):
     """A number of a drafter."""
 
     name: str
     """The field's."""
     kind: str
     """The drafter's, as ``--spec-type`` has it."""
-    flags: tuple[str, ...]
-    """spectui's own spelling first, current llama.cpp's last."""
     annotation: Any
     """The field's type with its range, as msgspec checks it."""
     type: type[int] | type[float]
     low: float
     high: float
     default: float
-    old_default: float
-    """Until spring 2026, and in ik_llama.cpp."""
     help: str
-    short: str
-    """Its name in tables."""
-    ik: tuple[str, ...]
-    """Keys behind the kind in ik_llama.cpp's ``--spec-type``; of several the last one counts."""
-    shared: tuple[str, ...]
-    """Options in its place when all n-gram drafters shared them (until spring 2026)."""
-    variables: tuple[str | None, str | None]
-    """Variables of current builds and of those before spring 2026, without their ``LLAMA_ARG_``."""
-    bounds_drafts: bool
-    """Whether it is the length of the longest draft."""
-    is_read: bool
-    """Whether llama.cpp looks at it."""
-    searched: tuple[int, int | None] | None
-    """Least and most that a search tries, None for its longest draft; None where it does not."""
-    replayed: tuple[int, ...]
-    """Values that a replay tries in its place, where drafts of every length are tried with each."""
 
     @property
     def values(self) -> Whole | Decimal:
@@ -67,6 +73,11 @@ class Number:
         """The option's name among the columns and axes of a table."""
         return self.option.removeprefix("spec-")
 
+    @property
+    def earlier_default(self) -> float:
+        """Default until spring 2026, and in ik_llama.cpp."""
+        return self.default if self.old_default is None else self.old_default
+
     def text(self, value: float) -> str:
         """Text of a value in tables."""
         return str(value) if self.type is int else f"{value:.2f}"
@@ -77,47 +88,19 @@ class Number:
         return str(value) if self.type is int else str(round(float(value), 6))
 
 
-def facts(
-    low: float,
-    high: float,
-    help_text: str,
-    *,
-    short: str,
-    ik: tuple[str, ...] = (),
-    shared: tuple[str, ...] = (),
-    flags: tuple[str, ...] = (),
-    variables: tuple[str | None, str | None] = (None, None),
-    old_default: float | None = None,
-    bounds_drafts: bool = False,
-    is_read: bool = True,
-    searched: tuple[int, int | None] | None = None,
-    replayed: tuple[int, ...] = (),
-) -> Meta:
-    """Describe a number in the annotation of a drafter's field: see ``Number``."""
-    extra = {
-        "short": short,
-        "ik": ik,
-        "shared": shared,
-        "flags": flags,
-        "variables": variables,
-        "old_default": old_default,
-        "bounds_drafts": bounds_drafts,
-        "is_read": is_read,
-        "searched": searched,
-        "replayed": replayed,
-    }
-    return Meta(ge=low, le=high, description=help_text, extra=extra)
+def described(low: float, high: float, help_text: str, facts: Facts) -> Meta:
+    """Describe a number in the annotation of a drafter's field."""
+    return Meta(ge=low, le=high, description=help_text, extra={"facts": facts})
 
 
 def read_number(field: msgspec.structs.FieldInfo, kind: str) -> Number:
     """Read what a field's annotation says, for a drafter of ``kind``."""
     own_type, meta = get_args(field.type)
     assert field.default is not NODEFAULT  # noqa: S101 - a drafter without options is a drafter
-    known = dict(meta.extra)
+    facts = {one.name: getattr(meta.extra["facts"], one.name) for one in fields(Facts)}
     own_flag = f"--spec-{kind}-{field.name.replace('_', '-')}"
-    old_default = field.default if known["old_default"] is None else known["old_default"]
-    known |= {"flags": known["flags"] or (own_flag,), "old_default": old_default}
     return Number(
+        **{**facts, "flags": facts["flags"] or (own_flag,)},
         name=field.name,
         kind=kind,
         annotation=field.type,
@@ -126,5 +109,4 @@ def read_number(field: msgspec.structs.FieldInfo, kind: str) -> Number:
         high=meta.le,
         default=field.default,
         help=meta.description.format(kind=kind),
-        **known,
     )

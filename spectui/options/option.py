@@ -51,6 +51,7 @@ class Switch:
     """No value: the option alone switches something on."""
 
 
+_TEXT = Text()
 Values = Whole | Decimal | Words | Layers | Text | File | Switch
 
 
@@ -60,7 +61,7 @@ class Option:
 
     flags: tuple[str, ...]
     """Every spelling in any dialect. The first long one is known to old and current builds."""
-    values: Values = Text()
+    values: Values = _TEXT
     default: object = None
     """Default of spectui's own command line."""
     help: str = ""
@@ -72,10 +73,9 @@ class Option:
     """Flag that exports write for current llama.cpp; empty for the first, as for other builds."""
     lacking: frozenset[Dialect] = frozenset()
     """Dialects without it, or where it means something else."""
-    variable: str | None = None
-    """Environment variable that current builds read."""
-    legacy_variable: str | None = None
-    """Environment variable that builds before spring 2026 read."""
+    variables: tuple[str | None, str | None] = (None, None)
+    """Environment variables of current builds and of those before spring 2026, without their
+    ``LLAMA_ARG_``."""
     is_ours: bool = True
     """spectui's command line has it, under ``name``."""
     is_written: bool = True
@@ -90,6 +90,16 @@ class Option:
     def parameter(self) -> str:
         """The name as Python has it."""
         return self.name.replace("-", "_")
+
+    @property
+    def variable(self) -> str | None:
+        """Environment variable of current builds."""
+        return _variable(self.variables[0])
+
+    @property
+    def legacy_variable(self) -> str | None:
+        """Environment variable of builds before spring 2026."""
+        return _variable(self.variables[1])
 
     @property
     def long_flag(self) -> str:
@@ -116,3 +126,7 @@ class Option:
                 return self.legacy_variable
             case Dialect.IK:
                 return None
+
+
+def _variable(name: str | None) -> str | None:
+    return None if name is None else f"LLAMA_ARG_{name}"

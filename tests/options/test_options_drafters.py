@@ -116,7 +116,7 @@ def test_what_only_some_drafters_do() -> None:
 @ALL_NUMBERS
 def test_a_number_is_taken_within_its_range(drafter: type[DrafterOptions], number: Number) -> None:
     assert number.low <= number.default <= number.high
-    assert number.low <= number.old_default <= number.high
+    assert number.low <= number.earlier_default <= number.high
     for value in (number.low, number.high):
         kept = {"kind": kind_of(drafter), number.name: number.type(value)}
         assert getattr(msgspec.convert(kept, drafter), number.name) == value
@@ -139,7 +139,7 @@ def test_a_number_is_told_in_words(drafter: type[DrafterOptions], number: Number
 def test_one_name_means_the_same_numbers_everywhere() -> None:
     by_parameter: dict[str, set[tuple[object, ...]]] = {}
     for _, one in EVERY_NUMBER:
-        facts = (one.flags, one.low, one.high, one.default, one.old_default, one.help)
+        facts = (one.flags, one.low, one.high, one.default, one.earlier_default, one.help)
         by_parameter.setdefault(one.parameter, set()).add(facts)
     assert {parameter: len(found) for parameter, found in by_parameter.items()} == dict.fromkeys(
         owners(), 1

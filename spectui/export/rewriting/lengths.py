@@ -8,8 +8,8 @@ from spectui.export.rewriting.reader import Reader, is_new
 from spectui.export.stages import drafting
 from spectui.options.drafters import DraftSimple, numbers_of
 
-_CHANGED = tuple(one for one in numbers_of(DraftSimple) if one.old_default != one.default)
-OLD_LENGTHS = {one.option: f"{one.old_default:g}" for one in _CHANGED}
+_CHANGED = tuple(one for one in numbers_of(DraftSimple) if one.earlier_default != one.default)
+OLD_LENGTHS = {one.option: f"{one.earlier_default:g}" for one in _CHANGED}
 """Defaults until spring 2026, and in ik_llama.cpp."""
 NEW_LENGTHS = {one.option: one.argument(one.default) for one in _CHANGED}
 
