@@ -59,6 +59,7 @@ def _defaults(ctx: click.Context, preset: Preset, options: Options) -> dict[str,
         if name.startswith("--")
     }
     defaults: dict[str, Any] = {}
+    keys: dict[str | None, str] = {}
     for key, value in options.items():
         param = by_name.get(key)
         if key not in presettable():
@@ -66,6 +67,10 @@ def _defaults(ctx: click.Context, preset: Preset, options: Options) -> dict[str,
         # A preset serves all commands: bench has a draft-max, tune looks for one.
         if param is None or isinstance(param, FromUserOnly):
             continue
+        if (first := keys.setdefault(param.name, key)) != key:
+            raise BadInputError(
+                f"{preset.path}: {first} and {key} name the same option; take one out"
+            )
         defaults[param.name] = _checked(ctx, param, value, f"{preset.path}: option {key}")
     return defaults
 

@@ -86,9 +86,10 @@ def _assigned(launch: Launch) -> Iterator[tuple[str, str]]:
             yield name, given.values[0] if given.values else "1"
     if missing:
         reader = launch.dialect if launch.accepted is None else launch.accepted.program
+        flags = dict.fromkeys(missing)
         raise BadInputError(
-            f"{printable(', '.join(dict.fromkeys(missing)))} has no environment variable in "
-            f"{reader}; choose another format"
+            f"{printable(', '.join(flags))} {'has' if len(flags) == 1 else 'have'} no environment "
+            f"variable in {reader}; choose another format"
         )
 
 

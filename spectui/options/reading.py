@@ -55,7 +55,9 @@ def _whole(text: str, low: int, high: int) -> int:
         number = int(text)
     except ValueError:
         raise ValueError(f"{text!r} is no whole number; write one {_between(low, high)}") from None
-    if not low <= number <= high:
+    if number > high:
+        raise ValueError(f"{number} is out of range; write a number of at most {high}")
+    if number < low:
         raise ValueError(f"{number} is out of range; write a number {_between(low, high)}")
     return number
 

@@ -30,6 +30,8 @@ T = TypeVar("T")
 
 _CANCELLED_S = 1.0
 """Limit for an interrupted request to end."""
+_HEARTBEAT_S = 0.25
+"""How soon an interrupt is noticed at the latest."""
 _SPECULATION = {
     True: "it speculates now, and did not before",
     False: "it does not speculate any more",
@@ -237,6 +239,15 @@ class LlamaClient(Closing):
         """Return the result of a request; end it where it is interrupted."""
         loop = self._runner.get_loop()
         task = loop.create_task(request)
+        # A signal that arrives just before the loop blocks does not wake it, and Python runs the
+        # handler only once the loop runs again.
+        timer: asyncio.TimerHandle
+
+        def heartbeat() -> None:
+            nonlocal timer
+            timer = loop.call_later(_HEARTBEAT_S, heartbeat)
+
+        heartbeat()
         try:
             return loop.run_until_complete(task)
         except BaseException:
@@ -244,6 +255,8 @@ class LlamaClient(Closing):
                 task.cancel()
                 loop.run_until_complete(asyncio.wait([task], timeout=_CANCELLED_S))
             raise
+        finally:
+            timer.cancel()
 
     def _failure(self, asked: str, error: ReplyError) -> ServerError:
         """Return the error of a request that failed."""

@@ -460,6 +460,10 @@ def test_a_result_that_cannot_be_written_is_known_before_measuring(
         ("[options]\ndraft-max = 'many'", "option draft-max"),
         ("[options]\nctx-size = -1", "option ctx-size"),
         ("[options]\nno-mmap = 1", "option no-mmap"),
+        (
+            "[options]\ncache-type-k-draft = 'q8_0'\nspec-draft-type-k = 'f16'",
+            "cache-type-k-draft and spec-draft-type-k name the same option",
+        ),
         ("[option]\nctx-size = 1", "unknown field `option`"),
         ("[options", "not valid TOML"),
         ("options = 3", "Expected `object`, got `int` - at `$.options`"),

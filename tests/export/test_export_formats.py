@@ -157,7 +157,7 @@ def test_an_ngram_drafter_is_exported_without_the_draft() -> None:
         assert "ngram-simple-size-m" in text
         assert "draft.gguf" not in text
     with pytest.raises(
-        BadInputError, match="size-n, --spec-ngram-simple-size-m has no environment variable"
+        BadInputError, match="size-n, --spec-ngram-simple-size-m have no environment variable"
     ):
         current(NGRAM, Format.ENV)
 

@@ -613,7 +613,7 @@ def test_what_has_no_room_can_be_scrolled_to() -> None:
         assert app.lines() != before
         # Going to a parameter shows it.
         await press_keys(pilot, "pagedown", "pagedown", "down")
-        assert is_in_view(app.whatif.query_one("#draft_min"))
+        await settled(pilot, lambda: is_in_view(app.whatif.query_one("#draft_min")))
 
     drive(look, size=(40, 12))
 
