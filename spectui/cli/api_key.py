@@ -6,7 +6,7 @@ import sys
 import click
 
 from spectui.errors import UsageError
-from spectui.server.watch.words import API_KEY_VARIABLES
+from spectui.server.watch.sample import API_KEY_VARIABLES
 
 
 def api_key_from_environment() -> str | None:

@@ -12,11 +12,10 @@ from spectui.cli.drawing import drawn, fits, wrapped
 from spectui.doctor.examination import Examination, ExaminedDraft
 from spectui.doctor.findings import Finding, n_cpu_moe_text
 from spectui.doctor.speed import DraftBound, SpeedBound
-from spectui.engine.demand import Demand
-from spectui.engine.long_contexts import CONTEXT_STEP
+from spectui.engine.fitting import Demand
 from spectui.format import bytes_text, count_text, percent_text
 from spectui.llama.buffers import HOST, BufferKind
-from spectui.llama.planned import Backend, ModelPlan
+from spectui.llama.planned import CONTEXT_STEP, Backend, ModelPlan
 from spectui.models.pairs import PairReport, SpecialToken
 from spectui.presets import Preset
 from spectui.presets.content import ModelFiles, preset_folders

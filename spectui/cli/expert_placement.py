@@ -7,8 +7,7 @@ from functools import cache
 from spectui.cli.given import Models
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
-from spectui.engine.demand import FreeMemory
-from spectui.engine.fitting import PlanCall, expert_overrides
+from spectui.engine.fitting import FreeMemory, PlanCall, expert_overrides
 from spectui.engine.planning import Planner
 from spectui.errors import DoesNotFitError
 from spectui.llama.planned import PlanRequest

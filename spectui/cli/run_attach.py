@@ -22,10 +22,19 @@ from spectui.monitor.readings import Reading, Snapshot
 from spectui.paths import data_dir, ensure_dir
 from spectui.server.address import parse_address
 from spectui.server.watch.poller import Attachment, ask_once, ask_twice
-from spectui.server.watch.sample import FailedSample, Failure, Sample, ServerSample, Trouble
+from spectui.server.watch.sample import (
+    FailedSample,
+    Failure,
+    Sample,
+    ServerSample,
+    Trouble,
+    model_name,
+    model_text,
+    sentence_of,
+    unchosen,
+)
 from spectui.server.watch.state import AttachState, DraftState, ServedState, SlotsState, Work
 from spectui.server.watch.tracker import Tracker
-from spectui.server.watch.words import model_name, model_text, sentence_of, unchosen
 from spectui.settings import read_settings
 
 _TRIES = 3

@@ -14,7 +14,7 @@ from spectui.cli.taken import mind_unmeasured
 from spectui.doctor.examination import Examination, Examiner, Surroundings
 from spectui.doctor.findings import Finding, findings
 from spectui.doctor.speed import Bandwidth
-from spectui.engine.demand import free_memory
+from spectui.engine.fitting import free_memory
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.planned import PlanRequest

@@ -14,9 +14,8 @@ from spectui.cli.scan_view import scan_view, shown
 from spectui.engine.driver import Engine
 from spectui.errors import CancelledError
 from spectui.format import counted
-from spectui.models.discovery import Scan, expand_home, usual_folders
 from spectui.models.facts import ModelFacts
-from spectui.models.files import FoundModel
+from spectui.models.files import FoundModel, Scan, expand_home, usual_folders
 from spectui.models.gguf import check_file
 from spectui.models.ranking import DraftOption, rank, read_share
 from spectui.monitor.machine import Machine, this_machine

@@ -5,13 +5,17 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from spectui.doctor.speed import Bandwidth, DraftBound, SpeedBound, draft_bound, speed_bound
-from spectui.engine.demand import Demand, FreeMemory, can_load, demands, reads_from_disk
 from spectui.engine.fitting import (
+    Demand,
     DraftFit,
+    FreeMemory,
     PlanCall,
     alone,
+    can_load,
+    demands,
     draft_fit,
     largest_context,
+    reads_from_disk,
     smallest_n_cpu_moe,
     with_smallest_context,
 )

@@ -11,12 +11,10 @@ import psutil
 
 from spectui.closing import Closing
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
-from spectui.llama.batch import Batch
-from spectui.llama.c import C
-from spectui.llama.library import native_log
+from spectui.llama.library import C, native_log
 from spectui.llama.model import Model, ran_out_of_memory
-from spectui.llama.rollback import SequenceMemory
 from spectui.llama.routing import RoutingObserver
+from spectui.llama.sequence import Batch, SequenceMemory
 from spectui.options.setup import ContextOptions, FlashAttention
 from spectui.speculative.models import Outputs
 from spectui.speculative.rollback import Rollback, can_forget

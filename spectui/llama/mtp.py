@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spectui.llama.batch import Batch
-from spectui.llama.c import EXT, C
 from spectui.llama.context import AbortFlag, Context
+from spectui.llama.library import EXT, C
 from spectui.llama.pair import HiddenStates, TargetContext
 from spectui.llama.sampling import top_token
+from spectui.llama.sequence import Batch
 from spectui.options.setup import ContextOptions
 from spectui.speculative.models import Outputs
 

@@ -9,8 +9,14 @@ experts in RAM as leave room for it.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from spectui.engine.demand import FreeMemory, can_load
-from spectui.engine.fitting import PlanCall, alone, smallest_n_cpu_moe, with_n_cpu_moe
+from spectui.engine.fitting import (
+    FreeMemory,
+    PlanCall,
+    alone,
+    can_load,
+    smallest_n_cpu_moe,
+    with_n_cpu_moe,
+)
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.planned import PlanRequest
 from spectui.options.setup import ModelOptions

@@ -10,8 +10,7 @@ from spectui.cli.run_doctor import Diagnosis
 from spectui.doctor.examination import Examination, Examiner, Surroundings
 from spectui.doctor.findings import findings, n_cpu_moe_text
 from spectui.doctor.speed import Bandwidth
-from spectui.engine.demand import Demand, FreeMemory
-from spectui.engine.fitting import with_smallest_context
+from spectui.engine.fitting import Demand, FreeMemory, with_smallest_context
 from spectui.engine.planning import Planner
 from spectui.llama.buffers import HOST, Buffer, BufferKind
 from spectui.llama.planned import Backend, DeviceMemory, Plan, PlanRequest

@@ -7,24 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.engine.demand import (
+from spectui.engine.fitting import (
     MARGIN_BYTES,
     Demand,
     FreeMemory,
     can_load,
     demands,
-    reads_from_disk,
-)
-from spectui.engine.fitting import (
     draft_fit,
     expert_overrides,
     largest_context,
+    reads_from_disk,
     smallest_n_cpu_moe,
 )
-from spectui.engine.long_contexts import CONTEXT_STEP
 from spectui.errors import UsageError
 from spectui.llama.buffers import HOST, Buffer, BufferKind
-from spectui.llama.planned import Plan, PlanRequest
+from spectui.llama.planned import CONTEXT_STEP, Plan, PlanRequest
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from tests.support.plans import BAD, GOOD, HUGE, ODD, OTHER, REQUEST, Script, buffer, room
 

@@ -9,7 +9,7 @@ from spectui.engine.inspection import inspect_header
 from spectui.engine.planning import Planner
 from spectui.llama.architectures import architecture
 from spectui.llama.buffers import BufferKind
-from spectui.llama.c import C
+from spectui.llama.library import C
 from spectui.llama.planned import PlanRequest
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import GgufFile

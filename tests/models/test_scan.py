@@ -15,9 +15,8 @@ from spectui.cli.findings import shell_line
 from spectui.engine.commands import ComparePair
 from spectui.engine.driver import Engine
 from spectui.engine.inspection import inspect_header
-from spectui.llama.c import C
-from spectui.models.discovery import Scan
-from spectui.models.files import FoundModel
+from spectui.llama.library import C
+from spectui.models.files import FoundModel, Scan
 from spectui.models.gguf import read_gguf
 from spectui.models.ranking import ModelInspected
 from tests.support.cli import Spectui

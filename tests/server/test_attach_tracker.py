@@ -9,17 +9,26 @@ from hypothesis import strategies as st
 from spectui.known import Known
 from spectui.server.metrics import NO_DRAFTS, Counters, DraftCounts
 from spectui.server.replies import SlotReply
-from spectui.server.watch.counting import (
+from spectui.server.watch.meters import (
+    N_COLUMNS,
+    Columns,
+    Window,
     decoded_between,
     is_exact_enough,
     progress,
 )
-from spectui.server.watch.meters import N_COLUMNS, Columns, Window
 from spectui.server.watch.poller import Backoff
-from spectui.server.watch.sample import Failure, Late, Trouble, WaitingSample, Whereabouts
+from spectui.server.watch.sample import (
+    Failure,
+    Late,
+    Trouble,
+    WaitingSample,
+    Whereabouts,
+    sentence_of,
+    waiting_for,
+)
 from spectui.server.watch.state import AttachState, SlotPhase, Work
 from spectui.server.watch.tracker import Tracker
-from spectui.server.watch.words import sentence_of, waiting_for
 from tests.support.attached import (
     COUNTERS,
     DRAFTS,

@@ -7,7 +7,7 @@ from spectui.cli.documents.base import Json, header_with, model_with, or_reason
 from spectui.doctor.examination import Examination, ExaminedDraft
 from spectui.doctor.findings import Finding
 from spectui.doctor.speed import DraftBound, SpeedBound
-from spectui.engine.demand import Demand
+from spectui.engine.fitting import Demand
 from spectui.llama.planned import DeviceMemory, ModelPlan
 from spectui.models.pairs import PairReport, Tokenizer
 from spectui.options.drafters import MTP_KIND

@@ -5,13 +5,13 @@ from dataclasses import replace
 from spectui.known import Known
 from spectui.server.metrics import NO_DRAFTS, Counters
 from spectui.server.replies import SlotReply
-from spectui.server.watch.counting import progress
 from spectui.server.watch.meters import (
     Columns,
     CountedMeter,
     DraftMeter,
     ProcessMeter,
     SlotMeter,
+    progress,
 )
 from spectui.server.watch.sample import (
     Event,
