@@ -15,7 +15,8 @@ from spectui.export.takeover import read_command
 from spectui.lint import Command, Finding, Known
 from spectui.llama.planned import PlanRequest
 from spectui.models.draft_files import kind_of_draft
-from spectui.models.gguf import GgufFile, check_is_gguf, read_gguf
+from spectui.models.gguf import check_is_gguf, read_gguf
+from spectui.models.header import GgufFile
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import HIDDEN_STATE_KINDS
 from spectui.options.speculation import Speculation

@@ -85,21 +85,13 @@ _LOCK_NAME = f".{FILE_PREFIX}build.lock"
 _TEMPORARY = ".part"
 
 
-@dataclass(frozen=True, slots=True)
-class _Watch:
-    """Progress reports and cancellation of a running build."""
-
-    report: Callable[[DemoProgress], None]
-    stopped: Callable[[], bool]
-
-
 def ensure_demo_models(
     models: Sequence[DemoModel],
     *,
     directory: Path | None = None,
     seed: int = 0,
-    on_progress: Callable[[DemoProgress], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
+    on_progress: Callable[[DemoProgress], None] = lambda _progress: None,
+    cancelled: Callable[[], bool] = lambda: False,
 ) -> dict[DemoModel, Path]:
     """Return the paths of ``models``, building those that are not there yet.
 
@@ -123,33 +115,42 @@ def ensure_demo_models(
         for model in dict.fromkeys(models)
     }
     missing = [model for model, path in found.items() if not path.is_file()]
-    watch = _Watch(on_progress or _ignore, cancelled or _never)
     if missing:
         # Reading the source takes seconds: a folder that cannot be made is said before.
         paths.ensure_dir(folder)
         source = open_source()
-        with _turn(folder, watch.stopped):
+        with _turn(folder, cancelled):
             _remove_leftovers(folder)
             # Another process may have built some while this one waited.
             missing = [model for model in missing if not found[model].is_file()]
             _check_space(missing, source, folder)
             for model in missing:
-                _build(model, found[model], source, seed, watch)
+                _build(
+                    model, found[model], source, seed, on_progress=on_progress, cancelled=cancelled
+                )
     for model in found:
-        watch.report(DemoProgress(model=model, fraction=1.0))
+        on_progress(DemoProgress(model=model, fraction=1.0))
     return found
 
 
-def _build(model: DemoModel, path: Path, source: Source, seed: int, watch: _Watch) -> None:
+def _build(
+    model: DemoModel,
+    path: Path,
+    source: Source,
+    seed: int,
+    *,
+    on_progress: Callable[[DemoProgress], None],
+    cancelled: Callable[[], bool],
+) -> None:
     from spectui.demo.writer import write_model  # noqa: PLC0415 - loads numpy and gguf
 
     temporary = path.with_name(path.name + _TEMPORARY)
     try:
         with closing(write_model(recipe_of(model), source, temporary, seed)) as fractions:
             for fraction in fractions:
-                if watch.stopped():
+                if cancelled():
                     raise CancelledError(f"building the demo model {model} was cancelled")
-                watch.report(DemoProgress(model=model, fraction=fraction))
+                on_progress(DemoProgress(model=model, fraction=fraction))
         with explained(path.parent):
             temporary.replace(path)
             sync(path.parent)
@@ -174,14 +175,6 @@ def _check_space(models: Sequence[DemoModel], source: Source, folder: Path) -> N
             f"the demo models need {needed / 1e9:.1f} GB in {folder}, "
             f"where {free / 1e9:.1f} GB are free"
         )
-
-
-def _never() -> bool:
-    return False
-
-
-def _ignore(_progress: DemoProgress) -> None:
-    pass
 
 
 _LOCK_POLL_S = 0.1

@@ -27,7 +27,8 @@ from spectui.models.draft_files import (
     check_is_target,
     check_mtp,
 )
-from spectui.models.gguf import FileIdentity, GgufFile, check_file, read_gguf
+from spectui.models.gguf import FileIdentity, check_file, read_gguf
+from spectui.models.header import GgufFile
 from spectui.models.pairs import Outline, Token, Tokenizer, readable
 from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
 from spectui.options.setup import ModelOptions

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spectui.options.drafters import NgramCache
-from spectui.speculative.drafters import Draft
+from spectui.speculative.drafters import Draft, TextDrafter
 
 MAX_SIZE = 4
 """Tokens of the longest n-gram: ``LLAMA_NGRAM_MAX``."""
@@ -130,7 +130,7 @@ class NgramCacheState:
     """Counts of a large corpus: ``--lookup-cache-static``."""
 
 
-class NgramCacheDrafter:
+class NgramCacheDrafter(TextDrafter):
     """Proposes token by token the likeliest follower of the last four to one tokens.
 
     The longest n-gram decides whose followers are certain enough; first those counted in the text,
@@ -151,18 +151,16 @@ class NgramCacheDrafter:
             state: tables to ask, and to go on from as llama-server does from one generation to
                 the next; None to know nothing.
         """
+        super().__init__()
         self._n_max = n_max
         self._state = NgramCacheState() if state is None else state
-        self._tokens: list[int] = []
-        """The sequence without its last token, as the target's cache has it."""
-        self._batch: tuple[int, ...] = ()
         self._ahead: NgramCounts = {}
         """Counted in the prompt of a first generation, before the first draft makes it count."""
         self._n_ahead = 0
 
     def begin(self, prompt: Sequence[int]) -> None:
         """Take the prompt as the text so far. It is known from the first draft on."""
-        self._tokens = list(prompt)
+        super().begin(prompt)
         self._n_ahead = 0
         self._ahead = {}
         if not self._state.context and self._state.n_counted == 0:
@@ -184,20 +182,6 @@ class NgramCacheDrafter:
             found.append(token)
             text = [*text[1 - MAX_SIZE :], token]
         return Draft(tokens=tuple(found))
-
-    def verified(self, batch: Sequence[int]) -> None:
-        """Remember the batch until it is known what of it counts."""
-        self._batch = tuple(batch)
-
-    def taken_back(self, n_accepted: int) -> None:
-        """Do nothing: none of the batch has entered the text."""
-
-    def judged(self, n_accepted: int) -> None:
-        """Do nothing: the outcome of a draft changes no later one."""
-
-    def accept(self, n_accepted: int) -> None:
-        """The text grows by what was accepted; rejected tokens never were part of it."""
-        self._tokens += self._batch[: 1 + n_accepted]
 
     def _count(self, last: int) -> None:
         state, tokens = self._state, self._tokens

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from spectui.speculative.drafters import Draft
+from spectui.speculative.drafters import Draft, TextDrafter
 from spectui.speculative.ngram_hash import RollingHash
 
 _CODE_FACTOR = 6364136223846793005
@@ -120,7 +120,7 @@ class NgramMapState:
     """Length of the text at the last lookup."""
 
 
-class NgramMapDrafter:
+class NgramMapDrafter(TextDrafter):
     """Proposes what followed the last ``size_n`` tokens at the place that a table has for them.
 
     The first n-gram in a slot stays: of the prompt the latest, then of the output the earliest.
@@ -154,14 +154,12 @@ class NgramMapDrafter:
             state: state of a drafter with the same sizes, to go on as llama-server does from one
                 generation to the next; None to know nothing.
         """
+        super().__init__()
         self._size_n = size_n
         self._size_m = size_m
         self._with_values = with_values
         self._min_hits = min_hits
         self._state = NgramMapState() if state is None else state
-        self._tokens: list[int] = []
-        """The sequence without its last token, as the target's cache has it."""
-        self._batch: tuple[int, ...] = ()
         self._last: MapValue | None = None
         """Origin of the last draft."""
         self._hash = RollingHash(size_n, _FACTOR, self._state.n_slots)
@@ -172,7 +170,7 @@ class NgramMapDrafter:
 
     def begin(self, prompt: Sequence[int]) -> None:
         """Take the prompt as the text so far, and forget what llama.cpp forgets then."""
-        self._tokens = list(prompt)
+        super().begin(prompt)
         self._last = None
         self._hash = RollingHash(self._size_n, _FACTOR, self._state.n_slots)
         self._continuations = Continuations(self._size_n, self._size_m)
@@ -204,21 +202,10 @@ class NgramMapDrafter:
         n_tokens = min(m, self._last.n_accepted, n_max)
         return Draft(tokens=tuple(tokens[place + n : place + n + n_tokens]))
 
-    def verified(self, batch: Sequence[int]) -> None:
-        """Remember the batch until it is known what of it counts."""
-        self._batch = tuple(batch)
-
-    def taken_back(self, n_accepted: int) -> None:
-        """Do nothing: none of the batch has entered the text."""
-
     def judged(self, n_accepted: int) -> None:
         """Bound the next draft of the same n-gram by the number of accepted tokens."""
         if self._last is not None:
             self._last.n_accepted = n_accepted
-
-    def accept(self, n_accepted: int) -> None:
-        """The text grows by what was accepted."""
-        self._tokens += self._batch[: 1 + n_accepted]
 
     def _forget(self, n_prompt: int) -> None:
         """Drop what may have changed if the text has become shorter.
