@@ -23,11 +23,11 @@ from spectui.cli.tune_study import keep_outcome, open_study, takes_mtp
 from spectui.cli.tune_time import with_reserve, with_time
 from spectui.errors import BadInputError, CancelledError, UsageError
 from spectui.format import counted
+from spectui.measure.statistics import MIN_PROMPTS
 from spectui.options.drafters import ONLY_BY_SERVER
 from spectui.prompts import Prompt
 from spectui.server.binary import ServerBinary
 from spectui.tune.result import TuneResult
-from spectui.tune.statistics import MIN_PROMPTS
 from spectui.tune.trials import n_measured
 
 

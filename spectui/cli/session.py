@@ -15,6 +15,7 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.library import native_log
+from spectui.measure.workload import Workload, tokenize
 from spectui.models.gguf import read_gguf
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import ModelOptions
@@ -22,7 +23,6 @@ from spectui.prompts import Prompt, builtin_suite, load_prompts
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
 from spectui.speculative.rollback import unserved
 from spectui.tune.candidates import Candidate
-from spectui.tune.workload import Workload, tokenize
 
 SUITE_PROMPTS = 8
 """Number of prompts from the built-in suite for commands that take few: one per category. The

@@ -19,6 +19,8 @@ from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.engine.fitting import with_n_cpu_moe
+from spectui.measure.measurer import Measurer
+from spectui.measure.workload import Workload
 from spectui.monitor.host import hottest_c
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt
@@ -28,14 +30,12 @@ from spectui.tune.conditions import Conditions, conditions
 from spectui.tune.forecast import Forecaster
 from spectui.tune.kept import KeptTrace, identities, study_trace
 from spectui.tune.loading import Loader
-from spectui.tune.measurement import Measurer
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits
 from spectui.tune.space import Parameter, SearchSpace, longest_draft
 from spectui.tune.spec import study_name, study_spec
 from spectui.tune.tracing import Tracing, identity, trace_of
-from spectui.tune.workload import Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

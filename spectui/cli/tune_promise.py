@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from spectui.cli.tune_request import TuneRun
-from spectui.tune.promise import Promise
+from spectui.measure.promise import Promise
 from spectui.tune.promising import Terms
 from spectui.tune.promising import promise_of as promise_by
 from spectui.tune.result import TuneResult

@@ -17,22 +17,23 @@ from spectui.cli.tune_present import present_document, present_lines
 from spectui.cli.tune_request import TuneRun
 from spectui.cli.tune_served import Served
 from spectui.format import duration_text, times_text
+from spectui.measure.arm import Arm
+from spectui.measure.lossless import UNTOLD, LosslessCheck
+from spectui.measure.measurer import measurements
+from spectui.measure.served_models import ServedModel
+from spectui.measure.server_backend import remembers
+from spectui.measure.servers import measuring_arguments
 from spectui.options.dialect import Dialect
 from spectui.options.setup import Schedule, Setup
-from spectui.served.memory import remembers
-from spectui.served.models import ServedModel
-from spectui.served.setup import measuring_arguments
 from spectui.speculative.mtp import effective_schedule
 from spectui.tune.categories import judge_profiles, per_category
 from spectui.tune.conditions import Conditions
 from spectui.tune.explain import explain_result
-from spectui.tune.lossless import UNTOLD, LosslessCheck
-from spectui.tune.measurement import measurements
 from spectui.tune.outcome import advised
 from spectui.tune.pace import Spent
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult
-from spectui.tune.trials import Arm, speedup_estimate
+from spectui.tune.trials import speedup_estimate
 
 _OVER = 1.1
 """Factor of the time budget above which the excess is reported."""

@@ -13,16 +13,16 @@ from spectui.engine.fitting import with_n_cpu_moe
 from spectui.errors import UsageError
 from spectui.export import ExportSetup
 from spectui.export.starting import Start
+from spectui.measure.arm import Arm
+from spectui.measure.served_models import ServedModel
+from spectui.measure.workload import Workload
 from spectui.monitor.machine import Machine
 from spectui.options.setup import ModelOptions
-from spectui.served.models import ServedModel
 from spectui.server.binary import ServerBinary
 from spectui.tune.candidates import Candidate
 from spectui.tune.loading import MovableTarget
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.studies.study import TuningStudy
-from spectui.tune.trials import Arm
-from spectui.tune.workload import Workload
 
 _PLACING = frozenset({"override-tensor", "cpu-moe", "n-cpu-moe"})
 """Options that a searched placement needs."""

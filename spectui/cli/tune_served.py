@@ -12,13 +12,13 @@ from spectui.cli.tune_promise import promise_of
 from spectui.cli.tune_request import TuneOptions, TuneRun
 from spectui.cli.tune_time import Room, cost_of, room_of, spread
 from spectui.errors import CancelledError, SpectuiError, UsageError
+from spectui.measure.arm import Arm
+from spectui.measure.served_models import size_bytes
+from spectui.measure.statistics import Speedup
+from spectui.measure.verdict import doubt
 from spectui.prompts import Prompt
-from spectui.served.models import size_bytes
 from spectui.server.binary import ServerBinary, examine
 from spectui.tune.result import TuneResult
-from spectui.tune.statistics import Speedup
-from spectui.tune.trials import Arm
-from spectui.tune.verdict import doubt
 from spectui.verify import order
 from spectui.verify.comparison import verdict
 from spectui.verify.order import Side

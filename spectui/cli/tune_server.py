@@ -26,27 +26,27 @@ from spectui.cli.tune_study import keep_outcome, open_study, space_of, takes_mtp
 from spectui.engine.commands import LoadTarget
 from spectui.errors import BadInputError, HopelessError
 from spectui.format import bytes_text
+from spectui.measure.arm import Arm
+from spectui.measure.measurer import Measurer
+from spectui.measure.served_models import ServedModel, look_at
+from spectui.measure.server_backend import ServerBackend
+from spectui.measure.servers import Fleet, measuring_arguments
+from spectui.measure.workload import Workload
 from spectui.monitor.host import hottest_c
 from spectui.monitor.machine import this_machine
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, NGRAM_KINDS
 from spectui.options.setup import Schedule, Setup
 from spectui.prompts import Prompt
-from spectui.served.decoding import ServerDecoding
-from spectui.served.fleet import Fleet
-from spectui.served.models import ServedModel, look_at
-from spectui.served.setup import measuring_arguments
 from spectui.server.binary import ServerBinary
 from spectui.tune.candidates import Candidate
 from spectui.tune.conditions import Conditions, conditions
-from spectui.tune.measurement import Measurer
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits
 from spectui.tune.space import SearchSpace, longest_draft
 from spectui.tune.spec import served_spec, study_name
-from spectui.tune.trials import Arm, n_measured
-from spectui.tune.workload import Workload
+from spectui.tune.trials import n_measured
 
 
 def measuring_binary(options: TuneOptions) -> tuple[ServerBinary, TuneOptions]:
@@ -256,8 +256,8 @@ def _run(ground: _Ground, space: SearchSpace, workload: Workload) -> TuneRun:
     )
 
 
-def _decoding(ground: _Ground, fleet: Fleet) -> ServerDecoding:
-    return ServerDecoding(
+def _decoding(ground: _Ground, fleet: Fleet) -> ServerBackend:
+    return ServerBackend(
         fleet,
         ground.base,
         {name: one.options for name, one in ground.drafts.items()},
@@ -266,7 +266,7 @@ def _decoding(ground: _Ground, fleet: Fleet) -> ServerDecoding:
     )
 
 
-def _search(run: TuneRun, decoding: ServerDecoding, progress: Progress) -> TuneResult:
+def _search(run: TuneRun, decoding: ServerBackend, progress: Progress) -> TuneResult:
     options = run.options
     search = Search(
         decoding,

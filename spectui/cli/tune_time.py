@@ -8,10 +8,10 @@ from itertools import count
 from spectui.cli.tune_request import TuneOptions
 from spectui.engine.events import GenerationResult
 from spectui.format import duration_text
+from spectui.measure.measurer import Pair
+from spectui.measure.statistics import MIN_PROMPTS
 from spectui.prompts import Prompt
-from spectui.tune.measurement import Pair
 from spectui.tune.result import TuneResult
-from spectui.tune.statistics import MIN_PROMPTS
 
 _SHARE = 0.25
 """Share of the time budget reserved for llama-server: the search uses all that it is given."""

@@ -14,12 +14,13 @@ from textual.widgets import Input, Label, Static, TextArea
 from spectui.errors import BadInputError
 from spectui.export.formats import ExportSetup, Format, file_name, render
 from spectui.live.setup import LiveSetup
+from spectui.measure.arm import OFF, Arm
 from spectui.options.dialect import Dialect
 from spectui.options.speculation import Speculation
 from spectui.tui.glyphs import ASCII, glyphs_of, own_line
 from spectui.tui.text.display import Display
 from spectui.tui.widgets import ChoiceRow, KeyBar
-from spectui.tune.trials import OFF, Arm, best_trial
+from spectui.tune.trials import best_trial
 from spectui.writing import write_file, write_new_file
 
 if TYPE_CHECKING:

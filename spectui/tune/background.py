@@ -14,6 +14,8 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.engine.thread import EngineThread
 from spectui.errors import BadInputError, CancelledError, SpectuiError
+from spectui.measure.measurer import Measurer
+from spectui.measure.workload import Workload, tokenize
 from spectui.monitor.machine import this_machine
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.prompts import Prompt, builtin_suite
@@ -23,7 +25,6 @@ from spectui.tune.events import TrialFinished, TuneEvent
 from spectui.tune.forecast import Forecaster
 from spectui.tune.kept import KeptTrace, identities, study_trace
 from spectui.tune.loading import Loader
-from spectui.tune.measurement import Measurer
 from spectui.tune.outcome import outcome_of
 from spectui.tune.progress import Phase, TuningState, advance
 from spectui.tune.promising import Terms, promise_of
@@ -37,7 +38,6 @@ from spectui.tune.studies.samplers import Sampler
 from spectui.tune.studies.storage import own_storage
 from spectui.tune.studies.study import TuningStudy
 from spectui.tune.tracing import Tracing, identity, trace_of
-from spectui.tune.workload import Workload, tokenize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

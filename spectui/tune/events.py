@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spectui.engine.events import GenerationResult
+from spectui.measure.arm import Arm
 from spectui.trace.costs import Costs
 from spectui.tune.forecast import Forecast
 from spectui.tune.tracing import TracingEvent
-from spectui.tune.trials import Arm, TrialRecord
+from spectui.tune.trials import TrialRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,14 +5,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from spectui.export.starting import Start
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.promise import Case
+from spectui.measure.verdict import Verdict
 from spectui.options.dialect import Dialect
 from spectui.options.setup import ContextOptions, ModelOptions, Schedule, Setup
 from spectui.speculative.mtp import effective_schedule
 from spectui.tune.candidates import Candidate
 from spectui.tune.result import TuneResult
-from spectui.tune.stored import absolute
-from spectui.tune.trials import OFF, Arm
-from spectui.tune.verdict import Verdict
+from spectui.verify.subject import Advice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +101,8 @@ def outcome_of(
     return Outcome(
         ended=datetime.now(UTC),
         verdict=result.verdict,
-        target=absolute(target),
-        draft=None if draft is None else absolute(draft),
+        target=target.absolute(),
+        draft=None if draft is None else draft.absolute(),
         context=context,
         speculation=arm.speculation,
         schedule=effective_schedule(schedule, mtp_layers if is_mtp else 0),
@@ -111,3 +112,14 @@ def outcome_of(
         dialect=dialect,
         start=start or Start(),
     )
+
+
+def advice_of(outcome: Outcome | None, case: Case) -> Advice | None:
+    """A study's final advice on a case."""
+    if outcome is None:
+        return None
+    if outcome.speculation is None:
+        return Advice.OFF
+    drafts = [None if draft is None else draft.path for draft in (outcome.draft, case.draft)]
+    is_same = outcome.speculation == case.speculation and drafts[0] == drafts[1]
+    return Advice.USE if is_same else Advice.OTHER

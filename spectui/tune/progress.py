@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from spectui.measure.arm import Arm
 from spectui.trace.costs import Costs
 from spectui.tune.events import (
     ConfirmationStarted,
@@ -18,7 +19,7 @@ from spectui.tune.events import (
 )
 from spectui.tune.forecast import Forecast
 from spectui.tune.result import TuneResult
-from spectui.tune.trials import Arm, TrialRecord
+from spectui.tune.trials import TrialRecord
 
 
 class Phase(StrEnum):

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spectui.llama.library import llama_cpp_commit, llama_cpp_version
+from spectui.measure.promise import Case, Promise, lasting, observed_of
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.speculative.mtp import effective_schedule
 from spectui.tune.candidates import Candidate
-from spectui.tune.promise import Case, Promise, lasting, observed_of
 from spectui.tune.result import TuneResult
 
 

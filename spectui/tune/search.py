@@ -10,22 +10,23 @@ from collections.abc import Callable
 
 from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError, SpectuiError
+from spectui.measure.arm import Arm
+from spectui.measure.backend import Backend, Loading
+from spectui.measure.lossless import LosslessCheck
+from spectui.measure.measurer import Measurer
+from spectui.measure.verdict import judge
+from spectui.measure.workload import WorkItem, Workload
 from spectui.tune.confirmation import Confirmation
-from spectui.tune.decoding import Decoding, Loading
 from spectui.tune.estimates import estimates
 from spectui.tune.events import PromptMeasured, SearchDecided, StudyResumed, TuneEvent
 from spectui.tune.forecast import Forecaster, in_order
 from spectui.tune.forecasting import Forecasting
-from spectui.tune.lossless import LosslessCheck
-from spectui.tune.measurement import Measurer
 from spectui.tune.pace import RESERVED, Pace, Spent
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.studies.study import TuningStudy
 from spectui.tune.trialing import TrialRunner
-from spectui.tune.trials import Arm, TrialRecord, best_trial
-from spectui.tune.verdict import judge
-from spectui.tune.workload import WorkItem, Workload
+from spectui.tune.trials import TrialRecord, best_trial
 
 
 class Search:
@@ -33,7 +34,7 @@ class Search:
 
     def __init__(
         self,
-        engine: Decoding,
+        engine: Backend,
         study: TuningStudy,
         *,
         workload: Workload,

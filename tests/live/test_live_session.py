@@ -27,6 +27,7 @@ from spectui.errors import BadInputError, CancelledError
 from spectui.live.events import BaselineMeasured, TuningChanged
 from spectui.live.session import LiveSession
 from spectui.live.setup import LiveSetup
+from spectui.measure.measurer import Measurer
 from spectui.models.ranking import ModelInspected
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
@@ -34,7 +35,6 @@ from spectui.options.speculation import Speculation
 from spectui.prompts import ChatMessage, Prompt, load_prompts
 from spectui.speculative.decoder import Stop
 from spectui.tune.background import BackgroundTuning, TuningRequest
-from spectui.tune.measurement import Measurer
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.studies.listing import list_studies
 from spectui.tune.studies.storage import own_storage_file

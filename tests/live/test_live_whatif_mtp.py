@@ -23,13 +23,13 @@ from spectui.live.whatif import (
     trial_points,
     whatif_state,
 )
+from spectui.measure.arm import Arm
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple, Model, Ngram, NgramSimple
 from spectui.options.setup import ModelOptions, Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round
 from spectui.speculative.mtp import effective_schedule
 from spectui.trace.file import read_trace
-from spectui.tune.trials import Arm
 from tests.live.test_live_session import QUESTION, Watched
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, small_context

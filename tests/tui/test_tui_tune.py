@@ -14,6 +14,11 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from spectui.engine.events import GenerationResult
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.lossless import Divergence, LosslessCheck
+from spectui.measure.measurer import Pair
+from spectui.measure.statistics import Speedup
+from spectui.measure.verdict import judge
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
@@ -28,15 +33,10 @@ from spectui.tui.tune.plots import HistoryPlot, _peaks, history
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.tune.table import Column, Slot, Sort, TrialsTable, aligned, layout, ordered
 from spectui.tune.forecast import Forecast
-from spectui.tune.lossless import Divergence, LosslessCheck
-from spectui.tune.measurement import Pair
 from spectui.tune.pace import Spent
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
-from spectui.tune.statistics import Speedup
 from spectui.tune.trials import (
-    OFF,
-    Arm,
     PromptScore,
     TrialRecord,
     TrialState,
@@ -44,7 +44,6 @@ from spectui.tune.trials import (
     off_level,
     speedup_estimate,
 )
-from spectui.tune.verdict import judge
 from tests.support.cockpit import Recorder, handled, press_keys, resize
 from tests.support.search import items, result
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 
 from spectui.format import counted
+from spectui.measure.statistics import Speedup
 from spectui.tui.glyphs import Glyphs, one_line, own_line
 from spectui.tui.tune.ledger import Ledger, Row
 from spectui.tune.explain import explain_result
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
-from spectui.tune.statistics import Speedup
 from spectui.tune.trials import TrialState
 
 _INTRODUCTION = """\

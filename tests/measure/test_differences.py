@@ -2,7 +2,7 @@
 
 import pytest
 
-from spectui.tune.differences import differences
+from spectui.measure.comparable import differences
 
 SERVER = {"name": "server", "path": "/a", "version": "b1", "build": {"size_bytes": 1}}
 ENGINE = {"name": "engine", "llama.cpp": ["1"]}

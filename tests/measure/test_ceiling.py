@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
+from spectui.measure.verdict import Verdict, doubt, judge
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.sweep.summary import Against, against_off
-from spectui.tune.statistics import PairedMeasurement, Speedup, paired_speedup
-from spectui.tune.trials import OFF, Arm
-from spectui.tune.verdict import Verdict, doubt, judge
 from spectui.verify.comparison import Agreement, agreement, verdict
 from spectui.verify.preference import Delivery, preferred
 

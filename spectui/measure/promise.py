@@ -7,11 +7,10 @@ from pathlib import Path
 
 import msgspec
 
+from spectui.measure.measurer import Pair
+from spectui.measure.statistics import PairedMeasurement, Speedup
 from spectui.options.setup import ModelOptions, SamplingConfig, Schedule, Setup
 from spectui.options.speculation import Speculation
-from spectui.tune.measurement import Pair
-from spectui.tune.statistics import PairedMeasurement, Speedup
-from spectui.tune.stored import absolute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +86,8 @@ def lasting(promise: Promise) -> Promise:
     case, prompts = promise.case, promise.prompts
     moved = replace(
         case,
-        baseline=absolute(case.baseline),
-        target=absolute(case.target),
-        draft=None if case.draft is None else absolute(case.draft),
+        baseline=case.baseline.absolute(),
+        target=case.target.absolute(),
+        draft=None if case.draft is None else case.draft.absolute(),
     )
     return replace(promise, case=moved, prompts=None if prompts is None else prompts.absolute())

@@ -3,18 +3,19 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from spectui.engine.events import GenerationResult
 from spectui.errors import BadInputError, CancelledError, HopelessError, ServerError
+from spectui.measure.backend import Backend
+from spectui.measure.lossless import LosslessCheck, check_lossless
+from spectui.measure.measurer import Measurer, Pair, measurements, throughput, total_counters
+from spectui.measure.statistics import Speedup, paired_speedup
+from spectui.measure.workload import WorkItem, Workload
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
-from spectui.tune.decoding import Decoding
-from spectui.tune.lossless import LosslessCheck, check_lossless
-from spectui.tune.measurement import Measurer, Pair, measurements, throughput, total_counters
-from spectui.tune.statistics import Speedup, paired_speedup
-from spectui.tune.workload import Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BenchResult:
+class Comparison:
     """Result of one configuration, by prompt and in sum."""
 
     pairs: tuple[Pair, ...]
@@ -50,15 +51,15 @@ class BenchResult:
         return step_s / (baseline.times.verify_s / baseline.n_rounds)
 
 
-def run_bench(
-    engine: Decoding,
+def compare(
+    engine: Backend,
     workload: Workload,
     measurer: Measurer,
     speculation: Speculation,
     *,
     repeats: int,
     on_pair: Callable[[Pair], None],
-) -> BenchResult:
+) -> Comparison:
     """Measure ``speculation`` against the target alone on the loaded pair.
 
     An interrupt after the first prompt, or a server that fails, ends it early, with what was
@@ -89,9 +90,65 @@ def run_bench(
             "the model ended every answer at once, so there is no decoding to measure; "
             "use other prompts or --ignore-eos"
         )
-    return BenchResult(
+    return Comparison(
         pairs=tuple(pairs),
         speedup=paired_speedup(measured),
         lossless=lossless,
         ended=ended,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """One continued prompt."""
+
+    item: WorkItem
+    result: GenerationResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AloneResult:
+    """Measurement of the target alone."""
+
+    done: tuple[Done, ...]
+    ended: BaseException | None = field(default=None, compare=False)
+    """Reason for an early end."""
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Throughput over all prompts together."""
+        return throughput([one.result for one in self.done])
+
+    @property
+    def counters(self) -> Counters:
+        """Counters of all prompts together."""
+        return total_counters([one.result for one in self.done])
+
+
+def run_alone(
+    workload: Workload, measurer: Measurer, *, repeats: int, on_done: Callable[[Done], None]
+) -> AloneResult:
+    """Continue every prompt ``repeats`` times.
+
+    An interrupt after the first prompt, or a server that fails, ends it early, with what was
+    measured.
+
+    Raises:
+        BadInputError: no prompt made it decode anything.
+    """
+    done: list[Done] = []
+    ended: BaseException | None = None
+    try:
+        for item in workload.items * repeats:
+            done.append(Done(item=item, result=measurer.decode(item, None)))
+            on_done(done[-1])
+    except (KeyboardInterrupt, CancelledError, ServerError) as error:
+        if not done:
+            raise
+        ended = error
+    if ended is None and not any(one.result.n_decoded for one in done):
+        raise BadInputError(
+            "the model ended every answer at once, so there is no decoding to measure; "
+            "use other prompts or --ignore-eos"
+        )
+    return AloneResult(done=tuple(done), ended=ended)

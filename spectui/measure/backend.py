@@ -6,7 +6,7 @@ from spectui.engine.commands import Generate, ProbeMargin
 from spectui.engine.events import GenerationResult, MarginProbed
 
 
-class Decoding(Protocol):
+class Backend(Protocol):
     """Decoding engine, as far as measuring needs it: an ``Engine`` or its stand-in.
 
     Who drafts is what was loaded last, by ``Loading``.

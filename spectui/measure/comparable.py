@@ -1,7 +1,10 @@
-"""Reasons why earlier numbers do not compare with new ones, in words. Pure."""
+"""Whether earlier numbers compare with new ones: digests of conditions, and what differs. Pure."""
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 _WORDS = {
     "machine": "on another machine",
@@ -39,3 +42,13 @@ def _of_backend(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
         return "with another llama.cpp"
     is_binary = any(known.get(key) != spec.get(key) for key in ("path", "version", "build"))
     return _WORDS["server" if is_binary else "extra"]
+
+
+def spec_digest(spec: dict[str, Any]) -> str:
+    """Eight characters that stand for what makes trials comparable."""
+    return digest(spec)[:8]
+
+
+def digest(value: object) -> str:
+    """SHA-256 of a value as JSON, with sorted keys."""
+    return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.tune.statistics import MIN_PROMPTS, PairedMeasurement, drift, paired_speedup
+from spectui.measure.statistics import MIN_PROMPTS, PairedMeasurement, drift, paired_speedup
 
 
 def pair(

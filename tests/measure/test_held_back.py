@@ -7,8 +7,8 @@ import pytest
 
 from spectui.export.held_back import own_arguments, own_environment
 from spectui.export.takeover import read_command
+from spectui.measure.servers import measuring_arguments
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
-from spectui.served.setup import measuring_arguments
 from spectui.server.binary import examine
 from tests.support.scripted_server import write_server
 

@@ -15,23 +15,22 @@ from hypothesis import strategies as st
 from spectui.engine.commands import Generate
 from spectui.engine.events import GenerationResult
 from spectui.errors import ServerError
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.comparable import spec_digest
+from spectui.measure.measurer import Measurer, Pair, total_counters
+from spectui.measure.server_backend import ServerBackend, remembers, result_of
+from spectui.measure.servers import Fleet, measuring_arguments
+from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import DraftSimple, NgramMapK, NgramMod, NgramSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation
-from spectui.served.decoding import ServerDecoding, result_of
-from spectui.served.fleet import Fleet
-from spectui.served.memory import remembers
-from spectui.served.setup import measuring_arguments
 from spectui.server import Completion
 from spectui.server.binary import examine
 from spectui.speculative.counters import Counters, Detail
-from spectui.tune.measurement import Measurer, Pair, total_counters
 from spectui.tune.race_apart import ApartRuns
 from spectui.tune.race_runs import RaceRuns
-from spectui.tune.spec import served_spec, spec_digest
-from spectui.tune.trials import OFF, Arm
-from spectui.tune.workload import WorkItem, Workload
+from spectui.tune.spec import served_spec
 from tests.support.scripted_server import LAST_WORDS, write_server
 from tests.support.search import ScriptedMeasurer, items
 
@@ -171,9 +170,9 @@ def test_arguments_are_the_binarys_own_and_nobody_else_may_reach_it(tmp_path: Pa
     assert replace(ONE, speculation=None).models == (TARGET,)
 
 
-def decoding(fleet: Fleet, *, keeps_off: bool = True) -> ServerDecoding:
+def decoding(fleet: Fleet, *, keeps_off: bool = True) -> ServerBackend:
     drafts = {"d": ModelOptions(path=Path("d.gguf"))}
-    return ServerDecoding(fleet, OFF_SETUP, drafts, keeps_off=keeps_off, redoes_rounds=False)
+    return ServerBackend(fleet, OFF_SETUP, drafts, keeps_off=keeps_off, redoes_rounds=False)
 
 
 def test_a_server_that_fails_is_started_anew_when_it_is_asked_again(fleets: Fleets) -> None:

@@ -7,13 +7,13 @@ from itertools import chain
 from spectui.engine.commands import Generate
 from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError
+from spectui.measure.backend import Backend
+from spectui.measure.statistics import PairedMeasurement
+from spectui.measure.workload import WorkItem, Workload
 from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
-from spectui.tune.decoding import Decoding
-from spectui.tune.statistics import PairedMeasurement
-from spectui.tune.workload import WorkItem, Workload
 
 _WARM_UP_TOKENS = 8
 _ANCHOR_TOKENS = 24
@@ -49,7 +49,7 @@ class Measurer:
     Prompts are evaluated once and taken up again later, so what is paid for is decoding.
     """
 
-    def __init__(self, engine: Decoding, workload: Workload, schedule: Schedule) -> None:
+    def __init__(self, engine: Backend, workload: Workload, schedule: Schedule) -> None:
         """Measure ``workload`` with drafting on ``schedule``."""
         self._engine = engine
         self._workload = workload
@@ -68,7 +68,7 @@ class Measurer:
 
     @property
     def n_beside_off(self) -> int | None:
-        """Settings as in ``Decoding.n_beside_off``."""
+        """Settings as in ``Backend.n_beside_off``."""
         return self._engine.n_beside_off
 
     def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.tune.statistics import Speedup
-from spectui.tune.verdict import Verdict, judge
+from spectui.measure.statistics import Speedup
+from spectui.measure.verdict import Verdict, judge
 
 MINUS = "\N{MINUS SIGN}"
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spectui.measure.workload import WorkItem, Workload, with_length
 from spectui.options.setup import SamplingConfig
-from spectui.tune.workload import WorkItem, Workload, with_length
 
 texts = st.lists(st.integers(0, 9), min_size=1, max_size=12)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spectui.format import gain_percent, is_large
-from spectui.tune.statistics import Speedup
+from spectui.measure.statistics import Speedup
 
 _MAX_DECIMALS = 3
 _EVEN = 1.5

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spectui.engine.commands import ProbeMargin
-from spectui.tune.decoding import Decoding
-from spectui.tune.measurement import Pair
+from spectui.measure.backend import Backend
+from spectui.measure.measurer import Pair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ UNTOLD = (
 """Why a divergence has no margin."""
 
 
-def check_lossless(engine: Decoding, pairs: Sequence[Pair]) -> LosslessCheck:
+def check_lossless(engine: Backend, pairs: Sequence[Pair]) -> LosslessCheck:
     """Compare the outputs of greedy pairs; probe the target where they differ."""
     differing = [pair for pair in pairs if differs(pair)]
     found = [_probe(engine, pair) for pair in _first_of_each(differing)]
@@ -74,7 +74,7 @@ def differs(pair: Pair) -> bool:
     return pair.baseline.tokens != pair.speculative.tokens
 
 
-def _probe(engine: Decoding, pair: Pair) -> Divergence:
+def _probe(engine: Backend, pair: Pair) -> Divergence:
     ours, theirs = pair.baseline.tokens, pair.speculative.tokens
     shorter = min(len(ours), len(theirs))
     position = next((i for i in range(shorter) if ours[i] != theirs[i]), shorter)
