@@ -5,9 +5,8 @@ from pathlib import Path
 
 from spectui.cli.progress import open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.run_doctor import surroundings
 from spectui.cli.taken import options_of
-from spectui.doctor.examination import Examination, Examiner
+from spectui.doctor.examination import Examination, Examiner, surroundings
 from spectui.doctor.findings import findings
 from spectui.engine.planning import Planner
 from spectui.errors import SpectuiError

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import psutil
 
-from spectui.errors import BadInputError, DoesNotFitError, UsageError
+from spectui.errors import DoesNotFitError
 from spectui.format import bytes_text
 from spectui.llama.buffers import HOST
 from spectui.llama.planned import CONTEXT_STEP, DeviceMemory, ModelPlan, Plan, PlanRequest
@@ -162,30 +162,6 @@ _FAR = 4
 """Steps from the smallest context at which its growth shows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftFit:
-    """Whether one draft, or the target's own MTP layers, can be used and fits."""
-
-    request: PlanRequest
-    """The target with it."""
-    plan: Plan | None
-    """None where it could not be made: its file or an option of it is unusable."""
-    fits: bool | None
-    """Whether the pair can be loaded; None where its file is unusable."""
-    reason: str | None
-    """Why it cannot be used; None if it can serve, and be loaded."""
-
-    @property
-    def options(self) -> ModelOptions:
-        """The draft's file and placement; the target's, of which MTP layers are a part."""
-        return self.request.draft or self.request.target
-
-    @property
-    def is_compatible(self) -> bool | None:
-        """Whether it can serve the target; None where that did not become known."""
-        return None if self.plan is None else self.plan.incompatibility is None
-
-
 def largest_context(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> int | None:
     """Find the largest ``-c`` that fits, up to the context that the target was trained for.
 
@@ -308,29 +284,6 @@ def _kept_layers(model: ModelPlan, left_bytes: int) -> int:
     on_gpus = model.traffic.gpu_expert_bytes
     per_layer = (on_gpus + model.traffic.cpu_expert_bytes) // max(model.info.n_layers, 1)
     return (on_gpus + left_bytes) // per_layer if per_layer else 0
-
-
-def draft_fit(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> DraftFit:
-    """Try the draft of a request beside its target.
-
-    Raises:
-        SpectuiError: as ``plan`` does, for the target.
-    """
-    try:
-        planned = plan(request)
-    except (BadInputError, DoesNotFitError, UsageError) as error:
-        # What is wrong with the target is raised here; the rest is the draft's.
-        plan(alone(request))
-        fits = False if isinstance(error, DoesNotFitError) else None
-        return DraftFit(request=request, plan=None, fits=fits, reason=str(error))
-    shortages = [text for one in demands(planned, free) if (text := one.shortage) is not None]
-    beside = f"beside the target, {'; '.join(shortages)}" if shortages else None
-    return DraftFit(
-        request=request,
-        plan=planned,
-        fits=beside is None,
-        reason=planned.incompatibility or beside,
-    )
 
 
 def alone(request: PlanRequest) -> PlanRequest:
