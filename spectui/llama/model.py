@@ -141,7 +141,16 @@ class Model(Closing):
         params = ModelParams(options, no_alloc=no_alloc, split=split)
         params.c.vocab_only = vocab_only
         params.c.load_mtp = load_mtp
-        stopped = False
+        self._model = self._loaded(params, on_progress, cancelled)
+        self._overridden = tuple(_overridden(options, native_log.tail()))
+
+    def _loaded(
+        self,
+        params: ModelParams,
+        on_progress: Callable[[float], None] | None,
+        cancelled: Callable[[], bool],
+    ) -> Any:  # noqa: ANN401 - a C pointer
+        stopped, options = False, self.options
 
         def progress(fraction: float, _user_data: object) -> bool:
             nonlocal stopped
@@ -152,13 +161,14 @@ class Model(Closing):
 
         params.c.progress_callback = C.llama_progress_callback(progress)
         native_log.mark()
-        self._model = C.llama_model_load_from_file(os.fsencode(options.path), params.c)
+        model = C.llama_model_load_from_file(os.fsencode(options.path), params.c)
         if stopped:
-            self.close()
+            if model:
+                C.llama_model_free(model)
             raise CancelledError(f"loading {options.path.name} was cancelled")
-        if not self._model:
+        if not model:
             raise _load_error(options)
-        self._overridden = tuple(_overridden(options, native_log.tail()))
+        return model
 
     @property
     def c(self) -> object:

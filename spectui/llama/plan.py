@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +37,6 @@ from spectui.options.setup import ModelOptions
 _SYMBOL = "_Z26llama_get_memory_breakdownPK13llama_context"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """Bytes of the buffers of one type."""
-
-    buffer_type: str
-    """Name in llama.cpp: ``CPU``, ``CUDA0``, ``CUDA_Host``."""
-    weights_bytes: int
-    cache_bytes: int
-    """KV and recurrent state."""
-    compute_bytes: int
-
-
 class _Map(ctypes.Structure):
     """``std::map``: an ordering, the head of a red-black tree, the number of nodes."""
 
@@ -61,6 +50,19 @@ class _Map(ctypes.Structure):
     )
 
 
+_SHARES = ("weights_bytes", "cache_bytes", "compute_bytes")
+
+
+class Share(ctypes.Structure):
+    """``llama_memory_breakdown_data``: bytes of the buffers of one type."""
+
+    _fields_ = tuple((name, ctypes.c_size_t) for name in _SHARES)
+    weights_bytes: int
+    cache_bytes: int
+    """KV and recurrent state."""
+    compute_bytes: int
+
+
 class _Node(ctypes.Structure):
     """A node with ``ggml_backend_buffer_type_t`` and ``llama_memory_breakdown_data``."""
 
@@ -70,13 +72,11 @@ class _Node(ctypes.Structure):
         ("left", ctypes.c_void_p),
         ("right", ctypes.c_void_p),
         ("buffer_type", ctypes.c_void_p),
-        ("model", ctypes.c_size_t),
-        ("context", ctypes.c_size_t),
-        ("compute", ctypes.c_size_t),
+        ("share", Share),
     )
 
 
-def memory_breakdown(context: object) -> tuple[Share, ...]:
+def memory_breakdown(context: object) -> tuple[tuple[str, Share], ...]:
     """Return the memory of a ``llama_context`` and its model, planned or allocated, by buffer type.
 
     Llama.cpp has it for its own fitting of models to memory (``common/fit.cpp``), as a C++ function
@@ -86,7 +86,7 @@ def memory_breakdown(context: object) -> tuple[Share, ...]:
     The buffer of its outputs is not among it. The map's few nodes are never freed.
     """
     found = _function()(context)
-    return tuple(sorted(_shares(found.root), key=lambda share: share.buffer_type))
+    return tuple(sorted(_shares(found.root), key=itemgetter(0)))
 
 
 @cache
@@ -97,19 +97,14 @@ def _function() -> Any:  # noqa: ANN401 - a ctypes function
     return function
 
 
-def _shares(node: int | None) -> Iterator[Share]:
+def _shares(node: int | None) -> Iterator[tuple[str, Share]]:
     if not node:
         return
     base = ggml("ggml-base")
     base.ggml_backend_buft_name.argtypes = [ctypes.c_void_p]
     base.ggml_backend_buft_name.restype = ctypes.c_char_p
     entry = _Node.from_address(node)
-    yield Share(
-        buffer_type=base.ggml_backend_buft_name(entry.buffer_type).decode(),
-        weights_bytes=entry.model,
-        cache_bytes=entry.context,
-        compute_bytes=entry.compute,
-    )
+    yield base.ggml_backend_buft_name(entry.buffer_type).decode(), entry.share
     yield from _shares(entry.left)
     yield from _shares(entry.right)
 
@@ -269,14 +264,13 @@ def _planned(context: Context, traffic: WeightTraffic) -> ModelPlan:
 
 
 def _buffers(
-    shares: Sequence[Share], logged: Sequence[Buffer], *, maps_files: bool
+    shares: Sequence[tuple[str, Share]], logged: Sequence[Buffer], *, maps_files: bool
 ) -> Iterator[Buffer]:
     """Yield the buffers of one model and its context, as a real load would call them."""
-    for share in shares:
-        device = share.buffer_type
+    for device, share in shares:
         # What mmap maps would else lie in the host's own memory, pinned for a GPU or not.
         is_mapped = maps_files and (device == HOST or device.endswith("_Host"))
-        state_bytes = _state_bytes(share, logged)
+        state_bytes = _state_bytes(device, share, logged)
         for kind, name, size_bytes in (
             (BufferKind.WEIGHTS, _MAPPED if is_mapped else device, share.weights_bytes),
             (BufferKind.KV, device, share.cache_bytes - state_bytes),
@@ -288,12 +282,12 @@ def _buffers(
     yield from (buffer for buffer in logged if buffer.kind is BufferKind.OUTPUT)
 
 
-def _state_bytes(share: Share, logged: Sequence[Buffer]) -> int:
+def _state_bytes(device: str, share: Share, logged: Sequence[Buffer]) -> int:
     """Recurrent state, which the breakdown adds to the KV cache. It is allocated, so it is logged.
 
     The log has zeros for the KV cache of a plan: all that it tells is that there is one.
     """
-    here = [buffer for buffer in logged if buffer.device == share.buffer_type]
+    here = [buffer for buffer in logged if buffer.device == device]
     if not any(buffer.kind is BufferKind.RECURRENT for buffer in here):
         return 0
     if not any(buffer.kind is BufferKind.KV for buffer in here):

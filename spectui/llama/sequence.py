@@ -8,7 +8,6 @@ which what was accepted is decoded again.
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -55,13 +54,6 @@ class Batch:
 _SEQUENCE = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Checkpoint:
-    n_past: int
-    state: Any
-    """ctypes array."""
-
-
 class SequenceMemory:
     """The memory of a context's one sequence."""
 
@@ -72,7 +64,8 @@ class SequenceMemory:
         self._window: int = C.llama_model_n_swa(C.llama_get_model(context))
         """Tokens that a layer with a sliding window looks at; 0 where there is none."""
         self._n_ubatch: int = C.llama_n_ubatch(context)
-        self._checkpoint: _Checkpoint | None = None
+        self._checkpoint: tuple[int, Any] | None = None
+        """Tokens that were held, and the state of then as a ctypes array."""
         self.rollback = Rollback.TRUNCATE
         self.n_snapshots = 0
         """Those of a recurrent state that may be gone back to: at most those that there are."""
@@ -94,7 +87,7 @@ class SequenceMemory:
     def mark(self, n_past: int) -> None:
         """Make it cheap to go back to the ``n_past`` tokens that are held now."""
         if self.rollback is not Rollback.TRUNCATE:
-            self._checkpoint = _Checkpoint(n_past=n_past, state=self._save_partial())
+            self._checkpoint = n_past, self._save_partial()
 
     def forget(self, n_past: int, n_held: int, n_last: int) -> int:
         """Forget all but the first ``n_past`` of ``n_held`` tokens.
@@ -148,15 +141,15 @@ class SequenceMemory:
         return bool(C.llama_memory_seq_rm(self._memory, _SEQUENCE, n_past, -1))
 
     def _back_to_checkpoint(self, n_past: int) -> int:
-        checkpoint = self._checkpoint
-        if checkpoint is None or checkpoint.n_past > n_past:
+        if self._checkpoint is None or self._checkpoint[0] > n_past:
             self.clear()
             return 0
-        self._restore_partial(checkpoint.state)
+        n_marked, state = self._checkpoint
+        self._restore_partial(state)
         # Of a hybrid model the checkpoint holds the recurrent part; the other part loses its end.
-        if not self._removes(checkpoint.n_past):
+        if not self._removes(n_marked):
             raise RuntimeError("llama.cpp refused to forget what came after a checkpoint")
-        return checkpoint.n_past
+        return n_marked
 
     def _save_partial(self) -> Any:  # noqa: ANN401 - a ctypes array
         flags = C.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY

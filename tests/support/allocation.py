@@ -85,10 +85,10 @@ def allocate(request: PlanRequest) -> tuple[Allocated, Allocated | None]:
 
 def _allocated(context: Context, loading: Iterable[str]) -> Allocated:
     exact: Bytes = Counter()
-    for share in memory_breakdown(context.c):
-        exact[share.buffer_type, "weights"] += share.weights_bytes
-        exact[share.buffer_type, "cache"] += share.cache_bytes
-        exact[share.buffer_type, "compute"] += share.compute_bytes
+    for device, share in memory_breakdown(context.c):
+        exact[device, "weights"] += share.weights_bytes
+        exact[device, "cache"] += share.cache_bytes
+        exact[device, "compute"] += share.compute_bytes
     return Allocated(
         exact=+exact,
         logged=parse_buffers((*loading, *native_log.tail())),
