@@ -22,11 +22,10 @@ from spectui.monitor.readings import GpuReading, Reading, Snapshot
 from spectui.paths import data_dir, ensure_dir
 from spectui.server.address import parse_address
 from spectui.server.watch.poller import Attachment
-from spectui.server.watch.sample import ServerFacts, model_name, model_text
-from spectui.server.watch.state import (
+from spectui.server.watch.sample import HostState, ServerFacts, model_name, model_text
+from spectui.server.watch.tracker import (
     AttachState,
     DraftState,
-    HostState,
     ServedState,
     SlotsState,
     SlotState,

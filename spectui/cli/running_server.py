@@ -20,8 +20,7 @@ from spectui.server.watch.sample import (
     sentence_of,
     unchosen,
 )
-from spectui.server.watch.state import AttachState
-from spectui.server.watch.tracker import Tracker
+from spectui.server.watch.tracker import AttachState, Tracker
 
 _TRIES = 3
 """Attempts to type the key."""

@@ -3,14 +3,13 @@
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from spectui.known import Known
 from spectui.monitor.readings import Ring
 from spectui.server.metrics import NO_DRAFTS, Counters, DraftCounts
 from spectui.server.replies import SlotReply
-from spectui.server.watch.sample import ProcessSample, Whereabouts
-from spectui.server.watch.state import HostState
+from spectui.server.watch.sample import HostState, ProcessSample
 
 _DIGITS = 6
 """Significant ones of a number in llama-server's ``/metrics``."""
@@ -18,30 +17,20 @@ _ENOUGH = 20
 """A difference this many times as large as the rounding of its terms is off by 5 % at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """The work of a server over some time. Nothing in it is negative."""
+def progress(before: Counters, after: Counters) -> Counters:
+    """Return the work between two looks; since its start, if the server was started again.
 
-    n_prompt: int = 0
-    prompt_s: float = 0.0
-    n_predicted: int = 0
-    predicted_s: float = 0.0
-    drafts: DraftCounts = NO_DRAFTS
-    is_restart: bool = False
-    """Whether the server was started again meanwhile: what it did before that is not known."""
-
-
-def progress(before: Counters, after: Counters) -> Progress:
-    """Return the work between two looks; since its start, if the server was started again."""
-    is_restart = was_restarted(before, after)
-    then = Progress() if is_restart else before
-    return Progress(
-        n_prompt=after.n_prompt - then.n_prompt,
-        prompt_s=after.prompt_s - then.prompt_s,
-        n_predicted=after.n_predicted - then.n_predicted,
-        predicted_s=after.predicted_s - then.predicted_s,
-        drafts=(after.drafts or NO_DRAFTS) - (then.drafts or NO_DRAFTS),
-        is_restart=is_restart,
+    Nothing in it is negative.
+    """
+    if was_restarted(before, after):
+        return after
+    return replace(
+        after,
+        n_prompt=after.n_prompt - before.n_prompt,
+        prompt_s=after.prompt_s - before.prompt_s,
+        n_predicted=after.n_predicted - before.n_predicted,
+        predicted_s=after.predicted_s - before.predicted_s,
+        drafts=(after.drafts or NO_DRAFTS) - (before.drafts or NO_DRAFTS),
     )
 
 
@@ -217,7 +206,7 @@ class CountedMeter:
     answers: Timed = field(default_factory=Timed)
     n_predicted: int = 0
 
-    def add(self, done: Progress, now: Counters) -> None:
+    def add(self, done: Counters, now: Counters) -> None:
         """Add the work since the last look."""
         self.n_predicted += done.n_predicted
         self.prompts.add((done.n_prompt, done.prompt_s), (now.n_prompt, now.prompt_s))
@@ -263,17 +252,12 @@ class ProcessMeter:
         )
         return self._state
 
-    def add(self, time_s: float, where: Whereabouts) -> HostState:
+    def add(self, time_s: float, where: HostState) -> HostState:
         """Add counts at ``time_s``."""
         now, before = where.process.value, self._last
         if now is None:
             self._last = None
-            reason = where.process.reason
-            self._state = HostState(
-                is_here=where.is_here,
-                process=where.process,
-                read_bytes_per_s=Known(None, reason),
-            )
+            self._state = replace(where, read_bytes_per_s=Known(None, where.process.reason))
         elif before is None or before[1] is not now:
             # The same one comes until the process is looked at again, once per second.
             self._last = time_s, now

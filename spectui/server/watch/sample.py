@@ -99,13 +99,21 @@ class ProcessSample:
     """Bytes read from disk since it was started."""
 
 
+_NOT_SOUGHT = "the server has not been looked for yet"
+_UNREAD: Known[float] = Known(None, _NOT_SOUGHT)
+_UNSEEN: Known[ProcessSample] = Known(None, _NOT_SOUGHT)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whereabouts:
+class HostState:
     """The server's machine and process."""
 
-    is_here: bool
+    is_here: bool = False
     """Whether it is this machine, so that its readings are those of the server's."""
-    process: Known[ProcessSample]
+    process: Known[ProcessSample] = _UNSEEN
+    cores: float | None = None
+    """Cores that it keeps busy; None in a single sample, as the rate below."""
+    read_bytes_per_s: Known[float] = _UNREAD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +125,7 @@ class ServerSample:
     facts: Known[ServerFacts]
     slots: Known[tuple[SlotReply, ...]]
     counters: Known[Counters]
-    whereabouts: Whereabouts
+    whereabouts: HostState
     took_s: float
     """Duration of the round of questions."""
 
