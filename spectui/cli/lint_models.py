@@ -13,7 +13,7 @@ from spectui.errors import SpectuiError
 from spectui.export.takeover import read_command
 from spectui.lint import Command, Finding, Known
 from spectui.llama.planned import PlanRequest
-from spectui.models.draft_files import kind_of_draft
+from spectui.models.facts import kind_of_draft
 from spectui.models.gguf import check_is_gguf, read_gguf
 from spectui.models.header import GgufFile
 from spectui.monitor.machine import this_machine
