@@ -42,7 +42,7 @@ from spectui.tune.forecast import Forecaster
 from spectui.tune.loading import Loader
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
-from spectui.tune.setup import Limits
+from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import OLD_DEFAULTS, SERVER_DEFAULTS, SearchSpace, longest_draft
 from spectui.tune.studies.samplers import Sampler
 from spectui.tune.studies.study import TuningStudy
@@ -244,17 +244,17 @@ def tune(
             seed=1,
         )
         with study:
-            result = Search(
-                engine,
-                study,
+            setup = SearchSetup(
+                engine=engine,
+                study=study,
                 workload=workload,
                 measurer=Measurer(engine, workload, Schedule.SERVER),
                 loader=loader,
                 limits=limits,
                 min_gain=0.02,
                 on_event=lambda event: print(name, type(event).__name__, file=sys.stderr),
-                forecaster=forecaster if forecasting else None,
-            ).run()
+            )
+            result = Search(setup, forecaster=forecaster if forecasting else None).run()
         return result, time.perf_counter() - began
 
 

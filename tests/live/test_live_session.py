@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import pytest
 
+from spectui.engine.driver import Engine
 from spectui.engine.events import (
     EngineFailed,
     Event,
@@ -34,11 +35,12 @@ from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import ChatMessage, Prompt, load_prompts
 from spectui.speculative.decoder import Stop
-from spectui.tune.background import BackgroundTuning, TuningRequest
+from spectui.tune.background import BackgroundTuning
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.studies.listing import list_studies
 from spectui.tune.studies.storage import own_storage_file
 from spectui.tune.trials import TrialState
+from spectui.tune.tuning import Tuning
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
 from tests.support.mtp import write_qwen35
@@ -455,8 +457,9 @@ def test_a_verdict_that_the_storage_does_not_keep_is_told_so(
     assert state.phase is Phase.FINISHED
     assert state.result is not None
     assert state.result.speedup is not None
-    assert state.not_kept is not None
-    assert "spectui export and verify will not know of this verdict: the storage" in state.not_kept
+    reason = state.result.not_kept
+    assert reason is not None
+    assert "spectui export and verify will not know of this verdict: the storage" in reason
 
 
 def test_a_promise_of_the_screen_is_verified(
@@ -547,8 +550,10 @@ def test_a_load_while_the_search_tells_of_a_change_does_not_deadlock(
         def __init__(
             self,
             engine: EngineThread,
-            request: TuningRequest,
+            prepare: Callable[[Engine], Tuning],
             sink: Callable[[TuningState], None],
+            *,
+            n_trials: int,
         ) -> None:
             def tell(state: TuningState) -> None:
                 if state.current is not None and not telling.is_set():
@@ -556,7 +561,7 @@ def test_a_load_while_the_search_tells_of_a_change_does_not_deadlock(
                     assert stopping.wait(PATIENCE_S)
                 sink(state)
 
-            super().__init__(engine, request, tell)
+            super().__init__(engine, prepare, tell, n_trials=n_trials)
 
         def stop(self) -> None:
             stopping.set()

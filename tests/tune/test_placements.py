@@ -33,7 +33,7 @@ from spectui.tune.placements import Placements, misfits, place_experts, why_idle
 from spectui.tune.race import LOOK_EVERY, Race
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
-from spectui.tune.setup import Limits
+from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.studies.samplers import Sampler
 from spectui.tune.studies.study import TuningStudy
@@ -217,16 +217,17 @@ def run(
     tmp_path: Path, machine: Machine, measurer: PlacedMeasurer, space: SearchSpace, n_trials: int
 ) -> TuneResult:
     with study(tmp_path, space) as opened:
-        return Search(
-            cast("Engine", machine),
-            opened,
+        setup = SearchSetup(
+            engine=cast("Engine", machine),
+            study=opened,
             workload=Workload(items=items(16), n_predict=33, sampling=SamplingConfig()),
             measurer=cast("Measurer", measurer),
             loader=loader_of(machine, space.drafts),
             limits=Limits(n_trials=n_trials),
             min_gain=0.02,
             on_event=lambda _event: None,
-        ).run()
+        )
+        return Search(setup).run()
 
 
 @pytest.mark.parametrize(("gain", "pays"), [(1.1, False), (1.5, True)])

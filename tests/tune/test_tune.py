@@ -45,7 +45,7 @@ from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
 from spectui.tune.loading import Loader
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
-from spectui.tune.setup import Limits
+from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import (
     AHEAD,
     FIRST_NGRAM,
@@ -199,15 +199,18 @@ def run(
         Candidate(name=name, options=ModelOptions(path=Path(f"{name}.gguf")), loaded=None)
         for name in drafts
     ]
-    search = Search(
-        driver,
-        study,
+    setup = SearchSetup(
+        engine=driver,
+        study=study,
         workload=workload,
         measurer=cast("Measurer", measurer),
         loader=Loader(driver, candidates),
         limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s),
         min_gain=min_gain,
         on_event=on_event,
+    )
+    search = Search(
+        setup,
         forecaster=cast("Forecaster | None", forecaster),
         clock=clock,
     )

@@ -136,8 +136,8 @@ class TuneStatus(Vertical):
             if lossless is not None:
                 facts.append(("output", lossless, None))
             facts += self._reasons(state.result)
-        if state.not_kept is not None:
-            facts.append(("not kept", _cut(state.not_kept, glyphs), "status--bad"))
+            if state.result.not_kept is not None:
+                facts.append(("not kept", _cut(state.result.not_kept, glyphs), "status--bad"))
         return facts
 
     def _reasons(self, result: TuneResult) -> list[Fact]:

@@ -204,11 +204,6 @@ class TuningStudy(Closing):
         """Arms that the user has or gets without tuning, besides off."""
         return self.space.first_arms()[1:]
 
-    def allows(self, arm: Arm) -> bool:
-        """Whether an arm of an earlier run is in the present space."""
-        speculation = arm.speculation
-        return speculation is None or not speculation.ngrams or self.space.with_ngrams
-
     def enqueue(self, arms: Sequence[Arm]) -> None:
         """Queue the arms that are neither tried nor waiting: they come before the sampler's."""
         with self._storage_errors():
