@@ -30,7 +30,7 @@ from spectui.models.facts import (
 )
 from spectui.models.gguf import FileIdentity, check_file, read_gguf
 from spectui.models.header import GgufFile
-from spectui.models.pairs import Outline, Token, Tokenizer, readable
+from spectui.models.pairs import Outline, Token, readable
 from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
 from spectui.options.setup import ModelOptions
 
@@ -298,7 +298,7 @@ def _state_bytes(device: str, share: Share, logged: Sequence[Buffer]) -> int:
 def outline(model: Model) -> Outline:
     """Take down what pairs are judged by. It stays when the model is closed."""
     vocabulary = model.vocabulary
-    tokenizer = Tokenizer(
+    return Outline(
         type_name=vocabulary.type_name,
         pre=model.metadata("tokenizer.ggml.pre"),
         n_tokens=vocabulary.n_tokens,
@@ -308,5 +308,6 @@ def outline(model: Model) -> Outline:
             Token(id=id_, text=readable(vocabulary.text(id_)))
             for id_ in sorted(vocabulary.end_tokens)
         ),
+        texts=vocabulary.texts,
+        chat_template=model.chat_template,
     )
-    return Outline(tokenizer=tokenizer, texts=vocabulary.texts, chat_template=model.chat_template)
