@@ -16,39 +16,8 @@ REST = "the rest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundParts:
-    """Seconds of a mean round."""
-
-    draft_s: float
-    """The chain."""
-    again_s: float
-    """The second pass of the draft, on the ``server`` schedule."""
-    verify_s: float
-    sample_s: float
-    rollback_s: float
-    other_s: float
-
-    @property
-    def total_s(self) -> float:
-        """Seconds of the whole round."""
-        return sum(seconds for _, seconds in self.named)
-
-    @property
-    def named(self) -> tuple[tuple[str, float], ...]:
-        """(words of the part, seconds)."""
-        return (
-            ("drafting", self.draft_s),
-            ("the second draft pass", self.again_s),
-            ("verifying", self.verify_s),
-            ("sampling", self.sample_s),
-            ("rollback", self.rollback_s),
-            (REST, self.other_s),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RoundTerms:
-    """A setting in numbers."""
+    """A setting in numbers; its seconds are those of a mean round."""
 
     alpha: float
     """Accepted / (accepted + rejections)."""
@@ -64,7 +33,31 @@ class RoundTerms:
     """V(1)."""
     off_s: float
     """One token of the target alone, sampling included."""
-    parts: RoundParts
+    draft_s: float
+    """The chain."""
+    again_s: float
+    """The second pass of the draft, on the ``server`` schedule."""
+    verify_s: float
+    sample_s: float
+    rollback_s: float
+    other_s: float
+
+    @property
+    def total_s(self) -> float:
+        """Seconds of the whole round."""
+        return sum(seconds for _, seconds in self.parts)
+
+    @property
+    def parts(self) -> tuple[tuple[str, float], ...]:
+        """(words of the part, seconds)."""
+        return (
+            ("drafting", self.draft_s),
+            ("the second draft pass", self.again_s),
+            ("verifying", self.verify_s),
+            ("sampling", self.sample_s),
+            ("rollback", self.rollback_s),
+            (REST, self.other_s),
+        )
 
     @property
     def c(self) -> float:
@@ -74,20 +67,19 @@ class RoundTerms:
     @property
     def verify_ratio(self) -> float:
         """V(n)/V(1) in the mean over the rounds."""
-        return self.parts.verify_s / self.target_step_s
+        return self.verify_s / self.target_step_s
 
     def mean_round(self) -> MeanRound:
         """Return the round as the break-even takes it."""
-        parts = self.parts
         return MeanRound(
             drafted=self.drafted,
-            chain_s=parts.draft_s,
-            again_s=parts.again_s,
-            verify_s=parts.verify_s,
-            fixed_s=parts.other_s,
-            token_s=parts.sample_s / self.emitted,
+            chain_s=self.draft_s,
+            again_s=self.again_s,
+            verify_s=self.verify_s,
+            fixed_s=self.other_s,
+            token_s=self.sample_s / self.emitted,
             # After as many accepted tokens as there are.
-            rejection_s=parts.rollback_s / self.rejected if self.rejected else 0.0,
+            rejection_s=self.rollback_s / self.rejected if self.rejected else 0.0,
             redone_s=0.0,
             off_s=self.off_s,
         )
@@ -119,14 +111,12 @@ def measured_terms(speculative: Counters, baseline: Counters, *, off_s: float) -
         step_s=times.draft_s / speculative.n_drafted if step_s is None else step_s,
         target_step_s=baseline.times.verify_s / baseline.n_rounds,
         off_s=off_s,
-        parts=RoundParts(
-            draft_s=times.draft_s / n if step_s is None else speculative.chain_s / n,
-            again_s=0.0 if step_s is None else (times.draft_s - speculative.chain_s) / n,
-            verify_s=times.verify_s / n,
-            sample_s=times.sample_s / n,
-            rollback_s=times.rollback_s / n,
-            other_s=times.other_s / n,
-        ),
+        draft_s=times.draft_s / n if step_s is None else speculative.chain_s / n,
+        again_s=0.0 if step_s is None else (times.draft_s - speculative.chain_s) / n,
+        verify_s=times.verify_s / n,
+        sample_s=times.sample_s / n,
+        rollback_s=times.rollback_s / n,
+        other_s=times.other_s / n,
     )
 
 
@@ -153,16 +143,14 @@ def replayed_terms(total: Total, costs: Costs) -> RoundTerms | None:
         step_s=costs.step_s,
         target_step_s=costs.single_s,
         off_s=total.off_s / total.n_decoded,
-        parts=RoundParts(
-            # A draft that stops at the floor takes one more step than it proposes tokens: what is
-            # left of the seconds counts them all.
-            draft_s=max(0.0, total.seconds / n - rest_s) if costs.step_s else 0.0,
-            again_s=again_s,
-            verify_s=verify_s,
-            sample_s=sample_s,
-            rollback_s=rollback_s,
-            other_s=costs.fixed_s,
-        ),
+        # A draft that stops at the floor takes one more step than it proposes tokens: what is left
+        # of the seconds counts them all.
+        draft_s=max(0.0, total.seconds / n - rest_s) if costs.step_s else 0.0,
+        again_s=again_s,
+        verify_s=verify_s,
+        sample_s=sample_s,
+        rollback_s=rollback_s,
+        other_s=costs.fixed_s,
     )
 
 
@@ -267,7 +255,7 @@ def find(
     better = outlook(lengths)
     faster = outlook(()) if has_floor else better
     scale = faster.break_even_draft()
-    is_free = own.chain_s + own.again_s < _NOTHING * terms.parts.total_s
+    is_free = own.chain_s + own.again_s < _NOTHING * terms.total_s
     decides, without = _largest_loss(better, terms)
     limit, at = better.limit(lengths)
     one_token_s = costs.single_s if costs is not None and at is not own else terms.target_step_s
