@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from spectui.cli.api_key import api_key_from_environment
 from spectui.cli.bench_report import Telling
 from spectui.cli.bench_request import BenchOptions
 from spectui.cli.bench_run import BenchRun, Kinds, measure, raise_ended, report
@@ -23,7 +22,7 @@ from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.run_attach import questioned
+from spectui.cli.running_server import api_key_from_environment, questioned
 from spectui.cli.served_session import served_workload
 from spectui.cli.session import SUITE_PROMPTS, read_prompts
 from spectui.errors import CancelledError, ServerError

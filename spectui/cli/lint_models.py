@@ -5,9 +5,8 @@ from pathlib import Path
 
 from spectui.cli.progress import open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.run_doctor import surroundings
 from spectui.cli.taken import options_of
-from spectui.doctor.examination import Examination, Examiner
+from spectui.doctor.examination import Examination, Examiner, surroundings
 from spectui.doctor.findings import findings
 from spectui.engine.planning import Planner
 from spectui.errors import SpectuiError
@@ -15,7 +14,8 @@ from spectui.export.takeover import read_command
 from spectui.lint import Command, Finding, Known
 from spectui.llama.planned import PlanRequest
 from spectui.models.draft_files import kind_of_draft
-from spectui.models.gguf import GgufFile, check_is_gguf, read_gguf
+from spectui.models.gguf import check_is_gguf, read_gguf
+from spectui.models.header import GgufFile
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import HIDDEN_STATE_KINDS
 from spectui.options.speculation import Speculation

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from spectui.doctor.examination import Examination, ExaminedDraft
 from spectui.doctor.speed import DraftBound
-from spectui.engine.demand import MARGIN_BYTES, Demand
-from spectui.engine.fitting import expert_overrides
+from spectui.engine.fitting import MARGIN_BYTES, Demand, expert_overrides
 from spectui.format import bytes_text, percent_text
 from spectui.llama.buffers import HOST, BufferKind
 from spectui.llama.planned import ModelPlan
@@ -115,9 +114,9 @@ def _of_length(examination: Examination) -> Iterator[Finding]:
 
 def _of_draft(examination: Examination, draft: ExaminedDraft) -> Iterator[Finding]:
     """Yield why it cannot be used, or what speaks against it."""
-    name, reason = draft.name, draft.fit.reason
+    name, reason = draft.name, draft.reason
     # Where the target alone has no room, its drafts are not to blame for that.
-    is_its_own = not draft.fit.is_compatible or examination.fits_alone
+    is_its_own = not draft.is_compatible or examination.fits_alone
     if reason is not None and is_its_own:
         severity = Severity.ERROR if draft.is_wanted else Severity.NOTE
         yield Finding(severity=severity, text=f"{name} cannot be used: {reason}")
@@ -167,12 +166,12 @@ def hard_to_win(name: str, bound: DraftBound, *, has_experts: bool) -> str | Non
 
 
 def _of_draft_context(draft: ExaminedDraft, n_ctx: int) -> Iterator[Finding]:
-    plan = draft.fit.plan
+    plan = draft.plan
     own = None if plan is None else plan.draft
     if own is None or draft.is_mtp:
         # Their cache is never quantised, and their context is the target's.
         return
-    options = draft.fit.options
+    options = draft.options
     quantised = {options.cache_type_k, options.cache_type_v} - _FULL_PRECISION
     if quantised:
         yield Finding(

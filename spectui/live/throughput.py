@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from spectui.engine.events import PromptEvaluated
-from spectui.monitor.history import Ring
+from spectui.monitor.readings import Ring
 
 WINDOW_S = 2.0
 """Length of "now". Shorter, and a round more or less moves the number."""

@@ -9,8 +9,7 @@ from spectui.live.rounds import N_MEAN, VerifyCost
 from spectui.live.throughput import ratio
 from spectui.llama.buffers import ModelMemory
 from spectui.models.weights import WeightTraffic
-from spectui.monitor.history import Ring
-from spectui.monitor.readings import GpuReading, Reading, Snapshot
+from spectui.monitor.readings import GpuReading, Reading, Ring, Snapshot
 from spectui.speculative.counters import Round
 
 N_SAMPLES = 160

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from spectui.errors import BadInputError
-from spectui.models.gguf import GgufFile
+from spectui.models.header import GgufFile
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MTP_KIND
 
 _EAGLE3, _DFLASH, _DSPARK = HIDDEN_STATE_KINDS
@@ -39,21 +39,13 @@ _SEVERAL = frozenset({"hy_v3", "mimo2", "step35"})
 """Those of which llama.cpp runs more than one MTP layer."""
 
 
-def n_mtp_layers(gguf: GgufFile) -> int:
-    """Layers for multi-token prediction that a file says it has."""
-    arch = gguf.metadata.get("general.architecture", "unknown")
-    found = gguf.metadata.get(f"{arch}.nextn_predict_layers", 0)
-    return found if isinstance(found, int) else 0
-
-
 def check_mtp(path: Path, gguf: GgufFile) -> None:
     """Refuse a target that cannot draft for itself.
 
     Raises:
         BadInputError: it has no MTP layers, or none that this engine can run.
     """
-    arch = gguf.metadata.get("general.architecture", "unknown")
-    n_layers = n_mtp_layers(gguf)
+    arch, n_layers = gguf.arch, gguf.mtp_layers
     if n_layers == 0:
         reason = f"is a {arch} without MTP layers; give a draft with -md instead"
     elif arch not in _MTP_ARCHITECTURES:
@@ -107,7 +99,7 @@ def kind_of_draft(gguf: GgufFile) -> str | None:
 
     As ``common_speculative_types_from_gguf``, which asks for EAGLE-3 to be named.
     """
-    arch = gguf.metadata.get("general.architecture")
+    arch = gguf.arch
     names = {tensor.name for tensor in gguf.tensors}
     if arch == "eagle3":
         return _EAGLE3

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectui.models.draft_files import n_mtp_layers
-from spectui.models.gguf import GgufFile, file_size
+from spectui.models.gguf import file_size
+from spectui.models.header import GgufFile
 from spectui.models.weights import weight_traffic
 from spectui.options.setup import ModelOptions
 
@@ -67,64 +67,42 @@ class ModelFacts:
 
 def facts_of(path: Path, gguf: GgufFile) -> ModelFacts:
     """Gather what the header of the model at ``path`` says."""
-    about = _About(gguf)
     return ModelFacts(
         path=path,
-        arch=about.arch,
-        name=about.text("general.name") or path.stem,
+        arch=gguf.arch,
+        name=gguf.text("general.name") or path.stem,
         n_params=sum(tensor.n_elements for tensor in gguf.tensors),
         size_bytes=gguf.weights_bytes,
         file_bytes=file_size(path),
-        n_layers=about.number("block_count"),
-        n_ctx_train=about.number("context_length"),
-        n_vocab=gguf.array_lengths.get("tokenizer.ggml.tokens") or about.number("vocab_size"),
-        n_experts=about.number("expert_count"),
-        mtp_layers=n_mtp_layers(gguf),
-        kv_bytes_per_token=_kv_bytes_per_token(about),
+        n_layers=gguf.number("block_count"),
+        n_ctx_train=gguf.number("context_length"),
+        n_vocab=gguf.array_lengths.get("tokenizer.ggml.tokens") or gguf.number("vocab_size"),
+        n_experts=gguf.number("expert_count"),
+        mtp_layers=gguf.mtp_layers,
+        kv_bytes_per_token=_kv_bytes_per_token(gguf),
         read_bytes_per_token=_read_bytes_per_token(path, gguf),
-        has_chat_template=bool(about.text("tokenizer.chat_template")),
+        has_chat_template=bool(gguf.text("tokenizer.chat_template")),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _About:
-    """A header, as it is asked here."""
-
-    gguf: GgufFile
-
-    @property
-    def arch(self) -> str:
-        return self.text("general.architecture") or "unknown"
-
-    def text(self, key: str) -> str:
-        """Text of a key, empty where the model lacks it."""
-        value = self.gguf.metadata.get(key)
-        return value if isinstance(value, str) else ""
-
-    def number(self, key: str, default: int = 0) -> int:
-        """Number of a key of the model's own metadata, 0 where it has something else there."""
-        value = self.gguf.metadata.get(f"{self.arch}.{key}", default)
-        return value if isinstance(value, int) and value > 0 else 0
-
-    @property
-    def has_unequal_layers(self) -> bool:
-        """Whether caches differ between layers, or do not grow with every token."""
-        # Where layers differ in heads or windows, a list has a value for each of them.
-        own = f"{self.arch}.attention."
-        has_lists = any(key.startswith(own) for key in self.gguf.array_lengths)
-        return has_lists or any(map(self.number, _UNEQUAL_LAYERS))
+def _has_unequal_layers(gguf: GgufFile) -> bool:
+    """Whether caches differ between layers, or do not grow with every token."""
+    # Where layers differ in heads or windows, a list has a value for each of them.
+    own = f"{gguf.arch}.attention."
+    has_lists = any(key.startswith(own) for key in gguf.array_lengths)
+    return has_lists or any(map(gguf.number, _UNEQUAL_LAYERS))
 
 
-def _kv_bytes_per_token(about: _About) -> int | None:
+def _kv_bytes_per_token(gguf: GgufFile) -> int | None:
     """Bytes of an f16 cache per token; None where layers differ or a number is missing."""
     # Layers of multi-token prediction have no cache unless they draft.
-    n_layers = about.number("block_count") - about.number("nextn_predict_layers")
-    n_heads, n_embd = about.number("attention.head_count"), about.number("embedding_length")
-    n_heads_kv = about.number("attention.head_count_kv", n_heads)
-    if about.has_unequal_layers or n_layers <= 0 or not (n_heads and n_heads_kv and n_embd):
+    n_layers = gguf.number("block_count") - gguf.mtp_layers
+    n_heads, n_embd = gguf.number("attention.head_count"), gguf.number("embedding_length")
+    n_heads_kv = gguf.number("attention.head_count_kv", n_heads)
+    if _has_unequal_layers(gguf) or n_layers <= 0 or not (n_heads and n_heads_kv and n_embd):
         return None
-    key = about.number("attention.key_length") or n_embd // n_heads
-    value = about.number("attention.value_length") or n_embd // n_heads
+    key = gguf.number("attention.key_length") or n_embd // n_heads
+    value = gguf.number("attention.value_length") or n_embd // n_heads
     return n_layers * n_heads_kv * (key + value) * _BYTES_PER_CACHE_ELEMENT
 
 

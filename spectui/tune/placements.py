@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-from spectui.engine.demand import FreeMemory, can_load
 from spectui.engine.fitting import (
+    FreeMemory,
     PlanCall,
     alone,
+    can_load,
     expert_overrides,
     smallest_n_cpu_moe,
     with_n_cpu_moe,

@@ -54,7 +54,7 @@ from spectui.options.setup import (
 )
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
-from spectui.prompts.prompt import ChatMessage
+from spectui.prompts.loader import ChatMessage
 from spectui.sessions import (
     AnswerEnd,
     AnswerPart,

@@ -21,9 +21,8 @@ from spectui.options.drafters import (
 )
 from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
-from spectui.speculative.acceptance import Acceptance, accept
 from spectui.speculative.counters import Counters, Round, RoundEnd, RoundTimes, count
-from spectui.speculative.decoder import Decoder, Stop, draft_cap
+from spectui.speculative.decoder import Acceptance, Decoder, Stop, accept, draft_cap
 from spectui.speculative.drafters import (
     ChainedDrafter,
     Clock,

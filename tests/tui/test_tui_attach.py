@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from spectui.known import Known
 from spectui.monitor.readings import Snapshot
-from spectui.server.watch.sample import Failure, Late, Trouble, Whereabouts
+from spectui.server.watch.sample import Failure, HostState, Late, Trouble
 from spectui.settings import Settings
 from spectui.tui.attach.app import PollerFailed
 from spectui.tui.attach.machine import HostMemoryPanel, MachinePanel, ServerPanel
@@ -94,7 +94,7 @@ def test_a_remote_server(snap_compare: SnapCompare, size: tuple[int, int]) -> No
 
 def test_a_server_that_tells_little(snap_compare: SnapCompare) -> None:
     off = "/metrics is off; start the server with --metrics"
-    hidden = Whereabouts(
+    hidden = HostState(
         is_here=True,
         process=Known(None, "the process that listens at port 8080 belongs to another user"),
     )
@@ -308,7 +308,7 @@ def test_a_restart_is_told() -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         anew = replace(COUNTERS, started="2")
-        process = Whereabouts(is_here=True, process=Known(replace(PROCESS, pid=12)))
+        process = HostState(is_here=True, process=Known(replace(PROCESS, pid=12)))
         events = (sample(0.0), sample(1.0, counters=anew, where=process))
         await watched.told(pilot, *events)
         assert "restarted 1 time" in text_of(pilot.app.screen.query_one(ServerPanel))

@@ -8,9 +8,14 @@ from spectui.known import Known
 from spectui.live.memory import MemoryPool, MemoryState, Use, memory_state
 from spectui.live.traffic import TrafficHistory, TrafficState, traffic_state
 from spectui.monitor.readings import GpuReading, Reading, Snapshot
-from spectui.server.watch.sample import ServerFacts
-from spectui.server.watch.state import HostState, LinkState
-from spectui.server.watch.words import context_facts, model_facts, model_name
+from spectui.server.watch.sample import (
+    HostState,
+    ServerFacts,
+    context_facts,
+    model_facts,
+    model_name,
+)
+from spectui.server.watch.tracker import LinkState
 from spectui.tui import units
 from spectui.tui.charts import spark
 from spectui.tui.glyphs import Glyphs

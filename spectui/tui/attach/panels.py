@@ -5,7 +5,7 @@ from functools import partial
 
 from spectui.format import counted
 from spectui.monitor.readings import Reading
-from spectui.server.watch.state import (
+from spectui.server.watch.tracker import (
     DraftState,
     ServedState,
     SlotPhase,

@@ -10,8 +10,8 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
-from spectui.server.watch.state import AttachState, LinkState
-from spectui.server.watch.words import model_name, named, waiting_for
+from spectui.server.watch.sample import model_name, named, waiting_for
+from spectui.server.watch.tracker import AttachState, LinkState
 from spectui.tui.attach.machine import (
     HostMemoryPanel,
     IdentityState,

@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, OptionList, Static
 
 from spectui.gguf_names import SUFFIX
-from spectui.models.discovery import is_pseudo
+from spectui.models.files import is_pseudo
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.picker.list import Entry, PickerList, Row, note, visible
 from spectui.tui.widgets import KeyBar

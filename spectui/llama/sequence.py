@@ -1,25 +1,57 @@
-"""Rollback of a context: llama.cpp's three ways to forget rejected tokens, found by trying.
+"""One sequence of a context: the batch that extends it, and the memory that forgets its end.
 
-As ``common_context_can_seq_rm`` and llama-server's slots do it: a cache of tokens loses its end; a
-recurrent state goes back to one of the snapshots of its last decode, where the architecture has
-them; and otherwise to a checkpoint, from which what was accepted is decoded again.
+There are three ways to forget rejected tokens, found by trying, as in ``common_context_can_seq_rm``
+and llama-server's slots: a cache of tokens loses its end; a recurrent state goes back to one of the
+snapshots of its last decode, where the architecture has them; and otherwise to a checkpoint, from
+which what was accepted is decoded again.
 """
 
 import ctypes
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-from spectui.llama.c import C
+import numpy as np
+
+from spectui.llama.library import C
+from spectui.speculative.models import Outputs
 from spectui.speculative.rollback import Rollback
 
+
+class Batch:
+    """Room for ``capacity`` tokens of sequence 0."""
+
+    def __init__(self, capacity: int) -> None:
+        """Allocate, and set once what never changes: every token belongs to sequence 0."""
+        self.capacity = capacity
+        self.c = C.llama_batch_init(capacity, 0, 1)
+        as_array = np.ctypeslib.as_array
+        self._tokens = as_array(self.c.token, (capacity,))
+        """[capacity] int32"""
+        self._positions = as_array(self.c.pos, (capacity,))
+        """[capacity] int32"""
+        self._logits = as_array(self.c.logits, (capacity,))
+        """[capacity] int8"""
+        self._steps = np.arange(capacity, dtype=np.int32)
+        as_array(self.c.n_seq_id, (capacity,))[:] = 1
+        for index in range(capacity):
+            self.c.seq_id[index][0] = 0
+
+    def fill(self, tokens: Sequence[int], first_position: int, outputs: Outputs) -> None:
+        """Hold ``tokens`` at consecutive positions, with logits where ``outputs`` asks for them."""
+        n = len(tokens)
+        self.c.n_tokens = n
+        self._tokens[:n] = tokens
+        np.add(self._steps[:n], first_position, out=self._positions[:n])
+        self._logits[:n] = outputs is Outputs.ALL
+        if outputs is Outputs.LAST:
+            self._logits[n - 1] = 1
+
+    def close(self) -> None:
+        """Free the native arrays."""
+        C.llama_batch_free(self.c)
+
+
 _SEQUENCE = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Checkpoint:
-    n_past: int
-    state: Any
-    """ctypes array."""
 
 
 class SequenceMemory:
@@ -32,7 +64,8 @@ class SequenceMemory:
         self._window: int = C.llama_model_n_swa(C.llama_get_model(context))
         """Tokens that a layer with a sliding window looks at; 0 where there is none."""
         self._n_ubatch: int = C.llama_n_ubatch(context)
-        self._checkpoint: _Checkpoint | None = None
+        self._checkpoint: tuple[int, Any] | None = None
+        """Tokens that were held, and the state of then as a ctypes array."""
         self.rollback = Rollback.TRUNCATE
         self.n_snapshots = 0
         """Those of a recurrent state that may be gone back to: at most those that there are."""
@@ -54,7 +87,7 @@ class SequenceMemory:
     def mark(self, n_past: int) -> None:
         """Make it cheap to go back to the ``n_past`` tokens that are held now."""
         if self.rollback is not Rollback.TRUNCATE:
-            self._checkpoint = _Checkpoint(n_past=n_past, state=self._save_partial())
+            self._checkpoint = n_past, self._save_partial()
 
     def forget(self, n_past: int, n_held: int, n_last: int) -> int:
         """Forget all but the first ``n_past`` of ``n_held`` tokens.
@@ -108,15 +141,15 @@ class SequenceMemory:
         return bool(C.llama_memory_seq_rm(self._memory, _SEQUENCE, n_past, -1))
 
     def _back_to_checkpoint(self, n_past: int) -> int:
-        checkpoint = self._checkpoint
-        if checkpoint is None or checkpoint.n_past > n_past:
+        if self._checkpoint is None or self._checkpoint[0] > n_past:
             self.clear()
             return 0
-        self._restore_partial(checkpoint.state)
+        n_marked, state = self._checkpoint
+        self._restore_partial(state)
         # Of a hybrid model the checkpoint holds the recurrent part; the other part loses its end.
-        if not self._removes(checkpoint.n_past):
+        if not self._removes(n_marked):
             raise RuntimeError("llama.cpp refused to forget what came after a checkpoint")
-        return checkpoint.n_past
+        return n_marked
 
     def _save_partial(self) -> Any:  # noqa: ANN401 - a ctypes array
         flags = C.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY

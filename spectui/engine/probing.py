@@ -1,12 +1,14 @@
-"""Recording a drafter's chains along an output of the target."""
+"""Looks at the loaded models beside generations: a drafter's chains, experts, margins."""
 
 import time
 from collections.abc import Callable
 
-from spectui.engine.commands import RecordChains
-from spectui.engine.events import ChainsRecorded
+from spectui.engine.commands import ProbeExperts, RecordChains
+from spectui.engine.events import ChainsRecorded, ExpertsProbed
 from spectui.engine.models import LoadedModels
 from spectui.errors import BadInputError, CancelledError, UsageError
+from spectui.llama.context import Context
+from spectui.llama.routing import RoutingObserver
 from spectui.speculative.models import Outputs
 from spectui.trace.grid import MAX_DEPTH
 from spectui.trace.record import Chains, record_chains, record_own_chains
@@ -102,3 +104,43 @@ def _check(command: RecordChains, n_ctx: int) -> None:
             f"prompt and output have {n_tokens} tokens, but the draft's context holds {n_ctx}; "
             "raise -c"
         )
+
+
+_PIECE = 64
+"""Most tokens of a decode: the logits of all of them take memory."""
+
+
+def probe_experts(models: LoadedModels, command: ProbeExperts) -> ExpertsProbed:
+    """Decode a text in a context of its own, so that nothing else is ever watched.
+
+    Raises:
+        BadInputError: the target routes nothing, or the text is empty or does not fit.
+        DoesNotFitError: there is no memory for another context.
+    """
+    target = models.target
+    if not command.text:
+        raise BadInputError("the text has no tokens; give some text")
+    observer = RoutingObserver()
+    with Context(
+        target.model,
+        models.context_options,
+        max_outputs=_PIECE,
+        abort=models.abort,
+        routing=observer,
+    ) as context:
+        observer.take()
+        step = context.max_outputs
+        for start in range(0, len(command.text), step):
+            # The last layer computes those tokens alone whose logits are asked for.
+            context.decode(command.text[start : start + step], Outputs.ALL)
+    seen = observer.take()
+    if not seen:
+        info = target.model.info
+        raise BadInputError(
+            f"{info.path} ({info.arch}) routes no token to experts; give a mixture of experts"
+        )
+    experts = tuple(
+        tuple(tuple(map(int, token)) for token in layer[command.n_skipped :])
+        for layer in seen.values()
+    )
+    return ExpertsProbed(layers=tuple(seen), experts=experts)
