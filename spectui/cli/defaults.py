@@ -10,7 +10,7 @@ from spectui.options.drafters import HIDDEN_STATE_KINDS
 from spectui.presets import Options, Preset, find_preset
 
 if TYPE_CHECKING:
-    from spectui.export.takeover import Takeover
+    from spectui.commands.takeover import Takeover
 
 TAKEN = "spectui.taken"
 """Key under which click's context keeps what ``--from`` has read."""
@@ -138,7 +138,7 @@ def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -
         return None
     _check_alone(ctx, "--from")
     from spectui.cli.adopted import adopt
-    from spectui.export.takeover import read_command
+    from spectui.commands.takeover import read_command
 
     known = {param.name: param for param in ctx.command.params}
     ours = {name: param for name, param in known.items() if not isinstance(param, FromUserOnly)}

@@ -9,14 +9,14 @@ from pathlib import Path
 import click
 
 from spectui.cli.output import check_writable, complain, say
-from spectui.cli.taken_command import TakenCommand
+from spectui.commands.command import Command
+from spectui.commands.formats import Format, render
+from spectui.commands.launch import ExportSetup, printable
+from spectui.commands.sources.reading import read_source
+from spectui.commands.sources.source import COMPOSE, INI, LLAMA_SWAP
+from spectui.commands.takeover import check_serves
+from spectui.commands.translation import TakenCommand
 from spectui.errors import BadInputError, UsageError
-from spectui.export import ExportSetup, Format, render
-from spectui.export.entry import COMPOSE, INI, LLAMA_SWAP
-from spectui.export.hub import check_serves
-from spectui.export.launch import printable
-from spectui.export.rewriting.items import Command
-from spectui.export.sources import read_source
 from spectui.options.dialect import Dialect
 from spectui.options.setup import Schedule
 from spectui.writing import write_file, write_new_file

@@ -7,12 +7,13 @@ from spectui.cli.progress import open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.run_doctor import surroundings
 from spectui.cli.taken import options_of
+from spectui.commands.command import Command, Known
+from spectui.commands.lint.finding import Finding
+from spectui.commands.takeover import read_command
 from spectui.doctor.examination import Examination, Examiner
 from spectui.doctor.findings import findings
 from spectui.engine.planning import Planner
 from spectui.errors import SpectuiError
-from spectui.export.takeover import read_command
-from spectui.lint import Command, Finding, Known
 from spectui.llama.planned import PlanRequest
 from spectui.models.draft_files import kind_of_draft
 from spectui.models.gguf import GgufFile, check_is_gguf, read_gguf

@@ -11,9 +11,12 @@ from spectui import __version__
 from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.drawing import drawn, page_width
 from spectui.cli.output import check_writable, complain, write_result
+from spectui.commands.command import Command
+from spectui.commands.lint.checking import fixed, lint
+from spectui.commands.lint.finding import Finding
+from spectui.commands.reader import Reader
+from spectui.commands.sources.reading import read_source
 from spectui.errors import BadInputError, UsageError
-from spectui.export.sources import read_source
-from spectui.lint import Command, Finding, Reader, fixed, lint
 from spectui.options.dialect import Dialect
 from spectui.paths import text_of
 from spectui.severity import Severity

@@ -10,10 +10,10 @@ from click.core import ParameterSource
 from spectui.cli.defaults import taken_command
 from spectui.cli.output import complain
 from spectui.cli.request import SharedOptions
+from spectui.commands.drafting import OLD_LENGTHS
+from spectui.commands.measured import unmeasured
+from spectui.commands.takeover import Takeover
 from spectui.errors import UsageError
-from spectui.export.rewriting.lengths import OLD_LENGTHS
-from spectui.export.takeover import Takeover
-from spectui.export.unmeasured import unmeasured
 from spectui.options import catalogue
 from spectui.options.drafters import NGRAMS, numbers_of
 from spectui.options.reading import read_options, read_speculation

@@ -1,7 +1,7 @@
 """The setup of one llama-server, and its command line."""
 
-from spectui.export.held_back import own_arguments
-from spectui.export.setup import ExportSetup
+from spectui.commands.launch import ExportSetup
+from spectui.commands.measured import own_arguments
 from spectui.options.setup import Setup
 from spectui.server.binary import ServerBinary
 

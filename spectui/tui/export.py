@@ -11,8 +11,9 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input, Label, Static, TextArea
 
+from spectui.commands.formats import Format, file_name, render
+from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
-from spectui.export.formats import ExportSetup, Format, file_name, render
 from spectui.live.setup import LiveSetup
 from spectui.options.dialect import Dialect
 from spectui.options.speculation import Speculation

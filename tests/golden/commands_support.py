@@ -23,8 +23,9 @@ import spectui.cli.run_sweep
 import spectui.cli.run_trace
 import spectui.cli.run_tune  # noqa: F401 - for what it imports
 from spectui import __version__
+from spectui.commands.formats import Format, render
+from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
-from spectui.export import ExportSetup, Format, render
 from spectui.llama import library
 from spectui.monitor import machine as machines
 from spectui.monitor.recording import load

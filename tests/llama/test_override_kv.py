@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from spectui.cli.request import kv_overrides
+from spectui.commands.arguments import server_arguments
+from spectui.commands.takeover import read_command
 from spectui.engine.driver import Engine
 from spectui.errors import UsageError
-from spectui.export import server_arguments
-from spectui.export.takeover import read_command
 from spectui.models.gguf import check_file, read_gguf
 from spectui.models.weights import weight_traffic
 from spectui.options.dialect import Dialect

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from spectui.export.held_back import own_arguments, own_environment
-from spectui.export.takeover import read_command
+from spectui.commands.measured import own_arguments, own_environment
+from spectui.commands.takeover import read_command
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
 from spectui.served.setup import measuring_arguments
 from spectui.server.binary import examine

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spectui.cli.taken import options_of
-from spectui.export import ExportSetup
-from spectui.export.takeover import Takeover, read_command
+from spectui.commands.launch import ExportSetup
+from spectui.commands.takeover import Takeover, read_command
 from spectui.options.dialect import Dialect
 
 _FILE = Path(__file__).parent.parent / "data" / "commands" / "commands.toml"

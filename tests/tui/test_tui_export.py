@@ -14,7 +14,8 @@ from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.widgets import Input, TextArea
 
-from spectui.export import ExportSetup, Format, render
+from spectui.commands.formats import Format, render
+from spectui.commands.launch import ExportSetup
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions
