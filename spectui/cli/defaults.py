@@ -138,13 +138,14 @@ def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -
         return None
     _check_alone(ctx, "--from")
     from spectui.cli.adopted import adopt
-    from spectui.commands.takeover import read_command
+    from spectui.commands.sources.reading import read_command
+    from spectui.commands.takeover import take_over
 
     known = {param.name: param for param in ctx.command.params}
     ours = {name: param for name, param in known.items() if not isinstance(param, FromUserOnly)}
     # Those who may draft are looked for where one way to draft cannot be given.
-    taken = read_command(
-        text,
+    taken = take_over(
+        read_command(text),
         other_drafts="spec_type" in known.keys() - ours.keys(),
         through_server=_takes(ctx, ours.get("spec_type"), HIDDEN_STATE_KINDS[0]),
     )

@@ -1,15 +1,15 @@
 """Findings on a command's models: whether they match, and fit in memory."""
 
-import shlex
+from dataclasses import replace
 from pathlib import Path
 
 from spectui.cli.progress import open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.run_doctor import surroundings
 from spectui.cli.taken import options_of
-from spectui.commands.command import Command, Known
+from spectui.commands.command import ServerCommand
 from spectui.commands.lint.finding import Finding
-from spectui.commands.takeover import read_command
+from spectui.commands.takeover import take_over
 from spectui.doctor.examination import Examination, Examiner
 from spectui.doctor.findings import findings
 from spectui.engine.planning import Planner
@@ -25,11 +25,12 @@ from spectui.severity import Severity
 _WHY = "found as spectui doctor does, by headers and a plan of memory; no weight was loaded"
 
 
-def known_of(command: Command) -> Known:
-    """Facts from the headers of those of its models that are on this machine."""
+def with_facts(command: ServerCommand) -> ServerCommand:
+    """The command with facts from the headers of those of its models that are on this machine."""
     target = _header(command.value("model"))
     draft = _header(command.value("model-draft"))
-    return Known(
+    return replace(
+        command,
         target_tensors=None if target is None else frozenset(t.name for t in target.tensors),
         draft_tensors=None if draft is None else frozenset(t.name for t in draft.tensors),
         draft_kind=None if draft is None else kind_of_draft(draft),
@@ -47,7 +48,9 @@ def _header(name: str | None) -> GgufFile | None:
         return None
 
 
-def model_findings(command: Command, *, quiet: bool) -> tuple[tuple[Finding, ...], str | None]:
+def model_findings(
+    command: ServerCommand, *, quiet: bool
+) -> tuple[tuple[Finding, ...], str | None]:
     """Findings on the models, or the reason why there can be none.
 
     Args:
@@ -92,18 +95,16 @@ def _of_models(
         progress.close()
 
 
-def _is_drafting(command: Command) -> bool:
+def _is_drafting(command: ServerCommand) -> bool:
     return bool(command.kinds) or command.drafts_with_model
 
 
-def _is_unplanned(command: Command) -> bool:
+def _is_unplanned(command: ServerCommand) -> bool:
     """Whether it drafts in a way whose memory demand only llama-server knows."""
-    return command.known.draft_kind is not None or not set(HIDDEN_STATE_KINDS).isdisjoint(
-        command.kinds
-    )
+    return command.draft_kind is not None or not set(HIDDEN_STATE_KINDS).isdisjoint(command.kinds)
 
 
-def _unplanned(command: Command) -> tuple[Finding, ...]:
+def _unplanned(command: ServerCommand) -> tuple[Finding, ...]:
     if not _is_unplanned(command):
         return ()
     return (
@@ -116,16 +117,16 @@ def _unplanned(command: Command) -> tuple[Finding, ...]:
     )
 
 
-def _options(command: Command) -> tuple[SharedOptions, Speculation]:
+def _options(command: ServerCommand) -> tuple[SharedOptions, Speculation]:
     """The command as spectui's options.
 
     Raises:
         SpectuiError: spectui cannot run it.
     """
     alone = _is_unplanned(command)
-    kept = [i.given for i in command.items if not (alone and i.given.is_speculative)]
-    words = [word for given in kept for word in given.words]
-    return options_of(read_command(shlex.join(["llama-server", *words])))
+    kept = (item for item in command.items if not (alone and item.is_speculative))
+    # Judged by its present names.
+    return options_of(take_over(ServerCommand.of(replace(one, variable=None) for one in kept)))
 
 
 def _findings(

@@ -121,7 +121,7 @@ def _backend(run: TuneRun, result: TuneResult) -> Json:
 def _command(run: TuneRun, arm: Arm) -> tuple[list[str], str]:
     """Flags and command line of an arm."""
     launch = run.setup_of(arm).launch(Dialect(run.options.dialect))
-    return list(launch.arguments), launch.command
+    return list(launch.arguments), launch.text
 
 
 def _schedule(run: TuneRun, arm: Arm | None) -> Schedule:

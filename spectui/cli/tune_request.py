@@ -7,8 +7,8 @@ from spectui.cli.options_backend import BackendKind
 from spectui.cli.request import SharedOptions
 from spectui.cli.taken import Taken
 from spectui.cli.tune_present import PresentArm
+from spectui.commands.command import Start
 from spectui.commands.launch import ExportSetup
-from spectui.commands.sources.source import Start
 from spectui.engine.commands import LoadTarget
 from spectui.engine.events import ModelLoaded
 from spectui.engine.fitting import with_n_cpu_moe

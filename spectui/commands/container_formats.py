@@ -8,13 +8,15 @@ from typing import Any
 
 import yaml
 
-from spectui.commands.items import divide, value_of, without
+from spectui.commands.command import COMPOSE, LLAMA_SWAP, Entry
+from spectui.commands.items import Item, words_of
 from spectui.commands.launch import Launch, commented, slug
-from spectui.commands.sources.source import COMPOSE, LLAMA_SWAP, Entry
+from spectui.commands.server_options import canonical
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 
 _IMAGE = "ghcr.io/ggml-org/llama.cpp:server"
+_LISTENING = frozenset({"--host", "--port"})
 _PORT = "8080"
 _ANY = "0"
 """Value that lets llama-server choose a port."""
@@ -65,13 +67,13 @@ def llama_swap(launch: Launch) -> str:
         BadInputError: llama-swap would change a value.
     """
     own = launch.elsewhere("llama-swap")
-    lines = [f"{_swap_line(own.program)} --port ${{PORT}}"]
-    lines += [_swap_line(given.words) for given in divide(own.arguments)]
+    lines = [f"{_swap_line(own.start.program)} --port ${{PORT}}"]
+    lines += [_swap_line(item.words) for item in own.command.items]
     model: dict[str, Any] = {"cmd": _Block("\n".join(lines) + "\n")}
-    if own.environment:
-        model["env"] = [_swap_variable(f"{name}={value}") for name, value in own.environment]
-    entry = launch.entry(LLAMA_SWAP) or Entry(format=LLAMA_SWAP, name=None)
-    models = {launch.known_as or slug(own.name): {**model, **entry.settings}}
+    if own.start.environment:
+        model["env"] = [_swap_variable(f"{name}={value}") for name, value in own.start.environment]
+    entry = launch.command.entry(LLAMA_SWAP) or Entry(format=LLAMA_SWAP, name=None)
+    models = {launch.command.known_as or slug(own.name): {**model, **entry.settings}}
     return _document(own, {**entry.around, "models": models}, entry.notes)
 
 
@@ -101,32 +103,33 @@ def compose(launch: Launch) -> str:
     Raises:
         BadInputError: the dialect has no published image.
     """
-    entry = launch.entry(COMPOSE)
+    entry = launch.command.entry(COMPOSE)
     if entry is not None:
         return _own_service(launch, entry)
-    if launch.dialect is not Dialect.LLAMA_CPP:
+    if launch.reader.dialect is not Dialect.LLAMA_CPP:
         raise BadInputError(
             f"the published images hold current llama.cpp; export compose for {Dialect.LLAMA_CPP}"
         )
-    words = without(launch.arguments, "--host", "--port")
-    arguments, mounts = _mounted(words)
-    asked = value_of(launch.arguments, "--port") or _PORT
+    command = launch.command
+    items = [item for item in command.items if canonical(item.flag) not in _LISTENING]
+    arguments, mounts = _mounted(items)
+    asked = command.value("port") or _PORT
     port = _PORT if asked == _ANY else asked
     service: dict[str, Any] = {
         "image": _IMAGE,
         "command": ["--host", "0.0.0.0", "--port", port, *arguments],  # noqa: S104 - the container's
-        "ports": list(_published(value_of(launch.arguments, "--host") or _LOOPBACK, port)),
+        "ports": list(_published(command.value("host") or _LOOPBACK, port)),
         "volumes": mounts,
     }
-    if launch.environment:
-        service["environment"] = dict(launch.environment)
+    if launch.start.environment:
+        service["environment"] = dict(launch.start.environment)
     if launch.has_gpu and _uses_gpu(launch):
         service["image"] = f"{_IMAGE}-cuda"
         device = {"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}
         service["deploy"] = {"resources": {"reservations": {"devices": [device]}}}
     document = {"services": {slug(launch.name): _escaped(service)}}
     chosen = (f"--port {_ANY} leaves it to llama-server, so {_PORT} is written",)
-    notes = (*(chosen if asked == _ANY else ()), *_notes(launch, words))
+    notes = (*(chosen if asked == _ANY else ()), *_notes(launch, items))
     return _document(launch, document, notes)
 
 
@@ -161,7 +164,9 @@ def _bracketed(address: str) -> str:
 def _own_service(launch: Launch, entry: Entry) -> str:
     """The service that the command was taken from, with other arguments."""
     service = {**entry.settings, "command": [*entry.ahead, *launch.arguments]}
-    others = {name: value for name, value in launch.environment if name not in entry.variables}
+    others = {
+        name: value for name, value in launch.start.environment if name not in entry.variables
+    }
     if others:
         own = entry.settings.get("environment")
         service["environment"] = {**(own if isinstance(own, dict) else {}), **others}
@@ -170,38 +175,39 @@ def _own_service(launch: Launch, entry: Entry) -> str:
 
 
 def _uses_gpu(launch: Launch) -> bool:
-    has_draft = launch.value("model-draft") is not None
-    layers = [launch.value("gpu-layers"), *[launch.value("gpu-layers-draft")] * has_draft]
-    return any(one != "0" for one in layers)
+    command = launch.command
+    if command.value("gpu-layers") != "0":
+        return True
+    return command.has("model-draft") and command.value("gpu-layers-draft") != "0"
 
 
-def _notes(launch: Launch, words: Sequence[str]) -> Iterator[str]:
-    others = (w for given in divide(words) if given.name not in _MODELS for w in given.words)
+def _notes(launch: Launch, items: Sequence[Item]) -> Iterator[str]:
+    others = words_of(item for item in items if item.name not in _MODELS)
     if any(word.startswith("/") for word in others):
         yield "files in your own arguments have to be mounted too"
-    if not launch.has_gpu and launch.value("gpu-layers") not in {None, "0"}:
+    if not launch.has_gpu and launch.command.value("gpu-layers") not in {None, "0"}:
         yield (
             f"this machine has no GPU for the layers of -ngl, so the image has none either; where "
             f"there is one, write {_IMAGE}-cuda and reserve it"
         )
-    wrappers = launch.program[:-1]
+    wrappers = launch.start.program[:-1]
     if wrappers:
         yield f"left out, since a container starts its own program: {shlex.join(wrappers)}"
 
 
-def _mounted(words: Sequence[str]) -> tuple[list[str], list[dict[str, Any]]]:
+def _mounted(items: Sequence[Item]) -> tuple[list[str], list[dict[str, Any]]]:
     """The arguments with the paths that their container sees, and the folders to mount for that."""
     targets: dict[Path, str] = {}
     moved: list[str] = []
-    for given in divide(words):
-        if given.name not in _MODELS:
-            moved += given.words
+    for item in items:
+        if item.name not in _MODELS:
+            moved += item.words
             continue
         # A link may lead out of its folder, as in Hugging Face's cache, and nowhere in a container.
-        path = Path(given.values[-1]).resolve()
+        path = Path(item.value).resolve()
         number = "" if len(targets) < len(_FOLDERS) else str(len(targets))
         folder = f"{_FOLDERS[min(len(targets), len(_FOLDERS) - 1)]}{number}"
-        moved += [given.flag, str(Path(targets.setdefault(path.parent, folder)) / path.name)]
+        moved += [item.flag, str(Path(targets.setdefault(path.parent, folder)) / path.name)]
     mounts = [
         {"type": "bind", "source": str(source), "target": target, "read_only": True}
         for source, target in targets.items()

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from spectui.commands.command import BY_SWITCH, Command, Edit, Item, is_negation
+from spectui.commands.command import BY_SWITCH, Edits, ServerCommand
+from spectui.commands.items import Item
 from spectui.commands.reader import Reader, is_new
 from spectui.errors import BadInputError
 from spectui.options.drafters import (
@@ -184,7 +185,7 @@ OLD_LENGTHS = {one.option: f"{one.earlier_default:g}" for one in _CHANGED}
 NEW_LENGTHS = {one.option: one.argument(one.default) for one in _CHANGED}
 
 
-def assumed_lengths(command: Command, reader: Reader) -> dict[str, str]:
+def assumed_lengths(command: ServerCommand, reader: Reader) -> dict[str, str]:
     """Default lengths that the command's author had, where it gives none; by spectui's names.
 
     Names tell which builds it was written for; where none does, it is for its reader.
@@ -197,7 +198,7 @@ def assumed_lengths(command: Command, reader: Reader) -> dict[str, str]:
     return {n: value for n, value in lengths.items() if not command.has(n) and n not in given}
 
 
-def _behind_kinds(command: Command) -> frozenset[str]:
+def _behind_kinds(command: ServerCommand) -> frozenset[str]:
     """Names of the numbers behind ``--spec-type`` in ik_llama.cpp's form."""
     found: set[str] = set()
     for _at, item in command.all("spec-type"):
@@ -207,14 +208,14 @@ def _behind_kinds(command: Command) -> frozenset[str]:
     return frozenset(found)
 
 
-def old_lengths(command: Command) -> dict[str, str]:
+def old_lengths(command: ServerCommand) -> dict[str, str]:
     """The old default lengths that a command for builds before spring 2026 leaves out."""
     lengths = assumed_lengths(command, Reader())
     return {name: value for name, value in lengths.items() if value == OLD_LENGTHS[name]}
 
 
-def _has_new_names(command: Command) -> bool:
-    return any(is_new(item.given.flag) for item in command.items) or any(
+def _has_new_names(command: ServerCommand) -> bool:
+    return any(is_new(item.flag) for item in command.items) or any(
         kind.startswith("draft-") for kind in command.kinds
     )
 
@@ -251,18 +252,18 @@ def is_of_stage(item: Item) -> bool:
     return item.name in names or ngram_of(item.name) is not None
 
 
-def in_stages(command: Command) -> tuple[Edit, ...]:
+def in_stages(command: ServerCommand) -> Edits:
     """All of a command's drafting in ik_llama.cpp's form, at its first drafting option."""
     items = [(at, item) for at, item in enumerate(command.items) if is_of_stage(item)]
     if not items:
-        return ()
+        return {}
     named = [at for at, item in items if item.name in {"spec-type", BY_SWITCH}]
     place = named[0] if named else items[0][0]
     words = tuple(word for stage in _stages(command) for word in stage.words)
-    return tuple(Edit(at=at, words=words if at == place else ()) for at, _item in items)
+    return {at: words if at == place else () for at, _item in items}
 
 
-def _stages(command: Command) -> list[_Stage]:
+def _stages(command: ServerCommand) -> list[_Stage]:
     stages: list[_Stage] = []
     for _at, item in command.all("spec-type", BY_SWITCH):
         for stage in _named(item):
@@ -283,7 +284,7 @@ def _stages(command: Command) -> list[_Stage]:
 
 def _named(item: Item) -> Iterator[_Stage]:
     if item.name == BY_SWITCH:
-        if not is_negation(item):
+        if not item.is_negation:
             yield _Stage(kind="mtp")
         return
     kinds, colon, settings = item.value.partition(":")

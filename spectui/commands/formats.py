@@ -1,4 +1,4 @@
-"""Renders one setup as a shell command, a file, or a list of arguments."""
+"""Renders one launch as a shell command, a file, or a list of arguments."""
 
 import json
 import re
@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 
 import spectui
+from spectui.commands.command import INI
 from spectui.commands.container_formats import compose, llama_swap
-from spectui.commands.items import Given, divide
-from spectui.commands.launch import Launch, Launchable, commented, printable, slug
-from spectui.commands.reader import Accepted
+from spectui.commands.items import Item
+from spectui.commands.launch import Launch, commented, printable, slug
+from spectui.commands.reader import Reader
 from spectui.commands.server_options import NEGATION, PREFIX, canonical
-from spectui.commands.sources.source import INI
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 
@@ -30,12 +30,13 @@ def variables_file(launch: Launch) -> str:
     Raises:
         BadInputError: the dialect reads no variables, or has none for an argument.
     """
-    if launch.dialect is Dialect.IK:
+    dialect = launch.reader.dialect
+    if dialect is Dialect.IK:
         raise BadInputError(
-            f"{launch.dialect} reads no environment variables about drafting; choose another format"
+            f"{dialect} reads no environment variables about drafting; choose another format"
         )
     check_placing(launch, "variables", in_order=_PLACING)
-    assigned = dict(launch.environment)
+    assigned = dict(launch.start.environment)
     for name, value in _assigned(launch):
         if name in assigned:
             raise BadInputError(
@@ -43,7 +44,7 @@ def variables_file(launch: Launch) -> str:
                 "choose another format"
             )
         assigned[name] = value
-    start = f"set -a; . ./FILE; set +a; {printable(shlex.join(launch.program))}"
+    start = f"set -a; . ./FILE; set +a; {printable(shlex.join(launch.start.program))}"
     lines = (f"{name}={shlex.quote(value)}\n" for name, value in assigned.items())
     return commented((*launch.comments, start)) + "".join(lines)
 
@@ -60,39 +61,43 @@ def check_placing(launch: Launch, where: str, *, in_order: tuple[str, ...] = ())
     Raises:
         BadInputError: there are such placements.
     """
-    placing = [given for given in divide(launch.arguments) if _name(given) in _PLACING]
-    names = [_name(given) for given in placing]
+    placing = [item for item in launch.command.items if _name(item) in _PLACING]
+    names = [_name(item) for item in placing]
     is_kept = bool(in_order) and names == sorted(names, key=_PLACING.index)
     if len(set(names)) > 1 and not is_kept and any(map(_moves, placing)):
-        flags = " and ".join(dict.fromkeys(given.flag for given in placing))
+        flags = " and ".join(dict.fromkeys(item.flag for item in placing))
         raise BadInputError(
             f"the first of {flags} that matches a tensor counts, and {where} would not keep their "
             "order; choose another format"
         )
 
 
-def _name(given: Given) -> str:
-    server = given.server
+def _name(item: Item) -> str:
+    server = item.server
     return "" if server is None else server.long_flag.lstrip("-")
 
 
-def _moves(given: Given) -> bool:
+def _moves(item: Item) -> bool:
     """Whether the placement sends weights anywhere but to RAM."""
-    return any(not part.endswith(f"={_CPU}") for v in given.values for part in v.split(",")) and (
-        _name(given) == "override-tensor"
+    return any(not part.endswith(f"={_CPU}") for v in item.values for part in v.split(",")) and (
+        _name(item) == "override-tensor"
     )
 
 
 def _assigned(launch: Launch) -> Iterator[tuple[str, str]]:
     missing: list[str] = []
-    for given in divide(launch.arguments):
-        name = _variable(given, launch)
-        if name is None or len(given.values) > 1:
-            missing.append(given.flag)
+    for item in launch.command.items:
+        name = _variable(item, launch)
+        if name is None or len(item.values) > 1:
+            missing.append(item.flag)
         else:
-            yield name, given.values[0] if given.values else "1"
+            yield name, item.values[0] if item.values else "1"
     if missing:
-        reader = launch.dialect if launch.accepted is None else launch.accepted.program
+        reader = (
+            launch.reader.dialect
+            if launch.reader.accepted is None
+            else launch.reader.accepted.program
+        )
         flags = dict.fromkeys(missing)
         raise BadInputError(
             f"{printable(', '.join(flags))} {'has' if len(flags) == 1 else 'have'} no environment "
@@ -100,15 +105,15 @@ def _assigned(launch: Launch) -> Iterator[tuple[str, str]]:
         )
 
 
-def _variable(given: Given, launch: Launch) -> str | None:
-    flag, option, server = canonical(given.flag), given.option, given.server
-    accepted = launch.accepted
+def _variable(item: Item, launch: Launch) -> str | None:
+    flag, option, server = canonical(item.flag), item.option, item.server
+    accepted = launch.reader.accepted
     if flag in _OTHERS:
         return _OTHERS[flag]
     if option is not None and accepted is not None:
         return accepted.variable_of(option)
     if option is not None:
-        return option.variable_in(launch.dialect)
+        return option.variable_in(launch.reader.dialect)
     if server is None or server.variable is None:
         return None
     if accepted is not None and server.variable not in accepted.variables:
@@ -129,22 +134,22 @@ def preset_file(launch: Launch) -> str:
     Raises:
         BadInputError: the dialect reads no such file, or it cannot hold a value.
     """
-    if launch.dialect is Dialect.IK:
+    if launch.reader.dialect is Dialect.IK:
         raise BadInputError(
-            f"{launch.dialect} reads no models preset file; choose another format, such as "
+            f"{launch.reader.dialect} reads no models preset file; choose another format, such as "
             "llama-swap"
         )
-    accepted = launch.accepted
+    accepted = launch.reader.accepted
     if accepted is not None and _READS_IT not in accepted.flags:
         raise BadInputError(
             f"{accepted.program} reads no models preset file; choose another format"
         )
     own = launch.elsewhere("the router that reads the file")
     check_placing(own, "a models preset file")
-    entry = launch.entry(INI)
+    entry = launch.command.entry(INI)
     entries = {**_entries(own), **({} if entry is None else entry.settings)}
     lines = "".join(f"{key} = {value}\n" for key, value in entries.items())
-    program = printable(f"{launch.assignments}{shlex.join(launch.program)}")
+    program = printable(launch.start.text)
     start = (f"start it with: {program} {_READS_IT} FILE",)
     comments = commented((*own.comments, *start), ";")
     return f"{comments}version = 1\n\n[{_section(launch)}]\n{lines}"
@@ -152,48 +157,49 @@ def preset_file(launch: Launch) -> str:
 
 def _section(launch: Launch) -> str:
     """The section's name: the one that clients use, if the syntax can hold it."""
-    name = launch.known_as or ""
+    name = launch.command.known_as or ""
     return name if _SECTION.fullmatch(name) and name.isprintable() else slug(launch.name)
 
 
 def _entries(launch: Launch) -> dict[str, str]:
     entries: dict[str, str] = {}
     names: set[str] = set()
-    for given in divide(launch.arguments):
-        key, name = _key(given, launch.accepted), given.name
+    for item in launch.command.items:
+        key, name = _key(item, launch.reader), item.name
         if name in names:
             raise BadInputError(
-                f"{given.flag} is given twice, but a models preset file holds each option once; "
+                f"{item.flag} is given twice, but a models preset file holds each option once; "
                 f"choose another format"
             )
         names.add(name)
-        entries[key] = _value(given)
+        entries[key] = _value(item)
     return entries
 
 
-def _key(given: Given, accepted: Accepted | None) -> str:
-    flag = given.flag
-    if given.option is not None and not flag.startswith("--"):
-        option = given.option
+def _key(item: Item, reader: Reader) -> str:
+    flag = item.flag
+    if item.option is not None and not flag.startswith("--"):
+        option = item.option
+        accepted = reader.accepted
         flag = option.long_flag if accepted is None else accepted.long_flag_of(option)
     key = flag.lstrip("-")
     if not flag.startswith("-") or not _KEY.fullmatch(key):
         raise BadInputError(
-            f"{given.flag!r} is no option that a models preset file can hold; choose another format"
+            f"{item.flag!r} is no option that a models preset file can hold; choose another format"
         )
     return key
 
 
-def _value(given: Given) -> str:
-    if len(given.values) > 1:
+def _value(item: Item) -> str:
+    if len(item.values) > 1:
         raise BadInputError(
-            f"{given.flag} has {len(given.values)} values, but a models preset file holds one per "
+            f"{item.flag} has {len(item.values)} values, but a models preset file holds one per "
             f"option; choose another format"
         )
-    value = given.values[0] if given.values else "true"
+    value = item.values[0] if item.values else "true"
     if _CUTS.search(value):
         raise BadInputError(
-            f"{given.flag} {value!r}: a models preset file cannot hold ';', '#', line ends, or "
+            f"{item.flag} {value!r}: a models preset file cannot hold ';', '#', line ends, or "
             f"blanks at either end; choose another format, or rename the file"
         )
     return value
@@ -211,26 +217,24 @@ class Format(StrEnum):
     JSON = "json"
 
 
-def render(setup: Launchable, *, dialect: Dialect, format: Format) -> str:  # noqa: A002 - the option's name
+def render(launch: Launch, format_: Format) -> str:
     """The text of a file, ended by a newline.
 
     Raises:
-        BadInputError: the dialect or the format has no words for what the setup says.
-        ValueError: speculation is on without a draft.
+        BadInputError: the format has no words for what the launch says.
     """
-    launch = setup.launch(dialect)
     launch.check()
-    return _RENDERERS[format](launch)
+    return _RENDERERS[format_](launch)
 
 
-def file_name(setup: Launchable, format: Format) -> str:  # noqa: A002 - the option's name
-    """A name for the file that holds the rendering."""
-    return f"{slug(setup.name)}.{_SUFFIXES[format]}"
+def file_name(name: str, format_: Format) -> str:
+    """A name for the file that holds the rendering of the model ``name``."""
+    return f"{slug(name)}.{_SUFFIXES[format_]}"
 
 
 def _command(launch: Launch) -> str:
     """The command on one line for a POSIX shell, below the comments."""
-    return f"{commented(launch.comments)}{launch.command}\n"
+    return f"{commented(launch.comments)}{launch.text}\n"
 
 
 def _args(launch: Launch) -> str:
@@ -253,12 +257,12 @@ def _json(launch: Launch) -> str:
         "schema": "spectui.export/1",
         "spectui": spectui.__version__,
         "name": launch.name,
-        "dialect": str(launch.dialect),
+        "dialect": str(launch.reader.dialect),
         **launch.document,
-        "environment": dict(launch.environment),
-        "program": list(launch.program),
+        "environment": dict(launch.start.environment),
+        "program": list(launch.start.program),
         "arguments": list(launch.arguments),
-        "command": launch.command,
+        "command": launch.text,
     }
     return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
 

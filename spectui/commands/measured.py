@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from spectui.commands.items import Given, divide
+from spectui.commands.items import Item, divide, words_of
 from spectui.commands.server_options import PREFIX, canonical, server_option
 from spectui.options.dialect import Dialect
 
@@ -26,8 +26,7 @@ def own_arguments(words: Sequence[str]) -> tuple[str, ...]:
     Raises:
         BadInputError: an option lacks its value.
     """
-    kept = (given for given in divide(words) if canonical(given.flag) not in _FLAGS)
-    return tuple(word for given in kept for word in given.words)
+    return words_of(item for item in divide(words) if canonical(item.flag) not in _FLAGS)
 
 
 def own_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -106,23 +105,23 @@ def unmeasured(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _left_out(words: Sequence[str]) -> Iterator[str]:
-    for given in divide(words):
-        if given.server is None:
-            if given.option is None:
-                yield given.flag
-        elif given.is_speculative or _counts(given):
-            yield " ".join(given.words)
+    for item in divide(words):
+        if item.server is None:
+            if item.option is None:
+                yield item.flag
+        elif item.is_speculative or _counts(item):
+            yield " ".join(item.words)
 
 
-def _counts(given: Given) -> bool:
-    option = given.server
+def _counts(item: Item) -> bool:
+    option = item.server
     if option is None:
         return False
-    name, value = option.long_flag, given.values[0] if given.values else ""
+    name, value = option.long_flag, item.values[0] if item.values else ""
     if name in _NEUTRAL:
         return not _is(value, _NEUTRAL[name])
     if name in _SWITCHED_OFF:
-        return canonical(given.flag) in option.negations
+        return canonical(item.flag) in option.negations
     if name == "--fit":
         return value not in {"off", "0", "false", "disabled"}
     return name in _NAMED or option.dialects == {Dialect.IK}

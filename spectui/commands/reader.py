@@ -1,10 +1,10 @@
 """The llama-server that will read a command, and the options that it takes."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from spectui.commands.items import FLASH_ATTENTION, Given, divide
+from spectui.commands.items import FLASH_ATTENTION, Item, divide, words_of
 from spectui.commands.server_options import canonical, flags_of, server_option
 from spectui.commands.tables import ABSENT_IN_IK
 from spectui.errors import BadInputError
@@ -58,43 +58,44 @@ class Accepted:
         long = [flag for flag in option.flags if flag.startswith("--")]
         return next((flag for flag in long if flag in self.flags), long[0])
 
-    def spelled(self, words: Sequence[str]) -> list[str]:
-        """The arguments under names that the server takes.
+    def spelled(self, items: Iterable[Item]) -> tuple[Item, ...]:
+        """The options under names that the server takes.
 
         Raises:
             BadInputError: the server has no name for one of them.
         """
-        return [word for given in divide(words) for word in self._spelled(given)]
+        return tuple(own for item in items for own in divide(self._spelled(item)))
 
-    def _spelled(self, given: Given) -> Sequence[str]:
-        flag, option = canonical(given.flag), given.option
-        match option and option.name, given.values:
+    def _spelled(self, item: Item) -> tuple[str, ...]:
+        flag, option = canonical(item.flag), item.option
+        match option and option.name, item.values:
             case "flash-attn", _ if flag in self.bare:
-                return self._switched(given)
+                return self._switched(item)
             case "spec-type", (value,):
                 return self._drafting(flag, value)
         if flag in self.flags:
-            return (given.flag, *given.values)
-        equal = _EQUAL.get((flag, *given.values), ())
+            return (item.flag, *item.values)
+        equal = _EQUAL.get((flag, *item.values), ())
         if equal and equal[0] in self.flags:
             return equal
         known = () if option is None else option.flags
         spelling = next((one for one in known if one in self.flags), None)
         if spelling is None:
-            raise self._unknown(given.flag)
-        return (spelling, *given.values)
+            raise self._unknown(item.flag)
+        return (spelling, *item.values)
 
     def _unknown(self, what: str) -> BadInputError:
         return BadInputError(
             f"{self.program} does not take {what}; leave it out, or give another --server-bin"
         )
 
-    def _drafting(self, flag: str, value: str) -> Sequence[str]:
+    def _drafting(self, flag: str, value: str) -> tuple[str, ...]:
         """The drafter kinds; nothing where the draft model alone selects them."""
         drafter, _, settings = value.partition(":")
         if flag not in self.flags and settings and drafter == "draft":
             pairs = (setting.partition("=") for setting in settings.split(","))
-            return self.spelled([w for key, _, text in pairs for w in (_IK_FLAGS[key], text)])
+            words = [w for key, _, text in pairs for w in (_IK_FLAGS[key], text)]
+            return words_of(self.spelled(divide(words)))
         if flag not in self.flags and value != MODEL_KIND:
             raise self._unknown(f"{flag} {value}")
         if flag in self.flags and (settings or not self.drafters):
@@ -109,15 +110,15 @@ class Accepted:
                 return known
         raise self._unknown(f"--spec-type {name}")
 
-    def _switched(self, given: Given) -> Sequence[str]:
+    def _switched(self, item: Item) -> tuple[str, ...]:
         """``-fa`` for builds before autumn 2025, which have it as a switch that is off."""
-        wanted = FLASH_ATTENTION.get(given.values[0]) if given.values else "on"
+        wanted = FLASH_ATTENTION.get(item.values[0]) if item.values else "on"
         if wanted == FlashAttention.AUTO:
             raise BadInputError(
-                f"{given.flag} takes no value in {self.program}, which cannot choose by itself; "
+                f"{item.flag} takes no value in {self.program}, which cannot choose by itself; "
                 "measure with -fa on or -fa off"
             )
-        return (given.flag,) if wanted == FlashAttention.ON else ()
+        return (item.flag,) if wanted == FlashAttention.ON else ()
 
 
 def drafters_of(placeholder: str) -> frozenset[str]:
@@ -153,15 +154,18 @@ class Reader:
     """A llama-server, described by its dialect or by its own help."""
 
     dialect: Dialect = Dialect.LLAMA_CPP
-    accepted: frozenset[str] | None = None
-    """Every flag that the binary takes; None if only the dialect is known."""
-    bare: frozenset[str] = frozenset()
-    """Flags that it takes without a value, though other builds require one."""
+    accepted: Accepted | None = None
+    """The options of its binary; None if only the dialect is known."""
 
     @property
     def name(self) -> str:
         """Name for use in sentences."""
         return _NAMES[self.dialect] if self.accepted is None else "this llama-server"
+
+    @property
+    def bare(self) -> frozenset[str]:
+        """Flags that it takes without a value, though other builds require one."""
+        return frozenset() if self.accepted is None else self.accepted.bare
 
     @property
     def is_current(self) -> bool:
@@ -172,7 +176,7 @@ class Reader:
         """Whether the server takes a flag; None if unknown."""
         spelled = canonical(flag)
         if self.accepted is not None:
-            return spelled in self.accepted
+            return spelled in self.accepted.flags
         option = server_option(spelled)
         match self.dialect:
             case Dialect.LLAMA_CPP if option is None:

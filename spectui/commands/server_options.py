@@ -11,6 +11,9 @@ PREFIX = "LLAMA_ARG_"
 """Prefix of the variables that stand for options."""
 NEGATION = "LLAMA_ARG_NO_"
 """Prefix of those whose presence alone switches an option off."""
+TRUE = frozenset({"on", "enabled", "true", "1"})
+FALSE = frozenset({"off", "disabled", "false", "0"})
+"""Words for a switch in variables and files."""
 
 
 class Arity(Enum):

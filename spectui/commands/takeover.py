@@ -1,11 +1,11 @@
 """Reads the user's existing llama-server command into spectui's options."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spectui.commands.command import Command
+from spectui.commands.command import ServerCommand, Start
 from spectui.commands.drafting import (
     SHARED,
     SPEC_DEFAULT,
@@ -14,10 +14,8 @@ from spectui.commands.drafting import (
     old_lengths,
     told_apart,
 )
-from spectui.commands.items import FLASH_ATTENTION, Given, divide
+from spectui.commands.items import FLASH_ATTENTION, Item, words_of
 from spectui.commands.server_options import canonical
-from spectui.commands.sources.reading import read_source
-from spectui.commands.sources.source import Start
 from spectui.errors import BadInputError
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND
 
@@ -29,30 +27,28 @@ _BUNDLES = ("--fim-qwen-", "--gpt-oss-", "--vision-gemma-", "--embd-")
 """Prefixes of switches that stand for a model of the hub and its settings."""
 
 
-def check_serves(command: Sequence[Given]) -> None:
+def check_serves(items: Sequence[Item]) -> None:
     """Make sure that the command names a model, wherever it is.
 
     Raises:
         BadInputError: it names neither a model nor where models are.
     """
-    if not any(
-        given.name in _SERVED or canonical(given.flag).startswith(_BUNDLES) for given in command
-    ):
+    if not any(item.name in _SERVED or canonical(item.flag).startswith(_BUNDLES) for item in items):
         raise BadInputError(
             "the command names no model; add -m FILE, -hf REPOSITORY or --models-dir FOLDER, or "
             "give the part that starts llama-server alone"
         )
 
 
-def check_local(command: Sequence[Given]) -> None:
+def check_local(items: Sequence[Item]) -> None:
     """Make sure that the models are local files.
 
     Raises:
         BadInputError: one comes from the hub, the server is a router, or there is no model.
     """
     has_model = False
-    for given in command:
-        flag, shown = canonical(given.flag), " ".join(given.words)
+    for item in items:
+        flag, shown = canonical(item.flag), " ".join(item.words)
         if flag in _HUB or flag in _HUB_DRAFT:
             needed = "-m FILE" if flag in _HUB else "-md FILE"
             raise BadInputError(
@@ -60,15 +56,15 @@ def check_local(command: Sequence[Given]) -> None:
                 f"files; write {needed} instead, with the file that llama-server keeps in the "
                 f"Hugging Face cache"
             )
-        if flag.startswith(_BUNDLES) and not given.values:
+        if flag.startswith(_BUNDLES) and not item.values:
             raise BadInputError(
                 f"{flag} stands for a model of the hub and its settings; write them out, with "
                 f"-m FILE"
             )
-        has_model = has_model or (given.option is not None and given.option.name == "model")
+        has_model = has_model or (item.option is not None and item.option.name == "model")
     if has_model:
         return
-    router = next((given for given in command if canonical(given.flag) in _ROUTER), None)
+    router = next((item for item in items if canonical(item.flag) in _ROUTER), None)
     if router is not None:
         raise BadInputError(
             f"the command starts a router ({' '.join(router.words)}), which has several models; "
@@ -198,88 +194,89 @@ def _default(name: str, values: tuple[str, ...]) -> bool | str | list[str]:
     return list(values) if name in _REPEATABLE or name == "model-draft" else values[-1]
 
 
-def read_command(
-    text: str, *, other_drafts: bool = False, through_server: bool = False
+def take_over(
+    command: ServerCommand, *, other_drafts: bool = False, through_server: bool = False
 ) -> Takeover:
-    """Read a command from a shell, a file or a running process: all that ``read_source`` takes.
+    """Translate a command into spectui's options.
 
     Args:
-        text: the command, or where it is.
+        command: the command.
         other_drafts: whether other ways to draft are looked for, so that one which only
             llama-server has may be set aside.
         through_server: whether such drafters can be run.
 
     Raises:
-        BadInputError: it is no single command, names no model of this machine, or drafts in a way
-            that spectui cannot measure.
+        BadInputError: it names no model of this machine, or drafts in a way that spectui cannot
+            measure.
     """
-    source = read_source(text)
-    command = list(divide(source.arguments))
-    check_local(command)
-    elsewhere = tuple(given for given in command if other_drafts and _is_elsewhere(given))
+    items = command.items
+    check_local(items)
+    elsewhere = tuple(item for item in items if other_drafts and _is_elsewhere(item))
     if elsewhere:
         # Their draft is none that drafts on its own.
-        elsewhere += tuple(given for given in command if _names(given, "model-draft"))
-        command = [given for given in command if given not in elsewhere]
-    taken = taken_over(command, through_server=through_server)
+        elsewhere += tuple(item for item in items if _names(item, "model-draft"))
+        items = tuple(item for item in items if item not in elsewhere)
+    options, extra = taken_options(items, through_server=through_server)
     # What is set aside leaves no draft whose lengths would matter.
-    lengths = {} if elsewhere else old_lengths(Command.of(source))
-    written = {name: (value,) for name, value in lengths.items()}
-    return replace(
-        taken,
-        options={**written, **taken.options},
-        elsewhere=tuple(word for given in elsewhere for word in given.words),
-        start=source.started,
+    lengths = {} if elsewhere else old_lengths(command)
+    return Takeover(
+        options={**{name: (value,) for name, value in lengths.items()}, **options},
+        extra=extra,
+        elsewhere=words_of(elsewhere),
+        start=command.start,
     )
 
 
-def taken_over(command: Sequence[Given], *, through_server: bool = False) -> Takeover:
-    """The takeover of options that are already divided, whatever models they name.
+def taken_options(
+    items: Iterable[Item], *, through_server: bool = False
+) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """The items in spectui's options, whatever models they name, and the words of the others.
 
     Args:
-        command: the options.
-        through_server: as ``read_command``.
+        items: options of a command.
+        through_server: as ``take_over``.
 
     Raises:
         BadInputError: they draft in a way that spectui cannot measure.
     """
     options: dict[str, tuple[str, ...]] = {}
     extra: list[str] = []
-    for given in command:
-        found = _taken(given, through_server=through_server)
-        if found is None or not _is_written(given):
-            extra += given.separate
-        if given.option is not None and given.option.name in _LOADING:
+    has_old_lengths = False
+    for item in items:
+        has_old_lengths = has_old_lengths or canonical(item.flag) in _OLD_LENGTHS
+        found = _taken(item, through_server=through_server)
+        if found is None or not _is_written(item):
+            extra += item.separate
+        if item.option is not None and item.option.name in _LOADING:
             options.pop("no-mmap", None)
         for name, values in (found or {}).items():
             options[name] = _joined(options, name, values)
     kinds = [kind for value in options.get("spec-type", ()) for kind in value.split(",")]
-    has_old_lengths = any(canonical(given.flag) in _OLD_LENGTHS for given in command)
     options = told_apart(options, kinds, has_old_lengths=has_old_lengths)
     if kinds == [MODEL_KIND]:
         # A draft model is reason enough to draft with it.
         del options["spec-type"]
-    return Takeover(options=options, extra=tuple(extra))
+    return options, tuple(extra)
 
 
-def _names(given: Given, name: str) -> bool:
-    return given.option is not None and given.option.name == name
+def _names(item: Item, name: str) -> bool:
+    return item.option is not None and item.option.name == name
 
 
-def _is_elsewhere(given: Given) -> bool:
+def _is_elsewhere(item: Item) -> bool:
     """Whether the option names a drafter that only llama-server has."""
-    kinds = ",".join(given.values).split(",")
-    return _names(given, "spec-type") and not set(kinds).isdisjoint(HIDDEN_STATE_KINDS)
+    kinds = ",".join(item.values).split(",")
+    return _names(item, "spec-type") and not set(kinds).isdisjoint(HIDDEN_STATE_KINDS)
 
 
-def _is_all_cores(given: Given) -> bool:
+def _is_all_cores(item: Item) -> bool:
     """Whether ``-tb`` asks for all cores; without ``-tb`` it equals ``-t``."""
-    return given.name == "threads-batch" and given.values in {("0",), ("-1",)}
+    return item.name == "threads-batch" and item.values in {("0",), ("-1",)}
 
 
-def _is_written(given: Given) -> bool:
-    is_locked = given.name == "load-mode" and any(_LOCKED in mode for mode in given.values)
-    return given.option is not None and given.option.is_written and not is_locked
+def _is_written(item: Item) -> bool:
+    is_locked = item.name == "load-mode" and any(_LOCKED in mode for mode in item.values)
+    return item.option is not None and item.option.is_written and not is_locked
 
 
 def _joined(
@@ -300,11 +297,11 @@ def _joined(
     return (*before, *values)
 
 
-def _taken(given: Given, *, through_server: bool) -> dict[str, tuple[str, ...]] | None:
+def _taken(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...]] | None:
     """The option in spectui's names; None if spectui does not know it."""
-    if given.option is None:
+    if item.option is None:
         return None
-    match given.option.name, given.values:
+    match item.option.name, item.values:
         case "load-mode", (mode,):
             return _LOAD_MODES.get(mode)
         case "spec-type", (kind,):
@@ -316,6 +313,6 @@ def _taken(given: Given, *, through_server: bool) -> dict[str, tuple[str, ...]] 
             return _SWITCHES[name]
         case "threads" | "seed", ("-1",):
             return {}  # the default, spelled out
-        case name, values if (given.option.is_ours or name in SHARED) and not _is_all_cores(given):
+        case name, values if (item.option.is_ours or name in SHARED) and not _is_all_cores(item):
             return {name: values}
     return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectui.commands.arguments import speculation_arguments
-from spectui.commands.command import BY_LAYERS, BY_SWITCH, Command, Edit, Item
+from spectui.commands.command import BY_LAYERS, BY_SWITCH, ServerCommand
 from spectui.commands.drafting import (
     KNOWN_TO_IK,
     NEW_LENGTHS,
@@ -15,13 +15,12 @@ from spectui.commands.drafting import (
     assumed_lengths,
     told_of_length,
 )
-from spectui.commands.items import Given, divide
+from spectui.commands.items import Item, divide, words_of
 from spectui.commands.launch import Launch, printable, told
 from spectui.commands.lint.checking import lint
-from spectui.commands.reader import Accepted, Reader
+from spectui.commands.reader import Reader
 from spectui.commands.rewriting import rewritten
-from spectui.commands.sources.source import Source
-from spectui.commands.takeover import taken_over
+from spectui.commands.takeover import taken_options
 from spectui.errors import BadInputError, UsageError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
@@ -56,7 +55,7 @@ _SIZE_M = number_of(NgramSimple, "size_m").option
 class Drafting:
     """A command whose drafting means the same to its new reader."""
 
-    command: Command
+    command: ServerCommand
     speculation: Speculation | None = None
     reason: str = _NOTHING
     """Reason why there is no ``speculation``."""
@@ -64,7 +63,7 @@ class Drafting:
     """Sentences about changes to the drafting."""
 
 
-def drafting_of(command: Command, reader: Reader) -> Drafting:
+def drafting_of(command: ServerCommand, reader: Reader) -> Drafting:
     """Write out the drafters and their settings, as far as spectui knows them.
 
     Raises:
@@ -88,15 +87,15 @@ def drafting_of(command: Command, reader: Reader) -> Drafting:
         # What spectui would not measure its server may take all the same.
         return Drafting(command=command, reason=f"spectui cannot draft so: {error}")
     written = divide(speculation_arguments(speculation, reader.dialect))
-    words = [w for given in written if _is_wanted(given, options) for w in given.words]
+    wanted = (item for item in written if _is_wanted(item, options))
     return Drafting(
-        command=_settled(command, words),
+        command=_settled(command, words_of(wanted)),
         speculation=speculation,
         notes=(*_notes(assumed), *_longer(command, taken)),
     )
 
 
-def _without_settings(command: Command, reader: Reader) -> Command:
+def _without_settings(command: ServerCommand, reader: Reader) -> ServerCommand:
     """Drop settings where nothing drafts; in ik_llama.cpp's form they would enable a drafter."""
     if reader.dialect is not Dialect.IK:
         return command
@@ -104,15 +103,15 @@ def _without_settings(command: Command, reader: Reader) -> Command:
     return replace(command, items=tuple(kept))
 
 
-def _none(command: Command, reader: Reader) -> Drafting:
+def _none(command: ServerCommand, reader: Reader) -> Drafting:
     """Handle ``--spec-type none``: older builds draft with any draft model, so it has to go."""
     if reader.is_current:
         return Drafting(command=command)
-    kept = (item for item in command.items if not item.given.is_speculative)
+    kept = (item for item in command.items if not item.is_speculative)
     return Drafting(command=replace(command, items=tuple(kept)))
 
 
-def _by_server(command: Command, kinds: set[str], reader: Reader) -> Drafting:
+def _by_server(command: ServerCommand, kinds: set[str], reader: Reader) -> Drafting:
     shown = ", ".join(sorted(kinds - _OURS)) or "a draft that llama-server recognises by its file"
     is_read = reader.is_current or _is_readers_own(command, kinds, reader)
     if not is_read:
@@ -123,12 +122,12 @@ def _by_server(command: Command, kinds: set[str], reader: Reader) -> Drafting:
     return Drafting(command=command, reason=f"{shown}: llama-server alone knows how it drafts")
 
 
-def _is_recognised(command: Command) -> bool:
+def _is_recognised(command: ServerCommand) -> bool:
     name = (command.value("model-draft", "spec-draft-hf") or "").rpartition("/")[2].lower()
     return any(mark in name for mark in _FOUND_OUT)
 
 
-def _is_readers_own(command: Command, kinds: set[str], reader: Reader) -> bool:
+def _is_readers_own(command: ServerCommand, kinds: set[str], reader: Reader) -> bool:
     """Whether an older reader takes all of it unchanged, and not only a draft model's part."""
     settings = [item for item in command.items if item.name in _SETTINGS]
     is_ik = reader.dialect is Dialect.IK
@@ -139,40 +138,39 @@ def _is_readers_own(command: Command, kinds: set[str], reader: Reader) -> bool:
         and is_form
         and kinds.issubset(KNOWN_TO_IK if is_ik else NGRAM_KINDS)
         and bool(kinds - {"draft", "draft-simple", MTP_KIND})
-        and all(reader.takes(item.given.flag) for item in settings)
+        and all(reader.takes(item.flag) for item in settings)
     )
 
 
-def _options(command: Command) -> dict[str, tuple[str, ...]]:
+def _options(command: ServerCommand) -> dict[str, tuple[str, ...]]:
     """The settings by spectui's names."""
-    settings = (item.given for item in command.items if item.name in _SETTINGS - {BY_SWITCH})
-    options = dict(taken_over(list(settings)).options)
+    settings = (item for item in command.items if item.name in _SETTINGS - {BY_SWITCH})
+    options, _others = taken_options(settings)
     if not BY_LAYERS.isdisjoint(command.kinds):
         named = (MTP_KIND if kind in BY_LAYERS else kind for kind in command.kinds)
         options["spec-type"] = (",".join(named),)
     return options
 
 
-def _is_wanted(written: Given, options: Mapping[str, object]) -> bool:
+def _is_wanted(written: Item, options: Mapping[str, object]) -> bool:
     """Whether the option was given, or its default changed between builds."""
     return written.name in options or not written.name.startswith("spec-ngram-")
 
 
-def _settled(command: Command, words: list[str]) -> Command:
+def _settled(command: ServerCommand, words: tuple[str, ...]) -> ServerCommand:
     """The command with these words in place of its previous drafting options."""
     places = [at for at, item in enumerate(command.items) if item.name in _SETTINGS]
     behind = [at for at, item in enumerate(command.items) if _is_draft(item)]
-    edits = [Edit(at=at, words=()) for at in places]
     at = places[0] if places else (behind or [len(command.items) - 1])[-1]
-    ahead = () if places else command.items[at].given.words
-    return command.edited([*edits[1:], Edit(at=at, words=(*ahead, *words))])
+    ahead = () if places else command.items[at].words
+    return command.edited({**dict.fromkeys(places, ()), at: (*ahead, *words)})
 
 
 def _is_draft(item: Item) -> bool:
     return item.name in {"model-draft", "spec-draft-hf"}
 
 
-def _longer(command: Command, taken: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+def _longer(command: ServerCommand, taken: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     """Reason why a different length is written than the given one."""
     longest, size_m = command.value("draft-max"), taken.get(_SIZE_M)
     is_own = command.has("spec-ngram-size-m", _SIZE_M)
@@ -195,120 +193,64 @@ _NAMES = ("model", "hf-repo", "model-url", "docker-repo", "models-preset", "mode
 _NO_FILE = "the command names no file"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TakenCommand:
-    """A command, and the llama-server that will read it."""
+def translated(
+    command: ServerCommand, reader: Reader, *, program: str | None = None, has_gpu: bool = True
+) -> Launch:
+    """The command in the words of the llama-server that will read it.
 
-    source: Source
-    command: Command
-    accepted: Accepted | None = None
-    """Options that the program takes; None for all of its dialect."""
-    program: str | None = None
-    """Program to start instead of the command's own."""
-    has_gpu: bool = True
+    Args:
+        command: the command.
+        reader: the llama-server.
+        program: program to start instead of the command's own.
+        has_gpu: whether llama.cpp has a GPU on this machine.
 
-    @property
-    def contained(self) -> "TakenCommand":
-        """The command with the paths of its container, if it was taken out of one."""
-        inside = self.source.inside
-        if inside is None:
-            return self
-        source = replace(inside, entries=self.source.entries)
-        return replace(self, source=source, command=Command.of(source))
+    Raises:
+        BadInputError: the reader has no words for it.
+    """
+    drafting = drafting_of(command, reader)
+    written, dropped = rewritten(drafting.command, reader)
+    # Variables are written as arguments.
+    items = tuple(replace(item, variable=None) for item in written.items)
+    refused = _refused(replace(written, items=items), reader)
+    left_out = printable(shlex.join(words_of(dropped)))
+    missing = (f"left out, since {reader.name} has no such option: {left_out}",)
+    if reader.accepted is not None:
+        items = reader.accepted.spelled(items)
+    return Launch(
+        name=_name(command),
+        command=replace(written, items=items),
+        start=command.start.running(program),
+        reader=reader,
+        has_gpu=has_gpu,
+        notes=(*drafting.notes, *refused, *(missing if dropped else ())),
+        document=_document(command, drafting),
+    )
 
-    @property
-    def name(self) -> str:
-        """Name of the served model, for formats that hold several."""
-        named = next((entry.name for entry in self.source.entries if entry.name), None)
-        if named is not None:
-            return named
-        value = next((v for name in _NAMES if (v := self.command.value(name))), "model")
-        path = Path(value.partition(":")[0])
-        return path.stem if path.suffix in {".gguf", ".ini"} else path.name
 
-    def files(self) -> tuple[Path, ...]:
-        """Files that the command reads."""
-        values = (self.command.value(name) for name in ("model", "model-draft"))
-        return tuple(Path(value) for value in values if value)
+def _name(command: ServerCommand) -> str:
+    """Name of the served model, for formats that hold several."""
+    if command.known_as is not None:
+        return command.known_as
+    value = next((v for name in _NAMES if (v := command.value(name))), "model")
+    path = Path(value.partition(":")[0])
+    return path.stem if path.suffix in {".gguf", ".ini"} else path.name
 
-    def drafting(self, dialect: Dialect) -> Drafting:
-        """The command with its drafting settled for the dialect.
 
-        Raises:
-            BadInputError: the dialect has no words for who drafts.
-        """
-        return drafting_of(self.command, self._reader(dialect))
+def _refused(written: ServerCommand, reader: Reader) -> Iterator[str]:
+    """Warnings about options that the reader would refuse or ignore."""
+    for finding in lint(written, reader):
+        if finding.severity is Severity.ERROR:
+            instead = f" (write: {finding.replacement})" if finding.replacement else ""
+            yield printable(f"mind that {finding.what}: {finding.why}{instead}")
 
-    def dropped(self, dialect: Dialect) -> tuple[Item, ...]:
-        """Options that this dialect does not have, which are left out.
 
-        Raises:
-            BadInputError: the dialect has no words for who drafts.
-        """
-        return rewritten(self.drafting(dialect).command, self._reader(dialect)).dropped
-
-    def launch(self, dialect: Dialect) -> Launch:
-        """The launch of a llama-server of that dialect with this command.
-
-        Raises:
-            BadInputError: the dialect or the program has no words for it.
-        """
-        drafting = self.drafting(dialect)
-        arguments = rewritten(drafting.command, self._reader(dialect)).command.arguments
-        if self.accepted is not None:
-            arguments = tuple(self.accepted.spelled(arguments))
-        start = self.source.started.running(self.program)
-        return Launch(
-            name=self.name,
-            program=start.program,
-            environment=start.environment,
-            arguments=arguments,
-            dialect=dialect,
-            accepted=self.accepted,
-            has_gpu=self.has_gpu,
-            entries=self.source.entries,
-            document=self._document(drafting),
-        )
-
-    def told_of(self, dialect: Dialect) -> Iterator[str]:
-        """Sentences about differences between the export and the command.
-
-        Raises:
-            BadInputError: the dialect has no words for who drafts.
-        """
-        yield from self.drafting(dialect).notes
-        yield from self._refused(dialect)
-        dropped = self.dropped(dialect)
-        if dropped:
-            words = shlex.join(word for item in dropped for word in item.given.words)
-            yield f"left out, since {self._reader(dialect).name} has no such option: " + printable(
-                words
-            )
-
-    def _refused(self, dialect: Dialect) -> Iterator[str]:
-        """Warnings about options that the reader would refuse or ignore."""
-        reader = self._reader(dialect)
-        command = rewritten(self.drafting(dialect).command, reader).command
-        # Variables are written as arguments.
-        written = replace(
-            command, items=tuple(replace(item, variable=None) for item in command.items)
-        )
-        for finding in lint(written, reader):
-            if finding.severity is Severity.ERROR:
-                instead = f" (write: {finding.replacement})" if finding.replacement else ""
-                yield printable(f"mind that {finding.what}: {finding.why}{instead}")
-
-    def _reader(self, dialect: Dialect) -> Reader:
-        flags = None if self.accepted is None else self.accepted.flags
-        return Reader(dialect=dialect, accepted=flags)
-
-    def _document(self, drafting: Drafting) -> dict[str, object]:
-        document: dict[str, object] = {}
-        for key, name in (("target", "model"), ("draft", "model-draft")):
-            value = self.command.value(name)
-            document[key] = value
-            if value is None:
-                document[f"{key}_reason"] = f"{_NO_FILE} with {'-m' if key == 'target' else '-md'}"
-        if drafting.speculation is None:
-            return document | {"speculation": None, "speculation_reason": drafting.reason}
-        return document | {"speculation": told(drafting.speculation)}
+def _document(command: ServerCommand, drafting: Drafting) -> dict[str, object]:
+    document: dict[str, object] = {}
+    for key, name in (("target", "model"), ("draft", "model-draft")):
+        value = command.value(name)
+        document[key] = value
+        if value is None:
+            document[f"{key}_reason"] = f"{_NO_FILE} with {'-m' if key == 'target' else '-md'}"
+    if drafting.speculation is None:
+        return document | {"speculation": None, "speculation_reason": drafting.reason}
+    return document | {"speculation": told(drafting.speculation)}

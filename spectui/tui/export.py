@@ -194,7 +194,7 @@ class ExportScreen(Screen[None]):
         glyphs = glyphs_of(self)
         choice, dialect, format_ = self._chosen()
         try:
-            self._text = render(choice.setup, dialect=dialect, format=format_)
+            self._text = render(choice.setup.launch(dialect), format_)
         except BadInputError as error:
             self._text, self._problem = None, str(error)
         display = Display(ascii_only=glyphs is ASCII)
@@ -226,7 +226,7 @@ class ExportScreen(Screen[None]):
             self._refuse("save")
         else:
             choice, _, format_ = self._chosen()
-            self.query_one(SaveBar).ask(self._text, file_name(choice.setup, format_))
+            self.query_one(SaveBar).ask(self._text, file_name(choice.setup.name, format_))
 
     def _refuse(self, what: str) -> None:
         reason = f"There is nothing to {what}: {self._problem}."

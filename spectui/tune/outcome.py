@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from spectui.commands.sources.source import Start
+from spectui.commands.command import Start
 from spectui.options.dialect import Dialect
 from spectui.options.setup import ContextOptions, ModelOptions, Schedule, Setup
 from spectui.speculative.mtp import effective_schedule

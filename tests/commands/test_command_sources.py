@@ -14,18 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.commands.server_options import PREFIX, flags_of, server_option
-from spectui.commands.sources.reading import read_source
-from spectui.commands.takeover import read_command
+from spectui.commands.sources.reading import read_command
+from spectui.commands.takeover import take_over
 from spectui.errors import BadInputError
 from spectui.options.catalogue import OPTIONS
 from spectui.options.dialect import Dialect
 from tests.commands.test_export import hostile
+from tests.support.commands import typed, variables
 
 pytest_plugins = ["tests.support.fixtures"]
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    return read_source(text).arguments
+    return read_command(text).arguments
 
 
 def in_file(folder: Path, name: str, content: str) -> str:
@@ -142,7 +143,7 @@ def test_home_is_where_no_quotes_are(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_cannot_be_read(text: str, reason: str) -> None:
     with pytest.raises(BadInputError, match=reason) as caught:
-        read_command(text)
+        take_over(read_command(text))
     assert "\n" not in str(caught.value)
 
 
@@ -215,7 +216,7 @@ def test_a_file_that_cannot_be_read(
     path = tmp_path / name
     path.write_bytes(content.encode("utf-8", "surrogatepass"))
     with pytest.raises(BadInputError, match=reason) as caught:
-        read_command(f"{path}{choose}")
+        take_over(read_command(f"{path}{choose}"))
     assert "\n" not in str(caught.value)
 
 
@@ -236,7 +237,7 @@ MANY = "a0: &a0 [x, x, x]\n" + "".join(
 )
 def test_a_file_of_more_than_it_looks_like(tmp_path: Path, content: str, reason: str) -> None:
     with pytest.raises(BadInputError, match=reason) as caught:
-        read_command(in_file(tmp_path, "a.yaml", content))
+        take_over(read_command(in_file(tmp_path, "a.yaml", content)))
     assert "\n" not in str(caught.value)
 
 
@@ -269,7 +270,7 @@ TEXTS = f"t: &t {'x' * 10_000}\nservices: {{a: {{image: llama.cpp, command: [{'*
 )
 def test_yaml_is_bounded_before_it_is_built(tmp_path: Path, content: str, reason: str) -> None:
     with pytest.raises(BadInputError, match=reason) as caught:
-        read_source(in_file(tmp_path, "a.yaml", content))
+        read_command(in_file(tmp_path, "a.yaml", content))
     assert "\n" not in str(caught.value)
 
 
@@ -279,8 +280,8 @@ def test_dates_and_long_numbers_of_yaml_are_text(tmp_path: Path) -> None:
         "services: {a: {image: llama.cpp, command: [-m, a, --alias, 2026-01-02, -c, 010, "
         f"--port, 22:22, --temp, 1_0, --seed, {digits}], environment: {{CUDA_A: 2026-01-02}}}}}}"
     )
-    source = read_source(in_file(tmp_path, "a.yaml", text))
-    assert source.words[3::2] == ("2026-01-02", "010", "22:22", "1_0", digits)
+    source = read_command(in_file(tmp_path, "a.yaml", text))
+    assert typed(source)[3::2] == ("2026-01-02", "010", "22:22", "1_0", digits)
     assert source.environment == (("CUDA_A", "2026-01-02"),)
 
 
@@ -311,18 +312,18 @@ def test_environment_files_are_read_if_they_are_files(
     else:
         path.write_bytes(b"A=" + (b"x" * (1 << 20) if kind == "large" else b"\0"))
     with pytest.raises(BadInputError, match=rf"{other}.* (cannot be read|is too large|is no text)"):
-        read_source(in_file(tmp_path, name, text.replace("FOLDER", str(tmp_path))))
+        read_command(in_file(tmp_path, name, text.replace("FOLDER", str(tmp_path))))
 
 
 def test_a_file_of_commands_is_a_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(BadInputError, match="no regular file"):
-        read_source(str(tmp_path / "pipe"))
+        read_command(str(tmp_path / "pipe"))
 
 
 def test_a_shell_that_runs_another_file_is_no_server() -> None:
     with pytest.raises(BadInputError, match="starts bash, which is no llama-server"):
-        read_source("bash serve-other.bash")
+        read_command("bash serve-other.bash")
 
 
 def test_a_file_too_large_to_be_a_command(tmp_path: Path) -> None:
@@ -330,7 +331,7 @@ def test_a_file_too_large_to_be_a_command(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(1 << 21)
     with pytest.raises(BadInputError, match="too large"):
-        read_command(str(path))
+        take_over(read_command(str(path)))
 
 
 def test_a_unit_as_systemd_reads_it(tmp_path: Path) -> None:
@@ -344,10 +345,10 @@ ExecStart=!-/usr/bin/llama-server -m 'a b\x2ec' \
 ; a remark
   --alias "${{NAME}}$$\u00e9" $FLAGS $EMPTY 'it\'s' 50%%
 """
-    source = read_source(in_file(tmp_path, "x", text))
+    source = read_command(in_file(tmp_path, "x", text))
     assert source.prelude == ("/usr/bin/llama-server",)
-    assert source.variables == (("LLAMA_ARG_CTX_SIZE", "4096"),)
-    assert source.words == (*("-m", "a b.c", "--alias", "a b$é", "-v", "--jinja", "it's", "50%"),)
+    assert variables(source) == {"LLAMA_ARG_CTX_SIZE": ("--ctx-size", "4096")}
+    assert typed(source) == (*("-m", "a b.c", "--alias", "a b$é", "-v", "--jinja", "it's", "50%"),)
 
 
 def test_without_substitution_and_with_another_name(tmp_path: Path) -> None:
@@ -370,10 +371,10 @@ def test_a_unit_that_files_beside_it_change(tmp_path: Path) -> None:
     ):
         (tmp_path / folder).mkdir()
         in_file(tmp_path / folder, name, f"[Service]\n{text}\n")
-    source = read_source(unit)
-    assert source.start == ("A=3", "/opt/llama-server")
-    assert source.variables == ()
-    assert source.words == ("-m", "b.gguf")
+    source = read_command(unit)
+    assert source.ahead == ("A=3", "/opt/llama-server")
+    assert variables(source) == {}
+    assert typed(source) == ("-m", "b.gguf")
 
 
 def test_one_of_several_commands_of_a_unit(tmp_path: Path) -> None:
@@ -384,7 +385,7 @@ def test_one_of_several_commands_of_a_unit(tmp_path: Path) -> None:
     )
     assert words_of(f"{unit}:3") == ("-m", "b")
     with pytest.raises(BadInputError, match=r"has 2 ExecStarts .*:NAME, with 2, 3"):
-        read_source(unit)
+        read_command(unit)
 
 
 @pytest.mark.parametrize(
@@ -415,12 +416,12 @@ services:
     environment: [LLAMA_ARG_MODEL=/models/$MODEL.gguf, OTHER]
     command: --server --lora /models/l.gguf -c ${SIZE_NOBODY_SETS:-8}
 """
-    source = read_source(in_file(tmp_path, "c", text))
-    assert dict(source.variables) == {
-        "LLAMA_ARG_THREADS": "5",
-        "LLAMA_ARG_MODEL": f"{tmp_path}/models/qwen.gguf",
+    source = read_command(in_file(tmp_path, "c", text))
+    assert variables(source) == {
+        "LLAMA_ARG_THREADS": ("--threads", "5"),
+        "LLAMA_ARG_MODEL": ("--model", f"{tmp_path}/models/qwen.gguf"),
     }
-    assert source.words == ("--lora", f"{tmp_path}/models/l.gguf", "-c", "8")
+    assert typed(source) == ("--lora", f"{tmp_path}/models/l.gguf", "-c", "8")
 
 
 @pytest.mark.parametrize(
@@ -469,7 +470,7 @@ models:
 """
     path = in_file(tmp_path, "a.yaml", text)
     with pytest.raises(BadInputError, match=r"has 2 models .*, with a, b$"):
-        read_source(path)
+        read_command(path)
     assert words_of(f"{path}:a") == ("--jinja", "-m", "/m m/a.gguf")
 
 
@@ -478,13 +479,16 @@ def test_words_that_only_old_yaml_takes_for_switches(tmp_path: Path) -> None:
         "services: {a: {image: llama.cpp, command: [-m, a, --flash-attn, on, --ui, true], "
         "environment: {LLAMA_ARG_FIT: off, LLAMA_ARG_CONT_BATCHING: False}}}"
     )
-    source = read_source(in_file(tmp_path, "a.yaml", text))
-    assert source.words == ("-m", "a", "--flash-attn", "on", "--ui", "true")
-    assert dict(source.variables) == {"LLAMA_ARG_FIT": "off", "LLAMA_ARG_CONT_BATCHING": "false"}
+    source = read_command(in_file(tmp_path, "a.yaml", text))
+    assert typed(source) == ("-m", "a", "--flash-attn", "on", "--ui", "true")
+    assert variables(source) == {
+        "LLAMA_ARG_FIT": ("--fit", "off"),
+        "LLAMA_ARG_CONT_BATCHING": ("--no-cont-batching",),
+    }
 
 
 def test_what_stands_before_a_shell_stays() -> None:
-    source = read_source("numactl -N 0 bash -c 'A=1 llama-server -m a'")
+    source = read_command("numactl -N 0 bash -c 'A=1 llama-server -m a'")
     assert source.prelude == ("numactl", "-N", "0", "A=1", "llama-server")
 
 
@@ -527,7 +531,7 @@ def test_whatever_it_is_it_is_read_or_refused(
         path.write_bytes(text.encode("utf-8", "surrogatepass"))
         text = str(path)
     with suppress(BadInputError):
-        read_command(text)
+        take_over(read_command(text))
 
 
 # Processes
@@ -554,9 +558,9 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_a_process_that_runs(running: subprocess.Popen[str], tmp_path: Path) -> None:
-    source = read_source(f"pid:{running.pid}")
-    assert source.variables == (("LLAMA_ARG_CTX_SIZE", "4096"),)
-    assert source.words == ("-m", f"{tmp_path}/models/m.gguf", "--alias", HOSTILE)
+    source = read_command(f"pid:{running.pid}")
+    assert variables(source) == {"LLAMA_ARG_CTX_SIZE": ("--ctx-size", "4096")}
+    assert typed(source) == ("-m", f"{tmp_path}/models/m.gguf", "--alias", HOSTILE)
 
 
 def test_the_only_process_or_what_there_is(running: subprocess.Popen[str]) -> None:
@@ -571,7 +575,7 @@ def test_the_only_process_or_what_there_is(running: subprocess.Popen[str]) -> No
 
 def test_another_process() -> None:
     with pytest.raises(BadInputError, match=f"process {os.getpid()} is no llama-server but"):
-        read_source(f"pid:{os.getpid()}")
+        read_command(f"pid:{os.getpid()}")
 
 
 # The tables
@@ -624,9 +628,9 @@ ENV = "CUDA_VISIBLE_DEVICES=1\nLLAMA_ARG_MODEL=m"
 
 @pytest.mark.parametrize("text", [UNIT, SWAP, COMPOSE, ENV], ids=["unit", "swap", "compose", "env"])
 def test_variables_of_a_file_reach_the_program(text: str, tmp_path: Path) -> None:
-    source = read_source(in_file(tmp_path, "x", text))
+    source = read_command(in_file(tmp_path, "x", text))
     assert source.environment == (("CUDA_VISIBLE_DEVICES", "1"),)
-    assert source.start == ("CUDA_VISIBLE_DEVICES=1", "llama-server")
+    assert source.ahead == ("CUDA_VISIBLE_DEVICES=1", "llama-server")
 
 
 def test_an_own_document_is_read(tmp_path: Path) -> None:
@@ -634,14 +638,14 @@ def test_an_own_document_is_read(tmp_path: Path) -> None:
         '{"schema": "spectui.export/1", "program": ["numactl", "llama-server"], '
         '"environment": {"A": "1"}, "arguments": ["-m", "a b"]}'
     )
-    source = read_source(in_file(tmp_path, "x", document))
-    assert (source.words, source.start) == (("-m", "a b"), ("A=1", "numactl", "llama-server"))
+    source = read_command(in_file(tmp_path, "x", document))
+    assert (typed(source), source.ahead) == (("-m", "a b"), ("A=1", "numactl", "llama-server"))
     with pytest.raises(BadInputError, match="is JSON without a list of arguments"):
-        read_source(in_file(tmp_path, "y", '{"schema": "spectui.lint/1"}'))
+        read_command(in_file(tmp_path, "y", '{"schema": "spectui.lint/1"}'))
 
 
 def test_lines_are_arguments_where_options_stand_alone(tmp_path: Path) -> None:
-    source = read_source(in_file(tmp_path, "x", "-m\n/m/it's $5.gguf\n--jinja\n"))
-    assert source.words == ("-m", "/m/it's $5.gguf", "--jinja")
-    source = read_source(in_file(tmp_path, "y", "-m '/m/a b.gguf'\n--jinja\n"))
-    assert source.words == ("-m", "/m/a b.gguf", "--jinja")
+    source = read_command(in_file(tmp_path, "x", "-m\n/m/it's $5.gguf\n--jinja\n"))
+    assert typed(source) == ("-m", "/m/it's $5.gguf", "--jinja")
+    source = read_command(in_file(tmp_path, "y", "-m '/m/a b.gguf'\n--jinja\n"))
+    assert typed(source) == ("-m", "/m/a b.gguf", "--jinja")

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from spectui.commands.command import Command
 from spectui.commands.items import divide
 from spectui.commands.launch import ExportSetup
 from spectui.commands.lint.checking import lint
 from spectui.commands.reader import Reader
-from spectui.commands.sources.reading import read_source
-from spectui.commands.takeover import read_command
-from spectui.commands.translation import TakenCommand
+from spectui.commands.sources.reading import read_command
+from spectui.commands.takeover import take_over
+from spectui.commands.translation import translated
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.setup import ModelOptions
@@ -41,7 +40,7 @@ def test_there_are_enough_of_them() -> None:
 
 @REAL
 def test_what_it_says_is_taken_and_the_rest_is_kept(real: RealCommand, tmp_path: Path) -> None:
-    taken = read_command(real.given(tmp_path))
+    taken = take_over(read_command(real.given(tmp_path)))
     for name, value in real.takes.items():
         assert " ".join(taken.options[name]) == value, name
     if real.keeps is not None:
@@ -51,7 +50,7 @@ def test_what_it_says_is_taken_and_the_rest_is_kept(real: RealCommand, tmp_path:
 @REAL
 @pytest.mark.parametrize("dialect", list(Dialect))
 def test_its_export_means_the_same(real: RealCommand, dialect: Dialect, tmp_path: Path) -> None:
-    setup = setup_of(read_command(real.given(tmp_path)))
+    setup = setup_of(take_over(read_command(real.given(tmp_path))))
     needs_current = setup.speculation is not None and not setup.speculation.needs_draft
     is_of_model = not needs_current and not has_ngrams(real, tmp_path)
     if (dialect is Dialect.LEGACY and not is_of_model) or (
@@ -86,16 +85,15 @@ def in_words_of(dialect: Dialect, setup: ExportSetup) -> tuple[str, ...]:
 @REAL
 @pytest.mark.parametrize("dialect", list(Dialect))
 def test_its_rewriting_has_no_errors(real: RealCommand, dialect: Dialect, tmp_path: Path) -> None:
-    source = read_source(real.given(tmp_path))
     try:
-        launch = TakenCommand(source=source, command=Command.of(source)).launch(dialect)
+        launch = translated(read_command(real.given(tmp_path)), Reader(dialect=dialect))
     except BadInputError:
         # Older builds and ik_llama.cpp have no words for some drafters.
         launch = None
     assert launch is not None or dialect is not real.dialect
     if launch is None:
         return
-    again = Command.of(read_source(launch.command))
+    again = read_command(launch.text)
     assert again.arguments == launch.arguments
     reader = Reader(dialect=dialect)
     found = [one for one in lint(again, reader) if one.severity is Severity.ERROR]
@@ -104,12 +102,11 @@ def test_its_rewriting_has_no_errors(real: RealCommand, dialect: Dialect, tmp_pa
 
 @REAL
 def test_its_rewriting_keeps_every_word_that_is_taken(real: RealCommand, tmp_path: Path) -> None:
-    source = read_source(real.given(tmp_path))
-    command = Command.of(source)
-    arguments = TakenCommand(source=source, command=command).launch(real.dialect).arguments
-    written = [given for given in divide(arguments) if given.name not in SETTLED]
-    given = [item.given for item in command.items if item.name not in SETTLED]
-    reader = Reader(dialect=real.dialect)
+    command, reader = read_command(real.given(tmp_path)), Reader(dialect=real.dialect)
+    own = [dataclasses.replace(item, variable=None) for item in command.items]
+    launch = translated(command, reader)
+    written = [item for item in launch.command.items if item.name not in SETTLED]
+    given = [item for item in own if item.name not in SETTLED]
     kept = [one for one in given if one in written]
     assert [one for one in written if one in kept] == kept
     lost = [one for one in given if one not in written and len(one.words) == 1 + len(one.values)]
@@ -117,7 +114,7 @@ def test_its_rewriting_keeps_every_word_that_is_taken(real: RealCommand, tmp_pat
 
 
 def has_ngrams(real: RealCommand, folder: Path) -> bool:
-    speculation = setup_of(read_command(real.given(folder))).speculation
+    speculation = setup_of(take_over(read_command(real.given(folder)))).speculation
     return speculation is not None and bool(speculation.ngrams)
 
 
@@ -146,7 +143,7 @@ def without_experts(setup: ExportSetup) -> ExportSetup:
 def test_the_real_server_reads_its_export(
     real: RealCommand, tmp_path: Path, llama_server_binary: Path
 ) -> None:
-    setup = setup_of(read_command(real.given(tmp_path)))
+    setup = setup_of(take_over(read_command(real.given(tmp_path))))
     _taken, arguments = again(setup, Dialect.LLAMA_CPP)
     said = asked(llama_server_binary, arguments, tmp_path)
     if MACHINE.search(said) is None:

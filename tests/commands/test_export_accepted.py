@@ -81,11 +81,11 @@ def in_variables(setup: ExportSetup) -> ExportSetup:
 def read_as(setup: ExportSetup, wanted: Format, folder: Path) -> tuple[Format, str]:
     """What a shell is given for a format; for the command where the format cannot hold it."""
     try:
-        text = render(setup, dialect=Dialect.LLAMA_CPP, format=wanted)
+        text = render(setup.launch(Dialect.LLAMA_CPP), wanted)
     except BadInputError:
         wanted, text = (
             Format.LLAMA_SERVER,
-            render(setup, dialect=Dialect.LLAMA_CPP, format=Format.LLAMA_SERVER),
+            render(setup.launch(Dialect.LLAMA_CPP), Format.LLAMA_SERVER),
         )
     (folder / "FILE").write_text(text, "utf-8")
     if wanted is Format.ENV:

@@ -105,7 +105,7 @@ def test_hostile_values_are_inert(what: str, format: Format, tmp_path: Path) -> 
     setup = setup_of(HOSTILE[what])
     (tmp_path / "kept").touch()
     try:
-        text = render(setup, dialect=Dialect.LLAMA_CPP, format=format)
+        text = render(setup.launch(Dialect.LLAMA_CPP), format)
     except BadInputError as refused:
         told = str(refused)
         assert format in HOLDS_FEWER, told
@@ -128,7 +128,7 @@ def test_hostile_values_are_inert(what: str, format: Format, tmp_path: Path) -> 
 @given(setup=setups)
 def test_compose_files_are_what_the_specification_says(setup: ExportSetup) -> None:
     for one in (setup, replace(setup, has_gpu=True)):
-        text = render(one, dialect=Dialect.LLAMA_CPP, format=Format.COMPOSE)
+        text = render(one.launch(Dialect.LLAMA_CPP), Format.COMPOSE)
         document: dict[str, Any] = yaml.safe_load(text)
         jsonschema.Draft201909Validator(COMPOSE).validate(document)
 

@@ -69,7 +69,7 @@ def changed(setup: ExportSetup = SETUP, **fields: object) -> ExportSetup:
 
 
 def current(setup: ExportSetup, format: Format) -> str:  # noqa: A002 - the option's name
-    return render(setup, dialect=Dialect.LLAMA_CPP, format=format)
+    return render(setup.launch(Dialect.LLAMA_CPP), format)
 
 
 def without_comments(text: str, mark: str = "#") -> str:
@@ -114,7 +114,7 @@ def values_of(arguments: list[str]) -> list[tuple[str, ...]]:
 @settings(deadline=None)
 @given(setup=setups)
 def test_a_shell_reads_the_command_back(dialect: Dialect, setup: ExportSetup) -> None:
-    text = render(setup, dialect=dialect, format=Format.LLAMA_SERVER)
+    text = render(setup.launch(dialect), Format.LLAMA_SERVER)
     assert text.endswith("\n")
     assert shlex.split(without_comments(text)) == ["llama-server", *setup.arguments(dialect)]
 
@@ -167,7 +167,7 @@ def test_an_ngram_drafter_is_exported_without_the_draft() -> None:
 @given(setup=setups)
 def test_a_shell_reads_the_variables_back(setup: ExportSetup) -> None:
     setup = changed(setup, context=dataclasses.replace(setup.context, threads_batch=0))
-    lacking = [given.flag for given in divide(setup.kept_extra()) if given.flag == "-x"]
+    lacking = [given.flag for given in divide(setup.extra) if given.flag == "-x"]
     if lacking:
         with pytest.raises(BadInputError, match="-x has no environment variable"):
             current(setup, Format.ENV)
@@ -268,9 +268,9 @@ def test_off_has_no_speculative_flag_and_says_so(format: Format) -> None:  # noq
 def test_both_drafting_limits_are_always_written(dialect: Dialect, format: Format) -> None:  # noqa: A002 - as above
     if (dialect, format) == (Dialect.LEGACY, Format.COMPOSE):
         with pytest.raises(BadInputError, match=r"current llama\.cpp"):
-            render(SETUP, dialect=dialect, format=format)
+            render(SETUP.launch(dialect), format)
         return
-    text = render(changed(speculation=Speculation()), dialect=dialect, format=format)
+    text = render(changed(speculation=Speculation()).launch(dialect), format)
     words = re.split(r"[\s=:,\"']+", text.lower().replace("_", "-"))
     for name in ("n-max", "p-min") if dialect is Dialect.LLAMA_CPP else ("max", "p-min"):
         assert any(word.endswith(f"draft-{name}") for word in words), name
@@ -286,7 +286,7 @@ def test_both_drafting_limits_are_always_written(dialect: Dialect, format: Forma
 )
 def test_what_ik_llama_cpp_lacks_is_said_in_a_sentence(format: Format, reason: str) -> None:  # noqa: A002 - as above
     with pytest.raises(BadInputError, match=reason):
-        render(SETUP, dialect=Dialect.IK, format=format)
+        render(SETUP.launch(Dialect.IK), format)
 
 
 @pytest.mark.parametrize(
@@ -308,12 +308,12 @@ def test_a_flag_without_a_variable_is_an_error(
     fields: dict[str, Any], dialect: Dialect, flag: str
 ) -> None:
     with pytest.raises(BadInputError, match=f"{flag} has no environment variable in {dialect}"):
-        render(changed(**fields), dialect=dialect, format=Format.ENV)
+        render(changed(**fields).launch(dialect), Format.ENV)
 
 
 def test_old_builds_have_their_own_variables() -> None:
     setup = changed(target=ModelOptions(path=Path("m"), mmap=False))
-    lines = render(setup, dialect=Dialect.LEGACY, format=Format.ENV).splitlines()
+    lines = render(setup.launch(Dialect.LEGACY), Format.ENV).splitlines()
     assert {"LLAMA_ARG_MODEL_DRAFT=/drafts/draft.gguf", "LLAMA_ARG_DRAFT_MAX=8"} <= set(lines)
     assert {"LLAMA_ARG_DRAFT_P_MIN=0.75", "LLAMA_ARG_NO_MMAP=1"} <= set(lines)
 
@@ -379,7 +379,7 @@ def test_the_users_own_arguments_are_put_into_the_dialects_words(
     dialect: Dialect, extra: tuple[str, ...], words: list[str]
 ) -> None:
     assert changed(extra=extra).arguments(dialect)[-len(words) :] == words
-    text = render(changed(extra=extra), dialect=dialect, format=Format.LLAMA_SERVER)
+    text = render(changed(extra=extra).launch(dialect), Format.LLAMA_SERVER)
     assert ("left out, since" in text) == any(w in {"-cnv", "-lzm", "-kvu"} for w in extra)
 
 

@@ -149,25 +149,25 @@ def test_drafters_are_read_from_the_help(text: str, drafters: set[str]) -> None:
 
 def test_variables_are_those_that_the_binary_reads() -> None:
     current = replace(SETUP, accepted=accepted(CURRENT))
-    lines = render(current, dialect=accepted(CURRENT).dialect, format=Format.ENV).splitlines()
+    lines = render(current.launch(accepted(CURRENT).dialect), Format.ENV).splitlines()
     assert "LLAMA_ARG_SPEC_DRAFT_N_MAX=8" in lines
     legacy = replace(SETUP, accepted=accepted(LEGACY))
-    lines = render(legacy, dialect=accepted(LEGACY).dialect, format=Format.ENV).splitlines()
+    lines = render(legacy.launch(accepted(LEGACY).dialect), Format.ENV).splitlines()
     assert {"LLAMA_ARG_DRAFT_MAX=8", "LLAMA_ARG_MODEL_DRAFT=d.gguf"} <= set(lines)
     tb = replace(current, context=ContextOptions(threads_batch=2))
     text = CURRENT + "-tb,   --threads-batch N   threads\n"
     tb = replace(tb, accepted=accepted(text))
     with pytest.raises(BadInputError, match="-tb has no environment variable in /bin/server"):
-        render(tb, dialect=accepted(text).dialect, format=Format.ENV)
+        render(tb.launch(accepted(text).dialect), Format.ENV)
 
 
 def test_a_models_preset_file_is_for_those_that_read_it() -> None:
     taken = accepted(CURRENT)
-    text = render(replace(SETUP, accepted=taken), dialect=taken.dialect, format=Format.INI)
+    text = render(replace(SETUP, accepted=taken).launch(taken.dialect), Format.INI)
     assert "ctx-size = 4096" in text
     old = accepted(LEGACY)
     with pytest.raises(BadInputError, match="/bin/server reads no models preset file"):
-        render(replace(SETUP, accepted=old), dialect=old.dialect, format=Format.INI)
+        render(replace(SETUP, accepted=old).launch(old.dialect), Format.INI)
 
 
 @pytest.mark.parametrize(
@@ -177,5 +177,5 @@ def test_a_models_preset_file_is_for_those_that_read_it() -> None:
 def test_the_program_is_named_as_a_shell_reads_it(format: Format) -> None:  # noqa: A002 - the option's name
     taken = accepted(CURRENT)
     setup = replace(SETUP, program="/opt/my llama/llama-server", accepted=taken)
-    text = render(setup, dialect=taken.dialect, format=format)
+    text = render(setup.launch(taken.dialect), format)
     assert "'/opt/my llama/llama-server'" in text

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.commands.command import Command, Known
 from spectui.commands.lint.checking import fixed, lint
 from spectui.commands.lint.finding import Finding
-from spectui.commands.reader import Reader
+from spectui.commands.reader import Accepted, Reader
 from spectui.commands.server_options import flags_of
-from spectui.commands.sources.reading import read_source
+from spectui.commands.sources.reading import read_command
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.severity import Severity
@@ -37,17 +36,13 @@ QUIET = f"{PAIR} {LENGTHS}"
 """A command of which nothing is to be said."""
 
 
-def command_of(text: str) -> Command:
-    return Command.of(read_source(text))
-
-
 def found(text: str, reader: Reader = CURRENT) -> list[tuple[Severity, str, str | None]]:
     """Severity, flag and replacement."""
-    return [(f.severity, f.flag, f.replacement) for f in lint(command_of(text), reader)]
+    return [(f.severity, f.flag, f.replacement) for f in lint(read_command(text), reader)]
 
 
 def put_right(text: str, reader: Reader = CURRENT) -> str:
-    return shlex.join(fixed(command_of(text), reader).arguments)
+    return shlex.join(fixed(read_command(text), reader).arguments)
 
 
 def test_nothing_is_said_of_a_good_command() -> None:
@@ -56,7 +51,9 @@ def test_nothing_is_said_of_a_good_command() -> None:
     assert found("-m m.gguf") == []
     assert found("-m t -md d -ngl 99 --draft-max 4 --draft-p-min 0.5 -fa on", LEGACY) == []
     assert found("-m t -md d -ngl 99 --spec-type draft:n_max=4 -fa on -fmoe -rtr", IK) == []
-    bare = Reader(dialect=Dialect.IK, bare=frozenset({"-fa"}))
+    flags = frozenset({"-m", "-ngl", "-fa", "-fmoe"})
+    binary = Accepted(program="ik", flags=flags, bare=frozenset({"-fa"}))
+    bare = Reader(dialect=Dialect.IK, accepted=binary)
     assert found("-m t -ngl 99 -fa -fmoe", bare) == []
 
 
@@ -68,7 +65,7 @@ def test_the_example_of_the_documentation() -> None:
         (WARNING, "--spec-draft-p-min", "--spec-draft-p-min 0.75"),
         (NOTE, "-np", "-np 1"),
     ]
-    assert fixed(command_of(text), CURRENT).text == (
+    assert fixed(read_command(text), CURRENT).text == (
         "llama-server -m big.gguf -md small.gguf --spec-draft-n-max 16 -ot exps=CPU "
         "--spec-draft-p-min 0.75 --spec-type draft-simple"
     )
@@ -370,8 +367,7 @@ def test_what_is_put_right(text: str, reader: Reader, expected: str) -> None:
     assert put_right(text, reader) == expected
 
 
-def known_to(text: str, known: Known) -> list[tuple[Severity, str, str | None]]:
-    command = replace(command_of(text), known=known)
+def told_of(command: ServerCommand) -> list[tuple[Severity, str, str | None]]:
     return [(f.severity, f.flag, f.replacement) for f in lint(command, CURRENT)]
 
 
@@ -393,8 +389,10 @@ def test_what_the_drafts_file_says_of_its_kind(
     kind: str | None, asked_for: str, expected: list[tuple[Severity, str, str | None]]
 ) -> None:
     # Its name says nothing, or something else.
-    known = Known(draft_kind=kind, draft_tensors=frozenset({"output.weight"}))
-    assert known_to(f"-m t -md t-mtp.gguf {asked_for} -np 1 {LENGTHS}", known) == expected
+    text = f"-m t -md t-mtp.gguf {asked_for} -np 1 {LENGTHS}"
+    tensors = frozenset({"output.weight"})
+    command = replace(read_command(text), draft_kind=kind, draft_tensors=tensors)
+    assert told_of(command) == expected
 
 
 @pytest.mark.parametrize(
@@ -414,16 +412,18 @@ def test_placements_beside_the_tensors_that_are_there(
     layers: int, text: str, expected: list[tuple[Severity, str, str | None]]
 ) -> None:
     tensors = {f"blk.{n}.ffn_up_exps.weight" for n in range(layers)} | {"output.weight"}
-    assert known_to(f"-m t {text}", Known(target_tensors=frozenset(tensors))) == expected
+    command = replace(read_command(f"-m t {text}"), target_tensors=frozenset(tensors))
+    assert told_of(command) == expected
 
 
 def test_what_stands_before_the_arguments_stays() -> None:
     text = "CUDA_VISIBLE_DEVICES='0 1' numactl -N 0 './my server/llama-server' -m t -fa"
-    assert fixed(command_of(text), CURRENT).text == f"{text} on"
+    assert fixed(read_command(text), CURRENT).text == f"{text} on"
 
 
 def test_a_binary_that_says_what_it_takes() -> None:
-    reader = Reader(accepted=frozenset({"-m", "--draft-max", "-md", "--warp"}))
+    flags = frozenset({"-m", "--draft-max", "-md", "--warp"})
+    reader = Reader(accepted=Accepted(program="llama-server", flags=flags))
     assert found("-m t -md d --draft-max 4 --draft-p-min 1 --warp 9 --new", reader)[:3] == [
         (ERROR, "--spec-type", "--spec-type draft-simple"),
         (ERROR, "--draft-p-min", ""),
@@ -444,10 +444,10 @@ def test_what_was_put_right_needs_no_more(
     real: RealCommand, dialect: Dialect, tmp_path: Path
 ) -> None:
     reader = Reader(dialect=dialect)
-    right = fixed(Command.of(read_source(real.given(tmp_path))), reader)
+    right = fixed(read_command(real.given(tmp_path)), reader)
     left = lint(right, reader)
     assert not [finding for finding in left if finding.edits]
-    assert Command.of(read_source(right.text)).arguments == right.arguments
+    assert read_command(right.text).arguments == right.arguments
 
 
 @pytest.mark.server
@@ -455,7 +455,7 @@ def test_what_was_put_right_needs_no_more(
 def test_the_real_server_reads_what_was_put_right(
     real: RealCommand, tmp_path: Path, llama_server_binary: Path
 ) -> None:
-    right = fixed(Command.of(read_source(real.given(tmp_path))), CURRENT)
+    right = fixed(read_command(real.given(tmp_path)), CURRENT)
     said = asked(llama_server_binary, list(right.arguments), tmp_path)
     if MACHINE.search(said) is None:
         assert READ.search(said), said
@@ -486,7 +486,7 @@ def test_any_command_can_be_put_right_and_its_values_stay_words(
     flags = st.sampled_from(sorted(flags_of(Dialect.LLAMA_CPP) | flags_of(Dialect.IK)))
     words = data.draw(st.lists(st.one_of(flags, hostile), max_size=9))
     try:
-        command = command_of(
+        command = read_command(
             shlex.join(["llama-server", "-m", "m.gguf", *words, "--end", "x", "y"])
         )
     except BadInputError:
@@ -515,7 +515,7 @@ def test_the_findings_for_people(spectui: Spectui) -> None:
 def test_the_corrected_command_alone(spectui: Spectui, tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     assert spectui("lint", "--fix", "--json", path, EXAMPLE) == 0
-    right = fixed(command_of(EXAMPLE), CURRENT).text
+    right = fixed(read_command(EXAMPLE), CURRENT).text
     assert spectui.out == f"{right}\n"
     assert "does not take --draft-max" in spectui.err
     assert json.loads(path.read_text("utf-8"))["fixed"] == right
@@ -632,7 +632,7 @@ def test_a_file_that_is_no_model(spectui: Spectui, tmp_path: Path) -> None:
 
 
 def test_findings_come_worst_first() -> None:
-    severities = [finding.severity for finding in lint(command_of(EXAMPLE), CURRENT)]
+    severities = [finding.severity for finding in lint(read_command(EXAMPLE), CURRENT)]
     assert severities == sorted(severities, key=list(Severity).index)
 
 
@@ -640,7 +640,7 @@ def test_every_finding_has_its_words() -> None:
     for real in REAL:
         if real.file is None:
             for dialect in Dialect:
-                for finding in lint(command_of(real.command), Reader(dialect=dialect)):
+                for finding in lint(read_command(real.command), Reader(dialect=dialect)):
                     assert is_told(finding), finding
 
 

@@ -4,13 +4,12 @@ import shlex
 
 import pytest
 
-from spectui.commands.command import Command
 from spectui.commands.items import divide
 from spectui.commands.lint.checking import fixed
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import rewritten
-from spectui.commands.sources.reading import read_source
-from spectui.commands.takeover import read_command
+from spectui.commands.sources.reading import read_command
+from spectui.commands.takeover import take_over
 from spectui.commands.translation import drafting_of
 
 READER = Reader()
@@ -54,9 +53,9 @@ def lengths(words: tuple[str, ...]) -> dict[str, str]:
     ],
 )
 def test_one_rule_for_all_who_ask(drafting: str, expected: dict[str, str]) -> None:
-    command = Command.of(read_source(f"llama-server -m t {drafting} -np 1"))
+    command = read_command(f"llama-server -m t {drafting} -np 1")
     assert lengths(fixed(command, READER).arguments) == expected
-    exported = rewritten(drafting_of(command, READER).command, READER).command
+    exported = rewritten(drafting_of(command, READER).command, READER)[0]
     assert lengths(exported.arguments) == expected, shlex.join(exported.arguments)
 
 
@@ -70,5 +69,5 @@ def test_one_rule_for_all_who_ask(drafting: str, expected: dict[str, str]) -> No
 def test_the_screen_and_what_measures_take_over_the_same(
     drafting: str, expected: dict[str, tuple[str, ...]]
 ) -> None:
-    options = read_command(f"llama-server -m t {drafting}").options
+    options = take_over(read_command(f"llama-server -m t {drafting}")).options
     assert {name: options.get(name) for name in expected} == expected

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from spectui.commands.lint.checking import lint
 from spectui.commands.reader import Reader
 from spectui.commands.server_options import Arity, flags_of, server_option
-from spectui.commands.takeover import read_command
+from spectui.commands.sources.reading import read_command
+from spectui.commands.takeover import take_over
 from spectui.commands.values import Values, listed_flags, values_of
 from spectui.options.dialect import Dialect
 from spectui.server.binary import examine
 from spectui.severity import Severity
 from tests.commands.test_commands import READ, asked
-from tests.commands.test_lint import CURRENT, ERROR, IK, command_of, found, put_right
+from tests.commands.test_lint import CURRENT, ERROR, IK, found, put_right
 
 pytest_plugins = ["tests.support.fixtures"]
 
@@ -160,7 +161,7 @@ def test_another_spelling_is_put_right(text: str, expected: str) -> None:
     ],
 )
 def test_what_is_taken_over_stands_in_words_of_its_own(text: str, expected: list[str]) -> None:
-    assert list(read_command(text).extra) == expected
+    assert list(take_over(read_command(text)).extra) == expected
 
 
 def test_numbers_are_looked_at_in_all_dialects_and_words_in_one() -> None:
@@ -194,7 +195,9 @@ def test_any_value_is_read_or_refused(value: str, flag: str) -> None:
     read = known(flag).read(value)
     assert read is None or known(flag).read(read) == read
     text = shlex.join(["llama-server", "-m", "t", *words_of(flag, value)])
-    errors = {one.flag for one in lint(command_of(text), CURRENT) if one.severity is Severity.ERROR}
+    errors = {
+        one.flag for one in lint(read_command(text), CURRENT) if one.severity is Severity.ERROR
+    }
     if read is None:
         assert flag in errors
 

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from spectui.commands.sources.reading import read_source
-from spectui.commands.sources.source import Source
+from spectui.commands.command import ServerCommand
+from spectui.commands.sources.reading import read_command
 from spectui.errors import BadInputError
+from tests.support.commands import typed, variables
 
 _PROGRAM = """#!/bin/sh
 printf '%s\\0' call "${EA-unset}" "${EB-unset}" "${EC-unset}" $# "$@" >>"$RECORD"
@@ -69,9 +70,9 @@ def calls_by_bash(script: Path, folder: Path) -> tuple[list[Call], bool]:
     return calls, not done.stderr and done.returncode == 0
 
 
-def call_of(source: Source) -> Call:
-    environment = dict(source.started.environment)
-    return [environment.get(name, "unset") for name in NAMES], list(source.words)
+def call_of(source: ServerCommand) -> Call:
+    environment = dict(source.start.environment)
+    return [environment.get(name, "unset") for name in NAMES], list(typed(source))
 
 
 def in_script(home: Path, text: str) -> Path:
@@ -190,7 +191,7 @@ KNOWN_REFUSALS = re.compile(
 def read(script: Path) -> Call | None:
     """What is read; None where random words have to be refused."""
     try:
-        return call_of(read_source(str(script)))
+        return call_of(read_command(str(script)))
     except BadInputError as error:
         if KNOWN_REFUSALS.search(str(error)):
             return None
@@ -298,13 +299,13 @@ REFUSED = [
 def test_what_only_a_shell_knows_is_refused(text: str, line: int, what: str, home: Path) -> None:
     script = in_script(home, text)
     with pytest.raises(BadInputError) as caught:
-        read_source(str(script))
+        read_command(str(script))
     said = str(caught.value)
     assert said.startswith(f"{script}, line {line}: ")
     assert what in said
     assert "\n" not in said
     with pytest.raises(BadInputError, match=f"^line {line}: "):
-        read_source(text)
+        read_command(text)
 
 
 @pytest.mark.parametrize(
@@ -313,23 +314,23 @@ def test_what_only_a_shell_knows_is_refused(text: str, line: int, what: str, hom
 def test_a_typed_pattern_may_have_lost_its_quotes_to_those_of_the_command(
     pattern: str, home: Path
 ) -> None:
-    source = read_source(f"llama-server -m a -ot {pattern} -c 5")
-    assert list(source.words) == ["-m", "a", "-ot", pattern, "-c", "5"]
+    source = read_command(f"llama-server -m a -ot {pattern} -c 5")
+    assert list(typed(source)) == ["-m", "a", "-ot", pattern, "-c", "5"]
     with pytest.raises(BadInputError, match="line 1: "):
-        read_source(str(in_script(home, f"llama-server -m a -ot {pattern} -c 5")))
+        read_command(str(in_script(home, f"llama-server -m a -ot {pattern} -c 5")))
 
 
 def test_a_refusal_says_the_way_out(home: Path) -> None:
     with pytest.raises(
         BadInputError, match=r"give the plain command, or pid:NUMBER of the running"
     ):
-        read_source("for m in a; do llama-server -m $m; done")
+        read_command("for m in a; do llama-server -m $m; done")
     script = in_script(home, "echo llama-server\n")
     with pytest.raises(BadInputError, match="none of its commands starts one"):
-        read_source(str(script))
+        read_command(str(script))
     script = in_script(home, "llama-server -m a\n")
     with pytest.raises(BadInputError, match="read as a script, which has no part called 2"):
-        read_source(f"{script}:2")
+        read_command(f"{script}:2")
 
 
 DOUBLED = "A=xxxxxxxxxxxxxxxx\n" + 'A="$A$A"\n' * 60 + 'llama-server -m "$A"\n'
@@ -354,7 +355,7 @@ DOUBLED_LIST = "A=(x y)\n" + 'A+=("${A[@]}" "${A[@]}")\n' * 60 + 'llama-server "
 def test_a_script_that_stands_for_too_much(text: str, reason: str, home: Path) -> None:
     script = in_script(home, text)
     with pytest.raises(BadInputError, match=reason) as caught:
-        read_source(str(script))
+        read_command(str(script))
     assert len(str(caught.value)) < 500
 
 
@@ -384,12 +385,12 @@ def test_a_large_script_is_read_or_refused_at_once(part: str, home: Path) -> Non
     text = part * (250_000 // len(part))
     for whole in (text, f'"{text}', f"llama-server {text}"):
         with suppress(BadInputError):
-            read_source(str(in_script(home, whole)))
+            read_command(str(in_script(home, whole)))
 
 
 def test_a_remark_behind_a_backslash_is_no_end(home: Path) -> None:
     text = "llama-server -m a \\   # the model\n  -c 5 \\ \n  --jinja\n"
-    assert read_source(str(in_script(home, text))).words == ("-m", "a", "-c", "5", "--jinja")
+    assert typed(read_command(str(in_script(home, text)))) == ("-m", "a", "-c", "5", "--jinja")
 
 
 def test_what_stands_beside_the_server_changes_nothing() -> None:
@@ -398,48 +399,48 @@ def test_what_stands_beside_the_server_changes_nothing() -> None:
         "pkill llama-server; sleep 1\nnohup ./llama-server -m a > 'my log' 2>&1 &",
         "ls llama-server && ./llama-server -m a; echo done",
     ):
-        assert read_source(text).words == ("-m", "a"), text
+        assert typed(read_command(text)) == ("-m", "a"), text
 
 
 def test_variables_that_reach_the_server() -> None:
     text = "set -a\nCUDA_A=1\nset +a\nCUDA_B=2\nexport CUDA_C=3\nCUDA_D=$CUDA_B llama-server -m a"
-    start = read_source(text).started
+    start = read_command(text).start
     assert dict(start.environment) == {"CUDA_A": "1", "CUDA_C": "3", "CUDA_D": "2"}
-    start = read_source("CUDA_A=1 bash -c 'export CUDA_B=$CUDA_A; exec llama-server -m a'").started
+    start = read_command("CUDA_A=1 bash -c 'export CUDA_B=$CUDA_A; exec llama-server -m a'").start
     assert dict(start.environment) == {"CUDA_A": "1", "CUDA_B": "1"}
 
 
 def test_every_path_starts_where_the_script_is() -> None:
-    source = read_source(
+    source = read_command(
         "cd /opt/llama\nLLAMA_CACHE=cache LD_LIBRARY_PATH=lib:/usr/lib LLAMA_ARG_MODEL=m/a.gguf "
         "./build/bin/llama-server --lora-scaled a:0.5,/b:1 --lora a,b --log-colors on"
     )
-    assert source.start == (
+    assert source.ahead == (
         "LLAMA_CACHE=/opt/llama/cache",
         "LD_LIBRARY_PATH=/opt/llama/lib:/usr/lib",
         "/opt/llama/build/bin/llama-server",
     )
-    assert source.variables == (("LLAMA_ARG_MODEL", "/opt/llama/m/a.gguf"),)
-    assert source.words == (
+    assert variables(source) == {"LLAMA_ARG_MODEL": ("--model", "/opt/llama/m/a.gguf")}
+    assert typed(source) == (
         *("--lora-scaled", "/opt/llama/a:0.5,/b:1", "--lora", "/opt/llama/a,/opt/llama/b"),
         *("--log-colors", "on"),
     )
 
 
 def test_a_program_that_is_looked_up_stays() -> None:
-    assert read_source("cd /m; numactl -N 0 llama-server -m a").start == (
+    assert read_command("cd /m; numactl -N 0 llama-server -m a").ahead == (
         *("numactl", "-N", "0", "llama-server"),
     )
 
 
 def test_a_container_sees_the_folder_that_the_script_is_in() -> None:
-    source = read_source("cd /srv; docker run -v ./m:/models llama.cpp:server -m /models/a.gguf")
-    assert source.words == ("-m", "/srv/m/a.gguf")
+    source = read_command("cd /srv; docker run -v ./m:/models llama.cpp:server -m /models/a.gguf")
+    assert typed(source) == ("-m", "/srv/m/a.gguf")
 
 
 def test_a_containers_own_folder_is_not_where_the_script_is() -> None:
-    source = read_source("cd /srv; docker run llama.cpp:server -m m/a.gguf --slot-save-path s")
-    assert source.words == ("-m", "m/a.gguf", "--slot-save-path", "s")
+    source = read_command("cd /srv; docker run llama.cpp:server -m m/a.gguf --slot-save-path s")
+    assert typed(source) == ("-m", "m/a.gguf", "--slot-save-path", "s")
 
 
 # Whatever else a script holds
@@ -555,7 +556,7 @@ def test_any_other_script_is_read_as_bash_runs_it_or_refused(
     pieces = [*fragments[:at], "\nllama-server --warp", *fragments[at:]]
     script = in_script(home, " ".join(["V=v", *pieces, "\nwait"]))
     with suppress(BadInputError):
-        found = call_of(read_source(str(script)))
+        found = call_of(read_command(str(script)))
         calls, went_well = calls_by_bash(script, home)
         assume(went_well)
         assert [call for call in calls if call != found] == []

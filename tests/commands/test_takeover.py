@@ -14,7 +14,8 @@ from spectui.commands.arguments import server_command
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup
 from spectui.commands.server_options import server_option
-from spectui.commands.takeover import read_command
+from spectui.commands.sources.reading import read_command
+from spectui.commands.takeover import take_over
 from spectui.errors import BadInputError
 from spectui.options.catalogue import OPTIONS
 from spectui.options.dialect import Dialect
@@ -32,7 +33,7 @@ NOT_LLAMA_SERVERS = {
 
 
 def taken(text: str) -> dict[str, tuple[str, ...]]:
-    return dict(read_command(text).options)
+    return dict(take_over(read_command(text)).options)
 
 
 def only(text: str) -> dict[str, tuple[str, ...]]:
@@ -43,7 +44,7 @@ def only(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def extra(text: str) -> tuple[str, ...]:
-    return read_command(f"llama-server -m m.gguf {text}").extra
+    return take_over(read_command(f"llama-server -m m.gguf {text}")).extra
 
 
 def long_names(param: click.Parameter) -> list[str]:
@@ -75,7 +76,7 @@ def test_the_result_is_a_default_map_for_click() -> None:
         "--swa-full --temp 0.7 --top-k 5 --top-p 0.5 --min-p 0.1 --seed 9 --ignore-eos "
         "--draft-max 6 --draft-min 2 --draft-p-min 0.25 --jinja"
     )
-    defaults = read_command(text).default_map()
+    defaults = take_over(read_command(text)).default_map()
     with bench.make_context(
         "bench", [], default_map=defaults, help_option_names=HELP_NAMES
     ) as context:
@@ -105,7 +106,7 @@ def test_an_exported_command_is_read_back(
 ) -> None:
     assume(not any(str(m.path).startswith("~/") for m in (target, draft)))
     command = server_command(target, draft, context, speculation, dialect=dialect)
-    takeover, own = read_command(command), speculation.own
+    takeover, own = take_over(read_command(command)), speculation.own
     assert isinstance(own, DraftSimple)
     assert takeover.extra == ()
     again = taken(command)
@@ -133,9 +134,8 @@ def test_what_is_unknown_travels_as_it_stands(words: list[str]) -> None:
 
 
 def test_an_unknown_option_keeps_its_value_and_the_order_stays() -> None:
-    found = read_command(
-        "llama-server --host 0.0.0.0 --jinja -m m.gguf -np 2 --lora-scaled a 1 -c 99 -n -1 --x=y"
-    )
+    text = "llama-server --host 0.0.0.0 --jinja -m m.gguf -np 2 --lora-scaled a 1 -c 99 -n -1 --x=y"
+    found = take_over(read_command(text))
     assert dict(found.options) == {"model": ("m.gguf",), "ctx-size": ("99",)}
     assert shlex.join(found.extra) == ("--host 0.0.0.0 --jinja -np 2 --lora-scaled a 1 -n -1 --x=y")
 
@@ -226,8 +226,8 @@ def test_placement_of_a_draft_travels_and_is_dropped_with_the_draft() -> None:
         extra=arguments,
         name="m",
     )
-    text = render(setup, dialect=Dialect.LLAMA_CPP, format=Format.LLAMA_SERVER)
-    assert read_command(text).extra == ("--jinja",)
+    text = render(setup.launch(Dialect.LLAMA_CPP), Format.LLAMA_SERVER)
+    assert take_over(read_command(text)).extra == ("--jinja",)
     assert "# left out of your own arguments: --cpu-moe-draft -otd\n" in text
 
 
@@ -246,7 +246,7 @@ def test_placement_of_a_draft_travels_and_is_dropped_with_the_draft() -> None:
     ],
 )
 def test_what_stands_before_the_arguments_is_dropped(prefix: str) -> None:
-    found = read_command(f"{prefix} -m m.gguf --jinja")
+    found = take_over(read_command(f"{prefix} -m m.gguf --jinja"))
     assert dict(found.options) == {"model": ("m.gguf",)}
     assert found.extra == ("--jinja",)
 
@@ -262,7 +262,7 @@ def test_lines_continue_as_in_a_shell() -> None:
 
 def test_a_tilde_is_the_home_as_in_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
-    found = read_command("llama-server -m ~/m.gguf --mmproj ~/p.gguf")
+    found = take_over(read_command("llama-server -m ~/m.gguf --mmproj ~/p.gguf"))
     assert found.options["model"] == ("/home/me/m.gguf",)
     assert found.extra == ("--mmproj", "/home/me/p.gguf")
 
@@ -299,7 +299,7 @@ def test_variables_are_options_and_arguments_win_over_them() -> None:
 )
 def test_what_cannot_be_read_is_one_sentence(text: str, reason: str) -> None:
     with pytest.raises(BadInputError, match=reason) as caught:
-        read_command(text)
+        take_over(read_command(text))
     assert "\n" not in str(caught.value)
 
 
@@ -350,6 +350,6 @@ def test_a_quoted_tilde_is_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_surrounds_the_program_is_kept(
     text: str, environment: dict[str, str], wrappers: str | tuple[str, ...]
 ) -> None:
-    found = read_command(text.replace("; ", "\n"))
+    found = take_over(read_command(text.replace("; ", "\n")))
     assert dict(found.start.environment) == environment
     assert shlex.join(found.start.wrappers) == (wrappers or "")

@@ -123,7 +123,7 @@ def exported(setup: dict[str, Any], dialect: str, format_: str) -> str:
         has_gpu=has_gpu,
     )
     try:
-        text = render(whole, dialect=Dialect(dialect), format=Format(format_))
+        text = render(whole.launch(Dialect(dialect)), Format(format_))
     except BadInputError as error:
         return f"refused: {error}"
     return text.replace(f'"spectui": "{__version__}"', '"spectui": "VERSION"')

@@ -111,7 +111,7 @@ async def press(app: Host, pilot: Pilot[None], *keys: str) -> None:
 
 
 def rendered(choice: int, dialect: Dialect, format_: Format) -> str:
-    return render(CHOICES[choice].setup, dialect=dialect, format=format_)
+    return render(CHOICES[choice].setup.launch(dialect), format_)
 
 
 def test_every_format_of_every_choice_is_reached_with_the_arrows() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from spectui.commands.command import Command
+from spectui.commands.command import ServerCommand
 from spectui.commands.lint.drafters import is_inherited
 from spectui.commands.lint.finding import Finding, added, left_out, quoted, replaced
 from spectui.commands.reader import Reader
@@ -13,7 +13,7 @@ _OFF = frozenset({"off", "0", "false", "disabled"})
 _HURTS = "a draft guesses worse with a quantised cache, and its cache is small"
 
 
-def caches_rule(command: Command, reader: Reader) -> Iterator[Finding]:
+def caches_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on caches and contexts."""
     if command.has_draft:
         yield from _draft_caches(command)
@@ -23,10 +23,10 @@ def caches_rule(command: Command, reader: Reader) -> Iterator[Finding]:
     yield from _batches(command)
 
 
-def _draft_caches(command: Command) -> Iterator[Finding]:
+def _draft_caches(command: ServerCommand) -> Iterator[Finding]:
     for at, item in command.all("cache-type-k-draft", "cache-type-v-draft"):
         if item.value not in _FULL_PRECISION:
-            words = (item.given.flag, "f16")
+            words = (item.flag, "f16")
             yield Finding(
                 flag=item.shown,
                 severity=Severity.WARNING,
@@ -38,7 +38,7 @@ def _draft_caches(command: Command) -> Iterator[Finding]:
             )
 
 
-def _inherited(command: Command, reader: Reader) -> Iterator[Finding]:
+def _inherited(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     if not is_inherited(reader):
         return
     for name, flag in (("cache-type-k", "-ctkd"), ("cache-type-v", "-ctvd")):
@@ -56,10 +56,10 @@ def _inherited(command: Command, reader: Reader) -> Iterator[Finding]:
         )
 
 
-def _draft_context(command: Command, reader: Reader) -> Iterator[Finding]:
+def _draft_context(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     found = command.last("ctx-size-draft")
     own, whole = command.number("ctx-size-draft"), command.number("ctx-size")
-    if found is None or reader.takes(found[1].given.flag) is False:
+    if found is None or reader.takes(found[1].flag) is False:
         return
     if not own or (whole is not None and 0 < whole <= own):
         return
@@ -71,7 +71,7 @@ def _draft_context(command: Command, reader: Reader) -> Iterator[Finding]:
     )
 
 
-def _quantised_values(command: Command) -> Iterator[Finding]:
+def _quantised_values(command: ServerCommand) -> Iterator[Finding]:
     found = command.last("flash-attn", "no-flash-attn")
     cache = command.value("cache-type-v")
     if found is None or cache is None or cache in _FULL_PRECISION:
@@ -89,7 +89,7 @@ def _quantised_values(command: Command) -> Iterator[Finding]:
         )
 
 
-def _batches(command: Command) -> Iterator[Finding]:
+def _batches(command: ServerCommand) -> Iterator[Finding]:
     found = command.last("ubatch-size")
     micro, batch = command.number("ubatch-size"), command.number("batch-size")
     if found is None or micro is None:
@@ -111,7 +111,7 @@ _BY_DEFAULT = 4
 """Default number of slots in llama-server since winter 2025."""
 
 
-def serving_rule(command: Command, reader: Reader) -> Iterator[Finding]:
+def serving_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on parallel slots and sliding windows beside drafts."""
     if not command.kinds and not command.drafts_with_model:
         return
@@ -132,7 +132,7 @@ def serving_rule(command: Command, reader: Reader) -> Iterator[Finding]:
             what=f"{slots:.0f} slots draft beside each other",
             why="a batch then verifies the drafts of several users, which costs more than it does "
             "for one; spectui measures one user at a time",
-            replacement=quoted(found[1].given.flag, "1"),
+            replacement=quoted(found[1].flag, "1"),
             at=found[0],
         )
     window = command.last("swa-full")

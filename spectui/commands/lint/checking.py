@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from spectui.commands.command import Command
+from spectui.commands.command import ServerCommand
 from spectui.commands.lint.caches import caches_rule, serving_rule
 from spectui.commands.lint.drafters import drafters_rule, kinds_rule
 from spectui.commands.lint.finding import Finding
@@ -13,7 +13,7 @@ from spectui.commands.lint.values import values_rule
 from spectui.commands.reader import Reader
 from spectui.severity import Severity
 
-Rule = Callable[[Command, Reader], Iterator[Finding]]
+Rule = Callable[[ServerCommand, Reader], Iterator[Finding]]
 
 _RULES: tuple[Rule, ...] = (
     lengths_rule,
@@ -33,7 +33,7 @@ _MOST_ROUNDS = 500
 """Maximum number of rounds of corrections: more than any command has options."""
 
 
-def lint(command: Command, reader: Reader) -> tuple[Finding, ...]:
+def lint(command: ServerCommand, reader: Reader) -> tuple[Finding, ...]:
     """All findings, the worst first, and then in the command's order."""
     order = list(Severity)
     found = (finding for rule in _RULES for finding in rule(command, reader))
@@ -43,7 +43,7 @@ def lint(command: Command, reader: Reader) -> tuple[Finding, ...]:
     )
 
 
-def fixed(command: Command, reader: Reader) -> Command:
+def fixed(command: ServerCommand, reader: Reader) -> ServerCommand:
     """The command after all corrections that need no answer from its author."""
     for _ in range(_MOST_ROUNDS):
         found = (finding for rule in _RULES for finding in rule(command, reader))

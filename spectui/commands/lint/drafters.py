@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import PurePath
 
-from spectui.commands.command import BY_LAYERS, Command, Item
+from spectui.commands.command import BY_LAYERS, ServerCommand
 from spectui.commands.drafting import IK_KINDS, KNOWN_TO_IK, drafting, in_stages
+from spectui.commands.items import Item
 from spectui.commands.lint.finding import Finding, added, left_out, quoted, replaced
 from spectui.commands.lint.values import meant_by
 from spectui.commands.reader import Reader
@@ -32,7 +33,7 @@ _SHARED_NAMES = {one.option: one.shared[0] for drafter in NGRAMS for one in numb
 _MODEL_FLAGS = {one.option: one.flags[-1] for one in numbers_of(DraftSimple)}
 
 
-def kinds_rule(command: Command, reader: Reader) -> Iterator[Finding]:
+def kinds_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on every ``--spec-type``."""
     for at, item in command.all("spec-type"):
         match reader.dialect:
@@ -56,14 +57,14 @@ def _current(at: int, item: Item) -> Iterator[Finding]:
     found = [kind for kind in kinds if kind is not None]
     is_known = len(found) == len(given)
     alike = [kind or _alike(own) for kind, own in zip(kinds, given, strict=True)]
-    words = (item.given.flag, ",".join(filter(None, alike)))
+    words = (item.flag, ",".join(filter(None, alike)))
     yield Finding(
         flag=item.shown,
         severity=Severity.ERROR,
-        what=f"llama-server knows no {item.given.flag} {item.value}",
+        what=f"llama-server knows no {item.flag} {item.value}",
         why=f"it takes {', '.join(KINDS)}, or several with commas, and stops at anything else",
         replacement=None if None in alike else quoted(*words),
-        edits=replaced(at, *words) if is_known else (),
+        edits=replaced(at, *words) if is_known else {},
         at=at,
     )
 
@@ -89,10 +90,10 @@ def _stage(at: int, item: Item) -> Finding:
     return Finding(
         flag=item.shown,
         severity=Severity.ERROR,
-        what=f"{item.given.flag} {item.value} is ik_llama.cpp's form",
+        what=f"{item.flag} {item.value} is ik_llama.cpp's form",
         why="llama-server takes a kind alone, and stops at anything else",
         replacement=None if words is None else quoted(*words),
-        edits=() if words is None else replaced(at, *words),
+        edits={} if words is None else replaced(at, *words),
         at=at,
     )
 
@@ -111,10 +112,10 @@ def _before_spring(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
         yield Finding(
             flag=item.shown,
             severity=Severity.ERROR,
-            what=f"{reader.name} knows no {item.given.flag} {item.value}",
+            what=f"{reader.name} knows no {item.flag} {item.value}",
             why=f"it takes one of {', '.join(NGRAM_KINDS)}, and lengths as options of their own",
             replacement=None if words is None else quoted(*words),
-            edits=() if words is None else replaced(at, *words),
+            edits={} if words is None else replaced(at, *words),
             at=at,
         )
 
@@ -141,31 +142,31 @@ def _needless(at: int, item: Item, reader: Reader) -> Finding:
         at,
         item,
         severity=Severity.ERROR,
-        what=f"{reader.name} knows no {item.given.flag} {item.value}",
+        what=f"{reader.name} knows no {item.flag} {item.value}",
         why="a draft model is reason enough for it to draft",
     )
 
 
-def _of_ik(at: int, item: Item, command: Command) -> Iterator[Finding]:
+def _of_ik(at: int, item: Item, command: ServerCommand) -> Iterator[Finding]:
     named = item.value.partition(":")[0]
     kinds = named.split(",")
     if len(kinds) == 1 and named in KNOWN_TO_IK:
         return
     edits = in_stages(command)
-    words = next((edit.words for edit in edits if edit.words), ())
+    words = next(filter(None, edits.values()), ())
     is_known = all(IK_KINDS.get(kind, kind) in KNOWN_TO_IK for kind in kinds)
     yield Finding(
         flag=item.shown,
         severity=Severity.ERROR,
-        what=f"ik_llama.cpp's llama-server knows no {item.given.flag} {named}",
+        what=f"ik_llama.cpp's llama-server knows no {item.flag} {named}",
         why=f"it takes one of {', '.join(KNOWN_TO_IK)}, and the option again for another",
         replacement=quoted(*words) if is_known else None,
-        edits=edits if is_known else (),
+        edits=edits if is_known else {},
         at=at,
     )
 
 
-def _again(at: int, item: Item, command: Command) -> Iterator[Finding]:
+def _again(at: int, item: Item, command: ServerCommand) -> Iterator[Finding]:
     """Find a kind that occurs in another stage as well, which ik_llama.cpp refuses."""
     kind, colon, _settings = item.value.partition(":")
     others = [one for place, one in command.all("spec-type") if place != at]
@@ -176,10 +177,10 @@ def _again(at: int, item: Item, command: Command) -> Iterator[Finding]:
         yield Finding(
             flag=item.shown,
             severity=Severity.ERROR,
-            what=f"{item.given.flag} names {kind} more than once",
+            what=f"{item.flag} names {kind} more than once",
             why="ik_llama.cpp takes a kind once, and stops at a second stage of it",
             replacement="",
-            edits=replaced(at) if is_idle else (),
+            edits=replaced(at) if is_idle else {},
             at=at,
         )
 
@@ -207,7 +208,7 @@ _OF_THE_DRAFT = (
 _OF_DRAFTING = ("draft-max", "draft-min", "draft-p-min", "spec-draft-p-split")
 
 
-def drafters_rule(command: Command, reader: Reader) -> Iterator[Finding]:
+def drafters_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on drafts and drafters that do not match."""
     if command.has_draft:
         yield from _of_draft(command, reader)
@@ -216,7 +217,7 @@ def drafters_rule(command: Command, reader: Reader) -> Iterator[Finding]:
         yield from _without_draft(command)
 
 
-def _of_draft(command: Command, reader: Reader) -> Iterator[Finding]:
+def _of_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     found = command.last("model-draft", "spec-draft-hf")
     at, item = (-1, None) if found is None else found
     shown = "the draft" if item is None else item.shown
@@ -228,9 +229,9 @@ def _of_draft(command: Command, reader: Reader) -> Iterator[Finding]:
         yield Finding(
             flag=none.shown,
             severity=Severity.WARNING,
-            what=f"{none.given.flag} none, beside {shown}",
+            what=f"{none.flag} none, beside {shown}",
             why="the draft is loaded and takes its memory, and drafts nothing",
-            replacement=quoted(none.given.flag, "draft-simple"),
+            replacement=quoted(none.flag, "draft-simple"),
             at=place,
         )
     elif not any(kind.startswith(("draft", "mtp")) for kind in kinds):
@@ -246,7 +247,9 @@ def _of_draft(command: Command, reader: Reader) -> Iterator[Finding]:
         yield from _other_kind(command)
 
 
-def _no_kind(at: int, item: Item | None, command: Command, reader: Reader) -> Iterator[Finding]:
+def _no_kind(
+    at: int, item: Item | None, command: ServerCommand, reader: Reader
+) -> Iterator[Finding]:
     if not reader.is_current:
         return
     kind = _kind_of(item, command)
@@ -264,18 +267,17 @@ def _no_kind(at: int, item: Item | None, command: Command, reader: Reader) -> It
     )
 
 
-def _kind_of(item: Item | None, command: Command) -> str:
+def _kind_of(item: Item | None, command: ServerCommand) -> str:
     """The draft's kind from its file, or else from its name."""
-    known = command.known
-    if known.draft_kind is not None or known.draft_tensors is not None:
-        return known.draft_kind or MODEL_KIND
+    if command.draft_kind is not None or command.draft_tensors is not None:
+        return command.draft_kind or MODEL_KIND
     name = "" if item is None else PurePath(item.value).name.lower()
     return next((kind for mark, kind in _MARKS.items() if mark in name), MODEL_KIND)
 
 
-def _other_kind(command: Command) -> Iterator[Finding]:
+def _other_kind(command: ServerCommand) -> Iterator[Finding]:
     """Find a draft of another kind than the requested ones."""
-    kind = command.known.draft_kind
+    kind = command.draft_kind
     if kind is None or kind in command.kinds:
         return
     *_, (at, item) = command.all("spec-type", "multi-token-prediction")
@@ -283,14 +285,14 @@ def _other_kind(command: Command) -> Iterator[Finding]:
     yield Finding(
         flag=item.shown,
         severity=Severity.ERROR,
-        what=f"the draft's file is one for {kind}, which {item.given.flag} does not name",
+        what=f"the draft's file is one for {kind}, which {item.flag} does not name",
         why="a draft of one kind cannot draft as another",
         replacement=quoted("--spec-type", ",".join((*named, kind))),
         at=at,
     )
 
 
-def _without_model(command: Command) -> Iterator[Finding]:
+def _without_model(command: ServerCommand) -> Iterator[Finding]:
     if command.has(*_MODELS) or command.is_section:
         return
     found = command.last("model-draft", "spec-draft-hf")
@@ -305,7 +307,7 @@ def _without_model(command: Command) -> Iterator[Finding]:
         )
 
 
-def _without_draft(command: Command) -> Iterator[Finding]:
+def _without_draft(command: ServerCommand) -> Iterator[Finding]:
     kinds = command.kinds
     for at, item in command.all("spec-type"):
         needing = [kind for kind in item.value.partition(":")[0].split(",") if kind in _NEED_DRAFT]
@@ -313,7 +315,7 @@ def _without_draft(command: Command) -> Iterator[Finding]:
             yield Finding(
                 flag=item.shown,
                 severity=Severity.ERROR,
-                what=f"{item.given.flag} {', '.join(needing)}, but there is no draft",
+                what=f"{item.flag} {', '.join(needing)}, but there is no draft",
                 why="the server says so in its log once, and drafts nothing",
                 replacement="-md FILE",
                 at=at,

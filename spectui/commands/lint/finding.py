@@ -1,9 +1,10 @@
 """A finding and its correction."""
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from spectui.commands.command import Edit, Item
+from spectui.commands.command import Edits
+from spectui.commands.items import Item
 from spectui.severity import Severity
 
 
@@ -20,20 +21,20 @@ class Finding:
     replacement: str | None = None
     """Words with the intended meaning; empty to leave the option out; None if only its author
     knows."""
-    edits: tuple[Edit, ...] = ()
+    edits: Edits = field(default_factory=dict)
     """Edits that make the correction; empty if they would change more than the problem."""
     at: int = -1
     """Index of the item in question; -1 for none."""
 
 
-def replaced(at: int, *words: str) -> tuple[Edit, ...]:
+def replaced(at: int, *words: str) -> Edits:
     """Edit that replaces an item by words."""
-    return (Edit(at=at, words=words),)
+    return {at: words}
 
 
-def added(*words: str) -> tuple[Edit, ...]:
+def added(*words: str) -> Edits:
     """Edit that appends words."""
-    return (Edit(at=None, words=words),)
+    return {None: words}
 
 
 def quoted(*words: str) -> str:

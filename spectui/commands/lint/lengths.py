@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from spectui.commands.command import Command, Item
+from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import NEW_LENGTHS, OLD_LENGTHS, assumed_lengths
+from spectui.commands.items import Item
 from spectui.commands.lint.drafters import KINDS
 from spectui.commands.lint.finding import Finding, added, left_out, quoted, replaced
 from spectui.commands.reader import Reader
@@ -22,7 +23,7 @@ _FLAGS = {"draft-max": "--spec-draft-n-max", "draft-p-min": "--spec-draft-p-min"
 """Present flags of the options whose defaults changed; their names are the former flags."""
 
 
-def lengths_rule(command: Command, reader: Reader) -> Iterator[Finding]:
+def lengths_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on the draft lengths of models."""
     if not command.drafts_with_model:
         return
@@ -34,7 +35,7 @@ def lengths_rule(command: Command, reader: Reader) -> Iterator[Finding]:
     yield from _large_batches(command)
 
 
-def _changed(command: Command, reader: Reader) -> Iterator[Finding]:
+def _changed(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     is_old = command.is_old
     for name, value in assumed_lengths(command, reader).items():
         flag = _FLAGS[name] if reader.is_current else f"--{name}"
@@ -54,7 +55,7 @@ def _changed(command: Command, reader: Reader) -> Iterator[Finding]:
         )
 
 
-def _shorter_than_shortest(command: Command, reader: Reader) -> Iterator[Finding]:
+def _shorter_than_shortest(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     found = command.last("draft-min")
     shortest, longest = command.number("draft-min"), command.number("draft-max")
     if longest is None:
@@ -67,13 +68,13 @@ def _shorter_than_shortest(command: Command, reader: Reader) -> Iterator[Finding
         severity=Severity.ERROR,
         what=f"drafts have at most {longest:.0f} tokens, and below {shortest:.0f} they are dropped",
         why="every draft is computed and none is used",
-        replacement=quoted(item.given.flag, "0"),
-        edits=replaced(at, item.given.flag, "0"),
+        replacement=quoted(item.flag, "0"),
+        edits=replaced(at, item.flag, "0"),
         at=at,
     )
 
 
-def _never(command: Command) -> Iterator[Finding]:
+def _never(command: ServerCommand) -> Iterator[Finding]:
     """Find lengths and probabilities with which nothing is ever drafted."""
     longest, p_min = command.number("draft-max"), command.number("draft-p-min")
     is_empty = longest is not None and longest < 1
@@ -94,12 +95,12 @@ def _never(command: Command) -> Iterator[Finding]:
                 severity=Severity.ERROR,
                 what=f"{item.shown} {item.value} ends every draft before it begins",
                 why=why,
-                replacement=quoted(item.given.flag, instead),
+                replacement=quoted(item.flag, instead),
                 at=at,
             )
 
 
-def _to_the_end(command: Command) -> Iterator[Finding]:
+def _to_the_end(command: ServerCommand) -> Iterator[Finding]:
     found, p_min = command.last("draft-p-min"), command.number("draft-p-min")
     longest = command.number("draft-max")
     if found is None or p_min is None or longest is None or longest < _LONG or p_min > 0:
@@ -110,14 +111,14 @@ def _to_the_end(command: Command) -> Iterator[Finding]:
         severity=Severity.NOTE,
         what=f"all {longest:.0f} tokens of a draft are computed, however unlikely they are",
         why=f"{item.shown} {item.value} ends no draft early; spectui tune finds what pays",
-        replacement=quoted(item.given.flag, "0.75"),
+        replacement=quoted(item.flag, "0.75"),
         at=at,
     )
 
 
-def _large_batches(command: Command) -> Iterator[Finding]:
+def _large_batches(command: ServerCommand) -> Iterator[Finding]:
     found, longest = command.last("draft-max"), command.number("draft-max")
-    overrides = (part for _at, item in command.all("override-tensor") for part in item.given.values)
+    overrides = (part for _at, item in command.all("override-tensor") for part in item.values)
     in_ram = command.has("cpu-moe", "n-cpu-moe") or any(part.endswith("=CPU") for part in overrides)
     has_gpu = command.value("gpu-layers") != "0"
     if found is None or longest is None or longest < _OFFLOAD_BATCH - 1:
@@ -130,7 +131,7 @@ def _large_batches(command: Command) -> Iterator[Finding]:
             what=f"drafts of {longest:.0f} tokens, beside weights in RAM",
             why=f"from {_OFFLOAD_BATCH} tokens per batch on llama.cpp copies weights from RAM to "
             "the GPU, which costs more than it saves for so few tokens",
-            replacement=quoted(item.given.flag, str(_OFFLOAD_BATCH - 2)),
+            replacement=quoted(item.flag, str(_OFFLOAD_BATCH - 2)),
             at=at,
         )
 
@@ -144,7 +145,7 @@ _UNREAD = {
 }
 
 
-def ngrams_rule(command: Command, reader: Reader) -> Iterator[Finding]:
+def ngrams_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on options that no drafter reads, or that one reads unexpectedly."""
     if not reader.is_current:
         return
@@ -170,9 +171,9 @@ def _idle(at: int, item: Item, why: str) -> Finding:
     return left_out(at, item, what=f"nothing reads {item.shown}", why=why)
 
 
-def _lengths(command: Command, kinds: tuple[str, ...], reader: Reader) -> Iterator[Finding]:
+def _lengths(command: ServerCommand, kinds: tuple[str, ...], reader: Reader) -> Iterator[Finding]:
     for at, item in command.all("draft-max", "draft-min", "draft-p-min"):
-        if reader.takes(item.given.flag) is False:
+        if reader.takes(item.flag) is False:
             continue
         words = own_words(item, command)
         yield Finding(
@@ -186,14 +187,14 @@ def _lengths(command: Command, kinds: tuple[str, ...], reader: Reader) -> Iterat
         )
 
 
-def _number(command: Command, drafter: type[Ngram], name: str) -> float:
+def _number(command: ServerCommand, drafter: type[Ngram], name: str) -> float:
     """The command's number, 0 included, or else the server's default."""
     number = number_of(drafter, name)
     found = command.number(number.option)
     return number.default if found is None else found
 
 
-def _of_simple(command: Command) -> Iterator[Finding]:
+def _of_simple(command: ServerCommand) -> Iterator[Finding]:
     size_n, size_m = (_number(command, NgramSimple, name) for name in ("size_n", "size_m"))
     found = command.last("spec-ngram-simple-size-m", "spec-ngram-simple-size-n")
     if found is not None and size_n > size_m:
@@ -210,7 +211,7 @@ def _of_simple(command: Command) -> Iterator[Finding]:
         )
 
 
-def _of_mod(command: Command) -> Iterator[Finding]:
+def _of_mod(command: ServerCommand) -> Iterator[Finding]:
     match = command.last("spec-ngram-mod-n-match")
     n_match = command.number("spec-ngram-mod-n-match")
     if match is not None and n_match is not None and n_match < _SHORTEST_MATCH:
@@ -220,7 +221,7 @@ def _of_mod(command: Command) -> Iterator[Finding]:
             what=f"{match[1].shown} {match[1].value} is short",
             why=f"below {_SHORTEST_MATCH} tokens chance matches draft what is refused, and "
             "llama-server warns of it",
-            replacement=quoted(match[1].given.flag, "24"),
+            replacement=quoted(match[1].flag, "24"),
             at=match[0],
         )
     shortest, longest = (_number(command, NgramMod, name) for name in ("n_min", "n_max"))

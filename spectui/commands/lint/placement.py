@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from spectui.commands.command import Command, Item
+from spectui.commands.command import ServerCommand
+from spectui.commands.items import Item
 from spectui.commands.lint.finding import Finding, left_out, quoted
 from spectui.commands.reader import Reader
 from spectui.options.dialect import Dialect
@@ -40,7 +41,7 @@ class Override:
 
 def overrides(item: Item) -> Iterator[Override]:
     """Yield the placements of an option, in its order."""
-    for text in (part for value in item.given.values for part in value.split(",")):
+    for text in (part for value in item.values for part in value.split(",")):
         pattern, _, buffer = text.partition("=")
         yield Override(text=text, pattern=pattern, buffer=buffer)
 
@@ -52,7 +53,7 @@ _IN_RAM = ("cpu-moe", "n-cpu-moe", "override-tensor")
 _CPU = "CPU"
 
 
-def placement_rule(command: Command, reader: Reader) -> Iterator[Finding]:
+def placement_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on placements that conflict."""
     if command.value("gpu-layers") == "0":
         yield from _without_gpu(command)
@@ -63,7 +64,7 @@ def placement_rule(command: Command, reader: Reader) -> Iterator[Finding]:
     yield from _several_gpus(command)
 
 
-def _experts(command: Command) -> Iterator[Finding]:
+def _experts(command: ServerCommand) -> Iterator[Finding]:
     """Find experts that are sent to RAM more than once, or to a GPU too late."""
     everything = command.last("cpu-moe")
     patterns = list(command.all("override-tensor"))
@@ -76,16 +77,16 @@ def _experts(command: Command) -> Iterator[Finding]:
 
 
 def _sent_again(
-    command: Command, cause: tuple[int, Item], everything: tuple[int, Item] | None
+    command: ServerCommand, cause: tuple[int, Item], everything: tuple[int, Item] | None
 ) -> Iterator[Finding]:
     others = list(command.all("n-cpu-moe"))
     others += [everything] if everything is not None and everything[0] != cause[0] else []
-    shown = " ".join(cause[1].given.words)
+    shown = " ".join(cause[1].words)
     for at, item in others:
         yield left_out(
             at,
             item,
-            what=f"{' '.join(item.given.words)} does nothing beside {shown}",
+            what=f"{' '.join(item.words)} does nothing beside {shown}",
             why="that keeps the experts of all layers in RAM already; take out the one that you "
             "do not mean",
         )
@@ -103,26 +104,26 @@ def _too_late(everything: tuple[int, Item], patterns: list[tuple[int, Item]]) ->
             if one.buffer != _CPU and one.matches_any(_EXPERTS)
         ]
         if at > everything[0] and late:
-            first = everything[1].given.words
+            first = everything[1].words
             yield Finding(
                 flag=item.shown,
                 severity=Severity.WARNING,
-                what=f"{item.given.flag} {','.join(late)} comes after {first[0]}",
+                what=f"{item.flag} {','.join(late)} comes after {first[0]}",
                 why="the first placement that matches a tensor counts, so that the experts stay "
                 "in RAM",
-                replacement=quoted(*item.given.words, *first),
+                replacement=quoted(*item.words, *first),
                 at=at,
             )
 
 
-def _without_gpu(command: Command) -> Iterator[Finding]:
+def _without_gpu(command: ServerCommand) -> Iterator[Finding]:
     for at, item in command.all(*_IN_RAM):
         to_gpu = any(one.buffer != _CPU for one in overrides(item))
         if item.name == "override-tensor" and to_gpu:
             yield Finding(
                 flag=item.shown,
                 severity=Severity.WARNING,
-                what=f"{' '.join(item.given.words)}, beside -ngl 0",
+                what=f"{' '.join(item.words)}, beside -ngl 0",
                 why="one sends weights to a GPU, the other keeps all layers in RAM",
                 replacement=quoted("-ngl", "99"),
                 at=at,
@@ -131,13 +132,13 @@ def _without_gpu(command: Command) -> Iterator[Finding]:
             yield left_out(
                 at,
                 item,
-                what=f"{' '.join(item.given.words)} does nothing beside -ngl 0",
+                what=f"{' '.join(item.words)} does nothing beside -ngl 0",
                 why="all weights are in RAM anyway; -ngl 99 sends the others to the GPU, if that "
                 "was meant",
             )
 
 
-def _no_layers(command: Command, reader: Reader) -> Iterator[Finding]:
+def _no_layers(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     found = command.last(*_IN_RAM, "split-mode", "tensor-split", "main-gpu")
     if found is None:
         return
@@ -153,7 +154,7 @@ def _no_layers(command: Command, reader: Reader) -> Iterator[Finding]:
     )
 
 
-def _several_gpus(command: Command) -> Iterator[Finding]:
+def _several_gpus(command: ServerCommand) -> Iterator[Finding]:
     mode = command.value("split-mode")
     split, main = command.last("tensor-split"), command.last("main-gpu")
     if mode == "none" and split is not None:
@@ -163,7 +164,7 @@ def _several_gpus(command: Command) -> Iterator[Finding]:
 
 
 def _idle_gpu(found: tuple[int, Item], why: str) -> Finding:
-    return left_out(*found, what=f"{' '.join(found[1].given.words)} does nothing", why=why)
+    return left_out(*found, what=f"{' '.join(found[1].words)} does nothing", why=why)
 
 
 _EXPERT = re.compile(r"blk\.(\d+)\.ffn_(up|down|gate|gate_up)_(ch|)exps")
@@ -178,7 +179,7 @@ class _Model:
     first: str
 
 
-def tensors_rule(command: Command, _reader: Reader) -> Iterator[Finding]:
+def tensors_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
     """Yield findings on placements that match no tensor."""
     for model in _models(command):
         layers = {int(one[1]) for one in map(_EXPERT.match, model.tensors) if one is not None}
@@ -192,11 +193,10 @@ def tensors_rule(command: Command, _reader: Reader) -> Iterator[Finding]:
             yield _too_many(found, len(layers))
 
 
-def _models(command: Command) -> Iterator[_Model]:
-    known = command.known
+def _models(command: ServerCommand) -> Iterator[_Model]:
     for who, tensors, of_draft in (
-        ("the model", known.target_tensors, ""),
-        ("the draft", known.draft_tensors, "-draft"),
+        ("the model", command.target_tensors, ""),
+        ("the draft", command.draft_tensors, "-draft"),
     ):
         if tensors is not None:
             yield _Model(
@@ -214,7 +214,7 @@ def _unmatched(at: int, item: Item, model: _Model) -> Iterator[Finding]:
             yield Finding(
                 flag=item.shown,
                 severity=Severity.WARNING,
-                what=f"{item.given.flag} {one.text} matches no tensor of {model.who}",
+                what=f"{item.flag} {one.text} matches no tensor of {model.who}",
                 why="a pattern that is part of no name does nothing",
                 at=at,
             )
@@ -224,7 +224,7 @@ def _without_experts(at: int, item: Item, model: _Model) -> Finding:
     return left_out(
         at,
         item,
-        what=f"{' '.join(item.given.words)} does nothing: {model.who} has no experts",
+        what=f"{' '.join(item.words)} does nothing: {model.who} has no experts",
         why="it keeps experts in RAM; -ngl says how many layers of a dense model go to the GPU",
     )
 
@@ -234,7 +234,7 @@ def _too_many(found: tuple[int, Item], n_layers: int) -> Finding:
     return Finding(
         flag=item.shown,
         severity=Severity.NOTE,
-        what=f"{' '.join(item.given.words)}, but {n_layers} layers have experts",
+        what=f"{' '.join(item.words)}, but {n_layers} layers have experts",
         why="it means all of them, as the option for all of them does",
         at=at,
     )

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from spectui.commands.command import Command, Item
+from spectui.commands.command import ServerCommand
+from spectui.commands.items import Item
 from spectui.commands.lint.finding import Finding, quoted, replaced
 from spectui.commands.reader import Reader
 from spectui.commands.server_options import Arity
@@ -28,10 +29,10 @@ _FACTORS = {
 """Multipliers of letters behind a number, by the option's unit: tokens, or MiB."""
 
 
-def values_rule(command: Command, reader: Reader) -> Iterator[Finding]:
+def values_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on invalid values."""
     for at, item in enumerate(command.items):
-        if not item.given.values or item.name == "spec-type":
+        if not item.values or item.name == "spec-type":
             continue
         yield from _value(at, item, reader)
         if reader.dialect is not Dialect.IK:
@@ -41,10 +42,10 @@ def values_rule(command: Command, reader: Reader) -> Iterator[Finding]:
 
 
 def _value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
-    values = values_of(item.given.flag)
+    values = values_of(item.flag)
     if values is None or (reader.dialect is Dialect.IK and not values.is_everywhere):
         return
-    for value in item.given.values:
+    for value in item.values:
         read = values.read(value)
         if read is None:
             yield _refused(at, item, value, values, reader)
@@ -54,14 +55,14 @@ def _value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
 
 def _refused(at: int, item: Item, value: str, values: Values, reader: Reader) -> Finding:
     instead, is_meant = _instead(item, value, values)
-    words = None if instead is None else (item.given.flag, instead)
+    words = None if instead is None else (item.flag, instead)
     return Finding(
         flag=item.shown,
         severity=Severity.ERROR,
-        what=f"{reader.name} knows no {item.given.flag} {value}",
+        what=f"{reader.name} knows no {item.flag} {value}",
         why=f"it takes {values.what}, and stops at anything else",
         replacement=None if words is None else quoted(*words),
-        edits=() if words is None or not is_meant else replaced(at, *words),
+        edits={} if words is None or not is_meant else replaced(at, *words),
         at=at,
     )
 
@@ -85,14 +86,14 @@ def meant_by(value: str, words: tuple[str, ...]) -> str | None:
 
 def _misread(at: int, item: Item, value: str, read: str) -> Finding:
     whole = _spelled_out(item.name, value, read)
-    words = () if whole is None else (item.given.flag, whole)
+    words = () if whole is None else (item.flag, whole)
     return Finding(
         flag=item.shown,
         severity=Severity.ERROR,
-        what=f"{item.given.flag} {value} is read as {read}",
+        what=f"{item.flag} {value} is read as {read}",
         why="the server takes the number that it begins with, and forgets the rest",
         replacement=quoted(*words) if words else None,
-        edits=replaced(at, *words) if words else (),
+        edits=replaced(at, *words) if words else {},
         at=at,
     )
 
@@ -111,15 +112,15 @@ def _spelled_out(name: str, value: str, read: str) -> str | None:
 
 def _switched(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     """Find a value of ik_llama.cpp behind a switch that takes none."""
-    server = item.given.server
+    server = item.server
     if server is None or server.arity is not Arity.MAYBE or not server.negations:
         return
-    off = server.negation_of(item.given.flag)
-    flag = (off or item.given.flag) if item.value in _OFF else item.given.flag
+    off = server.negation_of(item.flag)
+    flag = (off or item.flag) if item.value in _OFF else item.flag
     yield Finding(
         flag=item.shown,
         severity=Severity.ERROR,
-        what=f"{reader.name} takes no {item.value} behind {item.given.flag}",
+        what=f"{reader.name} takes no {item.value} behind {item.flag}",
         why="it is a switch, and the server stops at a word by itself",
         replacement=flag,
         edits=replaced(at, flag),
@@ -134,7 +135,7 @@ def _placement(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
             yield Finding(
                 flag=item.shown,
                 severity=Severity.ERROR,
-                what=f"{item.given.flag} {part} is no PATTERN=BUFFER",
+                what=f"{item.flag} {part} is no PATTERN=BUFFER",
                 why=f"{reader.name} splits at commas first, and stops at a part without '='",
                 at=at,
             )

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from spectui.commands.command import ServerCommand
 from spectui.commands.server_options import PREFIX
 from spectui.commands.sources.containers import Container, outside
 from spectui.commands.sources.files import Replacement, Tree, assignments, chosen, text_of_file
 from spectui.commands.sources.shell import inside
-from spectui.commands.sources.source import IMAGES, Source, names_server, runs_other
+from spectui.commands.sources.source import IMAGES, names_server, runs_other
 from spectui.errors import BadInputError
 
 _INTERPOLATED = re.compile(
@@ -20,7 +21,7 @@ _INTERPOLATED = re.compile(
 _PARTS = ("volumes", "networks", "secrets", "configs")
 
 
-def compose_source(tree: Tree, path: Path, wanted: str | None) -> Source:
+def read_compose(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
     """A service's command, with its files where the host has them.
 
     Raises:

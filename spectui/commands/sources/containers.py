@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
+from spectui.commands.command import COMPOSE, Entry, ServerCommand
 from spectui.commands.server_options import PREFIX
 from spectui.commands.sources.files import Replacement, Tree, assignments, text_of_file
-from spectui.commands.sources.source import COMPOSE, CONTAINERS, Entry, Source, names_server
+from spectui.commands.sources.source import CONTAINERS, names_server, with_paths
 from spectui.errors import BadInputError
 
 _FULL_IMAGE = re.compile(r":full\b")
@@ -140,8 +141,8 @@ class Container:
         return path if "://" in path else os.path.abspath(self.folder / os.path.expanduser(path))  # noqa: PTH100, PTH111 - links stay
 
 
-def outside(source: Source, mounts: Mapping[PurePosixPath, Path]) -> Source:
-    """The source with the host's paths for files in the container's mounts.
+def outside(inner: ServerCommand, mounts: Mapping[PurePosixPath, Path]) -> ServerCommand:
+    """The command with the host's paths for files in the container's mounts.
 
     Raises:
         BadInputError: an option lacks its value.
@@ -155,7 +156,9 @@ def outside(source: Source, mounts: Mapping[PurePosixPath, Path]) -> Source:
         return path
 
     # The container's program is none of the host's.
-    return dataclasses.replace(source.with_paths(moved), prelude=Source().prelude, inside=source)
+    return dataclasses.replace(
+        with_paths(inner, moved), prelude=ServerCommand().prelude, inside=inner
+    )
 
 
 def plain_words(text: str) -> list[str]:

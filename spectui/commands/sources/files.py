@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
+from spectui.commands.command import ASSIGNMENT
 from spectui.errors import BadInputError
 
 MOST_BYTES = 1 << 20
 """Maximum number of bytes of a file with a command: a larger one is a model, or something else."""
-ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 Tree = Mapping[str, Any]
 
 _MOST_YAML = 1 << 18

@@ -5,9 +5,14 @@ The syntax is that of llama.cpp's ``common/preset.cpp``.
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+from spectui.commands.command import INI, Entry, ServerCommand
+from spectui.commands.items import divide
 from spectui.commands.server_options import (
+    FALSE,
+    TRUE,
     Arity,
     ServerOption,
     canonical,
@@ -15,7 +20,6 @@ from spectui.commands.server_options import (
     server_option,
 )
 from spectui.commands.sources.files import chosen
-from spectui.commands.sources.source import INI, Entry, Source
 
 _HEADER = re.compile(r"\[([^\]]+)\][ \t]*(?:[;#].*)?")
 _ENTRY = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=([^;#]*)(?:[;#].*)?")
@@ -24,8 +28,6 @@ _GLOBAL = "*"
 """Section whose options apply to every model."""
 _VERSION = "version"
 _OF_THE_ROUTER = frozenset({_VERSION, "load-on-startup", "stop-timeout", "dedup-cache-models"})
-_FALSE = frozenset({"off", "disabled", "false", "0"})
-_TRUE = frozenset({"on", "enabled", "true", "1"})
 
 _SERVED = frozenset({"--model", "--model-url", "--hf-repo", "--docker-repo"})
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
@@ -48,11 +50,12 @@ def ini_sections(text: str) -> Sections | None:
     return sections or None
 
 
-def ini_source(sections: Sections, path: Path, wanted: str | None) -> Source:
+def read_ini(sections: Sections, path: Path, wanted: str | None) -> ServerCommand:
     """A section's options as arguments, after those of all models.
 
     Raises:
-        BadInputError: there is no such section, or several and none was named.
+        BadInputError: there is no such section, several and none was named, or an option
+            lacks its value.
     """
     name = chosen((n for n in sections if n != _GLOBAL), wanted, path, "section")
     given: dict[str, tuple[str, str]] = {}
@@ -65,7 +68,7 @@ def ini_source(sections: Sections, path: Path, wanted: str | None) -> Source:
         words = ["-hf", name, *words]
     own = {key: value for key, value in given.values() if key in _OF_THE_ROUTER - {_VERSION}}
     entry = Entry(format=INI, name=name, settings=own)
-    return Source(words=tuple(words), entries=(entry,))
+    return replace(ServerCommand.of(divide(words)), entries=(entry,))
 
 
 def _option_name(key: str) -> str:
@@ -83,9 +86,9 @@ def _words(key: str, value: str) -> Iterator[str]:
     elif option.arity_of(flag) is not Arity.NONE:
         yield from (flag, value)
     elif not option.negations:
-        yield from () if value in _FALSE else (flag,)
+        yield from () if value in FALSE else (flag,)
     else:
-        is_on = (value in _TRUE) != (flag in option.negations)
+        is_on = (value in TRUE) != (flag in option.negations)
         off = option.negation or option.negations[0]
         yield option.long_flag if is_on else off
 

@@ -2,31 +2,32 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
 import psutil
 
+from spectui.commands.command import ServerCommand
 from spectui.commands.items import divide
-from spectui.commands.server_options import server_option
-from spectui.commands.sources.compose import compose_source
+from spectui.commands.sources.compose import read_compose
 from spectui.commands.sources.files import text_of_file, yaml_tree
-from spectui.commands.sources.ini import ini_sections, ini_source
-from spectui.commands.sources.shell import shell_source
-from spectui.commands.sources.source import OF_LLAMA, PROGRAMS, Source, names_server, source_of
-from spectui.commands.sources.swap import swap_source
-from spectui.commands.sources.systemd import is_unit, unit_source
+from spectui.commands.sources.ini import ini_sections, read_ini
+from spectui.commands.sources.shell import read_shell
+from spectui.commands.sources.source import OF_LLAMA, PROGRAMS, below, command_of, names_server
+from spectui.commands.sources.swap import read_swap
+from spectui.commands.sources.systemd import is_unit, read_unit
 from spectui.errors import BadInputError
 
 _KIND = "pid:"
 
 
-def is_process(text: str) -> bool:
+def _is_process(text: str) -> bool:
     """Whether the text names a process: ``pid:NUMBER``, or ``pid:`` for the only one."""
     return text.startswith(_KIND) and len(text.split()) == 1
 
 
-def process_source(text: str) -> Source:
+def _read_process(text: str) -> ServerCommand:
     """Read ``pid:NUMBER``, or ``pid:`` for the only running llama-server.
 
     Raises:
@@ -55,7 +56,7 @@ def process_source(text: str) -> Source:
             f"process {pid} is no llama-server but {program}; give the number of one"
         )
     variables = {name: v for name, v in environment.items() if name.startswith(OF_LLAMA)}
-    return source_of(words, variables).below(folder)
+    return below(command_of(words, variables), folder)
 
 
 def _only() -> int:
@@ -84,24 +85,24 @@ _SCRIPT = "#!"
 _QUOTED = re.compile(r"'.*'|\".*\"")
 
 
-def read_source(text: str) -> Source:
+def read_command(text: str) -> ServerCommand:
     """Read a command, ``pid:NUMBER``, a file, or ``FILE:NAME`` for one of several in it.
 
     Raises:
         BadInputError: it cannot be read, or names no single command.
     """
     try:
-        source = _read(text)
+        command = _read(text)
     except RecursionError as error:
         raise BadInputError("the command starts itself without an end; give a plain one") from error
-    if len(source.words) > _MOST_WORDS:
+    if len(command.arguments) > _MOST_WORDS:
         raise BadInputError("the command has too many words; give a shorter one")
-    return source
+    return command
 
 
-def _read(text: str) -> Source:
-    if is_process(text):
-        return process_source(text)
+def _read(text: str) -> ServerCommand:
+    if _is_process(text):
+        return _read_process(text)
     found = _file_and_name(text)
     if found is None:
         if text == "-":
@@ -112,24 +113,24 @@ def _read(text: str) -> Source:
             raise BadInputError(f"{text} is a folder; give a command, or a file that holds one")
         if _FILE.fullmatch(text):
             raise BadInputError(f"{text} does not exist; give a command, or a file that holds one")
-        return shell_source(text)
+        return read_shell(text)
     path, wanted = found
     return _of_file(text_of_file(path), path, wanted)
 
 
-def _of_file(text: str, path: Path, wanted: str | None) -> Source:
+def _of_file(text: str, path: Path, wanted: str | None) -> ServerCommand:
     if is_unit(text):
-        return unit_source(text, path, wanted)
+        return read_unit(text, path, wanted)
     # A script may hold the text of another file.
     is_script = text.startswith(_SCRIPT)
     tree = None if is_script else yaml_tree(text, path)
     if tree is not None and isinstance(tree.get("services"), dict):
-        return compose_source(tree, path, wanted)
+        return read_compose(tree, path, wanted)
     if tree is not None:
-        return swap_source(tree, path, wanted)
+        return read_swap(tree, path, wanted)
     sections = None if is_script else ini_sections(text)
     if sections is not None:
-        return ini_source(sections, path, wanted)
+        return read_ini(sections, path, wanted)
     if wanted is not None:
         raise BadInputError(
             f"{path} is read as a script, which has no part called {wanted}; give {path} alone, or "
@@ -137,8 +138,8 @@ def _of_file(text: str, path: Path, wanted: str | None) -> Source:
         )
     document = _json_tree(text)
     if document is not None:
-        return _json_source(document, path)
-    return _arguments_source(text) or shell_source(text, script=path)
+        return _read_json(document, path)
+    return _read_arguments(text) or read_shell(text, script=path)
 
 
 def _file_and_name(text: str) -> tuple[Path, str | None] | None:
@@ -183,8 +184,8 @@ def _json_tree(text: str) -> dict[str, Any] | None:
     return tree if isinstance(tree, dict) else None
 
 
-def _json_source(tree: dict[str, Any], path: Path) -> Source:
-    """The source in a document of ``spectui export`` or ``spectui tune``.
+def _read_json(tree: dict[str, Any], path: Path) -> ServerCommand:
+    """The command in a document of ``spectui export`` or ``spectui tune``.
 
     Raises:
         BadInputError: it is another document.
@@ -196,10 +197,10 @@ def _json_source(tree: dict[str, Any], path: Path) -> Source:
             f"{path} is JSON without a list of arguments; give what spectui export --format json "
             "wrote, or the command itself"
         )
-    return Source(
+    return replace(
+        ServerCommand.of(divide(arguments)),
         prelude=tuple(program),
         environment=tuple((str(name), str(value)) for name, value in environment.items()),
-        words=tuple(arguments),
     )
 
 
@@ -207,7 +208,7 @@ def _are_texts(value: object) -> TypeGuard[list[str]]:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _arguments_source(text: str) -> Source | None:
+def _read_arguments(text: str) -> ServerCommand | None:
     """Arguments of a file that holds one per line; None for any other file.
 
     A line of a shell script holds an option with its value, which is no option's name.
@@ -220,8 +221,7 @@ def _arguments_source(text: str) -> Source | None:
     ):
         return None
     try:
-        given = list(divide(lines))
+        items = tuple(divide(lines))
     except BadInputError:
         return None
-    are_options = all(server_option(one.flag) is not None for one in given)
-    return Source(words=tuple(lines)) if are_options else None
+    return ServerCommand.of(items) if all(item.server is not None for item in items) else None

@@ -4,18 +4,24 @@ Scripts of simple commands are understood: assignments, ``export``, ``cd``, ``se
 that change nothing for the server. All that decides or changes what is run is refused by its line.
 """
 
-import dataclasses
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from spectui.commands.command import ASSIGNMENT, ServerCommand
 from spectui.commands.server_options import PREFIX
 from spectui.commands.sources.containers import Container, docker_run, outside
-from spectui.commands.sources.files import ASSIGNMENT, Replacement
+from spectui.commands.sources.files import Replacement
 from spectui.commands.sources.shell_text import INSTEAD, Assignment, ShellCommand, ShellText, Value
-from spectui.commands.sources.source import CONTAINERS, Source, names_server, source_of
+from spectui.commands.sources.source import (
+    CONTAINERS,
+    below,
+    check_program,
+    command_of,
+    names_server,
+)
 from spectui.errors import BadInputError
 
 _REFUSED = {
@@ -145,9 +151,9 @@ class _Session:
                 raise _refused(command, "'set' may change what is run")
 
 
-def shell_source(
+def read_shell(
     text: str, variables: Mapping[str, str] | None = None, *, script: Path | None = None
-) -> Source:
+) -> ServerCommand:
     """Read a shell command, or a script of one that starts llama-server.
 
     Args:
@@ -174,9 +180,9 @@ def shell_source(
         return unwrapped((), session.texts())
     one = _only(candidates)
     own = (f"{name}={value}" for name, value in _own_variables(one))
-    source = unwrapped((*own, *one.command.words), one.reaching, one.folder)
+    server = unwrapped((*own, *one.command.words), one.reaching, one.folder)
     # A container has its own folder.
-    return source.below(one.folder) if one.folder and not source.is_contained else source
+    return below(server, one.folder) if one.folder and server.inside is None else server
 
 
 def _candidates(text: str, session: _Session, origin: str) -> Iterator[_Candidate | None]:
@@ -264,7 +270,9 @@ def _refused(command: ShellCommand, what: str) -> BadInputError:
     return BadInputError(f"{command.place}: {what}; {INSTEAD}")
 
 
-def unwrapped(words: Sequence[str], variables: Mapping[str, str], folder: str = "") -> Source:
+def unwrapped(
+    words: Sequence[str], variables: Mapping[str, str], folder: str = ""
+) -> ServerCommand:
     """The command that a shell or container started by these words would run.
 
     Args:
@@ -273,31 +281,31 @@ def unwrapped(words: Sequence[str], variables: Mapping[str, str], folder: str = 
         folder: base of a container's relative folders; empty for the present one.
 
     Raises:
-        BadInputError: as ``shell_source``.
+        BadInputError: as ``read_shell``.
     """
     shell = _shell(words)
     if shell is not None:
         own = {m[1]: m[2] for m in map(ASSIGNMENT.fullmatch, words[:shell]) if m is not None}
         before = (word for word in words[:shell] if ASSIGNMENT.fullmatch(word) is None)
-        inner = shell_source(words[shell + 2], {**variables, **own})
-        outer = (*before, *inner.prelude, *inner.words)
-        source = source_of(outer, dict((*inner.environment, *inner.variables)))
-        return dataclasses.replace(source, inside=inner.inside, entries=inner.entries)
+        inner = read_shell(words[shell + 2], {**variables, **own})
+        prelude = (*before, *inner.prelude)
+        check_program(prelude)
+        return replace(inner, prelude=prelude)
     container = docker_run(words, Path.cwd() / folder)
     if container is None:
-        return source_of(words, variables)
+        return command_of(words, variables)
     # What surrounds it stays outside.
     return outside(inside(container), container.mounts)
 
 
-def inside(container: Container) -> Source:
+def inside(container: Container) -> ServerCommand:
     """The command that a container runs, as written in its definition.
 
     Raises:
-        BadInputError: as ``shell_source``.
+        BadInputError: as ``read_shell``.
     """
-    source = unwrapped(container.words, container.environment)
-    return dataclasses.replace(source, entries=(container.entry(source.prelude),))
+    command = unwrapped(container.words, container.environment)
+    return replace(command, entries=(container.entry(command.prelude),))
 
 
 def _shell(words: Sequence[str]) -> int | None:

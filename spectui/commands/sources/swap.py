@@ -1,18 +1,20 @@
 """Reads a model's command out of llama-swap's configuration."""
 
-import dataclasses
 import os
 import re
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
-from spectui.commands.items import without
+from spectui.commands.command import ASSIGNMENT, LLAMA_SWAP, Entry, ServerCommand
+from spectui.commands.items import Item
+from spectui.commands.server_options import canonical
 from spectui.commands.sources.containers import plain_words
-from spectui.commands.sources.files import ASSIGNMENT, Replacement, Tree, chosen
+from spectui.commands.sources.files import Replacement, Tree, chosen
 from spectui.commands.sources.shell import unwrapped
-from spectui.commands.sources.source import IMAGES, LLAMA_SWAP, Entry, Source, names_server
+from spectui.commands.sources.source import IMAGES, names_server
 from spectui.errors import BadInputError
 
 _MACRO = re.compile(r"\$\{(env\.)?([A-Za-z_][A-Za-z0-9_-]*)\}")
@@ -21,7 +23,7 @@ _DEEPEST = 8
 """Deepest nesting of macros."""
 
 
-def swap_source(tree: Tree, path: Path, wanted: str | None) -> Source:
+def read_swap(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
     """A model's command, without the port, which llama-swap chooses.
 
     Raises:
@@ -41,22 +43,26 @@ def swap_source(tree: Tree, path: Path, wanted: str | None) -> Source:
     listed = model.get("env")
     given = map(ASSIGNMENT.fullmatch, map(str, listed if isinstance(listed, list) else ()))
     environment = {match[1]: match[2] for match in given if match is not None}
-    source = unwrapped(words, {**environment, "PORT": _PORT})
-    own = tuple(pair for pair in source.environment if pair != ("PORT", _PORT))
-    listens = _PORT in source.words
-    kept = without(source.words, "--port") if listens else source.words
-    entries = (_entry(tree, name, source), *map(_on_its_port, source.entries))
-    return dataclasses.replace(source, environment=own, words=kept, entries=entries)
+    command = unwrapped(words, {**environment, "PORT": _PORT})
+    own = tuple(pair for pair in command.environment if pair != ("PORT", _PORT))
+    listens = any(_PORT in item.words for item in command.items if item.variable is None)
+    items = (item for item in command.items if not (listens and _is_port(item)))
+    entries = (_entry(tree, name, command), *map(_on_its_port, command.entries))
+    return replace(command, environment=own, items=tuple(items), entries=entries)
 
 
-def _entry(tree: Tree, name: str, source: Source) -> Entry:
+def _is_port(item: Item) -> bool:
+    return item.variable is None and canonical(item.flag) == "--port"
+
+
+def _entry(tree: Tree, name: str, command: ServerCommand) -> Entry:
     """The model's settings for clients and llama-swap, without its command."""
-    left = {"cmd", "env", *(("cmdStop",) if source.is_contained else ())}
+    left = {"cmd", "env", *(("cmdStop",) if command.inside is not None else ())}
     model = tree["models"][name]
     settings = {key: value for key, value in model.items() if key not in left}
     uses_macros = any("${" in str(value) for key, value in settings.items() if key != "macros")
     around = {"macros": tree["macros"]} if uses_macros and tree.get("macros") else {}
-    has_stop = source.is_contained and "cmdStop" in model
+    has_stop = command.inside is not None and "cmdStop" in model
     notes = ("left out, since it stops the container: cmdStop",) if has_stop else ()
     return Entry(format=LLAMA_SWAP, name=name, settings=settings, around=around, notes=notes)
 
@@ -67,7 +73,7 @@ def _on_its_port(entry: Entry) -> Entry:
     if not isinstance(listed, list):
         return entry
     ports = [str(port).replace(_PORT, str(port).rpartition(":")[2]) for port in listed]
-    return dataclasses.replace(entry, settings={**entry.settings, "ports": ports})
+    return replace(entry, settings={**entry.settings, "ports": ports})
 
 
 def _servers(models: Tree, common: dict[str, str]) -> Iterator[str]:

@@ -9,15 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spectui.commands.sources.files import (
-    ASSIGNMENT,
-    Replacement,
-    assignments,
-    chosen,
-    text_of_file,
-)
+from spectui.commands.command import ASSIGNMENT, ServerCommand
+from spectui.commands.sources.files import Replacement, assignments, chosen, text_of_file
 from spectui.commands.sources.shell import unwrapped
-from spectui.commands.sources.source import Source, names_server
+from spectui.commands.sources.source import below, names_server
 from spectui.errors import BadInputError
 
 _SECTION = re.compile(r"(?m)^[ \t]*\[Service\][ \t]*$")
@@ -92,7 +87,7 @@ def _added(held: list[str], more: list[str], value: str) -> list[str]:
     return held if value else []
 
 
-def unit_source(text: str, path: Path, wanted: str | None) -> Source:
+def read_unit(text: str, path: Path, wanted: str | None) -> ServerCommand:
     """Read the command of a unit, with the changes from its drop-in folder.
 
     Args:
@@ -113,11 +108,12 @@ def unit_source(text: str, path: Path, wanted: str | None) -> Source:
     command = numbers[chosen(servers or numbers, wanted, path, "ExecStart")]
     environment = service.variables()
     words = _command(_specified(command.lstrip(_PREFIXES), path), environment, command)
-    source = unwrapped(words, environment)
+    found = unwrapped(words, environment)
     if service.folder is None:
-        return source
-    return source.below(
-        os.path.expanduser("~") if service.folder == "~" else service.folder  # noqa: PTH111 - a path for os.path.join
+        return found
+    return below(
+        found,
+        os.path.expanduser("~") if service.folder == "~" else service.folder,  # noqa: PTH111 - a path for os.path.join
     )
 
 
