@@ -1,5 +1,6 @@
 """Defaults of a command from a preset, the demo or an existing command."""
 
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -152,12 +153,25 @@ def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -
     adopt(taken.start)
     defaults = {
         name: _checked(ctx, ours[name], value, f"--from: --{name.replace('_', '-')}")
-        for name, value in taken.settled.default_map().items()
+        for name, value in default_map(taken.settled.options).items()
         if name in ours
     }
     ctx.default_map = {**dict(ctx.default_map or {}), **defaults}
     ctx.meta[TAKEN] = taken
     return text
+
+
+def default_map(options: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    """Options of a command as click's ``default_map`` takes them: by parameter name."""
+    return {name.replace("-", "_"): _default(name, values) for name, values in options.items()}
+
+
+def _default(name: str, values: tuple[str, ...]) -> bool | str | list[str]:
+    if not values:
+        return True
+    # spectui takes several drafts, llama-server one.
+    is_repeated = name in {"model-draft", "override-tensor", "override-kv"}
+    return list(values) if is_repeated else values[-1]
 
 
 def _takes(ctx: click.Context, param: click.Parameter | None, value: str) -> bool:

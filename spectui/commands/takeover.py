@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from spectui.commands.command import ServerCommand, Start
 from spectui.commands.drafting import (
@@ -18,6 +17,8 @@ from spectui.commands.items import FLASH_ATTENTION, Item, words_of
 from spectui.commands.server_options import canonical
 from spectui.errors import BadInputError
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND
+from spectui.options.reading import read_setup
+from spectui.options.setup import Setup
 
 _HUB = frozenset({"-hf", "-hfr", "--hf-repo", "-dr", "--docker-repo"})
 _HUB_DRAFT = frozenset({"-hfd", "-hfrd", "--hf-repo-draft", "--spec-draft-hf"})
@@ -176,22 +177,19 @@ class Takeover:
         kept = {n: v for n, v in self.options.items() if n not in self.left}
         return replace(self, options=kept)
 
-    def default_map(self) -> dict[str, Any]:
-        """The options as click's ``default_map`` takes them: by parameter name."""
-        return {name.replace("-", "_"): _default(name, v) for name, v in self.options.items()}
+    def to_setup(self) -> Setup:
+        """The setup that the command runs, as far as spectui measures it.
+
+        Raises:
+            UsageError: an option has a value that it cannot have, or options contradict each other.
+        """
+        return read_setup(self.options)
 
 
 def _is_left(name: str, values: tuple[str, ...]) -> bool:
     if name in _LAYERS and values == ("-1",):
         return True
     return (values == ("auto",) and name != "flash-attn") or (name, values) == ("ctx-size", ("0",))
-
-
-def _default(name: str, values: tuple[str, ...]) -> bool | str | list[str]:
-    if not values:
-        return True
-    # spectui takes several drafts, llama-server one.
-    return list(values) if name in _REPEATABLE or name == "model-draft" else values[-1]
 
 
 def take_over(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spectui.commands.command import ServerCommand
 from spectui.commands.lint.checking import fixed, lint
 from spectui.commands.lint.finding import Finding
 from spectui.commands.reader import Accepted, Reader

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from spectui.cli.bench import command as bench
 from spectui.cli.click_options import HELP_NAMES
+from spectui.cli.defaults import default_map
 from spectui.commands.arguments import server_command
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup
@@ -76,7 +77,7 @@ def test_the_result_is_a_default_map_for_click() -> None:
         "--swa-full --temp 0.7 --top-k 5 --top-p 0.5 --min-p 0.1 --seed 9 --ignore-eos "
         "--draft-max 6 --draft-min 2 --draft-p-min 0.25 --jinja"
     )
-    defaults = take_over(read_command(text)).default_map()
+    defaults = default_map(take_over(read_command(text)).options)
     with bench.make_context(
         "bench", [], default_map=defaults, help_option_names=HELP_NAMES
     ) as context:

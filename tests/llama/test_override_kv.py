@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from spectui.cli.request import kv_overrides
 from spectui.commands.arguments import server_arguments
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
@@ -15,6 +14,7 @@ from spectui.errors import UsageError
 from spectui.models.gguf import check_file, read_gguf
 from spectui.models.weights import weight_traffic
 from spectui.options.dialect import Dialect
+from spectui.options.reading import kv_overrides
 from spectui.options.setup import ContextOptions, KvOverride, ModelOptions
 from spectui.options.speculation import Speculation
 from tests.support.cli import Spectui

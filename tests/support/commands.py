@@ -5,7 +5,6 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectui.cli.taken import options_of
 from spectui.commands.command import ServerCommand
 from spectui.commands.items import words_of
 from spectui.commands.launch import ExportSetup
@@ -66,14 +65,13 @@ def variables(command: ServerCommand) -> dict[str, tuple[str, ...]]:
 
 def setup_of(taken: Takeover) -> ExportSetup:
     """What the commands of spectui make of it, as the screen does."""
-    shared, speculation = options_of(taken)
-    assert shared.model is not None
-    draft = next(iter(shared.model_draft), None)
+    setup = taken.to_setup()
+    needs_draft = setup.speculation is not None and setup.speculation.needs_draft
     return ExportSetup(
-        target=shared.target_options(shared.model),
-        draft=None if draft is None else shared.draft_options(draft),
-        context=shared.context_options(),
-        speculation=None if draft is None and speculation.needs_draft else speculation,
+        target=setup.target,
+        draft=setup.draft,
+        context=setup.context,
+        speculation=None if setup.draft is None and needs_draft else setup.speculation,
         extra=taken.extra,
         name="real",
     )
