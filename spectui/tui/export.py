@@ -11,8 +11,9 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input, Label, Static, TextArea
 
+from spectui.commands.formats import Format, file_name, render
+from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
-from spectui.export.formats import ExportSetup, Format, file_name, render
 from spectui.live.setup import LiveSetup
 from spectui.measure.arm import OFF, Arm
 from spectui.options.dialect import Dialect
@@ -194,7 +195,7 @@ class ExportScreen(Screen[None]):
         glyphs = glyphs_of(self)
         choice, dialect, format_ = self._chosen()
         try:
-            self._text = render(choice.setup, dialect=dialect, format=format_)
+            self._text = render(choice.setup.launch(dialect), format_)
         except BadInputError as error:
             self._text, self._problem = None, str(error)
         display = Display(ascii_only=glyphs is ASCII)
@@ -226,7 +227,7 @@ class ExportScreen(Screen[None]):
             self._refuse("save")
         else:
             choice, _, format_ = self._chosen()
-            self.query_one(SaveBar).ask(self._text, file_name(choice.setup, format_))
+            self.query_one(SaveBar).ask(self._text, file_name(choice.setup.name, format_))
 
     def _refuse(self, what: str) -> None:
         reason = f"There is nothing to {what}: {self._problem}."

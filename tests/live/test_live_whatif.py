@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.engine import recording as engine_recording
+from spectui.engine import probing
 from spectui.engine.commands import Generate, LoadDraft
 from spectui.engine.events import (
     Event,
@@ -425,7 +425,7 @@ def test_a_recording_gives_way_to_the_chat_and_begins_again(
 
         return record_chains(*arguments, cancelled=ask, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(engine_recording, "record_chains", interrupted)
+    monkeypatch.setattr(probing, "record_chains", interrupted)
     chat.ask(turn())
     # The chat is answered while the first recording is still to be made.
     assert len(chat.answer().tokens) == 12
