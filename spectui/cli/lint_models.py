@@ -12,7 +12,7 @@ from spectui.doctor.findings import findings
 from spectui.engine.planning import Planner
 from spectui.errors import SpectuiError
 from spectui.llama.planned import PlanRequest
-from spectui.models.draft_files import kind_of_draft
+from spectui.models.facts import kind_of_draft
 from spectui.models.gguf import check_is_gguf, read_gguf
 from spectui.models.header import GgufFile
 from spectui.monitor.machine import this_machine

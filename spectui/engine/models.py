@@ -14,7 +14,7 @@ from spectui.llama.library import has_gpu, native_log
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext
-from spectui.models.draft_files import check_is_model, check_is_target, check_mtp
+from spectui.models.facts import check_is_model, check_is_target, check_mtp
 from spectui.models.gguf import read_gguf
 from spectui.models.pairs import incompatibility
 from spectui.models.weights import mtp_traffic, weight_traffic

@@ -23,7 +23,7 @@ from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.planned import ModelPlan, ModelRequest
-from spectui.models.draft_files import (
+from spectui.models.facts import (
     check_is_model,
     check_is_target,
     check_mtp,

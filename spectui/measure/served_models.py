@@ -8,8 +8,7 @@ import psutil
 from spectui.errors import BadInputError
 from spectui.gguf_names import series_of
 from spectui.llama.architectures import architecture
-from spectui.models.draft_files import reader_kind
-from spectui.models.facts import facts_of
+from spectui.models.facts import facts_of, reader_kind
 from spectui.models.gguf import read_gguf
 from spectui.monitor.machine import Machine
 from spectui.options.setup import ModelOptions

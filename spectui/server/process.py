@@ -1,6 +1,5 @@
 """A llama-server of our own: started on a free loopback port, logged, stopped with its owner."""
 
-import fcntl
 import os
 import secrets
 import socket
@@ -9,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+
+from filelock import lock_descriptor
 
 from spectui.closing import Closing
 from spectui.commands.measured import own_environment
@@ -158,12 +159,9 @@ def _is_locked(file: int) -> bool:
     A file that cannot be locked at all counts as ours.
     """
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+        return lock_descriptor(file, blocking=False)
     except OSError:
         return True
-    return True
 
 
 def _write(file: int, data: bytes) -> None:

@@ -87,7 +87,7 @@ class NoDrafter:
 
 
 class TextDrafter:
-    """What drafters without a model have in common: they follow the text alone."""
+    """Base of drafters without a model: they follow the text alone."""
 
     def __init__(self) -> None:
         self._tokens: list[int] = []
@@ -166,8 +166,8 @@ def draft_chain(
     )
 
 
-class _ModelDrafter:
-    """What the drafters of both schedules have in common."""
+class ModelFollower:
+    """Base of the drafters of both schedules."""
 
     _follows_with = Outputs.LAST
     """Logits of what is evaluated only to follow the target; llama-server asks for them, too."""
@@ -189,7 +189,7 @@ class _ModelDrafter:
         """Do nothing: a model's drafts do not depend on the outcome."""
 
 
-class ServerModelDrafter(_ModelDrafter):
+class ServerModelDrafter(ModelFollower):
     """A draft model driven as llama-server does: the verified batch is evaluated a second time."""
 
     _is_marked = False
@@ -222,7 +222,7 @@ class ServerModelDrafter(_ModelDrafter):
         self._model.truncate(self._n_past)
 
 
-class FastModelDrafter(_ModelDrafter):
+class FastModelDrafter(ModelFollower):
     """A draft model that evaluates only what it lacks: one token, or two after full acceptance."""
 
     _lacking: tuple[int, ...] = ()
