@@ -16,7 +16,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
 from spectui.settings import settings_path
-from spectui.tui.widgets import KeyBar
+from spectui.tui.widgets import KeyBar, key
 
 if TYPE_CHECKING:
     from spectui.tui.base_app import BaseApp
@@ -155,7 +155,7 @@ class HelpScreen(ModalScreen[None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,f1,q", "dismiss", "Back", id="help.back", tooltip="Close the help")
+        key("escape,f1,q", "help.back", "Back", "Close the help", action="dismiss")
     ]
 
     def __init__(self, actions: Sequence[Action]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.app import SystemCommand
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.screen import Screen
 
 from spectui.monitor.readings import Snapshot
@@ -18,6 +18,7 @@ from spectui.tui.attach.screen import AttachScreen
 from spectui.tui.base_app import BaseApp
 from spectui.tui.help import HelpScreen, attach_actions, system_commands
 from spectui.tui.threads import Monitor, MonitorFailed
+from spectui.tui.widgets import key
 
 _OURS = frozenset({"Quit"})
 """Textual's commands that this app has under its own keys."""
@@ -48,18 +49,16 @@ class AttachApp(BaseApp):
     TITLE = "spectui attach"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f1", "help", "Help", id="app.help", priority=True, tooltip="Keys and actions"),
-        Binding("ctrl+q", "quit", "Quit", id="app.quit", show=False, tooltip="End spectui"),
-        Binding(
+        key("f1", "app.help", "Help", "Keys and actions"),
+        key("ctrl+q", "app.quit", "Quit", "End spectui", is_shown=False),
+        key(
             "ctrl+c",
-            "interrupt",
+            "app.interrupt",
             "Copy or quit",
-            id="app.interrupt",
-            show=False,
-            priority=True,
-            tooltip="Copy what is selected, else quit",
+            "Copy what is selected, else quit",
+            is_shown=False,
         ),
-        Binding("q", "quit", "Quit", id="attach.quit", tooltip="End spectui; the server goes on"),
+        key("q", "attach.quit", "Quit", "End spectui; the server goes on"),
     ]
 
     def __init__(

@@ -11,13 +11,23 @@ from spectui.monitor.readings import GpuReading, Reading, Snapshot
 from spectui.server.watch.sample import ServerFacts
 from spectui.server.watch.state import HostState, LinkState
 from spectui.server.watch.words import context_facts, model_facts, model_name
-from spectui.tui import units
-from spectui.tui.charts import spark
 from spectui.tui.glyphs import Glyphs
-from spectui.tui.panels.base import Panel
-from spectui.tui.panels.blocks import Block, Line, Lines, block, growing, spread
+from spectui.tui.panels.base import (
+    MUTED,
+    PLAIN,
+    STRONG,
+    WARNING,
+    Block,
+    Line,
+    Lines,
+    Panel,
+    block,
+    labelled,
+    prose,
+    sentence,
+    spread,
+)
 from spectui.tui.panels.machine import MemoryPanel, disk_block, link_blocks, pool_blocks
-from spectui.tui.panels.paint import MUTED, PLAIN, STRONG, WARNING, labelled, sentence, shortened
 
 _LONGEST_LIST = 8
 _UNREAD = TrafficState()
@@ -43,47 +53,34 @@ class ServerPanel(Panel[IdentityState]):
     def blocks(self, state: IdentityState, width: int, glyphs: Glyphs) -> Sequence[Block]:
         """Model, context, sleep, process, address, build, connection."""
         facts = state.facts.value
-        link = sentence(_link(state.link, glyphs), MUTED, width, glyphs)
-        told = "" if state.link.failure is not None else _process(state.host, glyphs)
-        process = sentence(told, PLAIN, width, glyphs)
-        where = sentence(_where(state, facts), MUTED, width, glyphs)
-        around = (growing(20, shortened(process), step=10), growing(25, shortened(where), step=10))
+        link = block((40, sentence(_link(state.link, glyphs), MUTED, width, glyphs)))
+        process = "" if state.link.failure is not None else _process(state.host, glyphs)
+        around = (
+            prose(20, process, width, glyphs, look=PLAIN, step=10),
+            prose(25, _where(state, facts), width, glyphs, step=10),
+        )
         if facts is None:
-            reason = sentence(state.facts.reason or "", MUTED, width, glyphs)
-            return (growing(0, shortened(reason)), *around, block((40, link)))
+            return (prose(0, state.facts.reason or "", width, glyphs), *around, link)
+        asleep = "asleep: the model is unloaded until the next request" if facts.is_sleeping else ""
+        drafters = f"drafts by {', '.join(state.drafters)}" if state.drafters else ""
+        context = ", ".join(filter(None, (*context_facts(facts), drafters)))
         return (
-            growing(0, shortened(sentence(model_name(facts), STRONG, width, glyphs)), step=15),
-            block((3, _asleep(facts, width, glyphs))),
-            growing(5, shortened(_joined(model_facts(facts), width, glyphs)), step=25),
-            growing(10, shortened(_context(state, facts, width, glyphs)), step=25),
+            prose(0, model_name(facts), width, glyphs, look=STRONG, step=15),
+            block((3, sentence(asleep, WARNING, width, glyphs))),
+            prose(5, ", ".join(model_facts(facts)), width, glyphs, look=PLAIN, step=25),
+            prose(10, context, width, glyphs, look=PLAIN, step=25),
             *around,
-            block((40, link)),
+            link,
             block((45, _models(facts, width, glyphs))),
         )
-
-
-def _joined(facts: Sequence[str], width: int, glyphs: Glyphs) -> Lines:
-    return sentence(", ".join(facts), PLAIN, width, glyphs)
-
-
-def _asleep(facts: ServerFacts, width: int, glyphs: Glyphs) -> Lines:
-    if not facts.is_sleeping:
-        return ()
-    text = "asleep: the model is unloaded until the next request"
-    return sentence(text, WARNING, width, glyphs)
-
-
-def _context(state: IdentityState, facts: ServerFacts, width: int, glyphs: Glyphs) -> Lines:
-    drafters = f"drafts by {', '.join(state.drafters)}" if state.drafters else ""
-    return _joined(tuple(filter(None, (*context_facts(facts), drafters))), width, glyphs)
 
 
 def _process(host: HostState, glyphs: Glyphs) -> str:
     process = host.process.value
     if process is None:
         return str(host.process.reason)
-    busy = "" if host.cores is None else f", {units.number(host.cores, glyphs, 1)} cores busy"
-    size = units.size(process.rss_bytes, glyphs)
+    busy = "" if host.cores is None else f", {glyphs.number(host.cores, 1)} cores busy"
+    size = glyphs.size(process.rss_bytes)
     return f"{process.name} {process.pid}: {size} of RAM{busy}"
 
 
@@ -93,7 +90,7 @@ def _where(state: IdentityState, facts: ServerFacts | None) -> str:
 
 
 def _link(link: LinkState, glyphs: Glyphs) -> str:
-    took = f"answers in {units.duration(link.took_s, glyphs)}" if link.is_connected else ""
+    took = f"answers in {glyphs.duration(link.took_s)}" if link.is_connected else ""
     restarts = f"restarted {counted(link.n_restarts, 'time')}" if link.n_restarts else ""
     return ", ".join(filter(None, (took, restarts)))
 
@@ -196,15 +193,13 @@ def _cores(shares: tuple[float, ...], width: int, glyphs: Glyphs) -> Block:
     if not shares:
         return ()
     busy = f"{sum(shares):.1f} of {len(shares)} cores"
-    bars = spark(shares, min(len(shares), width // 2), glyphs, maximum=1.0)[0]
+    bars = glyphs.spark(shares, min(len(shares), width // 2), maximum=1.0)[0]
     return block((1, (spread((*labelled("CPU", bars), ("", "")), ((busy, STRONG),), width),)))
 
 
 def _gpu(gpu: GpuReading, width: int, glyphs: Glyphs) -> Block:
     power, heat = gpu.power_w.value, gpu.temperature_c.value
-    left: Line = labelled(
-        f"GPU {gpu.index}", f"{units.percent(gpu.utilisation.value, glyphs)} busy"
-    )
+    left: Line = labelled(f"GPU {gpu.index}", f"{glyphs.percent(gpu.utilisation.value)} busy")
     right = ", ".join(
         text
         for text, value in ((f"{power or 0:.0f} W", power), (f"{heat or 0:.0f} °C", heat))

@@ -1,7 +1,6 @@
 """Panels of an attached server's work: throughput, acceptance, slots."""
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 
 from spectui.format import counted
 from spectui.monitor.readings import Reading
@@ -13,12 +12,8 @@ from spectui.server.watch.state import (
     SlotState,
     Work,
 )
-from spectui.tui import units
-from spectui.tui.charts import bar
 from spectui.tui.glyphs import Glyphs
-from spectui.tui.panels.base import Panel
-from spectui.tui.panels.blocks import Block, Line, Lines, block, cells, charted, growing, spread
-from spectui.tui.panels.paint import (
+from spectui.tui.panels.base import (
     CACHE,
     DRAFT,
     MUTED,
@@ -26,13 +21,20 @@ from spectui.tui.panels.paint import (
     STRONG,
     TARGET,
     WARNING,
+    Block,
+    Line,
+    Lines,
+    Panel,
     any_of,
+    block,
+    cells,
     chart,
+    charted,
     labelled,
     positions,
+    prose,
     sentence,
-    shortened,
-    spelt,
+    spread,
 )
 
 _SPEED_HEIGHTS = range(1, 41)
@@ -55,7 +57,7 @@ class ServedPanel(Panel[ServedState]):
         """Headline, what is missing, history, averages, prompts, counts."""
         return (
             block((0, _headline(state, width, glyphs))),
-            _missing(state, width, glyphs),
+            *_missing(state, width, glyphs),
             block((10, _generation(state, width, glyphs))),
             _history(state, width, glyphs),
             block((20, _prompts(state, width, glyphs))),
@@ -70,20 +72,18 @@ def _headline(state: ServedState, width: int, glyphs: Glyphs) -> Lines:
         return ()
     if now is None or state.work is Work.IDLE:
         return (work,)
-    speed: Line = ((units.tokens_per_s(now, glyphs), STRONG), (" now", MUTED))
+    speed: Line = ((glyphs.tokens_per_s(now), STRONG), (" now", MUTED))
     return (spread(speed, work, width),)
 
 
-def _missing(state: ServedState, width: int, glyphs: Glyphs) -> Block:
+def _missing(state: ServedState, width: int, glyphs: Glyphs) -> Iterator[Block]:
     """List the values that the server does not tell, once where the reason is the same for all."""
     now, counters = state.now_tokens_per_s, state.counters
     reasons = [counters.reason] if counters.value is None else []
     if now.value is None and now.reason not in reasons and state.work is not Work.IDLE:
         reasons.append(now.reason)
-    lines = tuple(
-        line for reason in reasons for line in sentence(str(reason), MUTED, width, glyphs)
-    )
-    return growing(2, shortened(lines), step=28) if lines else ()
+    for reason in reasons:
+        yield prose(2, str(reason), width, glyphs, step=28)
 
 
 def _generation(state: ServedState, width: int, glyphs: Glyphs) -> Lines:
@@ -99,11 +99,11 @@ def _pair(label: str, last: Reading, mean: Reading, width: int, glyphs: Glyphs) 
     """Speed of the last request, else the mean; both where there is room."""
     if mean.value is None:
         return ()
-    average: Line = ((f"mean {units.tokens_per_s(mean.value, glyphs)}", MUTED),)
+    average: Line = ((f"mean {glyphs.tokens_per_s(mean.value)}", MUTED),)
     if last.value is None:
         return (spread(((label, MUTED),), average, width),)
-    line = labelled(label, units.tokens_per_s(last.value, glyphs))
-    number, _unit = units.tokens_per_s(mean.value, glyphs).split(" ", 1)
+    line = labelled(label, glyphs.tokens_per_s(last.value))
+    number, _unit = glyphs.tokens_per_s(mean.value).split(" ", 1)
     short: Line = ((f"mean {number}", MUTED),)
     full = spread((*line, (" last", MUTED)), average, width)
     return (full if len(full) > len(line) + 1 else spread(line, short, width),)
@@ -116,7 +116,7 @@ def _history(state: ServedState, width: int, glyphs: Glyphs) -> Block:
     def draw(height: int) -> Lines:
         return chart(state.history, width, height, glyphs, DRAFT)
 
-    return charted(15, 10, ((height, partial(draw, height)) for height in _SPEED_HEIGHTS))
+    return charted(15, 10, _SPEED_HEIGHTS, draw)
 
 
 def _counts(state: ServedState, width: int) -> Lines:
@@ -142,8 +142,7 @@ class DraftsPanel(Panel[DraftState]):
     def blocks(self, state: DraftState, width: int, glyphs: Glyphs) -> Sequence[Block]:
         """Headline, the last requests, positions, history, counts."""
         if state.reason is not None or state.overall is None:
-            reason = sentence(state.reason or "", MUTED, width, glyphs)
-            return (growing(0, shortened(reason)),)
+            return (prose(0, state.reason or "", width, glyphs),)
         shares = state.overall.share_per_position
         return (
             block((0, _draft_rate(state, width, glyphs))),
@@ -157,16 +156,16 @@ class DraftsPanel(Panel[DraftState]):
 def _draft_rate(state: DraftState, width: int, glyphs: Glyphs) -> Lines:
     if state.overall is None:
         return ()
-    rate = labelled("rate", units.number(state.overall.acceptance_rate, glyphs), STRONG)
-    length = units.number(state.overall.mean_accepted_length, glyphs)
+    rate = labelled("rate", glyphs.number(state.overall.acceptance_rate), STRONG)
+    length = glyphs.number(state.overall.mean_accepted_length)
     return (spread(rate, ((f"{length} tokens/round", STRONG),), width),)
 
 
 def _last_rate(state: DraftState, width: int, glyphs: Glyphs) -> Lines:
     if state.last is None:
         return ()
-    rate = labelled("last request", units.number(state.last.acceptance_rate, glyphs))
-    length = units.number(state.last.mean_accepted_length, glyphs)
+    rate = labelled("last request", glyphs.number(state.last.acceptance_rate))
+    length = glyphs.number(state.last.mean_accepted_length)
     return (spread(rate, ((f"{length} tokens/round", MUTED),), width),)
 
 
@@ -178,7 +177,7 @@ def _rates(state: DraftState, width: int, glyphs: Glyphs) -> Block:
         label: Line = (("rate of each request", MUTED),)
         return (label, *chart(state.history, width, height, glyphs, DRAFT, maximum=1.0))
 
-    return charted(70, 10, ((1 + height, partial(draw, height)) for height in _RATE_HEIGHTS))
+    return charted(70, 10, _RATE_HEIGHTS, draw, n_more=1)
 
 
 def _draft_counts(state: DraftState, width: int, glyphs: Glyphs) -> Lines:
@@ -202,9 +201,9 @@ class SlotsPanel(Panel[SlotsState]):
     def blocks(self, state: SlotsState, width: int, glyphs: Glyphs) -> Sequence[Block]:
         """A summary; a row per slot, those at work first if not all fit."""
         if state.reason is not None:
-            reason = sentence(state.reason, MUTED, width, glyphs)
             waiting = _waiting(state, glyphs)
-            return (growing(0, shortened(reason)), block((5, (waiting,) if waiting else ())))
+            why = prose(0, state.reason, width, glyphs)
+            return (why, block((5, (waiting,) if waiting else ())))
         rows = [_slot(index, slot, width, glyphs) for index, slot in enumerate(state.slots)]
         return (block((1, (_summary(state, width, glyphs),))), *rows)
 
@@ -236,14 +235,14 @@ def _slot(index: int, slot: SlotState, width: int, glyphs: Glyphs) -> Block:
 
 def _row(slot: SlotState, width: int, glyphs: Glyphs) -> Line:
     sample = slot.sample
-    speed = f"{units.number(slot.tokens_per_s, glyphs, 1)}/s".rjust(_SPEED)
+    speed = f"{glyphs.number(slot.tokens_per_s, 1)}/s".rjust(_SPEED)
     if slot.phase is not SlotPhase.GENERATING:
         speed = " " * _SPEED
     left: Line = ((f"{sample.id:>2} ", PLAIN), (str(slot.phase).ljust(_PHASE), _LOOKS[slot.phase]))
     context = _context(slot, glyphs)
     room = width - cells(left) - len(context) - len(speed) - 2
     if sample.n_ctx and sample.n_used is not None and room >= _SMALLEST_BAR:
-        used = bar(sample.n_used / sample.n_ctx, room, glyphs)
+        used = glyphs.bar(sample.n_used / sample.n_ctx, room)
         return (*left, (" ", ""), (used, CACHE), (" ", ""), (context, MUTED), (speed, STRONG))
     gap = " " * max(width - cells(left) - len(context) - len(speed), 1)
     return (*left, (gap, ""), (context, MUTED), (speed, STRONG))
@@ -268,7 +267,7 @@ def _details(slot: SlotState, glyphs: Glyphs) -> Lines:
         if sample.n_remaining is None or slot.phase is SlotPhase.IDLE
         else f"{sample.n_remaining} left",
     ]
-    text = spelt(", ".join(filter(None, said)), glyphs)
+    text = glyphs.spelt(", ".join(filter(None, said)))
     return ((((" " * _INDENT) + text, MUTED),),) if text else ()
 
 

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.events import Resize
 from textual.message import Message
@@ -21,8 +21,7 @@ from spectui.tui.attach.machine import (
 )
 from spectui.tui.attach.panels import DraftsPanel, ServedPanel, SlotsPanel
 from spectui.tui.glyphs import ASCII, glyphs_of
-from spectui.tui.panels.paint import spelt
-from spectui.tui.widgets import KeyBar, StatusBar
+from spectui.tui.widgets import KeyBar, StatusBar, key
 
 _TWO_COLUMNS, _THREE_COLUMNS = 72, 150
 _PANEL_LINES = 4
@@ -145,14 +144,8 @@ class AttachScreen(Screen[None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("r", "retry", "Ask now", id="attach.retry", tooltip="Ask the server at once"),
-        Binding(
-            "p",
-            "pause",
-            "Pause",
-            id="attach.pause",
-            tooltip="Hold the picture; what happens meanwhile is kept",
-        ),
+        key("r", "attach.retry", "Ask now", "Ask the server at once"),
+        key("p", "attach.pause", "Pause", "Hold the picture; what happens meanwhile is kept"),
     ]
 
     class RetryRequested(Message):
@@ -186,8 +179,8 @@ class AttachScreen(Screen[None]):
         if self.is_paused:
             return
         glyphs = glyphs_of(self)
-        self._status.left = spelt(title(state), glyphs)
-        wrong = spelt(trouble(state.link), glyphs)
+        self._status.left = glyphs.spelt(title(state))
+        wrong = glyphs.spelt(trouble(state.link))
         self._trouble.update(wrong)
         self._trouble.set_class(bool(wrong), "-shown")
         self._panels.show(state, machine)

@@ -1,7 +1,6 @@
 """The live panels in one or two columns; among them those that say whether speculation pays."""
 
 from collections.abc import Sequence
-from functools import partial
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
@@ -12,27 +11,30 @@ from spectui.live.acceptance import ExpectationState
 from spectui.live.tally import LiveState
 from spectui.live.throughput import Phase, ThroughputState
 from spectui.speculative.expectation import RoundModel
-from spectui.tui import units
-from spectui.tui.charts import bar
 from spectui.tui.chat.round_panels import AcceptancePanel, RoundPanel
 from spectui.tui.glyphs import ASCII, Glyphs, glyphs_of
-from spectui.tui.panels.base import Panel
-from spectui.tui.panels.blocks import Block, Line, Lines, block, charted, growing, spread
-from spectui.tui.panels.machine import MemoryPanel, TrafficPanel
-from spectui.tui.panels.paint import (
+from spectui.tui.panels.base import (
     CACHE,
     DRAFT,
     MUTED,
     PLAIN,
     STRONG,
     TARGET,
+    Block,
+    Line,
+    Lines,
+    Panel,
     any_of,
+    block,
     chart,
+    charted,
+    growing,
     labelled,
     sentence,
     speedup,
-    spelt,
+    spread,
 )
+from spectui.tui.panels.machine import MemoryPanel, TrafficPanel
 
 _HEIGHTS = range(1, 7)
 _HOUR_MIN = 60
@@ -69,7 +71,7 @@ def _headline(state: ThroughputState, width: int, glyphs: Glyphs) -> Lines:
         return sentence(text, MUTED, width, glyphs)
     factor = state.speedup_now if is_decoding else state.speedup_turn
     left: Line = (
-        (units.tokens_per_s(value, glyphs), STRONG),
+        (glyphs.tokens_per_s(value), STRONG),
         (" now" if is_decoding else " last turn", MUTED),
     )
     return (spread(left, (speedup(factor, glyphs),), width),)
@@ -77,15 +79,15 @@ def _headline(state: ThroughputState, width: int, glyphs: Glyphs) -> Lines:
 
 def _averages(state: ThroughputState, width: int, glyphs: Glyphs) -> tuple[Lines, ...]:
     turn, baseline = state.turn_tokens_per_s, state.baseline_tokens_per_s
-    alone = units.tokens_per_s(baseline, glyphs) if baseline else "not measured yet"
+    alone = glyphs.tokens_per_s(baseline) if baseline else "not measured yet"
     baseline_line = spread(labelled("baseline", alone), _age(state), width)
-    session = labelled("session", units.tokens_per_s(state.session_tokens_per_s, glyphs))
+    session = labelled("session", glyphs.tokens_per_s(state.session_tokens_per_s))
     if turn is None or state.phase is not Phase.DECODING:
         both = baseline_line, session
         return ((baseline_line,), both) if state.session_tokens_per_s else ((baseline_line,),)
-    average: Line = labelled("turn", units.tokens_per_s(turn, glyphs))
+    average: Line = labelled("turn", glyphs.tokens_per_s(turn))
     short: Line = (
-        *labelled("turn", units.number(turn, glyphs, 1)),
+        *labelled("turn", glyphs.number(turn, 1)),
         *labelled("  alone", alone),
     )
     factor = speedup(state.speedup_turn, glyphs)
@@ -110,14 +112,14 @@ def _history(state: ThroughputState, width: int, glyphs: Glyphs) -> Block:
     def draw(height: int) -> Lines:
         return chart(state.history, width, height, glyphs, DRAFT, maximum=top)
 
-    return charted(20, 30, ((height, partial(draw, height)) for height in _HEIGHTS))
+    return charted(20, 30, _HEIGHTS, draw)
 
 
 def _prompt(state: ThroughputState, glyphs: Glyphs) -> Lines:
     prompt = state.prompt
     if prompt is None:
         return ()
-    took = f"{counted(prompt.n_tokens, 'token')} in {units.duration(prompt.seconds, glyphs)}"
+    took = f"{counted(prompt.n_tokens, 'token')} in {glyphs.duration(prompt.seconds)}"
     if prompt.n_reused:
         took += f", {prompt.n_reused} reused"
     return (labelled("prompt", took),)
@@ -145,7 +147,7 @@ def _measured(state: ExpectationState, glyphs: Glyphs) -> Line:
 
 
 def _speedups(state: ExpectationState, width: int, glyphs: Glyphs) -> tuple[Lines, ...]:
-    leviathan, full = (units.speedup(value, glyphs) for value in (state.leviathan, state.full))
+    leviathan, full = (glyphs.speedup(value) for value in (state.leviathan, state.full))
     estimates: Line = (*labelled("Leviathan", leviathan), *labelled("  full", full))
     one = spread(estimates, _measured(state, glyphs), width)
     rows = (
@@ -158,7 +160,7 @@ def _speedups(state: ExpectationState, width: int, glyphs: Glyphs) -> tuple[Line
         (
             (name.ljust(_LABEL), MUTED),
             (_bar(value, top, width, glyphs), style),
-            (units.speedup(value, glyphs).rjust(_NUMBER), PLAIN),
+            (glyphs.speedup(value).rjust(_NUMBER), PLAIN),
         )
         for name, value, style in rows
     )
@@ -168,13 +170,13 @@ def _speedups(state: ExpectationState, width: int, glyphs: Glyphs) -> tuple[Line
 
 def _bar(value: float | None, top: float, width: int, glyphs: Glyphs) -> str:
     share = value / top if value is not None and top > 0 else 0.0
-    return bar(share, max(width - _LABEL - _NUMBER, 0), glyphs)
+    return glyphs.bar(share, max(width - _LABEL - _NUMBER, 0))
 
 
 def _loss(state: ExpectationState, width: int, glyphs: Glyphs) -> tuple[Lines, ...]:
     if state.loss is None:
         return ()
-    term, without = state.loss.term, units.speedup(state.loss.speedup_without, glyphs)
+    term, without = state.loss.term, glyphs.speedup(state.loss.speedup_without)
     short: Line = (("loses most to ", MUTED), (str(term), STRONG))
     full = f"{without} {state.loss.condition}"
     if len(f"loses most to {term}: {full}") <= width:
@@ -194,7 +196,7 @@ def _inputs(inputs: RoundModel | None, width: int, glyphs: Glyphs) -> tuple[Line
         ("R", inputs.rollback, "rollback / V(1)"),
     )
     named = [
-        (spelt(name, glyphs), units.number(value, glyphs), spelt(meaning, glyphs))
+        (glyphs.spelt(name), glyphs.number(value), glyphs.spelt(meaning))
         for name, value, meaning in values
     ]
     short = sentence(
@@ -204,7 +206,7 @@ def _inputs(inputs: RoundModel | None, width: int, glyphs: Glyphs) -> tuple[Line
         ((name.ljust(_NAME), PLAIN), (value, PLAIN), (f"  {meaning}", MUTED))
         for name, value, meaning in named
     )
-    formula = spelt("full = (1-α^(γ+1)) / (1-α) / (γ·c + V + R)", glyphs)
+    formula = glyphs.spelt("full = (1-α^(γ+1)) / (1-α) / (γ·c + V + R)")
     return short, (*rows, *sentence(formula, MUTED, width, glyphs))
 
 

@@ -1,18 +1,13 @@
 """Panels of the rounds: how much of the draft counts, and where the time goes."""
 
 from collections.abc import Sequence
-from functools import partial
 
 from spectui.format import counted
 from spectui.live.acceptance import AcceptanceState
 from spectui.live.rounds import RoundState, VerifyCost
 from spectui.speculative.counters import RoundTimes
-from spectui.tui import units
-from spectui.tui.charts import stacked
 from spectui.tui.glyphs import Glyphs
-from spectui.tui.panels.base import Panel
-from spectui.tui.panels.blocks import Block, Line, Lines, Part, block, charted, growing, spread
-from spectui.tui.panels.paint import (
+from spectui.tui.panels.base import (
     CACHE,
     COMPUTE,
     DRAFT,
@@ -20,11 +15,19 @@ from spectui.tui.panels.paint import (
     REJECTED,
     STRONG,
     TARGET,
+    Block,
+    Line,
+    Lines,
+    Panel,
+    Part,
+    block,
     chart,
+    charted,
+    growing,
     labelled,
     positions,
     sentence,
-    spelt,
+    spread,
 )
 
 _HEIGHTS = range(1, 4)
@@ -52,16 +55,16 @@ class AcceptancePanel(Panel[AcceptanceState]):
 def _headline(state: AcceptanceState, width: int, glyphs: Glyphs) -> Lines:
     if state.reason is not None:
         return sentence(state.reason, MUTED, width, glyphs)
-    rate = labelled("rate", units.number(state.acceptance_rate, glyphs), STRONG)
-    length = units.number(state.tokens_per_round, glyphs)
+    rate = labelled("rate", glyphs.number(state.acceptance_rate), STRONG)
+    length = glyphs.number(state.tokens_per_round)
     return (spread(rate, ((f"{length} tokens/round", STRONG),), width),)
 
 
 def _alpha(state: AcceptanceState, width: int, glyphs: Glyphs) -> Lines:
     if state.alpha is None:
         return ()
-    alpha = labelled(spelt("α", glyphs), units.number(state.alpha, glyphs))
-    c = labelled("c", units.number(state.draft_step_ratio, glyphs))
+    alpha = labelled(glyphs.spelt("α"), glyphs.number(state.alpha))
+    c = labelled("c", glyphs.number(state.draft_step_ratio))
     rounds = (counted(state.n_rounds, "round"), MUTED)
     return (spread((*alpha, ("  ", ""), *c), (rounds,), width),)
 
@@ -145,7 +148,7 @@ def _parts(times: RoundTimes, width: int, glyphs: Glyphs) -> tuple[Lines, ...]:
         ("other", times.other_s, MUTED),
     )
     seconds = [part_s for _name, part_s, _style in named]
-    bars = stacked(seconds, times.total_s, width, glyphs)
+    bars = glyphs.stacked(seconds, times.total_s, width)
     one: Line = tuple((text, style) for text, (_name, _s, style) in zip(bars, named, strict=True))
     two: Lines = (one, _largest(named, bars, width, glyphs))
     return (one,), two, _waterfall(named, times.total_s, width, glyphs)
@@ -156,7 +159,7 @@ def _largest(
 ) -> Line:
     """Legend of the two parts that take longest."""
     legends = [
-        (part_s, f"{text[:1] or ' '} {name} {units.duration(part_s, glyphs)}", style)
+        (part_s, f"{text[:1] or ' '} {name} {glyphs.duration(part_s)}", style)
         for (name, part_s, style), text in zip(named, bars, strict=True)
     ]
     first, second = sorted(legends, key=lambda legend: legend[0], reverse=True)[:2]
@@ -168,12 +171,12 @@ def _waterfall(
 ) -> Lines:
     """One line per part, each where in the round it happens."""
     room = max(width - _LABEL - _NUMBER, 0)
-    bars = stacked([part_s for _name, part_s, _style in named], total_s, room, glyphs)
+    bars = glyphs.stacked([part_s for _name, part_s, _style in named], total_s, room)
     lines: list[Line] = []
     offset = 0
     for (name, part_s, style), text in zip(named, bars, strict=True):
         cells = (" " * offset + text).ljust(room)
-        number = units.duration(part_s, glyphs).rjust(_NUMBER)
+        number = glyphs.duration(part_s).rjust(_NUMBER)
         lines.append(((name.ljust(_LABEL), MUTED), (cells, style), (number, "")))
         offset += len(text)
     return tuple(lines)
@@ -181,11 +184,11 @@ def _waterfall(
 
 def _totals(state: RoundState, width: int, glyphs: Glyphs) -> Line:
     total_s = state.times.total_s if state.times is not None else None
-    left: Line = labelled("round", units.duration(total_s, glyphs))
+    left: Line = labelled("round", glyphs.duration(total_s))
     if state.batch is None or state.batch.ratio is None:
-        tokens = units.number(state.tokens_per_round, glyphs, 1)
+        tokens = glyphs.number(state.tokens_per_round, 1)
         return spread(left, ((f"{tokens} tokens", ""),), width)
-    ratio = labelled(f"V({state.batch.n_tokens})/V(1)", units.number(state.batch.ratio, glyphs))
+    ratio = labelled(f"V({state.batch.n_tokens})/V(1)", glyphs.number(state.batch.ratio))
     return spread(left, ratio, width)
 
 
@@ -195,7 +198,7 @@ def _costs(costs: Sequence[VerifyCost], width: int, glyphs: Glyphs) -> Lines:
     if len(known) <= 1:
         return ()
     sizes = "".join(f"{cost.n_tokens}".rjust(_COLUMN) for cost in known)
-    ratios = "".join(units.number(cost.ratio, glyphs).rjust(_COLUMN) for cost in known)
+    ratios = "".join(glyphs.number(cost.ratio).rjust(_COLUMN) for cost in known)
     return (
         (("n".ljust(_COST_LABEL), MUTED), (sizes, MUTED)),
         (("V(n)/V(1)".ljust(_COST_LABEL), MUTED), (ratios, "")),
@@ -208,4 +211,4 @@ def _history(durations_s: Sequence[float | None], width: int, glyphs: Glyphs) ->
     def draw(height: int) -> Lines:
         return chart(durations_s, width, height, glyphs, TARGET)
 
-    return charted(50, 1, ((height, partial(draw, height)) for height in _HEIGHTS))
+    return charted(50, 1, _HEIGHTS, draw)
