@@ -8,8 +8,7 @@ from textual.app import SystemCommand
 from textual.binding import BindingType
 from textual.screen import Screen
 
-from spectui.live.events import ChatRecorded, TuningChanged
-from spectui.live.setup import Activity, Launch
+from spectui.live.setup import Activity, ChatRecorded, Launch, TuningChanged
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
 from spectui.sessions import earlier_prompts
@@ -22,7 +21,7 @@ from spectui.tui.picker.controller import PickerController
 from spectui.tui.threads import EngineStarted, ScanFinished, SessionsRead, Threads
 from spectui.tui.tune.controller import TuneController
 from spectui.tui.whatif.controller import WhatIfController
-from spectui.tui.widgets import key
+from spectui.tui.widgets import hidden, key
 
 _QUIET_S = 1.0
 """While a trial is measured: what is measured under the screen is what a headless run gives."""
@@ -41,21 +40,19 @@ class SpectuiApp(BaseApp):
         key("f1", "app.help", "Help", "Keys and actions"),
         key("f5", "app.tune", "Tune", "Tune the pair in the background"),
         key("f6", "app.export", "Export", "The flags for your llama-server"),
-        key("f7", "app.models", "Models", "Choose another pair", is_shown=False),
-        key("f8", "app.log", "Log", "llama.cpp's own log", is_shown=False),
-        key(
+        hidden("f7", "app.models", "Models", "Choose another pair"),
+        hidden("f8", "app.log", "Log", "llama.cpp's own log"),
+        hidden(
             "f10",
             "app.what_if",
             "What if",
             "What other settings would have done on this session's answers",
-            is_shown=False,
         ),
-        key(
+        hidden(
             "ctrl+c",
             "app.interrupt",
             "Stop or quit",
             "Stop the answer or the load, else the search; empty the prompt; quit",
-            is_shown=False,
         ),
         key("ctrl+q", "app.quit", "Quit", "End spectui"),
     ]

@@ -1,6 +1,7 @@
 """Widgets of several screens: a row of options, the footer, the line at the top."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -53,6 +54,10 @@ def key(
     )
 
 
+hidden = partial(key, is_shown=False)
+"""A binding that the footer leaves out."""
+
+
 class ChoiceRow(Widget, can_focus=True):
     """A label and its options, on as many lines as they need.
 
@@ -65,7 +70,7 @@ class ChoiceRow(Widget, can_focus=True):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("left,h", "choice.previous", "Previous", action="move(-1)", is_shown=False),
+        hidden("left,h", "choice.previous", "Previous", action="move(-1)"),
         key(
             "right,l,space",
             "choice.next",
@@ -74,8 +79,8 @@ class ChoiceRow(Widget, can_focus=True):
             action="move(1)",
             display="arrows",
         ),
-        key("up,k", "choice.up", "Row up", action="app.focus_previous", is_shown=False),
-        key("down,j,enter", "choice.down", "Row down", action="app.focus_next", is_shown=False),
+        hidden("up,k", "choice.up", "Row up", action="app.focus_previous"),
+        hidden("down,j,enter", "choice.down", "Row down", action="app.focus_next"),
     ]
 
     index: reactive[int] = reactive(0)

@@ -16,10 +16,9 @@ from textual.widgets import Digits
 from textual.widgets._toast import Toast
 
 from spectui.engine.events import Role
-from spectui.live.events import ChatRecorded
 from spectui.live.recording import ChatRecording, ChatText
-from spectui.live.setup import Activity, Launch, Pair
-from spectui.live.traces import chat_trace as make_trace
+from spectui.live.recording import chat_trace as make_trace
+from spectui.live.setup import Activity, ChatRecorded, Launch, Pair
 from spectui.live.whatif import (
     KnownCosts,
     Measured,

@@ -18,7 +18,7 @@ from spectui.tui.attach.screen import AttachScreen
 from spectui.tui.base_app import BaseApp
 from spectui.tui.help import HelpScreen, attach_actions, system_commands
 from spectui.tui.threads import Monitor, MonitorFailed
-from spectui.tui.widgets import key
+from spectui.tui.widgets import hidden, key
 
 _OURS = frozenset({"Quit"})
 """Textual's commands that this app has under its own keys."""
@@ -50,14 +50,8 @@ class AttachApp(BaseApp):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("f1", "app.help", "Help", "Keys and actions"),
-        key("ctrl+q", "app.quit", "Quit", "End spectui", is_shown=False),
-        key(
-            "ctrl+c",
-            "app.interrupt",
-            "Copy or quit",
-            "Copy what is selected, else quit",
-            is_shown=False,
-        ),
+        hidden("ctrl+q", "app.quit", "Quit", "End spectui"),
+        hidden("ctrl+c", "app.interrupt", "Copy or quit", "Copy what is selected, else quit"),
         key("q", "attach.quit", "Quit", "End spectui; the server goes on"),
     ]
 

@@ -5,8 +5,15 @@ from dataclasses import dataclass, replace
 
 from spectui.format import counted
 from spectui.known import Known
-from spectui.live.memory import MemoryPool, MemoryState, Use, memory_state
-from spectui.live.traffic import TrafficHistory, TrafficState, traffic_state
+from spectui.live.machine import (
+    MemoryPool,
+    MemoryState,
+    TrafficHistory,
+    TrafficState,
+    Use,
+    memory_state,
+    traffic_state,
+)
 from spectui.monitor.readings import GpuReading, Reading, Snapshot
 from spectui.server.watch.sample import ServerFacts
 from spectui.server.watch.state import HostState, LinkState

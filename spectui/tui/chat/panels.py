@@ -7,9 +7,8 @@ from textual.containers import VerticalScroll
 from textual.events import Resize
 
 from spectui.format import counted
-from spectui.live.acceptance import ExpectationState
-from spectui.live.tally import LiveState
-from spectui.live.throughput import Phase, ThroughputState
+from spectui.live.rounds import IDEALS, ExpectationState
+from spectui.live.tally import LiveState, Phase, ThroughputState
 from spectui.speculative.expectation import RoundModel
 from spectui.tui.chat.round_panels import AcceptancePanel, RoundPanel
 from spectui.tui.glyphs import ASCII, Glyphs, glyphs_of
@@ -176,10 +175,9 @@ def _bar(value: float | None, top: float, width: int, glyphs: Glyphs) -> str:
 def _loss(state: ExpectationState, width: int, glyphs: Glyphs) -> tuple[Lines, ...]:
     if state.loss is None:
         return ()
-    term, without = state.loss.term, glyphs.speedup(state.loss.speedup_without)
-    short: Line = (("loses most to ", MUTED), (str(term), STRONG))
-    full = f"{without} {state.loss.condition}"
-    if len(f"loses most to {term}: {full}") <= width:
+    short: Line = (("loses most to ", MUTED), (str(state.loss), STRONG))
+    full = f"{glyphs.speedup(state.without_loss)} {IDEALS[state.loss]}"
+    if len(f"loses most to {state.loss}: {full}") <= width:
         return (((*short, (f": {full}", MUTED)),),)
     return (short,), (short, *sentence(full, MUTED, width, glyphs))
 

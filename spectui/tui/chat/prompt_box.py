@@ -12,7 +12,7 @@ from textual.reactive import var
 from textual.widgets import TextArea
 
 from spectui.tui.glyphs import ASCII, glyphs_of
-from spectui.tui.widgets import key
+from spectui.tui.widgets import hidden
 
 MAX_EDITED_CHARS = 10_000
 """Longer texts are sent as they are, but stand in the box as a label."""
@@ -44,8 +44,8 @@ class PromptBox(TextArea):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         # Not in the footer: the empty box says it.
-        key("enter", "prompt.submit", "Send", is_shown=False),
-        key("ctrl+j,shift+enter,alt+enter", "prompt.newline", "New line", is_shown=False),
+        hidden("enter", "prompt.submit", "Send"),
+        hidden("ctrl+j,shift+enter,alt+enter", "prompt.newline", "New line"),
     ]
 
     @dataclass

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from spectui.format import counted
-from spectui.live.acceptance import AcceptanceState
-from spectui.live.rounds import RoundState, VerifyCost
+from spectui.live.rounds import AcceptanceState, RoundState, VerifyCost
 from spectui.speculative.counters import RoundTimes
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.panels.base import (
@@ -132,8 +131,8 @@ class RoundPanel(Panel[RoundState]):
 def _bottleneck(state: RoundState, width: int, glyphs: Glyphs) -> tuple[Lines, ...]:
     if state.bottleneck is None:
         return ()
-    limit, reason = str(state.bottleneck.limit), state.bottleneck.reason
-    name: Line = (("limited by ", MUTED), (limit, STRONG))
+    limit, reason = state.bottleneck
+    name: Line = (("limited by ", MUTED), (str(limit), STRONG))
     if len(f"limited by {limit}: {reason}") <= width:
         return (((*name, (f": {reason}", MUTED)),),)
     return (name,), (name, *sentence(reason, MUTED, width, glyphs))

@@ -20,7 +20,7 @@ from spectui.tui.chat.settings import SettingsScreen
 from spectui.tui.chat.transcript import Transcript
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.threads import Threads
-from spectui.tui.widgets import KeyBar, StatusBar, key
+from spectui.tui.widgets import KeyBar, StatusBar, hidden, key
 
 _BAR_CELLS = 24
 _HELLO = "Ask something. Every token shows who wrote it: underlined ones come from the draft."
@@ -97,7 +97,6 @@ class LiveScreen(Screen[None]):
             "live.rejected",
             "Rejected",
             "Show the drafted tokens that the target refused",
-            action="toggle_rejected",
         ),
         key("f3", "live.settings", "Settings", "Change drafting and sampling of the next answer"),
         key(
@@ -105,23 +104,18 @@ class LiveScreen(Screen[None]):
             "live.draft",
             "Draft",
             "Let the next answer use the draft, or the target alone",
-            action="toggle_draft",
         ),
-        key(
+        hidden(
             "ctrl+n",
             "live.new",
             "New chat",
             "Begin another conversation with the same pair",
-            action="new_chat",
-            is_shown=False,
         ),
-        key(
+        hidden(
             "f9",
             "live.copy",
             "Copy answer",
             "Copy the last answer to the clipboard",
-            action="copy_answer",
-            is_shown=False,
         ),
     ]
 
@@ -201,7 +195,7 @@ class LiveScreen(Screen[None]):
         del parameters
         if action == "stop":
             return self.activity in {Activity.LOADING, Activity.ANSWERING}
-        if action == "toggle_draft":
+        if action == "draft":
             return self.setup is not None and self.setup.can_draft
         return True
 
@@ -209,7 +203,7 @@ class LiveScreen(Screen[None]):
         """End the answer or the load."""
         self.session.stop()
 
-    def action_toggle_rejected(self) -> None:
+    def action_rejected(self) -> None:
         """Show or hide what the target refused."""
         transcript = self.transcript
         transcript.show_rejected = not transcript.show_rejected
@@ -227,18 +221,18 @@ class LiveScreen(Screen[None]):
 
         self.app.push_screen(SettingsScreen(setup, engine.max_draft), change)
 
-    def action_toggle_draft(self) -> None:
+    def action_draft(self) -> None:
         """Draft on or off."""
         self.session.toggle_draft()
         if self.setup is not None and self.activity is Activity.ANSWERING:
             word = "off" if self.setup.speculation is None else "on"
             self.notify(f"The draft is {word} from the next answer on; this one goes on as it is.")
 
-    def action_new_chat(self) -> None:
+    def action_new(self) -> None:
         """Begin another conversation."""
         self.session.new_chat()
 
-    def action_copy_answer(self) -> None:
+    def action_copy(self) -> None:
         """Copy the last answer (OSC 52)."""
         answer = self.transcript.last_answer
         if answer:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from spectui.live.memory import MemoryPool, MemoryState, Use
-from spectui.live.traffic import LinkState, TrafficState
+from spectui.live.machine import MemoryPool, MemoryState, Samples, TrafficState, Use, link_use
+from spectui.monitor.readings import GpuReading
 from spectui.tui.glyphs import Glyphs, glyphs_of
 from spectui.tui.panels.base import (
     CACHE,
@@ -136,28 +136,28 @@ def link_blocks(state: TrafficState, width: int, glyphs: Glyphs) -> list[Block]:
     blocks: list[Block] = []
     if state.gpu_reason is not None:
         blocks.append(prose(15, f"PCIe: {state.gpu_reason}", width, glyphs, step=10))
-    for link in state.links:
-        name = "PCIe" if len(state.links) == 1 else f"PCIe {link.gpu}"
-        blocks.append(_link(link, name, width, glyphs))
+    for gpu, history in zip(state.links, state.link_history, strict=True):
+        name = "PCIe" if len(state.links) == 1 else f"PCIe {gpu.index}"
+        blocks.append(_link(gpu, history, name, width, glyphs))
     return blocks
 
 
-def _link(link: LinkState, name: str, width: int, glyphs: Glyphs) -> Block:
-    rx, tx = link.rx_bytes_per_s, link.tx_bytes_per_s
+def _link(
+    gpu: GpuReading, history: tuple[Samples, Samples], name: str, width: int, glyphs: Glyphs
+) -> Block:
+    rx, tx = gpu.pcie_rx_bytes_per_s, gpu.pcie_tx_bytes_per_s
     if rx.value is None and tx.value is None:
         return prose(0, f"{name}: {rx.reason}", width, glyphs, step=20)
     received, sent = glyphs.rate(rx.value), glyphs.rate(tx.value)
-    use, limit = glyphs.percent(link.use), link.limit_bytes_per_s.value
+    use, limit = glyphs.percent(link_use(gpu)), gpu.pcie_limit_bytes_per_s.value
     into = spread(
         labelled(f"{name} {glyphs.down} received", received), ((f"{use} used", STRONG),), width
     )
-    out = spread(
-        labelled(f"{name} {glyphs.up} sent", sent), ((_limit(link, glyphs), MUTED),), width
-    )
+    out = spread(labelled(f"{name} {glyphs.up} sent", sent), ((_limit(gpu, glyphs), MUTED),), width)
 
     def draw(height: int) -> Lines:
-        above = chart(link.rx_history, width, height // 2, glyphs, TARGET, maximum=limit)
-        below = chart(link.tx_history, width, height // 2, glyphs, COMPUTE, maximum=limit)
+        above = chart(history[0], width, height // 2, glyphs, TARGET, maximum=limit)
+        below = chart(history[1], width, height // 2, glyphs, COMPUTE, maximum=limit)
         return (into, *above, out, *below)
 
     one = _one_line(name, f"{glyphs.down}{received} {glyphs.up}{sent}", use, width)
@@ -173,9 +173,9 @@ def _one_line(name: str, rates: str, use: str, width: int) -> Line:
     return spread(line, ((use, STRONG),), width)
 
 
-def _limit(link: LinkState, glyphs: Glyphs) -> str:
-    limit = glyphs.rate(link.limit_bytes_per_s.value)
-    generation, width = link.generation.value, link.width.value
+def _limit(gpu: GpuReading, glyphs: Glyphs) -> str:
+    limit = glyphs.rate(gpu.pcie_limit_bytes_per_s.value)
+    generation, width = gpu.pcie_generation.value, gpu.pcie_width.value
     if generation is None or width is None:
         return f"of {limit}"
     return f"gen {generation:.0f} x{width:.0f} {limit}"

@@ -22,7 +22,7 @@ from spectui.tui.picker.drafts import DraftList, column_titles, detail, hint, pa
 from spectui.tui.picker.folder import FolderScreen
 from spectui.tui.picker.list import PickerList, Row, visible
 from spectui.tui.picker.targets import OPEN_FOLDER, Scans, TargetList
-from spectui.tui.widgets import KeyBar, key
+from spectui.tui.widgets import KeyBar, hidden, key
 
 if TYPE_CHECKING:
     from spectui.tui.picker.controller import PickerController
@@ -44,15 +44,10 @@ class PickerScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         key("slash", "picker.filter", "Filter", "Filter by typing"),
         key("o", "picker.folder", "Open folder", "Search a folder"),
-        key("left", "picker.targets", "", "Go to the targets", is_shown=False),
-        key("right", "picker.drafts", "", "Go to the drafts", is_shown=False),
-        key(
-            "down",
-            "picker.leave_filter",
-            "",
-            "Go from the filter to the targets",
-            action="targets",
-            is_shown=False,
+        hidden("left", "picker.targets", "", "Go to the targets"),
+        hidden("right", "picker.drafts", "", "Go to the drafts"),
+        hidden(
+            "down", "picker.leave_filter", "", "Go from the filter to the targets", action="targets"
         ),
         key(
             "escape",
@@ -61,7 +56,7 @@ class PickerScreen(Screen[None]):
             "Show all targets again, or go back to them",
             display="esc",
         ),
-        key("q", "picker.quit", "Quit", "Leave spectui", action="app.quit", is_shown=False),
+        hidden("q", "picker.quit", "Quit", "Leave spectui", action="app.quit"),
     ]
     CSS = """
     PickerScreen {

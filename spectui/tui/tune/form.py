@@ -18,7 +18,7 @@ from textual.widgets import Input, Label, Static
 
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.tune.controller import PromptSource
-from spectui.tui.widgets import key
+from spectui.tui.widgets import hidden
 
 DEFAULT_TRIALS = 30
 MAX_TRIALS = 10_000
@@ -38,8 +38,8 @@ class SourceChoice(Widget, can_focus=True):
     """One of the sources of prompts."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("left", "tune.previous_source", "Previous source", action="step(-1)", is_shown=False),
-        key("right", "tune.next_source", "Next source", action="step(1)", is_shown=False),
+        hidden("left", "tune.previous_source", "Previous source", action="step(-1)"),
+        hidden("right", "tune.next_source", "Next source", action="step(1)"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"source--chosen"}
     DEFAULT_CSS = """

@@ -27,7 +27,7 @@ from spectui.tui.tune.map import Heatmap
 from spectui.tui.tune.plots import HistoryPlot, ImportanceBars
 from spectui.tui.tune.status import TuneStatus
 from spectui.tui.tune.table import TrialsTable
-from spectui.tui.widgets import KeyBar, key
+from spectui.tui.widgets import KeyBar, hidden, key
 from spectui.tune.progress import Phase, TuningState
 
 if TYPE_CHECKING:
@@ -158,9 +158,9 @@ class TuneScreen(Screen[Filled]):
             display="enter",
         ),
         key("e", "tune.export", "Export", "Show the flags for llama-server"),
-        key("1", "tune.view_trials", "Show trials", action="view('trials')", is_shown=False),
-        key("2", "tune.view_map", "Show map", action="view('map')", is_shown=False),
-        key("3", "tune.view_plots", "Show plots", action="view('plots')", is_shown=False),
+        hidden("1", "tune.view_trials", "Show trials", action="view('trials')"),
+        hidden("2", "tune.view_map", "Show map", action="view('map')"),
+        hidden("3", "tune.view_plots", "Show plots", action="view('plots')"),
         key("escape", "tune.back", "Back", "Leave; tuning goes on"),
         key(
             "p",
@@ -168,9 +168,9 @@ class TuneScreen(Screen[Filled]):
             "Prompts",
             "Tune on the built-in prompts, on files, or on the turns of this chat",
         ),
-        key("n", "tune.trials", "Trials", "How many trials to run in all", is_shown=False),
-        key("o", "tune.sort", "Sort", "Sort the trials by the next column", is_shown=False),
-        key("r", "tune.reverse", "Reverse order", action="sort(True)", is_shown=False),
+        hidden("n", "tune.trials", "Trials", "How many trials to run in all"),
+        hidden("o", "tune.sort", "Sort", "Sort the trials by the next column"),
+        hidden("r", "tune.reverse", "Reverse order", action="sort(True)"),
     ]
     DEFAULT_CSS = CSS
     AUTO_FOCUS = "TrialsTable"

@@ -18,7 +18,7 @@ from textual.strip import Strip
 from spectui.tui.glyphs import Glyphs, glyphs_of
 from spectui.tui.tune.ledger import Ledger, Row
 from spectui.tui.tune.words import measure
-from spectui.tui.widgets import key
+from spectui.tui.widgets import hidden
 from spectui.tune.trials import TrialState
 
 GAP = 2
@@ -201,12 +201,12 @@ class TrialsTable(ScrollView, can_focus=True):
     """Selection, order and scroll position stay when trials are added."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("up,k", "tune.row_up", "Row up", action="move(-1)", is_shown=False),
-        key("down,j", "tune.row_down", "Row down", action="move(1)", is_shown=False),
-        key("pageup", "tune.page_up", "Page up", action="move_page(-1)", is_shown=False),
-        key("pagedown", "tune.page_down", "Page down", action="move_page(1)", is_shown=False),
-        key("home", "tune.first_row", "First row", action="move_to_end(-1)", is_shown=False),
-        key("end", "tune.last_row", "Last row", action="move_to_end(1)", is_shown=False),
+        hidden("up,k", "tune.row_up", "Row up", action="move(-1)"),
+        hidden("down,j", "tune.row_down", "Row down", action="move(1)"),
+        hidden("pageup", "tune.page_up", "Page up", action="move_page(-1)"),
+        hidden("pagedown", "tune.page_down", "Page down", action="move_page(1)"),
+        hidden("home", "tune.first_row", "First row", action="move_to_end(-1)"),
+        hidden("end", "tune.last_row", "Last row", action="move_to_end(1)"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "trials--header",

@@ -18,7 +18,7 @@ from spectui.tui.glyphs import ASCII, Glyphs, glyphs_of
 from spectui.tui.whatif import words
 from spectui.tui.whatif.plot import WhatIfPlot, curve
 from spectui.tui.whatif.stepper import Stepper, Steppers
-from spectui.tui.widgets import KeyBar, key
+from spectui.tui.widgets import KeyBar, hidden, key
 
 if TYPE_CHECKING:
     from spectui.tui.whatif.controller import WhatIfController
@@ -148,12 +148,10 @@ class WhatIfScreen(Screen[None]):
             "Save trace",
             "Write the recorded answers as a trace into the data folder",
         ),
-        key(
-            "t", "whatif.text", "Text", "Whether a saved trace holds the text", action="toggle_text"
-        ),
+        key("t", "whatif.text", "Text", "Whether a saved trace holds the text"),
         key("escape", "whatif.back", "Back", "Close the screen"),
-        key("pageup", "whatif.page_up", "Page up", action="move_page(-1)", is_shown=False),
-        key("pagedown", "whatif.page_down", "Page down", action="move_page(1)", is_shown=False),
+        hidden("pageup", "whatif.page_up", "Page up", action="move_page(-1)"),
+        hidden("pagedown", "whatif.page_down", "Page down", action="move_page(1)"),
     ]
     HORIZONTAL_BREAKPOINTS = _WIDTHS
     VERTICAL_BREAKPOINTS = _HEIGHTS
@@ -274,7 +272,7 @@ class WhatIfScreen(Screen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave out what makes no sense now."""
         del parameters
-        if action in {"apply", "best", "save", "toggle_text"}:
+        if action in {"apply", "best", "save", "text"}:
             return True if self._whatif is not None else None
         return True
 
@@ -299,7 +297,7 @@ class WhatIfScreen(Screen[None]):
         self.query_one(Steppers).take_typed()
         self._controller.save(keep_text=self._keep_text)
 
-    def action_toggle_text(self) -> None:
+    def action_text(self) -> None:
         """Store the text, or do not."""
         self._keep_text = not self._keep_text
         self.notify(words.saving(keep_text=self._keep_text), markup=False)

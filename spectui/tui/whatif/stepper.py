@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from spectui.options.drafters import DraftSimple, Model, numbers_of
 from spectui.tui.glyphs import ASCII, glyphs_of
-from spectui.tui.widgets import key
+from spectui.tui.widgets import hidden, key
 from spectui.tune.space import P_MIN_STEP
 
 _LABEL = len("> draft_p_min  ")
@@ -32,7 +32,7 @@ class Stepper(Widget, can_focus=True):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("left,h", "whatif.less", "Less", action="step(-1)", is_shown=False),
+        hidden("left,h", "whatif.less", "Less", action="step(-1)"),
         key(
             "right,l",
             "whatif.more",
@@ -41,10 +41,10 @@ class Stepper(Widget, can_focus=True):
             action="step(1)",
             display="arrows",
         ),
-        key("home", "whatif.least", "Least", action="jump(0)", is_shown=False),
-        key("end", "whatif.most", "Most", action="jump(1)", is_shown=False),
-        key("up,k", "whatif.up", "Parameter up", action="app.focus_previous", is_shown=False),
-        key("down,j", "whatif.down", "Parameter down", action="app.focus_next", is_shown=False),
+        hidden("home", "whatif.least", "Least", action="jump(0)"),
+        hidden("end", "whatif.most", "Most", action="jump(1)"),
+        hidden("up,k", "whatif.up", "Parameter up", action="app.focus_previous"),
+        hidden("down,j", "whatif.down", "Parameter down", action="app.focus_next"),
     ]
 
     value: reactive[float] = reactive(0.0)
